@@ -5,10 +5,10 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { Pool } from 'undici';
-import { connect, type Sql } from '../src/db/connect.ts';
-import { migrate } from '../src/db/migrate.ts';
-import { generateKey } from '../src/domain/keys.ts';
-import { startEmbeddedPostgres } from '../src/sandbox/postgres.ts';
+import { connect, type Sql } from '../src/db/postgres/connect.ts';
+import { migrate } from '../src/db/postgres/migrate.ts';
+import { generateKey } from '../src/domain/accounts/keys.ts';
+import { startEmbeddedPostgres } from '../src/local/sandbox/postgres.ts';
 import type { Subject } from './api/serve.ts';
 import type { Result } from './run.ts';
 

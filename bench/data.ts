@@ -1,10 +1,10 @@
 // Measures the cost of a payment in Postgres from its claim to its delivered webhook (WAL and disk, in batches of 200 through the statements of the
 // daemons), a claim of deliveries behind an open snapshot, and the time to drop a month of events and deliveries.
 import { randomUUID } from 'node:crypto';
-import type { Sql } from '../src/db/connect.ts';
+import type { Sql } from '../src/db/postgres/connect.ts';
 import { claimDeliveries, releaseClaims } from '../src/db/delivery-queue.ts';
-import { dropMonth } from '../src/db/partitions.ts';
-import { connectQueue } from '../src/db/queue-connection.ts';
+import { dropMonth } from '../src/db/postgres/partitions.ts';
+import { connectQueue } from '../src/db/postgres/queue-connection.ts';
 import { fillMonths } from '../test/fixtures/months.ts';
 import { finishDeliveries, queueDeliveries, seedApp } from '../test/fixtures/webhooks.ts';
 import { measurePayments } from './data/payments.ts';

@@ -2,7 +2,7 @@
 import { createPublicKey, verify } from 'node:crypto';
 import nacl from 'tweetnacl';
 import { keypairFromSecret, SPKI_PREFIX } from '../src/chain/keypair.ts';
-import { addressBytes } from '../src/chain/addresses.ts';
+import { addressBytes } from '../src/chain/program/addresses.ts';
 import type { Result } from './run.ts';
 
 /** Bytes of a collection's message: two transfers and a memo (docs/chain.md, about 755 with its signature). */

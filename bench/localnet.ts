@@ -13,13 +13,13 @@ import { fileURLToPath } from 'node:url';
 import { FailedTransactionMetadata, LiteSvm } from 'litesvm/dist/internal.js';
 import { Pool } from 'undici';
 import { generateKeypair } from '../src/chain/keypair.ts';
-import { accountAt, head } from '../src/localnet/accounts.ts';
-import { execute } from '../src/localnet/execute.ts';
-import { airdrop, mintUsdc } from '../src/localnet/faucet.ts';
-import { addressKey, base58 } from '../src/localnet/keys.ts';
-import { openChain } from '../src/localnet/open.ts';
-import { SLOT_MS } from '../src/localnet/state.ts';
-import { decodeTransaction } from '../src/localnet/wire.ts';
+import { accountAt, head } from '../src/local/chain/accounts.ts';
+import { execute } from '../src/local/chain/execute.ts';
+import { airdrop, mintUsdc } from '../src/local/chain/faucet.ts';
+import { addressKey, base58 } from '../src/local/chain/keys.ts';
+import { openChain } from '../src/local/chain/open.ts';
+import { SLOT_MS } from '../src/local/chain/state.ts';
+import { decodeTransaction } from '../src/local/chain/wire.ts';
 import { prepare, type Scene, signPulls, type Target } from './localnet/pulls.ts';
 import type { Result } from './run.ts';
 
@@ -290,7 +290,7 @@ export async function run(): Promise<Result> {
 }
 
 async function treasuryAccount({ treasury }: Scene): Promise<string> {
-  const { tokenAccountAddress } = await import('../src/chain/addresses.ts');
-  const { LOCALNET_MINT } = await import('../src/localnet/genesis.ts');
+  const { tokenAccountAddress } = await import('../src/chain/program/addresses.ts');
+  const { LOCALNET_MINT } = await import('../src/local/chain/genesis.ts');
   return tokenAccountAddress(treasury, LOCALNET_MINT).address;
 }

@@ -7,9 +7,9 @@ import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { type Browser, chromium } from 'playwright-core';
-import { connect } from '../src/db/connect.ts';
-import { migrate } from '../src/db/migrate.ts';
-import { startEmbeddedPostgres } from '../src/sandbox/postgres.ts';
+import { connect } from '../src/db/postgres/connect.ts';
+import { migrate } from '../src/db/postgres/migrate.ts';
+import { startEmbeddedPostgres } from '../src/local/sandbox/postgres.ts';
 import type { Result } from './run.ts';
 
 const ROUNDS = 15;

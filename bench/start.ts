@@ -3,10 +3,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { connect } from '../src/db/connect.ts';
-import { migrate } from '../src/db/migrate.ts';
-import { freePorts } from '../src/sandbox/ports.ts';
-import { startEmbeddedPostgres } from '../src/sandbox/postgres.ts';
+import { connect } from '../src/db/postgres/connect.ts';
+import { migrate } from '../src/db/postgres/migrate.ts';
+import { freePorts } from '../src/local/sandbox/ports.ts';
+import { startEmbeddedPostgres } from '../src/local/sandbox/postgres.ts';
 import type { Result } from './run.ts';
 
 const ROUNDS = 15;

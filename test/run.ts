@@ -8,7 +8,7 @@ import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
-import { startEmbeddedPostgres } from '../src/sandbox/postgres.ts';
+import { startEmbeddedPostgres } from '../src/local/sandbox/postgres.ts';
 import { compile } from './compile.ts';
 import { ensureTemplate, throwaway } from './fixtures/postgres.ts';
 import type { Load, Order, Report } from './worker.ts';

@@ -1,9 +1,9 @@
 // A process of its own for each server that is compared: `ours` is the API, `bare` is Fastify with one statement per request.
 import type { AddressInfo } from 'node:net';
 import Fastify from 'fastify';
-import { createRpc } from '../../src/chain/rpc.ts';
-import { connect, daemonLimits, type Sql } from '../../src/db/connect.ts';
-import { secretBox } from '../../src/domain/secrets.ts';
+import { createRpc } from '../../src/chain/rpc/client.ts';
+import { connect, daemonLimits, type Sql } from '../../src/db/postgres/connect.ts';
+import { secretBox } from '../../src/domain/accounts/secrets.ts';
 import { buildApp } from '../../src/http/app.ts';
 import { createLog } from '../../src/log.ts';
 

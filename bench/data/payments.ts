@@ -3,14 +3,14 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import { unixSeconds } from '../../src/chain/time.ts';
-import type { Sql } from '../../src/db/connect.ts';
+import type { Sql } from '../../src/db/postgres/connect.ts';
 import { claimDeliveries, recordOutcomes, type Outcome } from '../../src/db/delivery-queue.ts';
-import { connectQueue } from '../../src/db/queue-connection.ts';
+import { connectQueue } from '../../src/db/postgres/queue-connection.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
 import { type ReadSubscription, readSubscriptions } from '../../src/db/subscription-work.ts';
-import type { Pull } from '../../src/domain/chain-view.ts';
-import { settle } from '../../src/domain/settlement.ts';
-import { applyPayment, draftOf } from '../../src/domain/transitions.ts';
+import type { Pull } from '../../src/domain/collecting/chain-view.ts';
+import { settle } from '../../src/domain/collecting/settlement.ts';
+import { applyPayment, draftOf } from '../../src/domain/collecting/transitions.ts';
 import type { Database } from '../dispatch/harness.ts';
 
 const BATCH = 200;

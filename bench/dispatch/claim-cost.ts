@@ -2,7 +2,7 @@
 // 1 million that are not due yet.
 import { randomUUID } from 'node:crypto';
 import { claimDeliveries, releaseClaims } from '../../src/db/delivery-queue.ts';
-import { connectQueue } from '../../src/db/queue-connection.ts';
+import { connectQueue } from '../../src/db/postgres/queue-connection.ts';
 import { fillQueue, median, seedApps, type Database } from './harness.ts';
 
 const endpoints = 20;

@@ -2,9 +2,9 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { connect, type Sql } from '../../src/db/connect.ts';
-import { migrate } from '../../src/db/migrate.ts';
-import { startEmbeddedPostgres } from '../../src/sandbox/postgres.ts';
+import { connect, type Sql } from '../../src/db/postgres/connect.ts';
+import { migrate } from '../../src/db/postgres/migrate.ts';
+import { startEmbeddedPostgres } from '../../src/local/sandbox/postgres.ts';
 import { queueBodies, seedApp, type SeededApp } from '../../test/fixtures/webhooks.ts';
 
 export interface Database {

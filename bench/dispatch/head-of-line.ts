@@ -1,7 +1,7 @@
 // Measures the time of 1,000 deliveries to a healthy endpoint, alone and next to hung ones, at the default settings. The dispatcher has tried a delivery to
 // every endpoint before the clock starts; the hung ones always have a backlog.
 import { setTimeout as delay } from 'node:timers/promises';
-import { createNotifier, deliveriesQueued } from '../../src/db/notify.ts';
+import { createNotifier, deliveriesQueued } from '../../src/db/postgres/notify.ts';
 import { bodyOf, fillQueue, now, seedApps, type Database, type Receivers } from './harness.ts';
 import { queueBodies } from '../../test/fixtures/webhooks.ts';
 import { startOurs } from './ours.ts';

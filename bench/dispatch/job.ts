@@ -2,9 +2,9 @@
 // when its attempt is written.
 import { setImmediate } from 'node:timers/promises';
 import { Pool } from 'undici';
-import type { Sql } from '../../src/db/connect.ts';
+import type { Sql } from '../../src/db/postgres/connect.ts';
 import { signedHeaders, signingKeys } from '../../src/webhooks/sign.ts';
-import { generateWebhookSecret } from '../../src/domain/endpoints.ts';
+import { generateWebhookSecret } from '../../src/domain/outbox/endpoints.ts';
 
 export interface Payload {
   id: string;

@@ -1,7 +1,7 @@
 // From enqueueing (the moment before the insert is sent) to receipt, at 50 events a second: ours beside graphile-worker.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { createNotifier, deliveriesQueued } from '../../src/db/notify.ts';
+import { createNotifier, deliveriesQueued } from '../../src/db/postgres/notify.ts';
 import { startGraphile } from './graphile.ts';
 import { bodyOf, now, quantile, seedApps, type Database, type Receivers } from './harness.ts';
 import { startOurs } from './ours.ts';

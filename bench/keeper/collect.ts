@@ -1,8 +1,8 @@
 // A keeper that collects payments that are all due together, from the claim to the committed payment.
 import { setTimeout as pause } from 'node:timers/promises';
-import { subscriptionsDue } from '../../src/db/notify.ts';
+import { subscriptionsDue } from '../../src/db/postgres/notify.ts';
 import { timeOf } from '../../src/chain/time.ts';
-import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
+import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
 import type { Database } from '../dispatch/harness.ts';
 import { startKeeper } from './keeper-process.ts';
 import { AMOUNT, type Chain, PERIOD_HOURS, PLAN_ID, type Plan } from './scene.ts';

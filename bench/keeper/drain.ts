@@ -3,8 +3,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tokenAccountAddress } from '../../src/chain/addresses.ts';
-import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
+import { tokenAccountAddress } from '../../src/chain/program/addresses.ts';
+import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
 import type { Chain } from './scene.ts';
 
 export interface Drain {

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import bs58 from 'bs58';
-import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
-import { freePorts } from '../../src/sandbox/ports.ts';
+import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
+import { freePorts } from '../../src/local/sandbox/ports.ts';
 import type { Chain } from './scene.ts';
 
 const BILLING = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));

@@ -8,18 +8,25 @@ import {
   planAddress,
   subscriptionAddress,
   tokenAccountAddress,
-} from '../../src/chain/addresses.ts';
+} from '../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
-import { planIn } from '../../src/chain/accounts.ts';
-import { createTokenAccount } from '../../src/chain/system-instructions.ts';
-import type { Instruction } from '../../src/chain/instruction.ts';
-import { initAuthority, subscribe, UNKNOWN_INIT_ID } from '../../src/chain/instructions.ts';
-import { createPlan } from '../../src/chain/plan-instructions.ts';
+import { planIn } from '../../src/chain/program/accounts.ts';
+import { createTokenAccount } from '../../src/chain/transactions/system-instructions.ts';
+import {
+  type Instruction,
+  initAuthority,
+  subscribe,
+  UNKNOWN_INIT_ID,
+} from '../../src/chain/program/instructions.ts';
+import { createPlan } from '../../src/chain/program/plan-instructions.ts';
 import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
-import { signTransaction } from '../../src/chain/transactions.ts';
-import { signPayments as signTogether, transfersOf } from '../../src/chain/collection.ts';
-import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
-import { walletFromSeed } from '../../src/sandbox/wallet.ts';
+import { signTransaction } from '../../src/chain/transactions/subscriptions.ts';
+import {
+  signPayments as signTogether,
+  transfersOf,
+} from '../../src/chain/transactions/collection.ts';
+import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
+import { walletFromSeed } from '../../src/local/sandbox/wallet.ts';
 
 const BILLING = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
 const CONNECTIONS = 64;

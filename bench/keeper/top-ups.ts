@@ -2,10 +2,10 @@
 // block time. The keeper only finds its work by the streams of token accounts, because its sweep is idle.
 import { setTimeout as pause } from 'node:timers/promises';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
-import { subscriptionIn } from '../../src/chain/accounts.ts';
+import { subscriptionIn } from '../../src/chain/program/accounts.ts';
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import { timeOf } from '../../src/chain/time.ts';
-import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
+import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
 import { payTokens } from '../../test/fixtures/tokens.ts';
 import type { Database } from '../dispatch/harness.ts';
 import { register } from './collect.ts';

@@ -1,14 +1,14 @@
 // Commands that operators run by hand or from a monitor, against the database.
 import type { Command } from 'commander';
-import type { DeveloperFlags } from '../commands/api-client.ts';
-import type { DeliveriesFlags } from '../commands/deliveries.ts';
-import type { EraseFlags } from '../commands/erase-merchant.ts';
-import type { KeyFlags } from '../commands/keys.ts';
-import type { MerchantFlags } from '../commands/merchants.ts';
-import type { ReconcileFlags } from '../commands/reconcile.ts';
-import type { ReplayFlags } from '../commands/replay.ts';
-import type { ResealFlags } from '../commands/reseal.ts';
-import type { StatusFlags } from '../commands/status.ts';
+import type { DeveloperFlags } from './develop/api-client.ts';
+import type { DeliveriesFlags } from './operate/deliveries.ts';
+import type { EraseFlags } from './operate/erase-merchant.ts';
+import type { KeyFlags } from './operate/keys.ts';
+import type { MerchantFlags } from './operate/merchants.ts';
+import type { ReconcileFlags } from './operate/reconcile.ts';
+import type { ReplayFlags } from './operate/replay.ts';
+import type { ResealFlags } from './operate/reseal.ts';
+import type { StatusFlags } from './operate/status.ts';
 import { listOf, oneOf, sol, withEnv, wholeNumber, type Finish } from './arguments.ts';
 import { addCollection } from './collection.ts';
 
@@ -50,7 +50,7 @@ function addStatus(program: Command, finish: Finish): void {
     )
     .option('--json', 'print one JSON object')
     .action(async (flags: StatusFlags) => {
-      const { status } = await import('../commands/status.ts');
+      const { status } = await import('./operate/status.ts');
       finish(await status(flags));
     });
 }
@@ -78,12 +78,12 @@ function addDeliveries(program: Command, finish: Finish): void {
     .option(...apiUrl)
     .option(...apiKeyFile)
     .action(async (flags: DeliveriesFlags & DeveloperFlags) => {
-      const { asksApi, deliveriesOverApi } = await import('../commands/delivery-api.ts');
+      const { asksApi, deliveriesOverApi } = await import('./operate/delivery-api.ts');
       if (asksApi(flags)) {
         finish(await deliveriesOverApi(flags));
         return;
       }
-      const { deliveries } = await import('../commands/deliveries.ts');
+      const { deliveries } = await import('./operate/deliveries.ts');
       finish(await deliveries(flags));
     });
 }
@@ -109,12 +109,12 @@ function addReplay(program: Command, finish: Finish): void {
     .option(...apiUrl)
     .option(...apiKeyFile)
     .action(async (ids: string[], flags: ReplayFlags & DeveloperFlags) => {
-      const { asksApi, replayOverApi } = await import('../commands/delivery-api.ts');
+      const { asksApi, replayOverApi } = await import('./operate/delivery-api.ts');
       if (asksApi(flags)) {
         finish(await replayOverApi(ids, flags));
         return;
       }
-      const { replay } = await import('../commands/replay.ts');
+      const { replay } = await import('./operate/replay.ts');
       finish(await replay(ids, flags));
     });
 }
@@ -138,7 +138,7 @@ function addReconcile(program: Command, finish: Finish): void {
     )
     .option('--json', 'print one JSON object')
     .action(async (flags: ReconcileFlags) => {
-      const { reconcileCommand } = await import('../commands/reconcile.ts');
+      const { reconcileCommand } = await import('./operate/reconcile.ts');
       finish(await reconcileCommand(flags));
     });
 }
@@ -153,7 +153,7 @@ function addKeys(program: Command, finish: Finish): void {
     .argument('[merchant]', 'id or wallet; default: every merchant')
     .option('--json', 'print one line of JSON per key')
     .action(async (merchant: string | undefined, flags: KeyFlags) => {
-      const { listKeys } = await import('../commands/keys.ts');
+      const { listKeys } = await import('./operate/keys.ts');
       finish(await listKeys(merchant, flags));
     });
   withEnv(
@@ -164,14 +164,14 @@ function addKeys(program: Command, finish: Finish): void {
     .argument('<merchant>', 'id or wallet')
     .option('--json', 'print one JSON object')
     .action(async (merchant: string, flags: KeyFlags) => {
-      const { createKey } = await import('../commands/keys.ts');
+      const { createKey } = await import('./operate/keys.ts');
       finish(await createKey(merchant, flags));
     });
   withEnv(keys.command('revoke').description('revokes a key immediately and permanently'))
     .argument('<keyId>', 'the id that "keys list" shows')
     .option('--json', 'print one JSON object')
     .action(async (keyId: string, flags: KeyFlags) => {
-      const { revokeKey } = await import('../commands/keys.ts');
+      const { revokeKey } = await import('./operate/keys.ts');
       finish(await revokeKey(keyId, flags));
     });
   withEnv(
@@ -183,7 +183,7 @@ function addKeys(program: Command, finish: Finish): void {
   )
     .option('--json', 'print one JSON object')
     .action(async (flags: ResealFlags) => {
-      const { reseal } = await import('../commands/reseal.ts');
+      const { reseal } = await import('./operate/reseal.ts');
       finish(await reseal(flags));
     });
 }
@@ -196,7 +196,7 @@ function addMerchants(program: Command, finish: Finish): void {
     .option('--tier <tier>', 'only this tier: free or pro', oneOf('free', 'pro'))
     .option('--json', 'print one line of JSON per merchant')
     .action(async (flags: MerchantFlags) => {
-      const { listMerchants } = await import('../commands/merchants.ts');
+      const { listMerchants } = await import('./operate/merchants.ts');
       finish(await listMerchants(flags));
     });
   withEnv(
@@ -207,7 +207,7 @@ function addMerchants(program: Command, finish: Finish): void {
     .argument('<merchant>', 'id or wallet')
     .option('--json', 'print one JSON object')
     .action(async (merchant: string, flags: MerchantFlags) => {
-      const { showMerchant } = await import('../commands/merchants.ts');
+      const { showMerchant } = await import('./operate/merchants.ts');
       finish(await showMerchant(merchant, flags));
     });
   withEnv(
@@ -219,7 +219,7 @@ function addMerchants(program: Command, finish: Finish): void {
     .argument('<tier>', 'free or pro', oneOf('free', 'pro'))
     .option('--json', 'print one JSON object')
     .action(async (merchant: string, tier: 'free' | 'pro', flags: MerchantFlags) => {
-      const { setTier } = await import('../commands/merchants.ts');
+      const { setTier } = await import('./operate/merchants.ts');
       finish(await setTier(merchant, tier, flags));
     });
   withEnv(
@@ -233,7 +233,7 @@ function addMerchants(program: Command, finish: Finish): void {
     .option('--yes', 'do not ask')
     .option('--json', 'print one JSON object')
     .action(async (merchant: string, flags: EraseFlags) => {
-      const { erase } = await import('../commands/erase-merchant.ts');
+      const { erase } = await import('./operate/erase-merchant.ts');
       finish(await erase(merchant, flags));
     });
   const bps = wholeNumber(0, 10_000);
@@ -250,7 +250,7 @@ function addMerchants(program: Command, finish: Finish): void {
     )
     .option('--json', 'print one JSON object')
     .action(async (merchant: string, feeBps: number | null, flags: MerchantFlags) => {
-      const { setFee } = await import('../commands/merchants.ts');
+      const { setFee } = await import('./operate/merchants.ts');
       finish(await setFee(merchant, feeBps, flags));
     });
 }

@@ -1,6 +1,6 @@
 // Stopping and continuing the collection of payments.
 import type { Command } from 'commander';
-import type { CollectionFlags } from '../commands/collection.ts';
+import type { CollectionFlags } from './operate/collection.ts';
 import { withEnv, type Finish } from './arguments.ts';
 
 export function addCollection(program: Command, finish: Finish): void {
@@ -17,11 +17,11 @@ export function addCollection(program: Command, finish: Finish): void {
     'hold',
     'signs no new payment from now on; what is signed already is settled, and everything else goes on',
   ).action(async (flags: CollectionFlags) => {
-    const { holdCommand } = await import('../commands/collection.ts');
+    const { holdCommand } = await import('./operate/collection.ts');
     finish(await holdCommand(flags));
   });
   scoped('resume', 'ends a hold of the same scope').action(async (flags: CollectionFlags) => {
-    const { resumeCommand } = await import('../commands/collection.ts');
+    const { resumeCommand } = await import('./operate/collection.ts');
     finish(await resumeCommand(flags));
   });
 }

@@ -1,7 +1,7 @@
 // The daemons, and the commands for their schema and configuration.
 import type { Command } from 'commander';
-import type { ConfigureFlags } from '../commands/configure.ts';
-import type { MigrateFlags } from '../commands/migrate.ts';
+import type { ConfigureFlags } from './operate/configure.ts';
+import type { MigrateFlags } from './operate/migrate.ts';
 import { withEnv, type EnvFlag, type Finish } from './arguments.ts';
 
 export function addDaemons(program: Command, finish: Finish): void {
@@ -33,7 +33,7 @@ export function addDaemons(program: Command, finish: Finish): void {
     .option('--yes', 'do not ask')
     .option('--json', 'print one JSON object')
     .action(async (flags: ConfigureFlags) => {
-      const { configure } = await import('../commands/configure.ts');
+      const { configure } = await import('./operate/configure.ts');
       finish(await configure(flags));
     });
   withEnv(program.command('migrate').description('migrates the database schema to this release'))
@@ -43,7 +43,7 @@ export function addDaemons(program: Command, finish: Finish): void {
     )
     .option('--json', 'print the applied migrations as JSON')
     .action(async (flags: MigrateFlags) => {
-      const { migrateCommand } = await import('../commands/migrate.ts');
+      const { migrateCommand } = await import('./operate/migrate.ts');
       finish(await migrateCommand(flags));
     });
 }

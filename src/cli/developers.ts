@@ -1,7 +1,7 @@
 // Commands for a merchant's developers; they only need an API key.
 import type { Command } from 'commander';
-import type { DeveloperFlags } from '../commands/api-client.ts';
-import type { ListenFlags } from '../commands/listen.ts';
+import type { DeveloperFlags } from './develop/api-client.ts';
+import type { ListenFlags } from './develop/listen.ts';
 import { withEnv, type Finish } from './arguments.ts';
 
 export function addDevelopers(program: Command, finish: Finish): void {
@@ -16,7 +16,7 @@ export function addDevelopers(program: Command, finish: Finish): void {
     .option('--live', 'accept a live key')
     .option('--json', 'print one line of JSON per event')
     .action(async (flags: ListenFlags) => {
-      const { listen } = await import('../commands/listen.ts');
+      const { listen } = await import('./develop/listen.ts');
       finish(await listen(flags));
     });
   withApi(
@@ -32,7 +32,7 @@ export function addDevelopers(program: Command, finish: Finish): void {
     )
     .option('--json', 'print one JSON object')
     .action(async (type: string, flags: DeveloperFlags) => {
-      const { trigger } = await import('../commands/trigger.ts');
+      const { trigger } = await import('./develop/trigger.ts');
       finish(await trigger(type, flags));
     });
 }

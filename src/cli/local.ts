@@ -1,8 +1,8 @@
 // Commands that only need this machine.
 import type { Command } from 'commander';
-import type { LocalnetFlags } from '../commands/localnet.ts';
-import type { FundFlags } from '../commands/localnet-fund.ts';
-import type { SandboxFlags } from '../commands/sandbox.ts';
+import type { LocalnetFlags } from './local/localnet.ts';
+import type { FundFlags } from './local/localnet-fund.ts';
+import type { SandboxFlags } from './local/sandbox.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import { decimal, wholeNumber, type Finish } from './arguments.ts';
 
@@ -33,7 +33,7 @@ function addLocalnet(program: Command, finish: Finish): void {
     )
     .option('--json', 'print addresses as one line of JSON')
     .action(async (flags: LocalnetFlags) => {
-      const { localnet: run } = await withOptional(() => import('../commands/localnet.ts'));
+      const { localnet: run } = await withOptional(() => import('./local/localnet.ts'));
       finish(await run(flags));
     });
   // "fund" has its own --json. Positional options assign an option to the command whose name precedes it.
@@ -48,7 +48,7 @@ function addLocalnet(program: Command, finish: Finish): void {
     .option('--rpc-url <url>', 'the local chain', 'http://127.0.0.1:8899')
     .option('--json', 'print the balances as one JSON object')
     .action(async (address: string, flags: FundFlags) => {
-      const { fund } = await withOptional(() => import('../commands/localnet-fund.ts'));
+      const { fund } = await withOptional(() => import('./local/localnet-fund.ts'));
       finish(await fund(address, flags));
     });
 }
@@ -84,7 +84,7 @@ function addSandbox(program: Command, finish: Finish): void {
     )
     .option('--no-play', 'start everything but leave the wallets idle')
     .action(async (flags: SandboxFlags) => {
-      const { sandbox } = await withOptional(() => import('../commands/sandbox.ts'));
+      const { sandbox } = await withOptional(() => import('./local/sandbox.ts'));
       finish(await sandbox(flags));
     });
 }

@@ -1,4 +1,4 @@
-import { runDaemon } from '../run.ts';
+import { runDaemon } from '../daemon/run.ts';
 
 /** `billing dispatch`: delivers webhooks until it is stopped. Returns the exit code. */
 export function dispatch(envFile: string | undefined): Promise<number> {

@@ -1,4 +1,4 @@
-import { runDaemon } from '../run.ts';
+import { runDaemon } from '../daemon/run.ts';
 
 /** `billing keeper`: collects until it is stopped. Returns the exit code. */
 export function keeper(envFile: string | undefined): Promise<number> {

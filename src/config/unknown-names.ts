@@ -1,6 +1,5 @@
 // Detects mistyped variable names in the environment: a mistyped PLATFORM_TREASURY must not be ignored.
-import type { Variable } from './variable.ts';
-import { variables } from './variables.ts';
+import { type Variable, variables } from './variables.ts';
 
 const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_', 'WEBHOOK_'];
 /** Kubernetes and Docker set such names for a service whose name begins with one of the prefixes. */

@@ -13,7 +13,6 @@ import {
   text,
   url,
 } from './parse.ts';
-import type { Variable } from './variable.ts';
 
 /** In the order of the table. */
 export const variables = {
@@ -297,3 +296,26 @@ type Parsed<V> = V extends { parse: (text: string) => infer T }
 
 /** The parsed values, by the names of the variables in the code. */
 export type Values = { readonly [Key in keyof Variables]: Parsed<Variables[Key]> };
+// Types that describe an environment variable.
+/** Decides which variables are required. */
+export type ConfigRole = 'serve' | 'keeper' | 'dispatch' | 'admin' | 'reconcile' | 'developer';
+
+export interface Variable<T> {
+  name: string;
+  about: string;
+  /** Default, as an operator would write it. */
+  fallback?: string;
+  /** Roles that cannot start without it. */
+  requiredBy?: readonly ConfigRole[];
+  /** The value is never shown, and NAME_FILE may name a file that contains it. */
+  secret?: boolean;
+  /** Throws an Error whose message states the expected form. */
+  parse: (text: string) => T;
+}
+/** Name, description, default and requiring roles of every variable, in order; for the documents. */
+export function describeVariables(): Pick<
+  Variable<unknown>,
+  'name' | 'about' | 'fallback' | 'requiredBy' | 'secret'
+>[] {
+  return Object.values<Variable<unknown>>(variables);
+}

@@ -1,5 +1,5 @@
 // Reads for the access endpoint: one statement answers all requests of an event-loop turn.
-import type { Queryable } from './connect.ts';
+import type { Queryable } from './postgres/connect.ts';
 
 /** The subscription fields that decide access (domain/access.ts). */
 export interface AccessTerms {

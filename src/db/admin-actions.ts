@@ -1,5 +1,5 @@
 // The record of what operators changed.
-import type { Queryable } from './connect.ts';
+import type { Queryable } from './postgres/connect.ts';
 
 /** Who changes something: a user of the operating system, or a daemon. */
 export interface Actor {

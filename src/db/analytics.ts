@@ -1,5 +1,5 @@
 // Daily analytics of an app, computed from subscriptions, payments and refunds.
-import type { Queryable } from './connect.ts';
+import type { Queryable } from './postgres/connect.ts';
 
 /** One UTC day, cut to the requested range. Amounts are sums of base units, as text because they can exceed 2^63. */
 export interface DayRow {

@@ -1,6 +1,6 @@
-import type { Queryable } from './connect.ts';
-import { lastId } from './ids.ts';
-import { type Page, pageOf } from './lists.ts';
+import type { Queryable } from './postgres/connect.ts';
+import { lastId } from './postgres/ids.ts';
+import { type Page, pageOf } from './postgres/lists.ts';
 import type { MerchantRow } from './merchants.ts';
 
 export interface ApiKeyRow {

@@ -1,5 +1,5 @@
-import type { Queryable } from './connect.ts';
-import { type Page, pageOf } from './lists.ts';
+import type { Queryable } from './postgres/connect.ts';
+import { type Page, pageOf } from './postgres/lists.ts';
 
 export interface AppRow {
   id: string;

@@ -1,6 +1,6 @@
 // Checkout sessions: each offers one plan to one of the merchant's customers and leads to at most one subscription.
-import type { Queryable } from './connect.ts';
-import { type Page, pageOf } from './lists.ts';
+import type { Queryable } from './postgres/connect.ts';
+import { type Page, pageOf } from './postgres/lists.ts';
 import type { DiscountTerms } from './subscription-changes.ts';
 
 export interface CheckoutSessionRow extends DiscountTerms {

@@ -1,7 +1,7 @@
 // What keeps keepers from signing: holds by operators, and the wait after Postgres failed over. Committing an attempt takes a shared lock and reads both;
 // a hold takes the lock alone, so that nothing new is committed once it has answered.
 import { type Actor, recordAction } from './admin-actions.ts';
-import type { Queryable, Sql, Transaction } from './connect.ts';
+import type { Queryable, Sql, Transaction } from './postgres/connect.ts';
 
 // An arbitrary key of advisory locks: "hold" on a phone keypad.
 const holdLock = 4653n;

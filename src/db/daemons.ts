@@ -1,5 +1,5 @@
 // Heartbeats of the daemons. Each daemon writes its row every few seconds, which also proves that Postgres accepts writes.
-import type { Queryable } from './connect.ts';
+import type { Queryable } from './postgres/connect.ts';
 
 export interface DaemonRow {
   name: string;

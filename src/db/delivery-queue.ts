@@ -1,5 +1,5 @@
 // Unfinished deliveries. Dispatchers claim rows; a claim expires at claimed_until, and every write under a claim repeats the claim id.
-import type { Queryable } from './connect.ts';
+import type { Queryable } from './postgres/connect.ts';
 
 /** A claim of up to `room` deliveries from the queue of one endpoint. */
 export interface ClaimRequest {

@@ -1,4 +1,4 @@
-import type { Queryable } from './connect.ts';
+import type { Queryable } from './postgres/connect.ts';
 import { cancelUnclaimed } from './delivery-queue.ts';
 import type { ExtraEventType } from './events.ts';
 

@@ -1,7 +1,7 @@
 // Erases a merchant's personal data: names, URLs, keys, secrets, event bodies and webhook responses. Payments, plan terms and subscription states are
 // the books and stay, as do wallet addresses, which are public on chain.
-import type { Queryable, Sql } from './connect.ts';
-import { firstId } from './ids.ts';
+import type { Queryable, Sql } from './postgres/connect.ts';
+import { firstId } from './postgres/ids.ts';
 
 /** Number of rows erased per table. */
 export interface Erased {

@@ -1,6 +1,6 @@
 // An app's events in id order, each once. A transaction that began earlier may commit later, so readers stop at the start of the oldest transaction that
 // is still writing: no event with a lower id can appear after that.
-import type { Queryable } from './connect.ts';
+import type { Queryable } from './postgres/connect.ts';
 
 export interface FeedRow {
   id: string;

@@ -1,5 +1,5 @@
 // Counts the readers of each app's event feed, across all serve processes.
-import type { Queryable } from './connect.ts';
+import type { Queryable } from './postgres/connect.ts';
 
 /** Adds a reader or extends it by `seconds`; returns the time at which it lapses. */
 export async function renewReader(

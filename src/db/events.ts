@@ -1,8 +1,8 @@
 // The outbox table: events and, for apps with an endpoint, the deliveries that carry them.
-import type { Queryable } from './connect.ts';
-import { timeOfId } from './ids.ts';
-import { among, type Page, pageOf, type Span } from './lists.ts';
-import { appName } from './notify.ts';
+import type { Queryable } from './postgres/connect.ts';
+import { timeOfId } from './postgres/ids.ts';
+import { among, type Page, pageOf, type Span } from './postgres/lists.ts';
+import { appName } from './postgres/notify.ts';
 
 /** The event types of docs/contract.md. */
 export const contractEventTypes = [

@@ -1,6 +1,6 @@
 // What Postgres may have lost: the recorded timeline, and transactions on chain that the database lacks.
 import bs58 from 'bs58';
-import type { Queryable } from './connect.ts';
+import type { Queryable } from './postgres/connect.ts';
 import { hexOf } from './payment-attempts.ts';
 import { paidBy } from './payments.ts';
 

@@ -1,6 +1,6 @@
 // Settings that all daemons of a database must share. Every plan names these addresses; a daemon with other ones would create plans that no keeper
 // can collect. Keepers with another fee would split payments differently.
-import type { Queryable, Sql } from './connect.ts';
+import type { Queryable, Sql } from './postgres/connect.ts';
 
 /** Addresses in Base58. The first of each list is in use, the others are backups. `feeBps`: the platform fee in basis points. */
 export interface Installation {

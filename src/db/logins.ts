@@ -1,8 +1,8 @@
 // Login roles of the daemons: their passwords and settings. Their rights are in roles.ts.
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
-import type { Sql } from './connect.ts';
-import { isForbidden } from './outage.ts';
-import { type DaemonRole, daemonRoles, quoted, roleNames } from './roles.ts';
+import type { Sql } from './postgres/connect.ts';
+import { isForbidden } from './postgres/outage.ts';
+import { type DaemonRole, daemonRoles, quoted, roleNames } from './postgres/roles.ts';
 
 /** Their commits must survive a crash: a signature is committed before it is sent, a cancel before it is answered. */
 const durableRoles: readonly DaemonRole[] = ['serve', 'keeper'];

@@ -1,6 +1,6 @@
-import type { Queryable } from './connect.ts';
-import { lastId } from './ids.ts';
-import type { Page } from './lists.ts';
+import type { Queryable } from './postgres/connect.ts';
+import { lastId } from './postgres/ids.ts';
+import type { Page } from './postgres/lists.ts';
 
 export type Tier = 'free' | 'pro';
 

@@ -1,4 +1,4 @@
-import type { Queryable } from './connect.ts';
+import type { Queryable } from './postgres/connect.ts';
 
 export type Purpose =
   'subscribe' | 'cancel' | 'resume' | 'close' | 'repair' | 'publish' | 'pullers' | 'refund';

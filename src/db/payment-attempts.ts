@@ -1,6 +1,6 @@
 // Payment attempts and the transactions that carry them. Both are committed before the transaction is first sent.
 import bs58 from 'bs58';
-import type { Queryable } from './connect.ts';
+import type { Queryable } from './postgres/connect.ts';
 
 /** A Base58 signature as hex, for decode(..., 'hex'). */
 export const hexOf = (signature: string) => Buffer.from(bs58.decode(signature)).toString('hex');

@@ -1,6 +1,6 @@
 // Payments: one succeeded row per paid period, one for each further pull in it, and one failed row per failed attempt.
-import type { Queryable } from './connect.ts';
-import { among, type Fragment, type Page } from './lists.ts';
+import type { Queryable } from './postgres/connect.ts';
+import { among, type Fragment, type Page } from './postgres/lists.ts';
 
 export interface PaymentRow {
   appId: string;

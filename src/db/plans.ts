@@ -1,6 +1,6 @@
-import type { Queryable } from './connect.ts';
+import type { Queryable } from './postgres/connect.ts';
 import type { PlanEventContext } from './events.ts';
-import { type Page, pageOf } from './lists.ts';
+import { type Page, pageOf } from './postgres/lists.ts';
 
 export type PlanStatus = 'pending' | 'active' | 'sunset' | 'ended';
 

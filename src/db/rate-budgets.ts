@@ -1,4 +1,4 @@
-import type { Sql } from './connect.ts';
+import type { Sql } from './postgres/connect.ts';
 
 /** Requests of one subject, counted together. */
 export interface Spending {

@@ -1,6 +1,6 @@
 // Refunds: created through the API, recorded by a keeper once the transfer is finalized.
-import type { Queryable, Transaction } from './connect.ts';
-import { type Page, pageOf } from './lists.ts';
+import type { Queryable, Transaction } from './postgres/connect.ts';
+import { type Page, pageOf } from './postgres/lists.ts';
 
 export interface RefundRow {
   id: string;

@@ -1,7 +1,7 @@
 // Conditions that select deliveries and events for a replay, shared by counting and queueing (replays.ts).
-import type { Queryable } from './connect.ts';
-import { idsBetween } from './ids.ts';
-import type { Fragment } from './lists.ts';
+import type { Queryable } from './postgres/connect.ts';
+import { idsBetween } from './postgres/ids.ts';
+import type { Fragment } from './postgres/lists.ts';
 
 /** Selects deliveries by id, or all that match every filter that is not null. */
 export interface Selection {

@@ -1,8 +1,8 @@
 // Queues events again. A replay goes to the live endpoint of the event's app and is skipped when the app has none. Every delivery after an event's first
 // is marked `replayed`, so the partial indexes on that column find them all.
-import type { Queryable, Transaction } from './connect.ts';
-import { firstId } from './ids.ts';
-import type { Fragment } from './lists.ts';
+import type { Queryable, Transaction } from './postgres/connect.ts';
+import { firstId } from './postgres/ids.ts';
+import type { Fragment } from './postgres/lists.ts';
 import { isSelected, isUnsent, liveEndpoint, type Selection } from './replay-selection.ts';
 
 export interface ReplayRun {

@@ -1,6 +1,6 @@
 // Statements of the sandbox only: reports on its progress, and updates that simulate the passing of time.
 import type { EventType } from './events.ts';
-import type { Queryable, Sql } from './connect.ts';
+import type { Queryable, Sql } from './postgres/connect.ts';
 
 export interface WorkLeft {
   /** Subscriptions due by the given chain time, or leased by a keeper. */

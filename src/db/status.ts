@@ -1,5 +1,5 @@
 // Statements of `billing status`. Each reads a bounded number of rows for any table size: counts stop at a limit, and "newest" goes by id.
-import type { Queryable } from './connect.ts';
+import type { Queryable } from './postgres/connect.ts';
 
 /** Upper limit of every count. */
 export const countLimit = 10_000;

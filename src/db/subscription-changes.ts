@@ -1,5 +1,5 @@
 // A merchant's changes to a subscription: own ids, discount, pause and cancellation. subscriptions.ts registers and lists.
-import type { Queryable, Transaction } from './connect.ts';
+import type { Queryable, Transaction } from './postgres/connect.ts';
 
 /** The merchant's own ids of a subscription. */
 export interface OwnIds {

@@ -1,7 +1,7 @@
 // Leases of subscriptions. A lease belongs to one claim until it expires, and every write under it repeats the claim id.
-import { claimed, type ClaimKey } from './claims.ts';
-import type { Queryable } from './connect.ts';
-import { firstId } from './ids.ts';
+import { claimed, type ClaimKey } from './postgres/claims.ts';
+import type { Queryable } from './postgres/connect.ts';
+import { firstId } from './postgres/ids.ts';
 
 export interface Claim {
   claimId: string;

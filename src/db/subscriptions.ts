@@ -1,6 +1,6 @@
 // Statements of the API on subscriptions: register and list. The keeper's statements are in subscription-work.ts.
-import type { Queryable } from './connect.ts';
-import { among, type Fragment, type Key, type Page, pageOf, type Span } from './lists.ts';
+import type { Queryable } from './postgres/connect.ts';
+import { among, type Fragment, type Key, type Page, pageOf, type Span } from './postgres/lists.ts';
 import { type DiscountTerms, endedNow, type OwnIds } from './subscription-changes.ts';
 
 export type SubscriptionStatus = 'active' | 'past_due' | 'cancelled' | 'expired';

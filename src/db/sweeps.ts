@@ -1,6 +1,6 @@
 // The position of the keepers' sweep through the subscriptions. All keepers share one sweep.
-import type { Queryable } from './connect.ts';
-import { firstId } from './ids.ts';
+import type { Queryable } from './postgres/connect.ts';
+import { firstId } from './postgres/ids.ts';
 import type { DuePlace } from './subscription-leases.ts';
 
 /** Pace of the sweep, in seconds. */

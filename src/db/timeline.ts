@@ -1,5 +1,5 @@
 import bs58 from 'bs58';
-import type { Queryable } from './connect.ts';
+import type { Queryable } from './postgres/connect.ts';
 
 export interface TimelineRow {
   id: string;

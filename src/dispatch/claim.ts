@@ -1,6 +1,6 @@
 // Decides how many deliveries to claim per endpoint, and claims them. Deliveries for the next 100 ms are prefetched, except for slow or failing endpoints.
 import { randomUUID } from 'node:crypto';
-import type { Sql } from '../db/connect.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import {
   claimDeliveries,
   releaseClaims,

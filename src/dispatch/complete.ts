@@ -1,7 +1,7 @@
 // Writes outcomes in batches: the next batch gathers while one is written, so batches grow with the rate and a single outcome does not wait. With many
 // waiting, a second batch is written in parallel. A batch that cannot be written is kept and retried.
 import { backoff } from '../backoff.ts';
-import type { Sql } from '../db/connect.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import { findRecorded, recordOutcomes, type Outcome } from '../db/delivery-queue.ts';
 
 export interface CompleterParts {

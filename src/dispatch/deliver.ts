@@ -1,6 +1,6 @@
 // Sends one claimed delivery: signs, posts and judges the response.
 import type { Outcome } from '../db/delivery-queue.ts';
-import { judge, parseRetryAfter } from '../domain/retry-schedule.ts';
+import { judge, parseRetryAfter } from '../domain/outbox/retry-schedule.ts';
 import type { Answer, WebhookClient } from '../webhooks/http.ts';
 import { signedHeaders } from '../webhooks/sign.ts';
 import type { DatabaseClock } from './clock.ts';

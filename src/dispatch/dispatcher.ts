@@ -9,14 +9,14 @@
 // A queued or claimed delivery is a row of delivery_queue, the others are rows of deliveries. Every outcome repeats its claim. No transaction stays open
 // during a request. Delivery is at least once: after a crash another dispatcher sends the delivery again when the claim has expired.
 import type { Registry } from 'prom-client';
-import { required, type Config } from '../config.ts';
-import type { Sql } from '../db/connect.ts';
+import { required, type Config } from '../config/config.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import { countDue } from '../db/delivery-queue.ts';
-import { deliveriesQueued, namedIn } from '../db/notify.ts';
-import { findDefaultRows } from '../db/partitions.ts';
-import { connectQueue } from '../db/queue-connection.ts';
-import { databaseTrouble } from '../db/readiness.ts';
-import { secretBox } from '../domain/secrets.ts';
+import { deliveriesQueued, namedIn } from '../db/postgres/notify.ts';
+import { findDefaultRows } from '../db/postgres/partitions.ts';
+import { connectQueue } from '../db/postgres/queue-connection.ts';
+import { databaseTrouble } from '../db/postgres/readiness.ts';
+import { secretBox } from '../domain/accounts/secrets.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { startLoop, type Loop } from '../loop.ts';

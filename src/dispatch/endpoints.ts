@@ -1,8 +1,8 @@
 // Cache of endpoint URLs and keys. An entry is valid until a claim shows a later rotation of the secret; the URL of an endpoint never changes.
-import type { Sql } from '../db/connect.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import { readEndpoints, type SealedEndpoint } from '../db/endpoints.ts';
-import type { SecretBox } from '../domain/secrets.ts';
+import type { SecretBox } from '../domain/accounts/secrets.ts';
 import { signingKeys, type SigningKeys } from '../webhooks/sign.ts';
 
 export interface SendingEndpoint {

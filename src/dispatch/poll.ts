@@ -1,7 +1,7 @@
 // Finds endpoints with due deliveries. A NOTIFY names them; a sweep over all endpoints in the queue, every second, finds the rest: retries, expired claims
 // and rows whose notification was lost.
-import type { Sql } from '../db/connect.ts';
-import { readClock } from '../db/clock.ts';
+import type { Sql } from '../db/postgres/connect.ts';
+import { readClock } from '../db/postgres/clock.ts';
 import { findDueEndpoints } from '../db/delivery-queue.ts';
 import type { Claimer } from './claim.ts';
 import type { DatabaseClock } from './clock.ts';

@@ -1,8 +1,8 @@
 // Creates the partitions of the coming months and drops those of deliveries and events beyond their retention. Every dispatcher runs this; a lock lets one
 // at a time do the work.
-import type { Sql } from '../db/connect.ts';
-import { isLocked } from '../db/outage.ts';
-import { dropMonth, makeMonths, type PartitionedTable } from '../db/partitions.ts';
+import type { Sql } from '../db/postgres/connect.ts';
+import { isLocked } from '../db/postgres/outage.ts';
+import { dropMonth, makeMonths, type PartitionedTable } from '../db/postgres/partitions.ts';
 import { startLoop, type Loop } from '../loop.ts';
 
 export interface RetentionOptions {

@@ -3,8 +3,8 @@
 import type { FastifyRequest } from 'fastify';
 import { findKeyHolders, type KeyHolder, markKeyUsed } from '../db/api-keys.ts';
 import { findMerchants, type MerchantRow } from '../db/merchants.ts';
-import { hashKey, isKeyOf, looksLikeKey } from '../domain/keys.ts';
-import type { Tokens } from '../domain/tokens.ts';
+import { hashKey, isKeyOf, looksLikeKey } from '../domain/accounts/keys.ts';
+import type { Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
 import { createBatch } from './batch.ts';
 import type { ApiDeps, Caller } from './context.ts';

@@ -1,7 +1,7 @@
 // Schemas of discounts: as a merchant sets one and as the API returns it.
 import { Type, type Static } from '@sinclair/typebox';
 import type { DiscountTerms } from '../db/subscription-changes.ts';
-import { discounted, discountOf } from '../domain/price.ts';
+import { discounted, discountOf } from '../domain/collecting/price.ts';
 import { invalidField } from '../errors.ts';
 import { AmountInput, AmountOrNull, nullable } from './fields.ts';
 

@@ -2,8 +2,8 @@
 // full.
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
-import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
-import { isTooSlow, isUnavailable } from '../db/outage.ts';
+import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
+import { isTooSlow, isUnavailable } from '../db/postgres/outage.ts';
 import { ServiceError, type ErrorCode, type Fault } from '../errors.ts';
 import { refusal, statusOf } from './envelope.ts';
 import { formats } from './fields.ts';

@@ -1,7 +1,7 @@
 // Field schemas shared by the routes. Rows go to JSON unchanged: the serializer writes a bigint and a Date as strings.
 import { Type, type Static, type TSchema } from '@sinclair/typebox';
-import { isAddress } from '../chain/addresses.ts';
-import { isId } from '../db/ids.ts';
+import { isAddress } from '../chain/program/addresses.ts';
+import { isId } from '../db/postgres/ids.ts';
 import { invalidField } from '../errors.ts';
 
 const maxAmount = 2n ** 63n - 1n;

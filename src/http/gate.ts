@@ -1,6 +1,6 @@
 // Checks every request before its handler: credentials (401), rate limit (429), role (403).
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Tokens } from '../domain/tokens.ts';
+import type { Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
 import { addressSubject } from './addresses.ts';
 import { admit, type Admission, createIdentify } from './auth.ts';

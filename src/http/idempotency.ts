@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Transaction } from '../db/connect.ts';
+import type { Transaction } from '../db/postgres/connect.ts';
 import { findAnswer, storeAnswer, takeKey, type StoredAnswer } from '../db/idempotency.ts';
 import { invalidField, ServiceError } from '../errors.ts';
 import { type ApiDeps, callerKey } from './context.ts';

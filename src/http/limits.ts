@@ -1,7 +1,8 @@
 // Rate limits across all serve processes: Postgres counts the requests, those of one event-loop turn in one statement. A subject whose window is spent
 // is refused from memory until the window ends.
-import type { Sql } from '../db/connect.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import { spendBudgets, type Budget } from '../db/rate-budgets.ts';
+import type { Tier } from '../db/merchants.ts';
 
 const windowMs = 60_000;
 /** Number of windows in memory above which ended ones are dropped. */
@@ -116,3 +117,5 @@ function allowance(window: Window | undefined, limit: number, allowed: boolean):
         : Math.max(1, Math.ceil((window.endsAt - performance.now()) / 1000)),
   };
 }
+/** Requests per minute by tier (docs/contract.md, Limits). Subscribers and addresses have the limit of `free`. */
+export const requestsPerMinute: Record<Tier, number> = { free: 100, pro: 1000 };

@@ -1,8 +1,8 @@
 // Keyset pages, newest first: ?limit and ?cursor in, Link and X-Next-Cursor out.
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Page } from '../db/lists.ts';
-import type { Cursors } from '../domain/cursors.ts';
+import type { Page } from '../db/postgres/lists.ts';
+import type { Cursors } from '../domain/accounts/cursors.ts';
 import { invalidField } from '../errors.ts';
 import { ok } from './envelope.ts';
 

@@ -1,4 +1,4 @@
-// Serves /openapi.json and /docs from dist/public, which "npm run build" writes (docs/build-public.ts).
+// Serves /openapi.json and /docs from dist/public, which "npm run build" writes (scripts/public.ts).
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import type { Api } from './context.ts';

@@ -1,7 +1,7 @@
 // A subscription as the API returns it: its row with derived fields.
 import type { SubscriptionRow } from '../db/subscriptions.ts';
-import { accessUntil } from '../domain/access.ts';
-import { nextAmount } from '../domain/price.ts';
+import { accessUntil } from '../domain/accounts/access.ts';
+import { nextAmount } from '../domain/collecting/price.ts';
 import { discountView } from './discount.ts';
 
 /**

@@ -1,14 +1,14 @@
 // The decision about each subscription from a snapshot of its accounts, and from what has to be looked up besides.
-import { newestSlot } from '../chain/answers.ts';
+import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { HeldSubscription } from '../db/subscription-work.ts';
-import { setbackUntil } from '../domain/backoff.ts';
-import type { Books } from '../domain/books.ts';
-import { addressesOf } from '../domain/chain-view.ts';
-import { decide, sameInstance, YOUNG_SECONDS } from '../domain/decide.ts';
-import type { Decision, Findings, Found } from '../domain/decision.ts';
-import { findInBooks } from '../domain/pulls.ts';
-import { draftOf, isLive } from '../domain/transitions.ts';
+import { setbackUntil } from '../domain/collecting/keeper-backoff.ts';
+import type { Books } from '../domain/collecting/books.ts';
+import { addressesOf } from '../domain/collecting/chain-view.ts';
+import { decide, sameInstance, YOUNG_SECONDS } from '../domain/collecting/decide.ts';
+import type { Decision, Findings, Found } from '../domain/collecting/decision.ts';
+import { findInBooks } from '../domain/collecting/pulls.ts';
+import { draftOf, isLive } from '../domain/collecting/transitions.ts';
 import type { Closed } from './close.ts';
 import type { Context } from './preflight.ts';
 import { findPulls, partiesOf, type PullHistory } from './pull-history.ts';

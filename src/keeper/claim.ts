@@ -2,9 +2,9 @@
 // committed in commit.ts; committed attempts go to the queue of the tracker.
 import { randomUUID } from 'node:crypto';
 import postgres from 'postgres';
-import { ChainDataError } from '../chain/layouts.ts';
+import { ChainDataError } from '../chain/program/layouts.ts';
 import { unixSeconds } from '../chain/time.ts';
-import { heldUnder } from '../db/claims.ts';
+import { heldUnder } from '../db/postgres/claims.ts';
 import { readOpenAttempts } from '../db/payment-attempts.ts';
 import {
   claimDue,
@@ -14,10 +14,10 @@ import {
   releaseClaims,
 } from '../db/subscription-leases.ts';
 import { type ReadSubscription, readSubscriptions } from '../db/subscription-work.ts';
-import { setbackUntil } from '../domain/backoff.ts';
-import type { OpenAttempt } from '../domain/in-flight.ts';
-import { LEASE_SECONDS } from '../domain/settlement.ts';
-import type { Signer } from '../domain/signer.ts';
+import { setbackUntil } from '../domain/collecting/keeper-backoff.ts';
+import type { OpenAttempt } from './in-flight.ts';
+import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
+import type { Signer } from './signer.ts';
 import { type Closed, Closings } from './close.ts';
 import { commit } from './commit.ts';
 import type { Context } from './preflight.ts';

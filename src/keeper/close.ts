@@ -1,17 +1,17 @@
 // Closes on-chain subscriptions whose rent we paid, once the prepaid time is over, outside the collect loop. No one else's money moves and the program
 // refuses a second close, so nothing is committed before it is sent.
 import { setTimeout as pause } from 'node:timers/promises';
-import { subscriptionIn } from '../chain/accounts.ts';
-import { describeTransactionError } from '../chain/errors.ts';
-import { revokeDelegation } from '../chain/instructions.ts';
-import { RpcUnreachable } from '../chain/rpc-errors.ts';
-import { STATUSES_AT_ONCE } from '../chain/rpc-transactions.ts';
-import { computeUnitLimit, computeUnitPrice } from '../chain/system-instructions.ts';
-import { signTransaction } from '../chain/transactions.ts';
-import { heldUnder } from '../db/claims.ts';
+import { subscriptionIn } from '../chain/program/accounts.ts';
+import { describeTransactionError } from '../chain/program/errors.ts';
+import { revokeDelegation } from '../chain/program/instructions.ts';
+import { RpcUnreachable } from '../chain/rpc/errors.ts';
+import { STATUSES_AT_ONCE } from '../chain/rpc/transactions.ts';
+import { computeUnitLimit, computeUnitPrice } from '../chain/transactions/system-instructions.ts';
+import { signTransaction } from '../chain/transactions/subscriptions.ts';
+import { heldUnder } from '../db/postgres/claims.ts';
 import { releaseClaims } from '../db/subscription-leases.ts';
 import type { ReadSubscription } from '../db/subscription-work.ts';
-import { putOffUntil } from '../domain/backoff.ts';
+import { putOffUntil } from '../domain/collecting/keeper-backoff.ts';
 import type { Context } from './preflight.ts';
 
 const CLOSING_UNITS = 50_000;

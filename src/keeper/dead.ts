@@ -1,10 +1,10 @@
 // Whether a signature can still land. Only the chain ends an attempt that was never seen, and every endpoint is asked.
-import { newestSlot } from '../chain/answers.ts';
-import { blockhashOf } from '../chain/collection.ts';
-import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/expiry.ts';
-import type { Lifetime, Rpc } from '../chain/rpc.ts';
+import { newestSlot } from '../chain/rpc/responses.ts';
+import { blockhashOf } from '../chain/transactions/collection.ts';
+import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/rpc/expiry.ts';
+import type { Lifetime, Rpc } from '../chain/rpc/client.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
-import type { OpenAttempt } from '../domain/in-flight.ts';
+import type { OpenAttempt } from './in-flight.ts';
 
 type Signed = Pick<
   AttemptRow,

@@ -6,11 +6,11 @@
 // Every keeper checks this for itself; the recorded timeline and height are shared. commit.ts and settlement.ts compare the timeline again, within the
 // transaction that commits an attempt. A restored backup has no new timeline: it shows by payments on chain that the database lacks.
 import { hostname } from 'node:os';
-import { oldestSlot } from '../chain/answers.ts';
-import { BLOCKHASH_LIFE } from '../chain/rpc-blocks.ts';
-import { programEvents } from '../chain/events.ts';
-import { ChainDataError } from '../chain/layouts.ts';
-import { readListed } from '../chain/listed.ts';
+import { oldestSlot } from '../chain/rpc/responses.ts';
+import { BLOCKHASH_LIFE } from '../chain/rpc/blocks.ts';
+import { programEvents } from '../chain/program/events.ts';
+import { ChainDataError } from '../chain/program/layouts.ts';
+import { readListed } from '../chain/rpc/transactions.ts';
 import { timeOf } from '../chain/time.ts';
 import {
   type Brake,
@@ -27,7 +27,7 @@ import {
   recordFirstTimeline,
   recordTimeline,
 } from '../db/history.ts';
-import { heldInWords } from '../domain/brake.ts';
+import { heldInWords } from '../domain/collecting/brake.ts';
 import { chunks } from '../each.ts';
 import type { Context } from './preflight.ts';
 

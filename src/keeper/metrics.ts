@@ -1,9 +1,9 @@
 // The keeper's metrics. Their names and meanings are part of the operators' interface.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { EndpointHealth } from '../chain/endpoint.ts';
-import { OURS_REASONS } from '../chain/errors.ts';
-import { UNREADABLE_REASONS } from '../chain/rpc-errors.ts';
-import type { Sql } from '../db/connect.ts';
+import type { EndpointHealth } from '../chain/rpc/endpoint.ts';
+import { OURS_REASONS } from '../chain/program/errors.ts';
+import { UNREADABLE_REASONS } from '../chain/rpc/errors.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import { measureOpenAttempts } from '../db/payment-attempts.ts';
 import { countBlockedPlans } from '../db/plans.ts';
 import { readLastReconciliation } from '../db/reconciliation.ts';

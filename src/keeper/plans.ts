@@ -1,10 +1,10 @@
 // Plans on chain. A pending plan turns active once its account has its terms; a merchant's sunset, end, close or re-creation is recorded.
 // A blocked plan is free again once its accounts allow payments. Subscriptions are left alone: the keeper reads the plan with each of them.
-import { readAccountGroups } from '../chain/account-groups.ts';
-import { type ChainAccount, planIn, tokenAccountIn } from '../chain/accounts.ts';
-import { tokenAccountAddress } from '../chain/addresses.ts';
-import { ChainDataError, type PlanAccount } from '../chain/layouts.ts';
-import { readReachable } from '../chain/reach.ts';
+import { readAccountGroups } from '../chain/rpc/account-groups.ts';
+import { type ChainAccount, planIn, tokenAccountIn } from '../chain/program/accounts.ts';
+import { tokenAccountAddress } from '../chain/program/addresses.ts';
+import { ChainDataError, type PlanAccount } from '../chain/program/layouts.ts';
+import { readReachable } from '../chain/rpc/reach.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import {
   activatePlan,
@@ -15,10 +15,10 @@ import {
   returnUnwatchedPlans,
   takeUnwatchedPlans,
 } from '../db/plans.ts';
-import type { ChainView } from '../domain/chain-view.ts';
-import { planObstacle } from '../domain/obstacles.ts';
-import { unblockPlan } from '../domain/plan-block.ts';
-import { assessPlan } from '../domain/plan-change.ts';
+import type { ChainView } from '../domain/collecting/chain-view.ts';
+import { planObstacle } from '../domain/collecting/obstacles.ts';
+import { unblockPlan } from '../domain/collecting/plan-block.ts';
+import { assessPlan } from '../domain/collecting/plan-change.ts';
 import type { Context } from './preflight.ts';
 
 const BATCH = 100;

@@ -4,20 +4,20 @@ import {
   type AbsenceJudge,
   believeAbsence,
   createAbsenceJudge,
-} from '../chain/absence.ts';
-import { type ChainAccount, tokenAccountIn } from '../chain/accounts.ts';
-import { TOKEN_PROGRAM, tokenAccountAddress } from '../chain/addresses.ts';
+} from '../chain/rpc/absence.ts';
+import { type ChainAccount, tokenAccountIn } from '../chain/program/accounts.ts';
+import { TOKEN_PROGRAM, tokenAccountAddress } from '../chain/program/addresses.ts';
 import { CLUSTERS, clusterMismatch, oneChain, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { type Keypair, readKeypair } from '../chain/keypair.ts';
-import type { Fees } from '../chain/fees.ts';
-import { createRpc, type Rpc, type RpcOptions } from '../chain/rpc.ts';
+import type { Fees } from '../chain/transactions/fees.ts';
+import { createRpc, type Rpc, type RpcOptions } from '../chain/rpc/client.ts';
 import type { ChainClock } from '../chain/time.ts';
-import type { TransactionVersions } from '../chain/transaction-version.ts';
-import { type Config, required } from '../config.ts';
-import type { Sql } from '../db/connect.ts';
-import type { Notifier } from '../db/notify.ts';
+import type { TransactionVersions } from '../chain/transactions/version.ts';
+import { type Config, required } from '../config/config.ts';
+import type { Sql } from '../db/postgres/connect.ts';
+import type { Notifier } from '../db/postgres/notify.ts';
 import type { HeldSubscription } from '../db/subscription-work.ts';
-import type { Rules } from '../domain/decision.ts';
+import type { Rules } from '../domain/collecting/decision.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { KeeperMetrics } from './metrics.ts';

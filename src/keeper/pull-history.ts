@@ -1,19 +1,19 @@
 // The history of a subscription's account: pulls that the database does not know, and payments whose period the accounts alone do not show.
-import type { SignatureInfo, UnreadableTransaction } from '../chain/answers.ts';
-import { ChainDataError } from '../chain/layouts.ts';
-import { readListed } from '../chain/listed.ts';
-import { RpcUnreachable } from '../chain/rpc-errors.ts';
-import type { Rpc } from '../chain/rpc.ts';
-import { type ClaimKey, renewed } from '../db/claims.ts';
+import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/responses.ts';
+import { ChainDataError } from '../chain/program/layouts.ts';
+import { readListed } from '../chain/rpc/transactions.ts';
+import { RpcUnreachable } from '../chain/rpc/errors.ts';
+import type { Rpc } from '../chain/rpc/client.ts';
+import { type ClaimKey, renewed } from '../db/postgres/claims.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import type { HeldSubscription, ReadSubscription } from '../db/subscription-work.ts';
-import { putOffUntil } from '../domain/backoff.ts';
-import type { Pull, View } from '../domain/chain-view.ts';
-import { sameInstance } from '../domain/decide.ts';
-import type { OpenAttempt } from '../domain/in-flight.ts';
-import { asSigned, landedPull } from '../domain/landed-pull.ts';
-import { type PullParties, pullsIn } from '../domain/pulls.ts';
-import { LEASE_SECONDS } from '../domain/settlement.ts';
+import { putOffUntil } from '../domain/collecting/keeper-backoff.ts';
+import type { Pull, View } from '../domain/collecting/chain-view.ts';
+import { sameInstance } from '../domain/collecting/decide.ts';
+import type { OpenAttempt } from './in-flight.ts';
+import { asSigned, landedPull } from './landed-pull.ts';
+import { type PullParties, pullsIn } from '../domain/collecting/pulls.ts';
+import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { chunks } from '../each.ts';
 import type { Context } from './preflight.ts';
 

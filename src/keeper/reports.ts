@@ -1,12 +1,12 @@
 // What is counted and logged of payments, plans and transactions once it is written or known.
-import type { AbsenceAlarm } from '../chain/absence.ts';
-import type { SignatureStatus, UnreadableTransaction } from '../chain/answers.ts';
-import { transactionFee } from '../chain/collection.ts';
-import type { Notifier } from '../db/notify.ts';
-import { isCharged } from '../domain/attempt-end.ts';
-import type { InFlight, OpenAttempt, Outgoing } from '../domain/in-flight.ts';
-import type { BlockedPlan } from '../domain/plan-block.ts';
-import type { Draft } from '../domain/transitions.ts';
+import type { AbsenceAlarm } from '../chain/rpc/absence.ts';
+import type { SignatureStatus, UnreadableTransaction } from '../chain/rpc/responses.ts';
+import { transactionFee } from '../chain/transactions/collection.ts';
+import type { Notifier } from '../db/postgres/notify.ts';
+import { isCharged } from '../domain/collecting/attempt-end.ts';
+import type { InFlight, OpenAttempt, Outgoing } from './in-flight.ts';
+import type { BlockedPlan } from '../domain/collecting/plan-block.ts';
+import type { Draft } from '../domain/collecting/transitions.ts';
 import type { Log } from '../log.ts';
 import type { KeeperMetrics } from './metrics.ts';
 

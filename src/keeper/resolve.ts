@@ -1,17 +1,22 @@
 // Settles attempts whose end is final: landed, failed or expired. Each batch is one database transaction.
-import type { SignatureStatus } from '../chain/answers.ts';
-import { createBlockTimes } from '../chain/block-times.ts';
-import type { SubscriptionAccount } from '../chain/layouts.ts';
-import { periodSeconds } from '../chain/period.ts';
+import type { SignatureStatus } from '../chain/rpc/responses.ts';
+import { createBlockTimes } from '../chain/rpc/block-times.ts';
+import type { SubscriptionAccount } from '../chain/program/layouts.ts';
+import { periodSeconds } from '../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import { type HeldSubscription, readSubscriptions } from '../db/subscription-work.ts';
-import { type AttemptEnd, failedEnd, isCharged, outcomeOf } from '../domain/attempt-end.ts';
-import type { ChainView, Pull, View } from '../domain/chain-view.ts';
-import { sameInstance } from '../domain/decide.ts';
-import type { OpenAttempt } from '../domain/in-flight.ts';
-import { asSigned, landedPull } from '../domain/landed-pull.ts';
-import { hasUnknownPull } from '../domain/pulls.ts';
-import { settleRows } from '../domain/settlement.ts';
+import {
+  type AttemptEnd,
+  failedEnd,
+  isCharged,
+  outcomeOf,
+} from '../domain/collecting/attempt-end.ts';
+import type { ChainView, Pull, View } from '../domain/collecting/chain-view.ts';
+import { sameInstance } from '../domain/collecting/decide.ts';
+import type { OpenAttempt } from './in-flight.ts';
+import { asSigned, landedPull } from './landed-pull.ts';
+import { hasUnknownPull } from '../domain/collecting/pulls.ts';
+import { settleRows } from '../domain/collecting/settlement.ts';
 import { each } from '../each.ts';
 import { findDead } from './dead.ts';
 import type { Context } from './preflight.ts';

@@ -5,14 +5,14 @@ import {
   planIn,
   subscriptionIn,
   tokenAccountIn,
-} from '../chain/accounts.ts';
-import { readAccountGroups } from '../chain/account-groups.ts';
-import { CLOCK_SYSVAR } from '../chain/addresses.ts';
-import { ChainDataError, decodeClock } from '../chain/layouts.ts';
-import { readReachable } from '../chain/reach.ts';
-import type { ReadOptions } from '../chain/rpc.ts';
+} from '../chain/program/accounts.ts';
+import { readAccountGroups } from '../chain/rpc/account-groups.ts';
+import { CLOCK_SYSVAR } from '../chain/program/addresses.ts';
+import { ChainDataError, decodeClock } from '../chain/program/layouts.ts';
+import { readReachable } from '../chain/rpc/reach.ts';
+import type { ReadOptions } from '../chain/rpc/client.ts';
 import type { HeldSubscription } from '../db/subscription-work.ts';
-import { addressesOf, backupsOf, type View } from '../domain/chain-view.ts';
+import { addressesOf, backupsOf, type View } from '../domain/collecting/chain-view.ts';
 import type { Context } from './preflight.ts';
 
 export interface Snapshot {

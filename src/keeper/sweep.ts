@@ -1,14 +1,14 @@
 // The sweep behind the streams: one walk through all subscriptions in SWEEP_MINUTES, at once after a stream broke off. What it finds is only noted, by
 // making the subscription due: the rest happens under a claim (claim.ts).
 import { setTimeout as pause } from 'node:timers/promises';
-import { RpcUnreachable } from '../chain/rpc-errors.ts';
+import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { timeOf } from '../chain/time.ts';
-import { outageOf } from '../db/outage.ts';
+import { outageOf } from '../db/postgres/outage.ts';
 import { readUnderWay } from '../db/payment-attempts.ts';
 import type { DuePlace } from '../db/subscription-leases.ts';
 import { type HeldSubscription, makeDue, readSubscriptions } from '../db/subscription-work.ts';
 import { lastPlace, stepSweep, type SweepStep } from '../db/sweeps.ts';
-import { isNews, withPayment } from '../domain/news.ts';
+import { isNews, withPayment } from '../domain/collecting/changes.ts';
 import type { Context } from './preflight.ts';
 import { readSnapshot } from './snapshot.ts';
 

@@ -5,13 +5,13 @@
 //          \        \-> never seen, blockhash expired, finally                    -> expired | unexplained
 //           \-> may not be sent: a payment of it is cancelled                      -> the same, once its blockhash has expired
 import { setTimeout as pause } from 'node:timers/promises';
-import { RpcUnreachable } from '../chain/rpc-errors.ts';
-import { STATUSES_AT_ONCE } from '../chain/rpc-transactions.ts';
-import { renewed } from '../db/claims.ts';
+import { RpcUnreachable } from '../chain/rpc/errors.ts';
+import { STATUSES_AT_ONCE } from '../chain/rpc/transactions.ts';
+import { renewed } from '../db/postgres/claims.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
-import { InFlight, type OpenAttempt, type Tracked } from '../domain/in-flight.ts';
-import { isSentAgain, RESEND_MS, type Root, shouldPoll } from '../domain/poll-schedule.ts';
-import { LEASE_SECONDS } from '../domain/settlement.ts';
+import { InFlight, type OpenAttempt, type Tracked } from './in-flight.ts';
+import { isSentAgain, RESEND_MS, type Root, shouldPoll } from './poll-schedule.ts';
+import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { chunks } from '../each.ts';
 import { type Loop, startLoop } from '../loop.ts';
 import { type Queue, splitBatch } from './claim.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isAddress } from '../../src/chain/addresses.ts';
+import { isAddress } from '../../src/chain/program/addresses.ts';
 import { CLUSTERS, clusterMismatch, oneChain } from '../../src/chain/clusters.ts';
 
 void t.test('an endpoint of another cluster is recognised by its genesis hash', (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
+import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import { createChainClock } from '../../src/chain/time.ts';
 
 /** A chain with a time set by the test, which counts the requests. */

@@ -1,4 +1,4 @@
-// Wrong usage of sandbox and localnet. Their interruption: test/commands/sandbox.long.ts.
+// Wrong usage of sandbox and localnet. Their interruption: test/cli/local/sandbox.long.ts.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

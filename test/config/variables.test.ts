@@ -1,6 +1,5 @@
 import t from 'tap';
-import { describeVariables } from '../../src/config/describe.ts';
-import { variables } from '../../src/config/variables.ts';
+import { describeVariables, variables } from '../../src/config/variables.ts';
 
 void t.test(
   'every variable has a unique name, a description and a default that its own rule accepts',

@@ -3,9 +3,9 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { authorityAddress } from '../../src/chain/addresses.ts';
+import { authorityAddress } from '../../src/chain/program/addresses.ts';
 import { CLUSTERS } from '../../src/chain/clusters.ts';
-import { cancelSubscription, resumeSubscription } from '../../src/chain/instructions.ts';
+import { cancelSubscription, resumeSubscription } from '../../src/chain/program/instructions.ts';
 import type { Keypair } from '../../src/chain/keypair.ts';
 import { verifyWebhook } from '../../src/client/webhook.ts';
 import { contractEventTypes, type EventType, standardEventTypes } from '../../src/db/events.ts';

@@ -2,7 +2,7 @@
 import t from 'tap';
 import type { AddressInfo } from 'node:net';
 import { createClient } from '../../src/client/client.ts';
-import { requestsPerMinute } from '../../src/domain/tiers.ts';
+import { requestsPerMinute } from '../../src/http/limits.ts';
 import { testApi, type Answer } from '../fixtures/http.ts';
 import { rulesIn } from './rules.ts';
 

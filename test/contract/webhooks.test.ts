@@ -3,7 +3,7 @@ import crypto, { createHmac } from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import t, { type Test } from 'tap';
 import { verifyWebhook, WebhookVerificationError } from '../../src/client/webhook.ts';
-import { appendEvents } from '../../src/domain/events.ts';
+import { appendEvents } from '../../src/domain/outbox/events.ts';
 import { deadlineMs } from '../../src/webhooks/http.ts';
 import { encryptionKey, testApi } from '../fixtures/http.ts';
 import { startReceiver, type Answer, type Received, type Receiver } from '../fixtures/receiver.ts';

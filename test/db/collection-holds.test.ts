@@ -12,10 +12,10 @@ import {
   readBrake,
   resumeCollection,
 } from '../../src/db/collection-holds.ts';
-import { connect } from '../../src/db/connect.ts';
+import { connect } from '../../src/db/postgres/connect.ts';
 import { endWait, recordFirstTimeline, recordTimeline } from '../../src/db/history.ts';
-import { isHeld, isWaiting } from '../../src/domain/brake.ts';
-import { startEmbeddedPostgres } from '../../src/sandbox/postgres.ts';
+import { isHeld, isWaiting } from '../../src/domain/collecting/brake.ts';
+import { startEmbeddedPostgres } from '../../src/local/sandbox/postgres.ts';
 import { asRole, testDatabase } from '../fixtures/postgres.ts';
 import { insertMerchant, insertPlan } from '../fixtures/rows.ts';
 

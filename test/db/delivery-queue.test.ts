@@ -11,9 +11,9 @@ import {
   type ClaimedDelivery,
   type Outcome,
 } from '../../src/db/delivery-queue.ts';
-import type { Queryable, Sql } from '../../src/db/connect.ts';
+import type { Queryable, Sql } from '../../src/db/postgres/connect.ts';
 import { deleteEndpoint } from '../../src/db/endpoints.ts';
-import { connectQueue } from '../../src/db/queue-connection.ts';
+import { connectQueue } from '../../src/db/postgres/queue-connection.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import {
   attemptsOf,

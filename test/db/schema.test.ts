@@ -1,6 +1,6 @@
 // The invariants that the database enforces independent of the code.
 import t from 'tap';
-import type { Sql } from '../../src/db/connect.ts';
+import type { Sql } from '../../src/db/postgres/connect.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
 const wallet = 'De1egAFMkMWZSN5rYXRj9CAdheBamobVNubTsi9avR44';

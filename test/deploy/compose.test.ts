@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { parse } from 'yaml';
-import { describeVariables } from '../../src/config/describe.ts';
+import { describeVariables } from '../../src/config/variables.ts';
 import { readDockerfile } from '../fixtures/dockerfile.ts';
 
 interface Service {

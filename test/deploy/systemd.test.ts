@@ -1,7 +1,7 @@
 // The units of deploy/systemd. systemd.tools.ts has systemd's own tools judge them.
 import { readdir, readFile } from 'node:fs/promises';
 import t from 'tap';
-import { describeVariables } from '../../src/config/describe.ts';
+import { describeVariables } from '../../src/config/variables.ts';
 import { run } from '../fixtures/command.ts';
 
 const folder = new URL('../../deploy/systemd/', import.meta.url);
@@ -34,7 +34,7 @@ void t.test('there is a unit for each daemon, and one that migrates before them'
       'StartLimitIntervalSec=0',
     ])
       t.ok(settings(text).includes(line), `${daemon}: ${line}`);
-    // Work in hand has 10 s (src/run.ts).
+    // Work in hand has 10 s (src/daemon/run.ts).
     t.ok(Number(valuesOf(text, 'TimeoutStopSec')[0]) > 11);
   }
   t.match(units.get('billing-migrate.service'), /^Type=oneshot$/m);

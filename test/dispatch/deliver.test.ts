@@ -3,9 +3,9 @@ import { Registry } from 'prom-client';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
 import { deleteEndpoint } from '../../src/db/endpoints.ts';
-import { createNotifier, deliveriesQueued } from '../../src/db/notify.ts';
-import { generateWebhookSecret, openSecrets } from '../../src/domain/endpoints.ts';
-import { secretBox } from '../../src/domain/secrets.ts';
+import { createNotifier, deliveriesQueued } from '../../src/db/postgres/notify.ts';
+import { generateWebhookSecret, openSecrets } from '../../src/domain/outbox/endpoints.ts';
+import { secretBox } from '../../src/domain/accounts/secrets.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { startReceiver, status, type Received } from '../fixtures/receiver.ts';
 import {

@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import t, { type Test } from 'tap';
-import { connect, type Sql } from '../../src/db/connect.ts';
-import { generateWebhookSecret } from '../../src/domain/endpoints.ts';
-import { secretBox } from '../../src/domain/secrets.ts';
+import { connect, type Sql } from '../../src/db/postgres/connect.ts';
+import { generateWebhookSecret } from '../../src/domain/outbox/endpoints.ts';
+import { secretBox } from '../../src/domain/accounts/secrets.ts';
 import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 import { startReady } from '../fixtures/daemons.ts';
 import { startReceiver, type Receiver } from '../fixtures/receiver.ts';

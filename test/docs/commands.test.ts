@@ -6,7 +6,7 @@ import { addAdmin } from '../../src/cli/admin.ts';
 import { addDaemons } from '../../src/cli/daemons.ts';
 import { addDevelopers } from '../../src/cli/developers.ts';
 import { addLocal } from '../../src/cli/local.ts';
-import { describeVariables } from '../../src/config/describe.ts';
+import { describeVariables } from '../../src/config/variables.ts';
 import { blocksOf, pages, readPage } from '../fixtures/pages.ts';
 
 const program = new Command('billing').option('--version');
@@ -64,7 +64,7 @@ void t.test('every npm script that a page names is there', async (t) => {
   t.equal(
     scripts.sandbox,
     'node -- bin/billing.js sandbox',
-    'what test/commands/sandbox.test.ts starts',
+    'what test/cli/local/sandbox.test.ts starts',
   );
 });
 

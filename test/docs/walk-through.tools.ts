@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
-import { freePorts } from '../../src/sandbox/ports.ts';
+import { freePorts } from '../../src/local/sandbox/ports.ts';
 import { startChainServe } from '../fixtures/serve.ts';
 import { blocksOf } from '../fixtures/pages.ts';
 import { startReceiver } from '../fixtures/receiver.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { sampleTypes } from '../../src/domain/samples.ts';
+import { sampleTypes } from '../../src/domain/outbox/samples.ts';
 import { testReceiver } from '../fixtures/page-receiver.ts';
 import { blocksOf } from '../fixtures/pages.ts';
 import { startReceiver } from '../fixtures/receiver.ts';

@@ -2,7 +2,7 @@
 import { createSecretKey, randomUUID } from 'node:crypto';
 import { SignJWT, UnsecuredJWT } from 'jose';
 import t from 'tap';
-import { generateKey } from '../../src/domain/keys.ts';
+import { generateKey } from '../../src/domain/accounts/keys.ts';
 import { jwtSecret, publicUrl, testApi } from '../fixtures/http.ts';
 
 const missing = '01999999-0000-7000-8000-000000000000';

@@ -1,8 +1,8 @@
 // docs/contract.md, Limits: counting of requests across all serve processes. Each limiter has its own pool, like a process.
 import t, { type Test } from 'tap';
-import { connect, type Sql } from '../../src/db/connect.ts';
+import { connect, type Sql } from '../../src/db/postgres/connect.ts';
 import { createLimiter, type Limiter } from '../../src/http/limits.ts';
-import { createTokens } from '../../src/domain/tokens.ts';
+import { createTokens } from '../../src/domain/accounts/tokens.ts';
 import { pino } from 'pino';
 import { randomAddress, testApi } from '../fixtures/http.ts';
 import { testDatabase } from '../fixtures/postgres.ts';

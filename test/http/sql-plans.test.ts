@@ -6,11 +6,11 @@ import t from 'tap';
 import { findKeyHolders, listApiKeys } from '../../src/db/api-keys.ts';
 import { listApps } from '../../src/db/apps.ts';
 import { listCheckoutSessions } from '../../src/db/checkout-sessions.ts';
-import { connect, type Sql } from '../../src/db/connect.ts';
+import { connect, type Sql } from '../../src/db/postgres/connect.ts';
 import { listDeliveries } from '../../src/db/deliveries.ts';
 import { listEndpoints } from '../../src/db/endpoints.ts';
 import { readFeed } from '../../src/db/event-feed.ts';
-import { firstId, lastId } from '../../src/db/ids.ts';
+import { firstId, lastId } from '../../src/db/postgres/ids.ts';
 import { listEvents } from '../../src/db/events.ts';
 import {
   countMatching,
@@ -18,7 +18,7 @@ import {
   queueDeliveriesAgain,
   queueUnsent,
 } from '../../src/db/replays.ts';
-import { everything } from '../../src/domain/replay.ts';
+import { everything } from '../../src/domain/outbox/replay.ts';
 import { findMerchants } from '../../src/db/merchants.ts';
 import { listPlans } from '../../src/db/plans.ts';
 import { listSubscriptionsOfApp, listSubscriptionsOfWallet } from '../../src/db/subscriptions.ts';

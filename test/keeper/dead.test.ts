@@ -1,6 +1,6 @@
 // Whether a signed payment can still land is asked of every endpoint: one that lags or lies about heights ends no attempt.
 import t, { type Test } from 'tap';
-import { createRpc } from '../../src/chain/rpc.ts';
+import { createRpc } from '../../src/chain/rpc/client.ts';
 import { findDead, findExpired } from '../../src/keeper/dead.ts';
 import { AMOUNT } from '../fixtures/agreement.ts';
 import { silent, startStage } from '../fixtures/billing.ts';

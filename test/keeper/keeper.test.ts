@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client';
 import t from 'tap';
-import { connect } from '../../src/db/connect.ts';
+import { connect } from '../../src/db/postgres/connect.ts';
 import { startKeeper } from '../../src/keeper/keeper.ts';
 import { silent, startStage } from '../fixtures/billing.ts';
 import { startProxy } from '../fixtures/proxy.ts';

@@ -5,10 +5,10 @@ import {
   closeAuthority,
   initAuthority,
   revokeAuthority,
-} from '../../src/chain/instructions.ts';
-import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
-import type { Rpc } from '../../src/chain/rpc.ts';
-import { followProgram } from '../../src/chain/subscribe.ts';
+} from '../../src/chain/program/instructions.ts';
+import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
+import type { Rpc } from '../../src/chain/rpc/client.ts';
+import { followProgram } from '../../src/chain/streams/program.ts';
 import { Notifications } from '../../src/keeper/notifications.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
 import { PlanWatch } from '../../src/keeper/plans.ts';

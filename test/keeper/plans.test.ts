@@ -1,7 +1,7 @@
 import t from 'tap';
 import { endAbandonedPlans, takeUnwatchedPlans } from '../../src/db/plans.ts';
-import { createPlan } from '../../src/chain/plan-instructions.ts';
-import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
+import { createPlan } from '../../src/chain/program/plan-instructions.ts';
+import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import { PlanWatch } from '../../src/keeper/plans.ts';
 import { startStage } from '../fixtures/billing.ts';
 
@@ -20,7 +20,7 @@ void t.test('a plan that is published while the keeper runs turns active', async
   );
   const { merchant, terms } = plan;
   const other = { ...terms, planId: terms.planId + 1n };
-  const { planAddress } = await import('../../src/chain/addresses.ts');
+  const { planAddress } = await import('../../src/chain/program/addresses.ts');
   const pda = planAddress(stage.net.programId, merchant.address, other.planId).address;
   await stage.sql`
     insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, observed_at)

@@ -1,10 +1,10 @@
 // What may be sent is decided by one read of the rows right before it is sent.
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { RpcError, RpcUnreachable } from '../../src/chain/rpc-errors.ts';
+import { RpcError, RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import { readSubscriptions } from '../../src/db/subscription-work.ts';
-import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
-import type { Outgoing, Payment } from '../../src/domain/in-flight.ts';
+import { forceCancel, requestCancel } from '../../src/domain/subscribing/cancel.ts';
+import type { Outgoing, Payment } from '../../src/keeper/in-flight.ts';
 import { sendAll } from '../../src/keeper/send.ts';
 import { startStage, type Stage } from '../fixtures/billing.ts';
 import { stopClock } from '../fixtures/clock.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
+import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import { splitBatch } from '../../src/keeper/claim.ts';
 
 void t.test('a faulty item is reported alone, and the others are done', async (t) => {

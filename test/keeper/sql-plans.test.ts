@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import t from 'tap';
-import { connect, type Sql, type Transaction } from '../../src/db/connect.ts';
+import { connect, type Sql, type Transaction } from '../../src/db/postgres/connect.ts';
 import {
   measureOpenAttempts,
   readOpenAttempts,

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
-import { initAuthority } from '../../src/chain/instructions.ts';
+import { initAuthority } from '../../src/chain/program/instructions.ts';
 import { readSubscriptions } from '../../src/db/subscription-work.ts';
-import { TokenAccounts } from '../../src/chain/token-accounts.ts';
-import { amountPastDue } from '../../src/domain/price.ts';
+import { TokenAccounts } from '../../src/chain/streams/token-accounts.ts';
+import { amountPastDue } from '../../src/domain/collecting/price.ts';
 import { Notifications } from '../../src/keeper/notifications.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
 import { PlanWatch } from '../../src/keeper/plans.ts';

@@ -1,8 +1,8 @@
 // What happens to signed transactions between commit and settlement: sent, sent again, watched, given back.
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
-import type { Commitment, SignatureStatus } from '../../src/chain/answers.ts';
-import type { OpenAttempt } from '../../src/domain/in-flight.ts';
+import type { Commitment, SignatureStatus } from '../../src/chain/rpc/responses.ts';
+import type { OpenAttempt } from '../../src/keeper/in-flight.ts';
 import type { Resolver } from '../../src/keeper/resolve.ts';
 import { startStage } from '../fixtures/billing.ts';
 

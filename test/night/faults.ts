@@ -1,7 +1,7 @@
 // The faults of the night: how each begins and ends, and how long healing may take where a backoff is documented.
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { connect, type Sql } from '../../src/db/connect.ts';
+import { connect, type Sql } from '../../src/db/postgres/connect.ts';
 import { type Daemon, type Ground, names } from './ground.ts';
 import { maxConnections } from './postgres.ts';
 

@@ -6,20 +6,23 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
-import type { Sql } from '../../src/db/connect.ts';
-import { migrate } from '../../src/db/migrate.ts';
-import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
+import type { Sql } from '../../src/db/postgres/connect.ts';
+import { migrate } from '../../src/db/postgres/migrate.ts';
+import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
 import { createLog } from '../../src/log.ts';
-import { makeDatabaseRoles } from '../../src/database-roles.ts';
-import { createApi } from '../../src/sandbox/api.ts';
-import { cheat, createSandboxChain, type SandboxChain } from '../../src/sandbox/chain.ts';
-import { startMerchantServer, type MerchantServer } from '../../src/sandbox/merchant-server.ts';
-import { createMerchants, type Merchant } from '../../src/sandbox/merchants.ts';
-import { freePorts } from '../../src/sandbox/ports.ts';
-import { seeded } from '../../src/sandbox/random.ts';
-import { subscribe } from '../../src/sandbox/subscribers.ts';
-import { supervise, type Supervised } from '../../src/sandbox/supervise.ts';
-import { bytesOf, walletFromSeed } from '../../src/sandbox/wallet.ts';
+import { makeDatabaseRoles } from '../../src/daemon/database-roles.ts';
+import { createApi } from '../../src/local/sandbox/api.ts';
+import { cheat, createSandboxChain, type SandboxChain } from '../../src/local/sandbox/chain.ts';
+import {
+  startMerchantServer,
+  type MerchantServer,
+} from '../../src/local/sandbox/merchant-server.ts';
+import { createMerchants, type Merchant } from '../../src/local/sandbox/merchants.ts';
+import { freePorts } from '../../src/local/sandbox/ports.ts';
+import { seeded } from '../../src/local/sandbox/random.ts';
+import { subscribe } from '../../src/local/sandbox/subscribers.ts';
+import { supervise, type Supervised } from '../../src/local/sandbox/supervise.ts';
+import { bytesOf, walletFromSeed } from '../../src/local/sandbox/wallet.ts';
 import { type Proxy, startProxy } from '../fixtures/proxy.ts';
 import { type Disk, openPostgres, type Postgres } from './postgres.ts';
 

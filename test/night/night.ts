@@ -1,7 +1,7 @@
 // A night of faults: in each, every subscription comes due once while it lasts. Measured: when it was seen, when everything was well again, what was lost
 // and what was done twice.
 import { setTimeout as pause } from 'node:timers/promises';
-import { periodHours } from '../../src/sandbox/merchants.ts';
+import { periodHours } from '../../src/local/sandbox/merchants.ts';
 import type { Fault } from './faults.ts';
 import { type Ground, startGround } from './ground.ts';
 import { Lookout } from './lookout.ts';

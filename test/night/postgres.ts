@@ -4,8 +4,8 @@ import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { connect, type Sql } from '../../src/db/connect.ts';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/sandbox/postgres.ts';
+import { connect, type Sql } from '../../src/db/postgres/connect.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/local/sandbox/postgres.ts';
 
 const run = promisify(execFile);
 const diskMegabytes = 768;

@@ -1,12 +1,12 @@
 // States of the subscribe page for a wallet that has subscribed before, and of plans that take nobody.
 import t from 'tap';
-import { revokeApproval } from '../../src/chain/system-instructions.ts';
+import { revokeApproval } from '../../src/chain/transactions/system-instructions.ts';
 import {
   approveTransaction,
   cancelTransaction,
   revokeTransaction,
-} from '../../src/chain/transactions.ts';
-import { walletTransaction } from '../../src/chain/wallet-transaction.ts';
+} from '../../src/chain/transactions/subscriptions.ts';
+import { walletTransaction } from '../../src/chain/transactions/wallet.ts';
 import { closeBrowser, startStage } from '../fixtures/browser.ts';
 import { look, scene, subscribed } from '../fixtures/subscribe-scene.ts';
 

@@ -1,11 +1,23 @@
 // Actions of wallets and merchants. The seed chooses the actor and its random numbers; the result also depends on the state of the subscription.
 import { PublicKey, TransactionInstruction } from '@solana/web3.js';
-import { authorityAddress, CLOCK_SYSVAR, subscriptionAddress } from '../../src/chain/addresses.ts';
-import { SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/clusters.ts';
-import { TOKEN_PROGRAM, tokenAccountAddress } from '../../src/chain/addresses.ts';
-import { authorityIn, planIn, subscriptionIn, tokenAccountIn } from '../../src/chain/accounts.ts';
-import { type Instruction, sign, write } from '../../src/chain/instruction.ts';
 import {
+  authorityAddress,
+  CLOCK_SYSVAR,
+  subscriptionAddress,
+  TOKEN_PROGRAM,
+  tokenAccountAddress,
+} from '../../src/chain/program/addresses.ts';
+import { SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/clusters.ts';
+import {
+  authorityIn,
+  planIn,
+  subscriptionIn,
+  tokenAccountIn,
+} from '../../src/chain/program/accounts.ts';
+import {
+  type Instruction,
+  sign,
+  write,
   cancelSubscription,
   cancelSubscriptionNow,
   closeAuthority,
@@ -15,21 +27,21 @@ import {
   subscribe,
   transferSubscription,
   UNKNOWN_INIT_ID,
-} from '../../src/chain/instructions.ts';
-import { deletePlan, updatePlan } from '../../src/chain/plan-instructions.ts';
+  closeInstruction,
+} from '../../src/chain/program/instructions.ts';
+import { deletePlan, updatePlan } from '../../src/chain/program/plan-instructions.ts';
 import {
   type AuthorityAccount,
   decodeClock,
   type SubscriptionAccount,
   type TokenAccount,
-} from '../../src/chain/layouts.ts';
-import { closeInstruction } from '../../src/chain/close-instruction.ts';
+} from '../../src/chain/program/layouts.ts';
 import { updateDiscount } from '../../src/db/subscription-changes.ts';
-import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
-import { checkRegistration, storeRegistration } from '../../src/domain/registration.ts';
+import { forceCancel, requestCancel } from '../../src/domain/subscribing/cancel.ts';
+import { checkRegistration, storeRegistration } from '../../src/domain/subscribing/registration.ts';
 import { ServiceError } from '../../src/errors.ts';
-import type { Random } from '../../src/sandbox/random.ts';
-import type { Wallet } from '../../src/sandbox/wallet.ts';
+import type { Random } from '../../src/local/sandbox/random.ts';
+import type { Wallet } from '../../src/local/sandbox/wallet.ts';
 import { type Offer, PAYMENTS_FUNDED, type Player, publish } from './cast.ts';
 import type { Ground } from './ground.ts';
 import { findRegistration, goOn, halfPrice, type Registration } from './terms.ts';

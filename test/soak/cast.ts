@@ -1,13 +1,13 @@
 // The participants: merchants with plans of one hour to thirty days, and wallets that subscribe to them.
 import { randomUUID } from 'node:crypto';
-import { planAddress } from '../../src/chain/addresses.ts';
+import { planAddress } from '../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
-import { planIn } from '../../src/chain/accounts.ts';
-import { createPlan } from '../../src/chain/plan-instructions.ts';
+import { planIn } from '../../src/chain/program/accounts.ts';
+import { createPlan } from '../../src/chain/program/plan-instructions.ts';
 import { timeOf } from '../../src/chain/time.ts';
-import type { Sql } from '../../src/db/connect.ts';
-import type { Random } from '../../src/sandbox/random.ts';
-import { walletFromSeed, type Wallet } from '../../src/sandbox/wallet.ts';
+import type { Sql } from '../../src/db/postgres/connect.ts';
+import type { Random } from '../../src/local/sandbox/random.ts';
+import { walletFromSeed, type Wallet } from '../../src/local/sandbox/wallet.ts';
 import type { Ground } from './ground.ts';
 import { land } from './send.ts';
 

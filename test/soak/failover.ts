@@ -2,10 +2,10 @@
 // stands still until the keepers sign again, as the loss takes seconds in life.
 import { setTimeout as pause } from 'node:timers/promises';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
-import { reconcile } from '../../src/commands/reconcile/compare.ts';
+import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { listHolds, resumeCollection } from '../../src/db/collection-holds.ts';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
-import type { Random } from '../../src/sandbox/random.ts';
+import type { Random } from '../../src/local/sandbox/random.ts';
 import type { PostgresPair } from '../fixtures/postgres-pair.ts';
 import { register } from './acts.ts';
 import { type Player, recordPlan } from './cast.ts';

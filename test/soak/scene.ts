@@ -2,11 +2,11 @@
 // due times.
 import { setTimeout as pause } from 'node:timers/promises';
 import pRetry from 'p-retry';
-import { subscriptionsDue } from '../../src/db/notify.ts';
+import { subscriptionsDue } from '../../src/db/postgres/notify.ts';
 import { readWorkLeft } from '../../src/db/sandbox.ts';
 import { timeOf } from '../../src/chain/time.ts';
 import { messageOf } from '../../src/errors.ts';
-import { seeded, type Random } from '../../src/sandbox/random.ts';
+import { seeded, type Random } from '../../src/local/sandbox/random.ts';
 import { act, cancelInTheAir, failAfterRead, tendOffer } from './acts.ts';
 import type { Offer, Player } from './cast.ts';
 import type { Ground } from './ground.ts';

@@ -2,7 +2,7 @@
 // start and its end; the steps are in scene.ts.
 import { setTimeout as pause } from 'node:timers/promises';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
-import { seeded } from '../../src/sandbox/random.ts';
+import { seeded } from '../../src/local/sandbox/random.ts';
 import { subscribeAnew } from './acts.ts';
 import { gatherMerchants, gatherPlayers } from './cast.ts';
 import { createTrouble } from './faults.ts';

@@ -1,15 +1,15 @@
 // Actions of merchants besides cancelling: discounts, pauses and refunds.
 import { createHash } from 'node:crypto';
 import { ComputeBudgetProgram, Transaction } from '@solana/web3.js';
-import { subscriptionAddress } from '../../src/chain/addresses.ts';
+import { subscriptionAddress } from '../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/clusters.ts';
-import { addSignature, unsignedTransaction } from '../../src/chain/message.ts';
-import type { Sql } from '../../src/db/connect.ts';
+import { addSignature, unsignedTransaction } from '../../src/chain/transactions/message.ts';
+import type { Sql } from '../../src/db/postgres/connect.ts';
 import { updateDiscount } from '../../src/db/subscription-changes.ts';
-import { pause, unpause } from '../../src/domain/pausing.ts';
-import { askRefund, readRefundGround } from '../../src/domain/refunds.ts';
+import { pause, unpause } from '../../src/domain/subscribing/pausing.ts';
+import { askRefund, readRefundGround } from '../../src/domain/subscribing/refunds.ts';
 import { ServiceError } from '../../src/errors.ts';
-import type { Random } from '../../src/sandbox/random.ts';
+import type { Random } from '../../src/local/sandbox/random.ts';
 import type { Player } from './cast.ts';
 import type { Ground } from './ground.ts';
 import { sendSigned } from './send.ts';

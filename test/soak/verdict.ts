@@ -1,16 +1,16 @@
 // Checks at the end: the sandbox's invariants on money and events, and that no payment is collected after a cancel. Each returns its breaches
 // in words.
 import bs58 from 'bs58';
-import { tokenAccountIn } from '../../src/chain/accounts.ts';
-import { tokenAccountAddress } from '../../src/chain/addresses.ts';
+import { tokenAccountIn } from '../../src/chain/program/accounts.ts';
+import { tokenAccountAddress } from '../../src/chain/program/addresses.ts';
 import {
   type EventRecord,
   type PaymentRecord,
   readEvents,
   readPayments,
 } from '../../src/db/sandbox.ts';
-import type { Sql } from '../../src/db/connect.ts';
-import { checkMoney } from '../../src/sandbox/invariants.ts';
+import type { Sql } from '../../src/db/postgres/connect.ts';
+import { checkMoney } from '../../src/local/sandbox/invariants.ts';
 import type { Offer } from './cast.ts';
 import type { Ground } from './ground.ts';
 import type { Refunded } from './terms.ts';

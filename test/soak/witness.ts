@@ -3,13 +3,12 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
-import { programEvents } from '../../src/chain/events.ts';
-import type { SignatureInfo } from '../../src/chain/answers.ts';
-import type { ConfirmedTransaction } from '../../src/chain/answers.ts';
-import type { Rpc } from '../../src/chain/rpc.ts';
+import { programEvents } from '../../src/chain/program/events.ts';
+import type { SignatureInfo, ConfirmedTransaction } from '../../src/chain/rpc/responses.ts';
+import type { Rpc } from '../../src/chain/rpc/client.ts';
 import { patiently } from './send.ts';
-import type { ChainPull } from '../../src/sandbox/evidence.ts';
-import { subscriptionAddress } from '../../src/chain/addresses.ts';
+import type { ChainPull } from '../../src/local/sandbox/evidence.ts';
+import { subscriptionAddress } from '../../src/chain/program/addresses.ts';
 
 export interface SeenPull extends ChainPull {
   source: 'keeper' | 'foreign';

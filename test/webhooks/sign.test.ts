@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
-import { generateWebhookSecret } from '../../src/domain/endpoints.ts';
+import { generateWebhookSecret } from '../../src/domain/outbox/endpoints.ts';
 import { signedHeaders, signingKeys } from '../../src/webhooks/sign.ts';
 
 type Headers = Record<string, string>;

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { type AccessQuestion, type AccessRecord, readAccess } from '../../db/access.ts';
-import { accessReasons, judgeAccess } from '../../domain/access.ts';
+import { accessReasons, judgeAccess } from '../../domain/accounts/access.ts';
 import { invalidField } from '../../errors.ts';
 import { createBatch } from '../batch.ts';
 import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf } from '../context.ts';

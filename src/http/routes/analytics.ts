@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { dailyFigures } from '../../db/analytics.ts';
-import { readClock } from '../../db/clock.ts';
-import { reportOf } from '../../domain/analytics.ts';
+import { readClock } from '../../db/postgres/clock.ts';
+import { reportOf } from '../../domain/accounts/analytics.ts';
 import { invalidField } from '../../errors.ts';
 import { type Api, type ApiDeps, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';

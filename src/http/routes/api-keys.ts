@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { findKeyOwner, insertApiKey, listApiKeys, revokeApiKey } from '../../db/api-keys.ts';
-import { generateKey } from '../../domain/keys.ts';
+import { generateKey } from '../../domain/accounts/keys.ts';
 import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, NoBody, nullable, Time, PathId } from '../fields.ts';

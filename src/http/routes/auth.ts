@@ -1,9 +1,14 @@
 import { type Static, Type } from '@sinclair/typebox';
-import { readClock } from '../../db/clock.ts';
+import { readClock } from '../../db/postgres/clock.ts';
 import { ensureMerchant } from '../../db/merchants.ts';
 import { insertNonce, takeNonce } from '../../db/nonces.ts';
-import { isSignedBy, saysTheSame, signInMessage, signInPage } from '../../domain/sign-in.ts';
-import { roles, type Tokens } from '../../domain/tokens.ts';
+import {
+  isSignedBy,
+  saysTheSame,
+  signInMessage,
+  signInPage,
+} from '../../domain/accounts/sign-in.ts';
+import { roles, type Tokens } from '../../domain/accounts/tokens.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Api, ApiDeps } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';

@@ -7,8 +7,8 @@ import {
 } from '../../db/checkout-sessions.ts';
 import { findApp } from '../../db/apps.ts';
 import { findPlan, findPublicPlan, type PlanRow } from '../../db/plans.ts';
-import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/checkout.ts';
-import { observePlan } from '../../domain/plans.ts';
+import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/subscribing/checkout.ts';
+import { observePlan } from '../../domain/subscribing/plans.ts';
 import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
 import { Discount, DiscountInput, discountTermsOf, discountView } from '../discount.ts';

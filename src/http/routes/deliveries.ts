@@ -9,7 +9,7 @@ import {
   listDeliveriesOfApp,
 } from '../../db/deliveries.ts';
 import { eventTypes } from '../../db/events.ts';
-import { replayDelivery } from '../../domain/replay.ts';
+import { replayDelivery } from '../../domain/outbox/replay.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp, ownEndpoint } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';

@@ -2,13 +2,13 @@
 import { randomUUID } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { readClock } from '../../db/clock.ts';
+import { readClock } from '../../db/postgres/clock.ts';
 import { listEndpoints } from '../../db/endpoints.ts';
 import { countReaders, removeReader, renewReader } from '../../db/event-readers.ts';
-import type { Cursors } from '../../domain/cursors.ts';
-import { openSecrets } from '../../domain/endpoints.ts';
-import { EventFeed, startFeed, type FeedPage } from '../../domain/event-feed.ts';
-import { createSample, sampleTypes } from '../../domain/samples.ts';
+import type { Cursors } from '../../domain/accounts/cursors.ts';
+import { openSecrets } from '../../domain/outbox/endpoints.ts';
+import { EventFeed, startFeed, type FeedPage } from '../../domain/outbox/event-feed.ts';
+import { createSample, sampleTypes } from '../../domain/outbox/samples.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
 import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';

@@ -26,7 +26,7 @@ const fields = {
   payload: Type.Unsafe<unknown>({
     type: 'object',
     additionalProperties: true,
-    // Component of the OpenAPI document (docs/webhook-event.ts).
+    // Component of the OpenAPI document (scripts/webhook-event.ts).
     component: 'WebhookEvent',
   }),
 };

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { databaseTrouble } from '../../db/readiness.ts';
+import { databaseTrouble } from '../../db/postgres/readiness.ts';
 import type { Api, ApiDeps } from '../context.ts';
 import { failures, ok, refusal, success } from '../envelope.ts';
 

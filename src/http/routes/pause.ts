@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { findSubscription } from '../../db/subscriptions.ts';
-import { readAccounts } from '../../domain/chain-reads.ts';
-import { pause, unpause } from '../../domain/pausing.ts';
+import { readAccounts } from '../../domain/subscribing/chain-reads.ts';
+import { pause, unpause } from '../../domain/subscribing/pausing.ts';
 import type { Api, ApiDeps } from '../context.ts';
 import { failures, success } from '../envelope.ts';
 import { NoBody, PathId } from '../fields.ts';

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
-import type { Queryable } from '../../db/connect.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
 import {
   findPlan,
   listOuterPrices,
@@ -9,17 +9,17 @@ import {
   sunsetPlan,
   updatePlan,
 } from '../../db/plans.ts';
-import { readAccounts } from '../../domain/chain-reads.ts';
+import { readAccounts } from '../../domain/subscribing/chain-reads.ts';
 import {
   adoptPlan,
   draftPlan,
   observePlan,
   planTransaction,
   storePlan,
-} from '../../domain/plans.ts';
-import { pullersTransaction } from '../../domain/plan-pullers.ts';
-import { priceWarnings } from '../../domain/price-warnings.ts';
-import { offerTransaction } from '../../domain/relay.ts';
+} from '../../domain/subscribing/plans.ts';
+import { pullersTransaction } from '../../domain/subscribing/plan-pullers.ts';
+import { priceWarnings } from '../../domain/subscribing/price-warnings.ts';
+import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
@@ -37,7 +37,7 @@ import {
   refuseMixture,
   refuseSmall,
   refuseUnordered,
-} from '../plan-input.ts';
+} from '../plan-schemas.ts';
 
 const params = Type.Object({ appId: PathId, planId: PathId });
 const tags = ['plans'];

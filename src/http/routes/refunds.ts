@@ -3,8 +3,8 @@ import type { FastifyRequest } from 'fastify';
 import { findTransaction, type TransactionRow } from '../../db/payments.ts';
 import { findPlan } from '../../db/plans.ts';
 import { listRefunds } from '../../db/refunds.ts';
-import { askRefund, readRefundGround } from '../../domain/refunds.ts';
-import { offerTransaction } from '../../domain/relay.ts';
+import { askRefund, readRefundGround } from '../../domain/subscribing/refunds.ts';
+import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
 import { failures, success } from '../envelope.ts';
 import {

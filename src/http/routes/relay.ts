@@ -3,16 +3,16 @@ import pRetry from 'p-retry';
 import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
 import { findPlan } from '../../db/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
-import { refusedCheckout } from '../../domain/checkout.ts';
-import { observePlan } from '../../domain/plans.ts';
-import { checkRegistration, storeRegistration } from '../../domain/registration.ts';
-import { findSignedOffer, relay, type SignedOffer } from '../../domain/relay.ts';
+import { refusedCheckout } from '../../domain/subscribing/checkout.ts';
+import { observePlan } from '../../domain/subscribing/plans.ts';
+import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
+import { findSignedOffer, relay, type SignedOffer } from '../../domain/subscribing/relay.ts';
 import { ServiceError } from '../../errors.ts';
 import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { nullable, oneOf } from '../fields.ts';
 import { subscriptionView } from '../subscription-view.ts';
-import { Plan, planView } from '../plan-input.ts';
+import { Plan, planView } from '../plan-schemas.ts';
 import { OwnSubscription } from './subscriptions.ts';
 
 // A transaction has at most 1,232 bytes: 1,644 characters of Base64.

@@ -9,7 +9,7 @@ import {
   replayEvent,
   type ReplayRun,
   startReplay,
-} from '../../domain/replay.ts';
+} from '../../domain/outbox/replay.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, NoBody, nullable, oneOf, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';

@@ -1,9 +1,9 @@
 import { Type } from '@sinclair/typebox';
 import { findPlan } from '../../db/plans.ts';
 import { findLiveRegistration } from '../../db/subscriptions.ts';
-import { checkoutSessionOf } from '../../domain/checkout.ts';
-import { observePlan } from '../../domain/plans.ts';
-import { readStanding } from '../../domain/standing.ts';
+import { checkoutSessionOf } from '../../domain/subscribing/checkout.ts';
+import { observePlan } from '../../domain/subscribing/plans.ts';
+import { readStanding } from '../../domain/subscribing/standing.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, nullable, oneOf, PathId, Pda, Time } from '../fields.ts';

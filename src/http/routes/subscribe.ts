@@ -1,14 +1,14 @@
 import { Type } from '@sinclair/typebox';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
-import { openCheckoutSession } from '../../domain/checkout.ts';
-import { observePlan } from '../../domain/plans.ts';
-import { offerTransaction } from '../../domain/relay.ts';
-import { readStanding, type Shortage, shortagesOf } from '../../domain/standing.ts';
-import { openingTransaction } from '../../domain/subscribing.ts';
+import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
+import { observePlan } from '../../domain/subscribing/plans.ts';
+import { offerTransaction } from '../../domain/subscribing/relay.ts';
+import { readStanding, type Shortage, shortagesOf } from '../../domain/subscribing/standing.ts';
+import { openingTransaction } from '../../domain/subscribing/subscribing.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, meaning, nullable, PathId, Pda, UnsignedTransaction } from '../fields.ts';
-import { Plan, planView } from '../plan-input.ts';
+import { Plan, planView } from '../plan-schemas.ts';
 
 const tags = ['subscriber'];
 const security = [{ walletJwt: [] }];

@@ -7,14 +7,14 @@ import {
   listSubscriptionsOfWallet,
   type SubscriptionRow,
 } from '../../db/subscriptions.ts';
-import { checkRegistration, storeRegistration } from '../../domain/registration.ts';
-import { offerTransaction } from '../../domain/relay.ts';
+import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
+import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import {
   cancellingTransaction,
   closingTransaction,
   repairingTransaction,
   resumingTransaction,
-} from '../../domain/subscribing.ts';
+} from '../../domain/subscribing/subscribing.ts';
 import { absent, type Api, type ApiDeps, foreign, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import {

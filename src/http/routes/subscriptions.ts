@@ -8,7 +8,7 @@ import {
   type SubscriptionRow,
 } from '../../db/subscriptions.ts';
 import { updateDiscount, updateOwnIds } from '../../db/subscription-changes.ts';
-import { forceCancel, requestCancel } from '../../domain/cancel.ts';
+import { forceCancel, requestCancel } from '../../domain/subscribing/cancel.ts';
 import { cancelRequesters, endReasons } from '../../domain/reasons.ts';
 import { ServiceError } from '../../errors.ts';
 import type { FastifyRequest } from 'fastify';
@@ -36,7 +36,7 @@ import {
 } from '../fields.ts';
 import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
-import { Plan, planView } from '../plan-input.ts';
+import { Plan, planView } from '../plan-schemas.ts';
 import { subscriptionView } from '../subscription-view.ts';
 
 const statuses = ['active', 'past_due', 'cancelled', 'expired'] as const;

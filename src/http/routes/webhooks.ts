@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { readClock } from '../../db/clock.ts';
+import { readClock } from '../../db/postgres/clock.ts';
 import {
   deleteEndpoint,
   insertEndpoint,
@@ -8,9 +8,9 @@ import {
   rotateSecret,
 } from '../../db/endpoints.ts';
 import { extraEventTypes } from '../../db/events.ts';
-import { isDuplicate } from '../../db/violations.ts';
-import { generateWebhookSecret, openSecrets, urlFault } from '../../domain/endpoints.ts';
-import { requeueForNext } from '../../domain/replay.ts';
+import { isDuplicate } from '../../db/postgres/outage.ts';
+import { generateWebhookSecret, openSecrets, urlFault } from '../../domain/outbox/endpoints.ts';
+import { requeueForNext } from '../../domain/outbox/replay.ts';
 import { invalidField, messageOf, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
 import { absent, type Api, type ApiDeps, ownApp, ownEndpoint } from '../context.ts';

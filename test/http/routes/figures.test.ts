@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
 import { timeOf } from '../../../src/chain/time.ts';
-import type { Sql } from '../../../src/db/connect.ts';
+import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { insertPayments } from '../../../src/db/payments.ts';
 import { insertRefund, recordRefund } from '../../../src/db/refunds.ts';
 import { randomAddress, testApi } from '../../fixtures/http.ts';

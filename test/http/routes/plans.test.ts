@@ -1,15 +1,15 @@
 // Plans: published, adopted, changed and ended.
 import { Transaction } from '@solana/web3.js';
 import t from 'tap';
-import { planIn } from '../../../src/chain/accounts.ts';
+import { planIn } from '../../../src/chain/program/accounts.ts';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
   COMPUTE_BUDGET_PROGRAM,
   planAddress,
-} from '../../../src/chain/addresses.ts';
-import { createPlan } from '../../../src/chain/plan-instructions.ts';
-import { decodePlan } from '../../../src/chain/layouts.ts';
-import { unsignedTransaction } from '../../../src/chain/message.ts';
+} from '../../../src/chain/program/addresses.ts';
+import { createPlan } from '../../../src/chain/program/plan-instructions.ts';
+import { decodePlan } from '../../../src/chain/program/layouts.ts';
+import { unsignedTransaction } from '../../../src/chain/transactions/message.ts';
 import { chainApi, randomAddress, testApi, type ChainApi } from '../../fixtures/http.ts';
 import { insertPlan } from '../../fixtures/rows.ts';
 

@@ -1,8 +1,8 @@
 // A merchant refunds a payment: at most the net amount, by a transfer that its wallet signs.
 import t from 'tap';
-import { tokenAccountIn } from '../../../src/chain/accounts.ts';
-import { tokenAccountAddress } from '../../../src/chain/addresses.ts';
-import { createRpc } from '../../../src/chain/rpc.ts';
+import { tokenAccountIn } from '../../../src/chain/program/accounts.ts';
+import { tokenAccountAddress } from '../../../src/chain/program/addresses.ts';
+import { createRpc } from '../../../src/chain/rpc/client.ts';
 import { createLog } from '../../../src/log.ts';
 import { type ChainApi, chainApi, randomAddress } from '../../fixtures/http.ts';
 import { insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';

@@ -7,7 +7,7 @@ import { startReceiver, type Received } from '../../fixtures/receiver.ts';
 import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 import { attempted, encryptionKey, runDispatcher } from '../../fixtures/webhooks.ts';
-import { secretBox } from '../../../src/domain/secrets.ts';
+import { secretBox } from '../../../src/domain/accounts/secrets.ts';
 import { sendPing } from '../../../src/webhooks/ping.ts';
 
 interface Rotated {

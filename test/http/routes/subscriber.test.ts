@@ -1,9 +1,9 @@
 import t from 'tap';
-import { tokenAccountIn } from '../../../src/chain/accounts.ts';
-import { authorityAddress, tokenAccountAddress } from '../../../src/chain/addresses.ts';
+import { tokenAccountIn } from '../../../src/chain/program/accounts.ts';
+import { authorityAddress, tokenAccountAddress } from '../../../src/chain/program/addresses.ts';
 import { generateKeypair } from '../../../src/chain/keypair.ts';
-import { unsignedTransaction } from '../../../src/chain/message.ts';
-import { revokeApproval } from '../../../src/chain/system-instructions.ts';
+import { unsignedTransaction } from '../../../src/chain/transactions/message.ts';
+import { revokeApproval } from '../../../src/chain/transactions/system-instructions.ts';
 import {
   chainApi,
   randomAddress,

@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { Sql } from '../../../src/db/connect.ts';
+import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { testApi } from '../../fixtures/http.ts';
 import { insertEvent, insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 

@@ -1,0 +1,70 @@
+// `npm run build`, the browser's part: bundles each page into one script in dist/pages/assets under a hashed name, compressed beside, with its
+// source map apart (dist/pages/maps, which nothing serves), and writes dist/pages/manifest.json for the server.
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { brotliCompress, constants, gzip } from 'node:zlib';
+import { build } from 'esbuild';
+
+const source = new URL('../src/pages/', import.meta.url);
+const target = new URL('../dist/pages/', import.meta.url);
+const path = (name: string, base: URL = source) => fileURLToPath(new URL(name, base));
+
+/** The files that the server's documents name. */
+const entries = {
+  subscribe: path('subscribe/main.tsx'),
+  account: path('account/main.tsx'),
+  dashboard: path('dashboard/main.tsx'),
+  'demo-wallet': path('demo-wallet/main.ts'),
+  style: path('style.css'),
+  icon: path('icon.svg'),
+};
+
+await rm(target, { recursive: true, force: true });
+await mkdir(new URL('assets/', target), { recursive: true });
+await mkdir(new URL('maps/', target), { recursive: true });
+
+const { metafile } = await build({
+  entryPoints: entries,
+  outdir: path('assets', target),
+  entryNames: '[name]-[hash]',
+  bundle: true,
+  format: 'esm',
+  platform: 'browser',
+  target: 'es2022',
+  jsx: 'automatic',
+  minify: true,
+  legalComments: 'none',
+  sourcemap: 'external',
+  loader: { '.svg': 'copy' },
+  define: { 'process.env.NODE_ENV': '"production"' },
+  metafile: true,
+  logLevel: 'warning',
+});
+
+const compressed = {
+  br: (bytes: Buffer) =>
+    promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }),
+  gz: (bytes: Buffer) => promisify(gzip)(bytes, { level: 9 }),
+};
+const names = Object.keys(metafile.outputs).map((file) => basename(file));
+for (const name of names) {
+  const file = new URL(`assets/${name}`, target);
+  if (name.endsWith('.map')) {
+    await rename(file, new URL(`maps/${name}`, target));
+    continue;
+  }
+  const bytes = await readFile(file);
+  for (const [ending, compress] of Object.entries(compressed))
+    await writeFile(new URL(`assets/${name}.${ending}`, target), await compress(bytes));
+}
+
+const manifest = Object.fromEntries(
+  Object.keys(entries).map((entry) => {
+    const found = names.find((name) => name.startsWith(`${entry}-`) && !name.endsWith('.map'));
+    if (found === undefined) throw new Error(`esbuild made no file of ${entry}`);
+    return [entry, found];
+  }),
+);
+await writeFile(new URL('manifest.json', target), `${JSON.stringify(manifest, null, 2)}\n`);

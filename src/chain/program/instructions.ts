@@ -1,0 +1,293 @@
+// The Subscriptions program's instructions for authorities, subscriptions and payments, in the form of 0.5.0 (docs/chain.md).
+import {
+  addressBytes,
+  authorityAddress,
+  SYSTEM_PROGRAM,
+  TOKEN_PROGRAM,
+  tokenAccountAddress,
+  eventAuthorityAddress,
+  publicKey,
+} from './addresses.ts';
+import { i64, u64, u8 } from './bytes.ts';
+import { type AccountMeta, TransactionInstruction } from '@solana/web3.js';
+
+/** `initId` for a subscribe in the same transaction that opens the SubscriptionAuthority: i64::MIN. */
+export const UNKNOWN_INIT_ID = -(2n ** 63n);
+
+/** Opens the wallet's SubscriptionAuthority, if it is closed, and approves it on the wallet's ATA for u64::MAX. */
+export function initAuthority(
+  programId: string,
+  { user, mint, payer }: { user: string; mint: string; payer?: string | undefined },
+): Instruction {
+  return instruction(programId, 'initAuthority', [
+    pay(user),
+    write(authorityAddress(programId, user, mint).address),
+    read(mint),
+    write(tokenAccountAddress(user, mint).address),
+    read(SYSTEM_PROGRAM),
+    read(TOKEN_PROGRAM),
+    ...optional(pay, payer),
+  ]);
+}
+
+/** Revokes the approval and closes the authority; the rent goes to `receiver`, which is required when the payer was not the user. */
+export function revokeAuthority(
+  programId: string,
+  { user, mint, receiver }: { user: string; mint: string; receiver?: string | undefined },
+): Instruction {
+  return instruction(programId, 'revokeAuthority', [
+    pay(user),
+    write(tokenAccountAddress(user, mint).address),
+    read(mint),
+    read(TOKEN_PROGRAM),
+    write(authorityAddress(programId, user, mint).address),
+    ...optional(write, receiver),
+  ]);
+}
+
+/** Closes the authority but keeps the token approval. */
+export function closeAuthority(
+  programId: string,
+  { user, mint, receiver }: { user: string; mint: string; receiver?: string | undefined },
+): Instruction {
+  return instruction(programId, 'closeAuthority', [
+    pay(user),
+    write(authorityAddress(programId, user, mint).address),
+    ...optional(write, receiver),
+  ]);
+}
+
+/** The terms that a wallet agrees to when it subscribes: the program refuses (519) when the plan differs. */
+export interface SubscribeTerms {
+  readonly planId: bigint;
+  readonly planBump: number;
+  readonly mint: string;
+  readonly amount: bigint;
+  readonly periodHours: bigint;
+  readonly createdAt: bigint;
+  /** The authority's init id, or UNKNOWN_INIT_ID when the same transaction opens it. */
+  readonly initId: bigint;
+}
+
+/** Opens a subscription. */
+export function subscribe(
+  programId: string,
+  {
+    subscriber,
+    merchant,
+    plan,
+    subscription,
+    terms,
+    payer,
+  }: {
+    subscriber: string;
+    merchant: string;
+    plan: string;
+    subscription: string;
+    terms: SubscribeTerms;
+    payer?: string | undefined;
+  },
+): Instruction {
+  return instruction(
+    programId,
+    'subscribe',
+    [
+      pay(subscriber),
+      read(merchant),
+      read(plan),
+      write(subscription),
+      read(authorityAddress(programId, subscriber, terms.mint).address),
+      read(SYSTEM_PROGRAM),
+      ...eventAccounts(programId),
+      ...optional(pay, payer),
+    ],
+    u64(terms.planId),
+    u8(terms.planBump),
+    addressBytes(terms.mint),
+    u64(terms.amount),
+    u64(terms.periodHours),
+    i64(terms.createdAt),
+    i64(terms.initId),
+  );
+}
+
+/** The three accounts that a subscription's life-cycle instructions name. */
+export interface SubscriptionParties {
+  readonly subscriber: string;
+  readonly plan: string;
+  readonly subscription: string;
+}
+
+/** Cancels at the end of the current period. */
+export function cancelSubscription(
+  programId: string,
+  { subscriber, plan, subscription }: SubscriptionParties,
+): Instruction {
+  return instruction(programId, 'cancel', [
+    sign(subscriber),
+    read(plan),
+    write(subscription),
+    ...eventAccounts(programId),
+  ]);
+}
+
+/** Cancels at once; the plan's owner signs too. The program refuses (521) unless `periodStart` is the current one. */
+export function cancelSubscriptionNow(
+  programId: string,
+  {
+    subscriber,
+    merchant,
+    plan,
+    subscription,
+    periodStart,
+  }: SubscriptionParties & { merchant: string; periodStart: bigint },
+): Instruction {
+  const accounts = [
+    sign(subscriber),
+    sign(merchant),
+    read(plan),
+    write(subscription),
+    ...eventAccounts(programId),
+  ];
+  return instruction(programId, 'cancelNow', accounts, i64(periodStart));
+}
+
+/** Undoes a cancellation. The program refuses (521) unless `expiresAt` is the current one. */
+export function resumeSubscription(
+  programId: string,
+  {
+    subscriber,
+    plan,
+    subscription,
+    mint,
+    expiresAt,
+  }: SubscriptionParties & { mint: string; expiresAt: bigint },
+): Instruction {
+  const authority = read(authorityAddress(programId, subscriber, mint).address);
+  const accounts = [
+    sign(subscriber),
+    read(plan),
+    write(subscription),
+    authority,
+    ...eventAccounts(programId),
+  ];
+  return instruction(programId, 'resume', accounts, i64(expiresAt));
+}
+
+/**
+ * Closes a subscription account: the subscriber can once it has expired, its payer also when the plan has ended, closed or changed.
+ * The rent goes to the recorded payer, which is required as `receiver` when it is not `authority`.
+ */
+export function revokeDelegation(
+  programId: string,
+  {
+    authority,
+    plan,
+    subscription,
+    receiver,
+  }: { authority: string; plan: string; subscription: string; receiver?: string | undefined },
+): Instruction {
+  return instruction(programId, 'revokeDelegation', [
+    pay(authority),
+    write(subscription),
+    read(plan),
+    ...optional(write, receiver),
+  ]);
+}
+
+/** Moves `amount` base units from the subscriber's ATA to the ATA of `receiver` (a wallet among the plan's destinations). */
+export function transferSubscription(
+  programId: string,
+  {
+    caller,
+    subscriber,
+    plan,
+    subscription,
+    mint,
+    receiver,
+    amount,
+  }: SubscriptionParties & { caller: string; mint: string; receiver: string; amount: bigint },
+): Instruction {
+  return instruction(
+    programId,
+    'transfer',
+    [
+      write(subscription),
+      read(plan),
+      read(authorityAddress(programId, subscriber, mint).address),
+      write(tokenAccountAddress(subscriber, mint).address),
+      write(tokenAccountAddress(receiver, mint).address),
+      sign(caller),
+      read(mint),
+      read(TOKEN_PROGRAM),
+      ...eventAccounts(programId),
+    ],
+    u64(amount),
+    addressBytes(subscriber),
+    addressBytes(mint),
+  );
+}
+// The accounts and discriminators of the Subscriptions program's instructions.
+/** An instruction of web3.js; `compileMessage` (message.ts) compiles several into a transaction. */
+export type Instruction = TransactionInstruction;
+
+const DISCRIMINATOR = {
+  initAuthority: 0,
+  revokeDelegation: 3,
+  closeAuthority: 6,
+  createPlan: 7,
+  updatePlan: 8,
+  deletePlan: 9,
+  transfer: 10,
+  subscribe: 11,
+  cancel: 12,
+  resume: 13,
+  revokeAuthority: 14,
+  cancelNow: 17,
+} as const;
+
+const meta =
+  (isSigner: boolean, isWritable: boolean) =>
+  (address: string): AccountMeta => ({ pubkey: publicKey(address), isSigner, isWritable });
+
+/** Account metas: read-only, writable, signer, and writable signer. */
+export const read = meta(false, false);
+export const write = meta(false, true);
+export const sign = meta(true, false);
+export const pay = meta(true, true);
+
+/** An optional last account, omitted when it is undefined. */
+export const optional = (account: (address: string) => AccountMeta, address: string | undefined) =>
+  address === undefined ? [] : [account(address)];
+
+/** The accounts with which the program calls itself to emit an event. */
+export const eventAccounts = (programId: string) => [
+  read(eventAuthorityAddress(programId).address),
+  read(programId),
+];
+
+/** Whether an instruction's data is that of a transfer. */
+export const isTransfer = (data: Uint8Array) => data[0] === DISCRIMINATOR.transfer;
+
+/** An instruction of the program: its discriminator, then its fields. */
+export function instruction(
+  programId: string,
+  kind: keyof typeof DISCRIMINATOR,
+  keys: AccountMeta[],
+  ...fields: Uint8Array[]
+): Instruction {
+  return new TransactionInstruction({
+    programId: publicKey(programId),
+    keys,
+    data: Buffer.concat([u8(DISCRIMINATOR[kind]), ...fields]),
+  });
+}
+/** Closes a subscription account; `authority` is the subscriber or the payer. The rent goes to the recorded payer. */
+export function closeInstruction(
+  programId: string,
+  authority: string,
+  { plan, subscription, payer }: { plan: string; subscription: string; payer: string },
+): Instruction {
+  const receiver = payer === authority ? undefined : payer;
+  return revokeDelegation(programId, { authority, plan, subscription, receiver });
+}

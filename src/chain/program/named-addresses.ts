@@ -1,0 +1,36 @@
+// Reads the addresses that a batch of transactions names.
+import type { UnreadableTransaction } from '../rpc/responses.ts';
+import type { Rpc } from '../rpc/client.ts';
+import { each } from '../../each.ts';
+
+const AT_ONCE = 8;
+
+export interface Named {
+  /** The distinct addresses in the transactions. */
+  addresses: string[];
+  /** Transactions that no endpoint has yet or returns in a readable form. */
+  unreadable: UnreadableTransaction[];
+}
+
+/** Reads the transactions; an unreadable one does not block the others. Throws RpcUnreachable. */
+export async function addressesIn(
+  rpc: Pick<Rpc, 'getTransaction'>,
+  signatures: readonly string[],
+): Promise<Named> {
+  const addresses = new Set<string>();
+  const unreadable: UnreadableTransaction[] = [];
+  await each(signatures, AT_ONCE, async (signature) => {
+    const transaction = await rpc.getTransaction(signature, { commitment: 'confirmed' });
+    if ('unreadable' in transaction) {
+      unreadable.push(transaction);
+      return;
+    }
+    for (const { accounts } of [
+      ...transaction.instructions,
+      ...[...transaction.inner.values()].flat(),
+    ]) {
+      for (const address of accounts) addresses.add(address);
+    }
+  });
+  return { addresses: [...addresses], unreadable };
+}

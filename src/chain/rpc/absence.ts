@@ -1,0 +1,170 @@
+import { type ChainAccount, isClosed } from '../program/accounts.ts';
+import { chunks } from '../../each.ts';
+import { ACCOUNTS_AT_ONCE } from './accounts.ts';
+import type { Rpc } from './client.ts';
+
+// An account that one RPC endpoint does not return may still exist. A missing account ends a subscription or plan for good, so several endpoints have to
+// confirm it.
+
+/** The view of all endpoints on accounts that are missing at one of them. */
+export interface Absence {
+  /** Addresses without an account at every endpoint that answered. */
+  readonly absent: ReadonlySet<string>;
+  /** Addresses with an account at some endpoints but not at others. */
+  readonly disputed: ReadonlySet<string>;
+  /** Number of endpoints that answered. */
+  readonly witnesses: number;
+}
+
+/**
+ * Reads up to 100 accounts at commitment finalized from every endpoint, to find out which are gone. Throws as the RPC client does when no endpoint
+ * answers.
+ */
+export async function witnessAbsence(
+  rpc: Pick<Rpc, 'getAccountsEverywhere'>,
+  addresses: readonly string[],
+): Promise<Absence> {
+  const answers = await rpc.getAccountsEverywhere(addresses, { commitment: 'finalized' });
+  const isGone = (account: ChainAccount | null | undefined) =>
+    account === null || (account !== undefined && isClosed(account));
+  const saying = addresses.map(
+    (_, place) => answers.filter(({ accounts }) => isGone(accounts[place])).length,
+  );
+  const where = (holds: (gone: number) => boolean) =>
+    new Set(addresses.filter((_, place) => holds(saying[place] ?? 0)));
+  return {
+    absent: where((gone) => gone === answers.length),
+    disputed: where((gone) => gone > 0 && gone < answers.length),
+    witnesses: answers.length,
+  };
+}
+
+/** The reason why missing accounts are not treated as gone: endpoints disagree for minutes, or too many accounts vanished at once. */
+export type AbsenceAlarm = 'endpoints_disagree' | 'accounts_vanished';
+
+export interface AbsenceJudge {
+  /** Counts subscriptions read from one endpoint. The share of missing accounts among them shows a mass disappearance. */
+  read(subscriptions: number): void;
+  /** The addresses among these, missing at one endpoint, whose accounts are certainly gone. Throws as the RPC client does. */
+  gone(addresses: readonly string[]): Promise<ReadonlySet<string>>;
+}
+
+export interface AbsenceOptions {
+  /** Called at most once an hour for each kind, with the number of accounts. */
+  readonly onAlarm: (alarm: AbsenceAlarm, accounts: number) => void;
+  /** A monotonic clock in milliseconds. */
+  readonly monotonicMs?: () => number;
+}
+
+/** Window (ms) for a mass disappearance: more than 1% of the accounts read in it do not vanish on their own. */
+const TOGETHER_MS = 600_000;
+/** Minimum absence (ms) of an account when only one endpoint responds. Longer than the window, so that a mass disappearance is detected first. */
+const ALONE_MS = 900_000;
+/** Time (ms) for which endpoints may disagree without an alarm, because their finalized slots differ by seconds. */
+const DISPUTE_MS = 120_000;
+/** Minimum number of accounts for a mass disappearance. */
+const FEWEST = 3;
+/** Time (ms) for which accounts of a mass disappearance are not treated as gone, so that an operator can act. */
+const HELD_MS = 86_400_000;
+/**
+ * An account that no caller has reported missing for this long (ms) counts as present, because callers only report missing accounts. The slowest caller,
+ * the settling of an expired attempt, does so every 5 minutes.
+ */
+const FORGOTTEN_MS = 600_000;
+const ALARM_MS = 3_600_000;
+
+interface Suspect {
+  /** When the account was first and last found missing. */
+  readonly since: number;
+  readonly lastMissedAt: number;
+  heldUntil: number;
+}
+
+/** A judge that remembers how long accounts have been missing. */
+export function createAbsenceJudge(
+  rpc: Pick<Rpc, 'getAccountsEverywhere'>,
+  options: AbsenceOptions,
+): AbsenceJudge {
+  return new Judge(rpc, options);
+}
+
+/** The judge for a local chain with a single node: a missing account is gone. */
+export const believeAbsence: AbsenceJudge = {
+  read: () => undefined,
+  gone: async (addresses) => new Set(addresses),
+};
+
+class Judge implements AbsenceJudge {
+  readonly #rpc: Pick<Rpc, 'getAccountsEverywhere'>;
+  readonly #options: AbsenceOptions;
+  readonly #suspects = new Map<string, Suspect>();
+  readonly #alarmedAt = new Map<AbsenceAlarm, number>();
+  #reads: { at: number; subscriptions: number }[] = [];
+
+  constructor(rpc: Pick<Rpc, 'getAccountsEverywhere'>, options: AbsenceOptions) {
+    this.#rpc = rpc;
+    this.#options = options;
+  }
+
+  read(subscriptions: number): void {
+    const now = this.#now();
+    this.#reads = this.#reads.filter(({ at }) => now - at <= TOGETHER_MS);
+    this.#reads.push({ at: now, subscriptions });
+  }
+
+  async gone(addresses: readonly string[]): Promise<ReadonlySet<string>> {
+    const believed = new Set<string>();
+    for (const some of chunks(addresses, ACCOUNTS_AT_ONCE)) {
+      const absence = await witnessAbsence(this.#rpc, some);
+      const now = this.#now();
+      for (const address of some) this.#note(address, absence, now);
+      this.#holdMasses(now);
+      for (const address of absence.absent) {
+        const { since, heldUntil } = this.#suspects.get(address) ?? { since: now, heldUntil: 0 };
+        const isWitnessed = absence.witnesses >= 2 || now - since >= ALONE_MS;
+        if (isWitnessed && now >= heldUntil) believed.add(address);
+      }
+    }
+    return believed;
+  }
+
+  #note(address: string, { absent, disputed }: Absence, now: number): void {
+    if (!absent.has(address) && !disputed.has(address)) {
+      this.#suspects.delete(address);
+      return;
+    }
+    const known = this.#suspects.get(address);
+    const isMissingStill = known !== undefined && now - known.lastMissedAt <= FORGOTTEN_MS;
+    const since = isMissingStill ? known.since : now;
+    const heldUntil = known?.heldUntil ?? -Infinity;
+    this.#suspects.set(address, { since, lastMissedAt: now, heldUntil });
+    if (disputed.has(address) && now - since >= DISPUTE_MS)
+      this.#alarm('endpoints_disagree', disputed.size, now);
+  }
+
+  /** Holds accounts back that are part of a mass disappearance. */
+  #holdMasses(now: number): void {
+    const recent: Suspect[] = [];
+    for (const [address, suspect] of this.#suspects) {
+      if (now - suspect.since <= TOGETHER_MS) recent.push(suspect);
+      else if (now - suspect.lastMissedAt > FORGOTTEN_MS && now >= suspect.heldUntil)
+        this.#suspects.delete(address);
+    }
+    const read = this.#reads
+      .filter(({ at }) => now - at <= TOGETHER_MS)
+      .reduce((sum, { subscriptions }) => sum + subscriptions, 0);
+    if (recent.length < FEWEST || recent.length < read / 100) return;
+    for (const suspect of recent) suspect.heldUntil = suspect.since + HELD_MS;
+    this.#alarm('accounts_vanished', recent.length, now);
+  }
+
+  #alarm(alarm: AbsenceAlarm, accounts: number, now: number): void {
+    if (now - (this.#alarmedAt.get(alarm) ?? -Infinity) < ALARM_MS) return;
+    this.#alarmedAt.set(alarm, now);
+    this.#options.onAlarm(alarm, accounts);
+  }
+
+  #now(): number {
+    return (this.#options.monotonicMs ?? (() => performance.now()))();
+  }
+}

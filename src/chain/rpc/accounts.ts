@@ -1,0 +1,106 @@
+// Account reads of the RPC client.
+import { CLOCK_SYSVAR } from '../program/addresses.ts';
+import type { ChainAccount } from '../program/accounts.ts';
+import { accounts, big, inContext, oldestSlot } from './responses.ts';
+import type { Failover } from './failover.ts';
+import { type ClockAccount, decodeClock } from '../program/layouts.ts';
+import { chunks } from '../../each.ts';
+import type { ReadOptions, Rpc } from './client.ts';
+import { EndpointFailure } from './errors.ts';
+import { createTrustedClock, type TrustedClockOptions } from './trusted-clock.ts';
+
+/** Addresses that getMultipleAccounts takes. */
+export const ACCOUNTS_AT_ONCE = 100;
+
+/** The JSON-RPC configuration of an account read. */
+const readConfig = ({ commitment = 'confirmed', minSlot }: ReadOptions) => ({
+  commitment,
+  ...(minSlot !== undefined && { minContextSlot: Number(minSlot) }),
+});
+
+/** A decoder for the clock account of an endpoint. Throws an EndpointFailure for an implausible clock, so that another endpoint is tried. */
+function clockReader(reads: Failover, clock: TrustedClockOptions | undefined) {
+  const readClocks = () =>
+    reads.callAll(
+      'getMultipleAccounts',
+      [[CLOCK_SYSVAR], { commitment: 'confirmed', encoding: 'base64' }],
+      (result) =>
+        inContext(result, undefined, (value) => {
+          const [found] = accounts(value, 1);
+          return found ? decodeClock(found.data) : null;
+        }).value,
+    );
+  const believes = clock === undefined ? () => true : createTrustedClock(readClocks, clock);
+  return (account: ChainAccount | null | undefined): ClockAccount => {
+    if (!account) throw new EndpointFailure('malformed', 'the Clock sysvar has no account');
+    const read = decodeClock(account.data);
+    if (!believes(read.unixTimestamp))
+      throw new EndpointFailure('malformed', 'its clock is over 10 minutes off');
+    return read;
+  };
+}
+
+export function accountMethods(
+  reads: Failover,
+  clock: TrustedClockOptions | undefined,
+): Pick<
+  Rpc,
+  | 'getMultipleAccounts'
+  | 'getAccountsEverywhere'
+  | 'getClock'
+  | 'getBalance'
+  | 'getMinimumBalanceForRentExemption'
+> {
+  const clockOf = clockReader(reads, clock);
+
+  async function accountsAt<T>(
+    addresses: readonly string[],
+    options: ReadOptions,
+    read: (found: (ChainAccount | null)[]) => T,
+  ): Promise<{ slot: bigint; value: T }> {
+    const config = { ...readConfig(options), encoding: 'base64' };
+    return reads.call('getMultipleAccounts', [addresses, config], (result) =>
+      inContext(result, options.minSlot, (value) => {
+        const found = accounts(value, addresses.length);
+        const place = addresses.indexOf(CLOCK_SYSVAR);
+        if (place >= 0) clockOf(found[place]);
+        return read(found);
+      }),
+    );
+  }
+
+  return {
+    async getMultipleAccounts(addresses, read = {}) {
+      const batches = [...chunks(addresses, ACCOUNTS_AT_ONCE)];
+      const answers = await Promise.all(
+        batches.map((batch) => accountsAt(batch, read, (found) => found)),
+      );
+      return {
+        slot: oldestSlot(answers),
+        accounts: answers.flatMap(({ value }) => value),
+      };
+    },
+    async getAccountsEverywhere(addresses, { commitment = 'confirmed' } = {}) {
+      const answers = await reads.callAll(
+        'getMultipleAccounts',
+        [addresses, { commitment, encoding: 'base64' }],
+        (result) => inContext(result, undefined, (value) => accounts(value, addresses.length)),
+      );
+      return answers.map(({ slot, value }) => ({ slot, accounts: value }));
+    },
+    async getClock(read = {}) {
+      const { value } = await accountsAt([CLOCK_SYSVAR], read, ([found]) => clockOf(found));
+      return value;
+    },
+    async getBalance(address, read = {}) {
+      const answer = await reads.call('getBalance', [address, readConfig(read)], (result) =>
+        inContext(result, read.minSlot, (value) => big(value, 'balance')),
+      );
+      return answer.value;
+    },
+    getMinimumBalanceForRentExemption: (length) =>
+      reads.call('getMinimumBalanceForRentExemption', [length], (result) =>
+        big(result, 'rent exemption'),
+      ),
+  };
+}

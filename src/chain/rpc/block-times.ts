@@ -1,0 +1,68 @@
+// Block times by slot. They are whole seconds and never decrease, so all blocks between two blocks with the same time share it: a batch of payments needs
+// few requests.
+import type { Rpc } from './client.ts';
+import { RpcError, RpcUnreachable } from './errors.ts';
+
+const KEPT = 4096;
+
+/** Results of one batch. */
+interface Learnt {
+  readonly times: Map<bigint, bigint>;
+  isCut: boolean;
+}
+
+/** Reads block times (Unix seconds). A slot is missing from the result when no endpoint returns its time. */
+export function createBlockTimes(
+  rpc: Pick<Rpc, 'getBlockTime'>,
+): (slots: readonly bigint[]) => Promise<ReadonlyMap<bigint, bigint>> {
+  const known = new Map<bigint, bigint>();
+
+  /** Null when no endpoint returns the time. Sets `learnt.isCut` when no endpoint can be reached, which skips the remaining slots. */
+  async function ask(slot: bigint, learnt: Learnt): Promise<bigint | null> {
+    if (learnt.isCut) return null;
+    try {
+      return await rpc.getBlockTime(slot);
+    } catch (error) {
+      if (error instanceof RpcUnreachable)
+        learnt.isCut = error.failures.some(({ fault }) => fault !== 'behind');
+      else if (!(error instanceof RpcError)) throw error;
+      return null;
+    }
+  }
+
+  async function timeOf(slot: bigint, learnt: Learnt): Promise<bigint | null> {
+    const time = learnt.times.get(slot) ?? known.get(slot) ?? (await ask(slot, learnt));
+    if (time !== null) learnt.times.set(slot, time);
+    return time;
+  }
+
+  /** Learns the times of ascending slots by bisection. */
+  async function learn(slots: readonly bigint[], learnt: Learnt): Promise<void> {
+    const [first, last] = [slots[0], slots.at(-1)];
+    if (first === undefined || last === undefined) return;
+    const [from, to] = await Promise.all([
+      timeOf(first, learnt),
+      slots.length === 1 ? null : timeOf(last, learnt),
+    ]);
+    if (slots.length <= 2) return;
+    if (from !== null && from === to) {
+      for (const slot of slots) learnt.times.set(slot, from);
+      return;
+    }
+    const middle = Math.floor(slots.length / 2);
+    await learn(slots.slice(0, middle), learnt);
+    await learn(slots.slice(middle), learnt);
+  }
+
+  return async (slots) => {
+    const learnt: Learnt = { times: new Map(), isCut: false };
+    await learn(
+      [...new Set(slots)].sort((a, b) => (a < b ? -1 : 1)),
+      learnt,
+    );
+    // Cleared only here, after the batch has its own copy: concurrent batches share the cache.
+    if (known.size >= KEPT) known.clear();
+    for (const [slot, time] of learnt.times) known.set(slot, time);
+    return learnt.times;
+  };
+}

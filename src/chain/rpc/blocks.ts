@@ -1,0 +1,102 @@
+// The RPC client's methods for blocks, the clock of the cluster and recent fees.
+import { isAddress } from '../program/addresses.ts';
+import { array, big, inContext, newestSlot, object, text, truth } from './responses.ts';
+import { each } from '../../each.ts';
+import type { Ask, Failover } from './failover.ts';
+import type { Lifetime, LifetimeAnswer, Rpc } from './client.ts';
+import { EndpointFailure, RpcError } from './errors.ts';
+
+/** Solana's MAX_PROCESSING_AGE: a transaction can land up to 150 blocks after the block of its blockhash. */
+export const BLOCKHASH_LIFE = 150n;
+/** Blockhashes that one endpoint is asked about for one call, and at once. Many transactions share a blockhash. */
+const MOST_BLOCKHASHES = 64;
+const BLOCKHASHES_AT_ONCE = 8;
+
+function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
+  const { absoluteSlot, blockHeight } = object(result, 'epoch info');
+  return { slot: big(absoluteSlot, 'absoluteSlot'), blockHeight: big(blockHeight, 'blockHeight') };
+}
+
+/** Asks one endpoint. A fresh blockhash is not valid at finalized before its slot is rooted, so the endpoint has to have finalized that slot. */
+async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<LifetimeAnswer> {
+  const { slot, blockHeight } = await ask('getEpochInfo', [{ commitment: 'finalized' }], heightIn);
+  const ends = lifetimes.map(({ lastValidBlockHeight }): LifetimeAnswer['ends'][number] =>
+    blockHeight > lastValidBlockHeight ? undefined : 'live',
+  );
+  const past = [...lifetimes.entries()].filter(([place]) => ends[place] === undefined);
+  await each(past.slice(0, MOST_BLOCKHASHES), BLOCKHASHES_AT_ONCE, async ([place, one]) => {
+    const { blockhash, slot: since } = one;
+    const config = {
+      commitment: 'finalized',
+      ...(since > 0n && { minContextSlot: Number(since) }),
+    };
+    try {
+      const answer = await ask('isBlockhashValid', [blockhash, config], (result) =>
+        inContext(result, since, (value) => truth(value, 'validity')),
+      );
+      ends[place] = answer.value ? 'live' : answer.slot;
+    } catch (error) {
+      if (!(error instanceof EndpointFailure || error instanceof RpcError)) throw error;
+    }
+  });
+  return { slot, ends };
+}
+
+export function blockMethods(
+  reads: Failover,
+): Pick<
+  Rpc,
+  | 'getLatestBlockhash'
+  | 'getLifetimesEverywhere'
+  | 'getHeight'
+  | 'getHeights'
+  | 'getBlockHeight'
+  | 'getSlot'
+  | 'getBlockTime'
+  | 'getGenesisHash'
+  | 'getRecentPrioritizationFees'
+> {
+  return {
+    async getLatestBlockhash({ commitment = 'confirmed' } = {}) {
+      return reads.call('getLatestBlockhash', [{ commitment }], (result) => {
+        const { slot, value } = inContext(result, undefined, (found) => object(found, 'blockhash'));
+        const lastValidBlockHeight = big(value.lastValidBlockHeight, 'lastValidBlockHeight');
+        const blockhash = text(value.blockhash, 'blockhash');
+        if (!isAddress(blockhash))
+          throw new EndpointFailure('malformed', 'a blockhash that is not Base58 of 32 bytes');
+        return {
+          blockhash,
+          lastValidBlockHeight,
+          blockHeight: lastValidBlockHeight - BLOCKHASH_LIFE,
+          slot,
+        };
+      });
+    },
+    getLifetimesEverywhere: (lifetimes) =>
+      reads.callEach('isBlockhashValid', (ask) => askLifetimes(ask, lifetimes)),
+    getHeight: ({ commitment = 'confirmed' } = {}) =>
+      reads.call('getEpochInfo', [{ commitment }], heightIn),
+    getHeights: ({ commitment = 'confirmed' } = {}) =>
+      reads.callAll('getEpochInfo', [{ commitment }], heightIn),
+    getBlockHeight: ({ commitment = 'confirmed' } = {}) =>
+      reads.call('getBlockHeight', [{ commitment }], (result) => big(result, 'block height')),
+    async getSlot({ commitment = 'confirmed', everywhere = false } = {}) {
+      const read = (result: unknown) => big(result, 'slot');
+      return everywhere
+        ? newestSlot(await reads.callAll('getSlot', [{ commitment }], read))
+        : reads.call('getSlot', [{ commitment }], read);
+    },
+    getBlockTime: (slot) =>
+      reads.call('getBlockTime', [Number(slot)], (result) =>
+        result === null ? null : big(result, 'block time'),
+      ),
+    getGenesisHash: () =>
+      reads.call('getGenesisHash', [], (result) => text(result, 'genesis hash')),
+    getRecentPrioritizationFees: (writable) =>
+      reads.call('getRecentPrioritizationFees', [writable], (result) =>
+        array(result, 'fees').map((one) =>
+          big(object(one, 'fee').prioritizationFee, 'prioritizationFee'),
+        ),
+      ),
+  };
+}

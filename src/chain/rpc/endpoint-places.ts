@@ -1,0 +1,90 @@
+// Reads from time to time where each endpoint is, by which endpoints are ranked and the slots that they tell are judged.
+import { setTimeout as pause } from 'node:timers/promises';
+import type { RpcEndpoint } from './endpoint.ts';
+import type { ClockAccount } from '../program/layouts.ts';
+import { PLACE_REQUEST, placeIn, TrustedSlots, type TrustedSlotsOptions } from './trusted-slots.ts';
+
+export interface PlacesOptions {
+  readonly endpoints: readonly RpcEndpoint[];
+  readonly everyMs: number;
+  /** Judges slots with these options; otherwise every slot is believed. */
+  readonly slots: TrustedSlotsOptions | undefined;
+  /** Calls one endpoint. */
+  readonly ask: (
+    endpoint: RpcEndpoint,
+    method: string,
+    params: readonly unknown[],
+    read: (result: unknown) => ClockAccount,
+  ) => Promise<ClockAccount>;
+}
+
+/** The longest wait (ms) of the first requests for the places of all endpoints. */
+const FIRST_MS = 2000;
+
+export class EndpointPlaces {
+  readonly #options: PlacesOptions;
+  readonly #trusted: TrustedSlots<RpcEndpoint> | undefined;
+  #nextAt: number;
+  #probing: Promise<void> = Promise.resolve();
+  #first: Promise<void> | undefined;
+  #isKnown: boolean;
+
+  constructor(options: PlacesOptions) {
+    const { endpoints, everyMs, slots } = options;
+    this.#options = options;
+    this.#trusted = slots && new TrustedSlots(slots);
+    this.#isKnown = slots === undefined;
+    this.#nextAt = endpoints.length === 1 || everyMs === Infinity ? Infinity : -Infinity;
+  }
+
+  /** Reads the places in the background when they are due. */
+  refresh(): void {
+    const now = performance.now();
+    if (now < this.#nextAt) return;
+    this.#nextAt = now + this.#options.everyMs;
+    this.#probing = this.#read(now);
+    if (this.#trusted !== undefined) this.#first ??= this.#settled(this.#probing);
+  }
+
+  /** Resolves when the slots of answers can be judged; undefined when they can be now, so that the caller goes on in the same turn. */
+  known(): Promise<void> | undefined {
+    return this.#isKnown ? undefined : this.#first;
+  }
+
+  /** Throws an EndpointFailure for an answer of an endpoint with an implausible slot. */
+  check(endpoint: RpcEndpoint, result: unknown): void {
+    this.#trusted?.check(endpoint, result);
+  }
+
+  async close(): Promise<void> {
+    await this.#probing;
+  }
+
+  async #settled(probing: Promise<void>): Promise<void> {
+    const late = new AbortController();
+    await Promise.race([
+      probing,
+      pause(FIRST_MS, undefined, { signal: late.signal }).catch(() => undefined),
+    ]);
+    late.abort();
+    this.#isKnown = true;
+  }
+
+  async #read(now: number): Promise<void> {
+    const { endpoints, ask } = this.#options;
+    const ready = endpoints.filter((endpoint) => endpoint.delay(now) === 0);
+    const places = await Promise.all(
+      ready.map(async (endpoint) => {
+        const place = await ask(endpoint, ...PLACE_REQUEST, placeIn).catch(() => undefined);
+        if (place !== undefined) this.#trusted?.heard(endpoint, place);
+        return place === undefined ? [] : [{ endpoint, slot: place.slot }];
+      }),
+    );
+    const told = places.flat();
+    const isPlausible = ({ endpoint, slot }: { endpoint: RpcEndpoint; slot: bigint }) =>
+      slot <= (this.#trusted?.plausible(endpoint) ?? slot);
+    const newest = Math.max(...told.filter(isPlausible).map(({ slot }) => Number(slot)));
+    // A slot that is not believed counts as a lag of the same size, so that the endpoint is asked last.
+    for (const { endpoint, slot } of told) endpoint.setLag(Math.abs(newest - Number(slot)));
+  }
+}

@@ -1,0 +1,262 @@
+// One RPC endpoint: its connection pool, rate limit and health.
+import type { Pool } from 'undici';
+import { backoff } from '../../backoff.ts';
+import {
+  asFailure,
+  codeOf,
+  DEFAULT_429_PAUSE_MS,
+  type HttpAnswer,
+  noAnswer,
+  readResult,
+} from './json-rpc.ts';
+import { createRateLimit, type RateLimit } from './rate-limit.ts';
+import { EndpointFailure, type EndpointFault, isUnreadable, RpcError } from './errors.ts';
+
+/** The health of an endpoint, for ranking and for operators. */
+export interface EndpointHealth {
+  /** Scheme, host and port: paths and queries of RPC URLs hold keys. */
+  readonly name: string;
+  /** Consecutive failures. */
+  readonly failures: number;
+  /** Moving average of successful requests in milliseconds; null before the first. */
+  readonly latencyMs: number | null;
+  /** Slots behind the most advanced endpoint. */
+  readonly lag: number;
+  readonly requests: number;
+  readonly lastFault: EndpointFault | null;
+}
+
+export interface EndpointOptions {
+  readonly timeoutMs: number;
+  readonly requestsPerSecond?: number | undefined;
+}
+
+const MAX_CONNECTIONS = 64;
+const MAX_IN_FLIGHT = 2048;
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+/** Faults that do not affect the endpoint's health. */
+const HARMLESS: ReadonlySet<EndpointFault> = new Set(['unsupported', 'behind', 'busy']);
+
+export class RpcEndpoint {
+  /** Scheme, host and port. */
+  readonly name: string;
+  readonly #timeoutMs: number;
+  readonly #path: string;
+  readonly #headers: Record<string, string>;
+  readonly #rateLimit: RateLimit;
+  #pool: Promise<Pool> | undefined;
+  #id = 0;
+  #requests = 0;
+  #inFlight = 0;
+  #failures = 0;
+  #downUntil = -Infinity;
+  #isOnTrial = false;
+  #latencyMs: number | null = null;
+  #lag = 0;
+  #lastFault: EndpointFault | null = null;
+  #isClosed = false;
+
+  /** Throws a TypeError unless `url` is an http or https URL. */
+  constructor(url: string, { timeoutMs, requestsPerSecond }: EndpointOptions) {
+    const { origin, pathname, search, username, password, protocol } = new URL(url);
+    if (protocol !== 'http:' && protocol !== 'https:')
+      throw new TypeError(`an RPC URL begins with http:// or https://, not ${protocol}`);
+    const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+    this.name = origin;
+    this.#timeoutMs = timeoutMs;
+    this.#path = pathname + search;
+    this.#headers = {
+      'content-type': 'application/json',
+      ...(username !== '' && {
+        authorization: `Basic ${Buffer.from(credentials).toString('base64')}`,
+      }),
+    };
+    this.#rateLimit = createRateLimit(requestsPerSecond);
+  }
+
+  health(): EndpointHealth {
+    return {
+      name: this.name,
+      failures: this.#failures,
+      latencyMs: this.#latencyMs,
+      lag: this.#lag,
+      requests: this.#requests,
+      lastFault: this.#lastFault,
+    };
+  }
+
+  /** Whether the endpoint failed and is either in backoff or on trial by another request. */
+  down(now: number): boolean {
+    return this.#failures > 0 && (now < this.#downUntil || this.#isOnTrial);
+  }
+
+  /** Milliseconds until the rate limit and requested pauses allow a request. */
+  delay(now: number): number {
+    return this.#rateLimit.delay(now);
+  }
+
+  /** Number of requests that the rate limit and requested pauses allow now. */
+  allowed(now: number): number {
+    return this.#rateLimit.allowed(now);
+  }
+
+  setLag(slots: number): void {
+    this.#lag = slots;
+  }
+
+  /**
+   * One JSON-RPC call; `read` parses its result. Throws EndpointFailure (another endpoint may answer) or RpcError (every endpoint would refuse). A request
+   * that gets a connection only after `last` (performance.now()) is not sent.
+   */
+  async call<T>(
+    method: string,
+    params: readonly unknown[],
+    read: (result: unknown) => T,
+    last = Infinity,
+  ): Promise<T> {
+    if (this.#inFlight >= MAX_IN_FLIGHT)
+      throw new EndpointFailure('busy', `${this.#inFlight} requests under way`, {
+        endpoint: this.name,
+      });
+    const started = performance.now();
+    this.#rateLimit.take(started);
+    this.#requests += 1;
+    this.#inFlight += 1;
+    // After a failure only one request at a time tries the endpoint, so that the others do not run into its timeout.
+    const isTrial = this.#failures > 0;
+    if (isTrial) this.#isOnTrial = true;
+    try {
+      const answer = read(await this.#ask(method, params, last));
+      const took = performance.now() - started;
+      this.#latencyMs =
+        this.#latencyMs === null ? took : this.#latencyMs + (took - this.#latencyMs) / 5;
+      this.#failures = 0;
+      return answer;
+    } catch (error) {
+      throw this.#record(error, started);
+    } finally {
+      this.#inFlight -= 1;
+      if (isTrial) this.#isOnTrial = false;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await (await this.#pool)?.destroy();
+  }
+
+  async #ask(method: string, params: readonly unknown[], last: number): Promise<unknown> {
+    this.#id = (this.#id + 1) % 0x7fffffff;
+    const body = JSON.stringify({ jsonrpc: '2.0', id: this.#id, method, params });
+    // The server may close a kept-alive connection just as it is reused. Every method, including sendTransaction, is safe to repeat.
+    const answer = await this.#post(body, last).catch((error: unknown) => {
+      if (this.#isClosed || codeOf(error) !== 'UND_ERR_SOCKET') throw error;
+      return this.#post(body, last);
+    });
+    return readResult(this.name, method, answer);
+  }
+
+  /** Uses undici's handlers instead of `request`, which would create a stream for a small response on the hot path of each payment. */
+  async #post(body: string, last: number): Promise<HttpAnswer> {
+    const started = performance.now();
+    const timeoutMs = this.#timeoutMs;
+    this.#pool ??= this.#openPool();
+    const pool = await this.#pool;
+    return new Promise((resolve, reject) => {
+      let status = 0;
+      let retryAfter: HttpAnswer['retryAfter'];
+      const chunks: Buffer[] = [];
+      pool.dispatch(
+        { method: 'POST', path: this.#path, headers: this.#headers, body },
+        {
+          // Runs right before the request is written. undici recognises new-style handlers by this method.
+          onRequestStart() {
+            if (performance.now() > last)
+              throw new EndpointFailure('busy', 'no connection was free in time');
+          },
+          onResponseStart(_controller, statusCode, { 'retry-after': pause }) {
+            status = statusCode;
+            retryAfter = pause;
+          },
+          onResponseData(controller, chunk) {
+            chunks.push(chunk);
+            // bodyTimeout only limits the gaps between chunks, so a slow trickle would never end.
+            if (performance.now() - started > timeoutMs)
+              controller.abort(new EndpointFailure('timeout', noAnswer(timeoutMs)));
+          },
+          onResponseEnd: () =>
+            resolve({ status, retryAfter, text: Buffer.concat(chunks).toString('utf8') }),
+          onResponseError: (_controller, error) => reject(error),
+        },
+      );
+    });
+  }
+
+  /** Imports undici on the first request, because loading it is a large part of the startup time of `serve`, which listens before it calls the chain. */
+  async #openPool(): Promise<Pool> {
+    const undici = await import('undici');
+    const pool = new undici.Pool(this.name, {
+      connections: MAX_CONNECTIONS,
+      connect: { timeout: Math.min(this.#timeoutMs, 5000) },
+      headersTimeout: this.#timeoutMs,
+      bodyTimeout: this.#timeoutMs,
+      // A new TLS handshake costs more than a request.
+      keepAliveTimeout: 30_000,
+      maxResponseSize: MAX_ANSWER_BYTES,
+    });
+    if (this.#isClosed) await pool.destroy();
+    return pool;
+  }
+
+  #record(error: unknown, started: number): EndpointFailure | RpcError {
+    const failure = asFailure(error, this.name, this.#timeoutMs);
+    if (failure instanceof RpcError || isUnreadable(failure.fault)) {
+      this.#failures = 0;
+      return failure;
+    }
+    this.#lastFault = failure.fault;
+    const now = performance.now();
+    if (failure.fault === 'rate_limited')
+      this.#rateLimit.pauseUntil(now + (failure.pauseMs ?? DEFAULT_429_PAUSE_MS));
+    // Requests that were in flight together count as one failure, however late the last of them fails.
+    else if (!HARMLESS.has(failure.fault) && started >= this.#downUntil) {
+      this.#failures += 1;
+      this.#downUntil = now + backoff(this.#failures, { base: 500, cap: 30_000 });
+    }
+    return failure;
+  }
+}
+// Costs in milliseconds of latency: per place in the list, for an unknown latency, per slot of lag.
+const PREFERENCE_MS = 100;
+const UNKNOWN_LATENCY_MS = 50;
+const SLOT_MS = 400;
+// Up to this wait, a healthy endpoint is preferred to a failing one.
+const SHORT_WAIT_MS = 250;
+// A difference of one or two slots is propagation delay, not lag.
+const LAG_TOLERANCE = 2;
+
+/** Sorts endpoints best first: up and free now, up and free soon, down, rate limited for longer. They are given in order of preference. */
+export function ranked(endpoints: readonly RpcEndpoint[], now: number): RpcEndpoint[] {
+  return endpoints
+    .map((endpoint, place) => {
+      const wait = endpoint.delay(now);
+      return {
+        endpoint,
+        group: groupOf(wait, endpoint.down(now)),
+        cost: place * PREFERENCE_MS + costOf(endpoint) + wait,
+      };
+    })
+    .sort((a, b) => a.group - b.group || a.cost - b.cost)
+    .map(({ endpoint }) => endpoint);
+}
+
+function groupOf(wait: number, isDown: boolean): number {
+  if (wait > SHORT_WAIT_MS) return 3;
+  if (isDown) return 2;
+  return wait > 0 ? 1 : 0;
+}
+
+function costOf(endpoint: RpcEndpoint): number {
+  const { latencyMs, lag } = endpoint.health();
+  return (latencyMs ?? UNKNOWN_LATENCY_MS) + Math.max(0, lag - LAG_TOLERANCE) * SLOT_MS;
+}

@@ -1,0 +1,45 @@
+// When a signed transaction can never land any more. One endpoint may lag, lie about heights or never have had the blockhash, so every endpoint is asked.
+import { newestSlot } from './responses.ts';
+import type { Lifetime, LifetimeAnswer, Rpc } from './client.ts';
+
+/** The end of a blockhash, by every endpoint that answered about it. */
+export interface Expiry {
+  /** Number of endpoints that answered. */
+  readonly witnesses: number;
+  /** The oldest finalized slot by which they judged. */
+  readonly slot: bigint;
+}
+
+/** Identifies a lifetime: two endpoints may give the same blockhash with different heights. */
+export const lifetimeKey = ({ blockhash, lastValidBlockHeight, slot }: Lifetime) =>
+  `${blockhash} ${lastValidBlockHeight} ${slot}`;
+
+/** Slots that an endpoint may be behind the most advanced one. One that is further behind does not know what is live. */
+const MOST_BEHIND = 150n;
+
+/**
+ * The blockhashes that are dead: at finalized, every endpoint that answers says that they are not valid, and that the height is past their last block.
+ * Throws as the RPC client does when no endpoint answers.
+ */
+export async function witnessExpiry(
+  rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
+  lifetimes: readonly Lifetime[],
+): Promise<ReadonlyMap<string, Expiry>> {
+  const distinct = [...new Map(lifetimes.map((one) => [lifetimeKey(one), one]))];
+  if (distinct.length === 0) return new Map();
+  const answers = await rpc.getLifetimesEverywhere(distinct.map(([, one]) => one));
+  const newest = newestSlot(answers.map(({ slot }) => slot));
+  const isCurrent = ({ slot }: LifetimeAnswer) => slot + MOST_BEHIND >= newest;
+  const dead = distinct.flatMap(([key], place): [string, Expiry][] => {
+    if (answers.some((one) => one.ends[place] === 'live' && isCurrent(one))) return [];
+    const slots = answers.map(({ ends }) => ends[place]).filter((end) => typeof end === 'bigint');
+    if (slots.length === 0) return [];
+    const slot = slots.reduce((low, one) => (one < low ? one : low));
+    return [[key, { witnesses: slots.length, slot }]];
+  });
+  return new Map(dead);
+}
+
+/** Whether this number of witnesses suffices where nothing but the expiry protects from a second transfer: two, where two are configured. */
+export const isWitnessed = (rpc: Pick<Rpc, 'endpoints'>, witnesses: number): boolean =>
+  witnesses >= Math.min(2, rpc.endpoints());

@@ -1,0 +1,281 @@
+// Failover over several RPC endpoints: calls the best one first, then the others until one answers.
+import { setMaxListeners } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Log } from '../../log.ts';
+import { noAnswer, outcomeOf, tooSlow } from './call-errors.ts';
+import { EndpointPlaces } from './endpoint-places.ts';
+import { ranked, type EndpointHealth, RpcEndpoint } from './endpoint.ts';
+import {
+  EndpointFailure,
+  type EndpointFault,
+  isUnreadable,
+  RpcUnreachable,
+  type UnreadableReason,
+} from './errors.ts';
+import type { TrustedSlotsOptions } from './trusted-slots.ts';
+
+export interface FailoverOptions {
+  /** In order of preference. */
+  readonly urls: readonly string[];
+  /** Timeout of one request to one endpoint, ms. */
+  readonly timeoutMs?: number | undefined;
+  /** Requests per second to each endpoint. */
+  readonly requestsPerSecond?: number | undefined;
+  /** Interval (ms) at which each endpoint's clock account is read (only with several endpoints and while calls are made). */
+  readonly probeMs?: number | undefined;
+  /** Skips an answer with an implausible slot. Without this every slot is accepted, as on a local chain, whose users move the slot. */
+  readonly slots?: TrustedSlotsOptions | undefined;
+  /**
+   * Why an endpoint with this genesis hash must not be used; null when it may be. Each endpoint's hash is read once before its first call, because on
+   * another chain all accounts would look missing. Without this function every endpoint is used.
+   */
+  readonly refuses?: ((genesisHash: string) => string | null) | undefined;
+  readonly log: Pick<Log, 'warn' | 'info'>;
+  /** Called after every request to an endpoint, for metrics. */
+  readonly observe?: ((request: ObservedRequest) => void) | undefined;
+}
+
+/** One request to one endpoint. */
+export interface ObservedRequest {
+  /** Scheme, host and port: paths and queries of RPC URLs hold keys. */
+  readonly endpoint: string;
+  readonly method: string;
+  readonly outcome: 'ok' | 'refused' | Exclude<EndpointFault, UnreadableReason>;
+  readonly seconds: number;
+}
+
+/** Parses a result. Throws EndpointFailure for a result of another shape. */
+type Read<T> = (result: unknown) => T;
+
+/** Calls a method of an endpoint. */
+export type Ask = <T>(method: string, params: readonly unknown[], read: Read<T>) => Promise<T>;
+
+export interface AskOptions {
+  /** Milliseconds after which the request is not sent to any further endpoint; earlier sends may still be answered. */
+  readonly withinMs?: number | undefined;
+}
+
+const DEFAULT_TIMEOUT_MS = 10_000;
+const DEFAULT_PROBE_MS = 15_000;
+export class Failover {
+  readonly #options: FailoverOptions;
+  readonly #timeoutMs: number;
+  readonly #endpoints: readonly RpcEndpoint[];
+  readonly #closing = new AbortController();
+  /** Endpoints whose genesis hash was accepted, and requests for the hash in flight. */
+  readonly #admitted = new Set<RpcEndpoint>();
+  readonly #asking = new Map<RpcEndpoint, Promise<void>>();
+  readonly #places: EndpointPlaces;
+
+  /** Sends nothing yet. Throws a TypeError for a bad URL. */
+  constructor(options: FailoverOptions) {
+    const { urls, timeoutMs = DEFAULT_TIMEOUT_MS, requestsPerSecond } = options;
+    if (urls.length === 0) throw new TypeError('at least one RPC URL is needed');
+    this.#options = options;
+    // Each call that waits for the rate limit adds a listener.
+    setMaxListeners(0, this.#closing.signal);
+    this.#timeoutMs = timeoutMs;
+    this.#endpoints = urls.map((url) => new RpcEndpoint(url, { timeoutMs, requestsPerSecond }));
+    this.#places = new EndpointPlaces({
+      endpoints: this.#endpoints,
+      everyMs: options.probeMs ?? DEFAULT_PROBE_MS,
+      slots: options.slots,
+      ask: (endpoint, method, params, read) => this.#attempt(endpoint, method, params, read),
+    });
+  }
+
+  /** Number of configured endpoints. */
+  get size(): number {
+    return this.#endpoints.length;
+  }
+
+  health(): EndpointHealth[] {
+    return this.#endpoints.map((endpoint) => endpoint.health());
+  }
+
+  /** The highest number of requests that any endpoint's rate limit allows now. */
+  allowed(): number {
+    const now = performance.now();
+    return Math.max(...this.#endpoints.map((endpoint) => endpoint.allowed(now)));
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await Promise.all(this.#endpoints.map((endpoint) => endpoint.close()));
+    await this.#places.close();
+  }
+
+  /** The result of the first endpoint that answers. Throws RpcUnreachable or RpcError. */
+  async call<T>(
+    method: string,
+    params: readonly unknown[],
+    read: Read<T>,
+    { withinMs = Infinity }: AskOptions = {},
+  ): Promise<T> {
+    this.#places.refresh();
+    const last = performance.now() + withinMs;
+    const deadline = Math.min(performance.now() + this.#timeoutMs, last);
+    const failures = new Map<RpcEndpoint, EndpointFailure>();
+    const left = new Set(this.#endpoints);
+    for (;;) {
+      const now = performance.now();
+      const [best] = ranked(this.#endpoints, now).filter((endpoint) => left.has(endpoint));
+      // Once an endpoint has answered about a transaction, endpoints that are down are skipped.
+      const isAnswered = [...failures.values()].some(({ fault }) => isUnreadable(fault));
+      if (best === undefined || now > last || (isAnswered && best.down(now)))
+        throw new RpcUnreachable(method, [...failures.values()]);
+      const wait = best.delay(now);
+      if (wait > 0) {
+        if (now + wait > deadline) throw tooSlow(method, left, failures, wait);
+        await this.#pause(wait, method, best);
+        continue;
+      }
+      try {
+        return await this.#judged(best, method, params, read, last);
+      } catch (error) {
+        if (!(error instanceof EndpointFailure)) throw error;
+        failures.set(best, error);
+        // A rate-limited endpoint stays in the list and is tried again after its pause.
+        if (error.fault !== 'rate_limited') left.delete(best);
+      }
+    }
+  }
+
+  /** Calls every endpoint that is up, in parallel, and returns all results; throws when no endpoint answers. */
+  async callAll<T>(method: string, params: readonly unknown[], read: Read<T>): Promise<T[]> {
+    return this.callEach(method, (ask) => ask(method, params, read));
+  }
+
+  /**
+   * Does `work`, several calls for the purpose `what`, at every endpoint that is up. Returns the results of those that answered all of it; throws when
+   * none did.
+   */
+  async callEach<T>(what: string, work: (ask: Ask) => Promise<T>): Promise<T[]> {
+    const settled = await Promise.allSettled(this.#ready().map(work));
+    const answers = settled.filter((one) => one.status === 'fulfilled').map(({ value }) => value);
+    const reasons = settled
+      .filter((one) => one.status === 'rejected')
+      .map(({ reason }) => reason as unknown);
+    if (answers.length === 0) throw noAnswer(what, reasons);
+    return answers;
+  }
+
+  /** Like `callAll`, but resolves with the first result while the other requests continue. */
+  async callAny<T>(
+    method: string,
+    params: readonly unknown[],
+    read: Read<T>,
+    options?: AskOptions,
+  ): Promise<T> {
+    try {
+      return await Promise.any(this.#ready(options).map((ask) => ask(method, params, read)));
+    } catch (error) {
+      throw error instanceof AggregateError ? noAnswer(method, error.errors) : error;
+    }
+  }
+
+  /** A call of each endpoint that is available now, for one attempt; without any, one that waits for an endpoint. */
+  #ready(options?: AskOptions): Ask[] {
+    this.#places.refresh();
+    const now = performance.now();
+    const ready = this.#endpoints.filter((one) => !one.down(now) && one.delay(now) === 0);
+    if (ready.length === 0)
+      return [(method, params, read) => this.call(method, params, read, options)];
+    const last = now + (options?.withinMs ?? Infinity);
+    return ready.map(
+      (endpoint) => (method, params, read) => this.#judged(endpoint, method, params, read, last),
+    );
+  }
+
+  /** One attempt at an endpoint; an answer with an implausible slot is a fault of the endpoint. */
+  async #judged<T>(
+    endpoint: RpcEndpoint,
+    method: string,
+    params: readonly unknown[],
+    read: Read<T>,
+    last: number,
+  ): Promise<T> {
+    // Without a wait the request counts against the rate limit in the turn in which the endpoint was chosen.
+    const known = this.#places.known();
+    if (known !== undefined) await known;
+    const judge = (result: unknown) => {
+      this.#places.check(endpoint, result);
+      return read(result);
+    };
+    return this.#attempt(endpoint, method, params, judge, last);
+  }
+
+  async #attempt<T>(
+    endpoint: RpcEndpoint,
+    method: string,
+    params: readonly unknown[],
+    read: Read<T>,
+    last?: number,
+  ): Promise<T> {
+    const { log } = this.#options;
+    const before = endpoint.health().failures;
+    const startedAt = performance.now();
+    try {
+      const admission = method === 'getGenesisHash' ? undefined : this.#admission(endpoint);
+      if (admission !== undefined) await admission;
+      const answer = await endpoint.call(method, params, read, last);
+      if (before > 0) log.info({ endpoint: endpoint.name }, 'RPC endpoint is back');
+      this.#observed(endpoint, method, 'ok', startedAt);
+      return answer;
+    } catch (error) {
+      const outcome = outcomeOf(error);
+      if (outcome !== undefined) this.#observed(endpoint, method, outcome, startedAt);
+      // A failing endpoint fails many requests at once; only the first is logged. An endpoint that is behind or returns an unreadable transaction has not
+      // failed.
+      if (
+        error instanceof EndpointFailure &&
+        error.fault !== 'behind' &&
+        !isUnreadable(error.fault) &&
+        before === 0
+      )
+        log.warn(
+          { endpoint: endpoint.name, method, fault: error.fault, reason: error.message },
+          'RPC endpoint failed',
+        );
+      throw error;
+    }
+  }
+
+  #observed(
+    endpoint: RpcEndpoint,
+    method: string,
+    outcome: ObservedRequest['outcome'],
+    startedAt: number,
+  ): void {
+    const seconds = (performance.now() - startedAt) / 1000;
+    this.#options.observe?.({ endpoint: endpoint.name, method, outcome, seconds });
+  }
+
+  /**
+   * Resolves once the endpoint's genesis hash is accepted; rejects with EndpointFailure when it is refused. Undefined when it was accepted before, so that
+   * the request counts against the rate limit in the same event-loop turn in which the endpoint was chosen.
+   */
+  #admission(endpoint: RpcEndpoint): Promise<void> | undefined {
+    const { refuses } = this.#options;
+    if (refuses === undefined || this.#admitted.has(endpoint)) return undefined;
+    const asking = this.#asking.get(endpoint);
+    if (asking !== undefined) return asking;
+    const read = (hash: unknown) => {
+      const reason = typeof hash === 'string' ? refuses(hash) : 'it has no genesis hash';
+      if (reason !== null) throw new EndpointFailure('malformed', reason);
+      this.#admitted.add(endpoint);
+    };
+    const answer = endpoint
+      .call('getGenesisHash', [], read)
+      .finally(() => this.#asking.delete(endpoint));
+    this.#asking.set(endpoint, answer);
+    return answer;
+  }
+
+  async #pause(ms: number, method: string, endpoint: RpcEndpoint): Promise<void> {
+    await pause(ms, undefined, { signal: this.#closing.signal }).catch(() => {
+      const failure = new EndpointFailure('unreachable', 'closed', { endpoint: endpoint.name });
+      throw new RpcUnreachable(method, [failure]);
+    });
+  }
+}

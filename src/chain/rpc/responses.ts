@@ -1,0 +1,272 @@
+import bs58 from 'bs58';
+import type { ChainAccount } from '../program/accounts.ts';
+import type { ExecutedInstruction, ExecutedTransaction } from '../program/events.ts';
+import {
+  EndpointFailure,
+  RpcUnreachable,
+  UNREADABLE_REASONS,
+  type UnreadableReason,
+} from './errors.ts';
+
+// Parses RPC responses and checks their shape on arrival, so that a response of another shape is a fault of the endpoint (`malformed`), not a TypeError
+// later.
+
+function malformed(what: string): never {
+  throw new EndpointFailure('malformed', `an answer of another shape: ${what}`);
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+export function object(value: unknown, what: string): Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Json)
+    : malformed(`${what} is no object`);
+}
+
+export function array(value: unknown, what: string): readonly unknown[] {
+  return Array.isArray(value) ? value : malformed(`${what} is no array`);
+}
+
+export function text(value: unknown, what: string): string {
+  return typeof value === 'string' ? value : malformed(`${what} is no string`);
+}
+
+export function integer(value: unknown, what: string): number {
+  return typeof value === 'number' && Number.isInteger(value)
+    ? value
+    : malformed(`${what} is no integer`);
+}
+
+export function big(value: unknown, what: string): bigint {
+  return BigInt(integer(value, what));
+}
+
+export function truth(value: unknown, what: string): boolean {
+  return typeof value === 'boolean' ? value : malformed(`${what} is neither true nor false`);
+}
+
+const orNull = <T>(value: unknown, read: (value: unknown) => T): T | null =>
+  value === null || value === undefined ? null : read(value);
+
+/** The error of a transaction; null means success. An answer without the key does not say which. */
+const errorIn = ({ err }: Json): unknown => (err === undefined ? malformed('err is missing') : err);
+
+/** The `value` and the slot of a response with a context. A response older than `minSlot` means that the endpoint is behind. */
+export function inContext<T>(
+  result: unknown,
+  minSlot: bigint | undefined,
+  read: (value: unknown) => T,
+): { slot: bigint; value: T } {
+  const { context, value } = object(result, 'result');
+  const slot = big(object(context, 'context').slot, 'context.slot');
+  if (minSlot !== undefined && slot < minSlot)
+    throw new EndpointFailure(
+      'behind',
+      `at slot ${slot.toString()}, not yet at ${minSlot.toString()}`,
+    );
+  return { slot, value: read(value) };
+}
+
+/** The bytes of instruction data in the encoding "json". */
+function base58(value: unknown): Buffer {
+  const bytes = bs58.decodeUnsafe(text(value, 'instruction data'));
+  return bytes === undefined ? malformed('instruction data is not Base58') : Buffer.from(bytes);
+}
+
+/** Account data as RPC sends it in base64: `[text, "base64"]`. */
+function accountData(value: unknown): Buffer {
+  const [encoded, encoding] = array(value, 'account data');
+  if (encoding !== 'base64') malformed('account data is not base64');
+  return Buffer.from(text(encoded, 'account data'), 'base64');
+}
+
+export function account(value: unknown): ChainAccount {
+  const { owner, lamports, data } = object(value, 'account');
+  return {
+    owner: text(owner, 'account owner'),
+    lamports: big(lamports, 'lamports'),
+    data: accountData(data),
+  };
+}
+
+export function accounts(value: unknown, count: number): (ChainAccount | null)[] {
+  const list = array(value, 'accounts');
+  if (list.length !== count) malformed(`${list.length} accounts instead of ${count}`);
+  return list.map((one) => orNull(one, account));
+}
+
+export type Commitment = 'processed' | 'confirmed' | 'finalized';
+
+/** The status of a transaction. `err` is null when it succeeded. */
+export interface SignatureStatus {
+  readonly slot: bigint;
+  readonly err: unknown;
+  readonly commitment: Commitment;
+}
+
+function commitment(value: unknown): Commitment {
+  return value === 'processed' || value === 'confirmed' || value === 'finalized'
+    ? value
+    : malformed('no commitment');
+}
+
+/** A node that omits the commitment still counts confirmations: null means rooted, and a missing count means nothing. */
+function commitmentOf({ confirmations, confirmationStatus }: Json): Commitment {
+  const stated = orNull(confirmationStatus, commitment);
+  if (stated !== null) return stated;
+  if (confirmations === null) return 'finalized';
+  integer(confirmations, 'confirmations');
+  return 'processed';
+}
+
+export function statuses(value: unknown, count: number): (SignatureStatus | null)[] {
+  const list = array(value, 'statuses');
+  if (list.length !== count) malformed(`${list.length} statuses instead of ${count}`);
+  return list.map((one) =>
+    orNull(one, (found) => {
+      const status = object(found, 'status');
+      return {
+        slot: big(status.slot, 'slot'),
+        err: errorIn(status),
+        commitment: commitmentOf(status),
+      };
+    }),
+  );
+}
+
+/** A transaction of an address, newest first in getSignaturesForAddress. */
+export interface SignatureInfo {
+  readonly signature: string;
+  readonly slot: bigint;
+  readonly err: unknown;
+  readonly blockTime: bigint | null;
+}
+
+export function signatureInfos(value: unknown): SignatureInfo[] {
+  return array(value, 'signatures').map((one) => {
+    const info = object(one, 'signature');
+    const { signature, slot, blockTime } = info;
+    return {
+      signature: text(signature, 'signature'),
+      slot: big(slot, 'slot'),
+      err: errorIn(info),
+      blockTime: orNull(blockTime, (time) => big(time, 'blockTime')),
+    };
+  });
+}
+
+/** A transaction on chain with its effects. `fee` is lamports, `blockTime` Unix seconds. */
+export interface ConfirmedTransaction extends ExecutedTransaction {
+  readonly signature: string;
+  readonly slot: bigint;
+  readonly blockTime: bigint | null;
+  readonly fee: bigint;
+  readonly logs: readonly string[] | null;
+}
+
+/** A transaction that no endpoint returned in a readable form. It may be on chain, so it must not be treated as absent. */
+export interface UnreadableTransaction {
+  readonly signature: string;
+  readonly unreadable: UnreadableReason;
+}
+
+/** The result of looking a transaction up at every endpoint. */
+export type FoundTransaction = ConfirmedTransaction | UnreadableTransaction;
+
+/** One endpoint's answer to getTransaction. Throws EndpointFailure with an UnreadableReason. */
+export function readableTransaction(result: unknown): ConfirmedTransaction {
+  if (result === null) throw new EndpointFailure('missing', 'it does not have the transaction');
+  try {
+    return confirmedTransaction(result);
+  } catch (error) {
+    if (!(error instanceof EndpointFailure)) throw error;
+    throw new EndpointFailure('undecodable', error.message, { cause: error });
+  }
+}
+
+/**
+ * The result of a look-up that every endpoint failed: unreadable when at least one endpoint answered about the transaction. Throws `error` otherwise:
+ * then no endpoint was reached.
+ */
+export function unreadableTransaction(signature: string, error: unknown): UnreadableTransaction {
+  if (error instanceof RpcUnreachable) {
+    const unreadable = UNREADABLE_REASONS.find((reason) =>
+      error.failures.some(({ fault }) => fault === reason),
+    );
+    if (unreadable !== undefined) return { signature, unreadable };
+  }
+  throw error;
+}
+
+/** A transaction of any version in the encoding "json". Throws EndpointFailure for a response of another shape. */
+export function confirmedTransaction(result: unknown): ConfirmedTransaction {
+  const { slot, blockTime, transaction, meta } = object(result, 'transaction');
+  const { signatures, message } = object(transaction, 'transaction.transaction');
+  const { accountKeys, instructions } = object(message, 'message');
+  const effects = object(meta, 'meta');
+  const { fee, logMessages, innerInstructions, loadedAddresses } = effects;
+  const err = errorIn(effects);
+
+  const loaded = orNull(loadedAddresses, (value) => object(value, 'loadedAddresses'));
+  // A versioned transaction numbers its own keys first, then the looked-up writable ones, then the read-only ones.
+  const keys = [accountKeys, loaded?.writable ?? [], loaded?.readonly ?? []].flatMap((part) =>
+    array(part, 'account keys').map((key) => text(key, 'account key')),
+  );
+  const key = (index: unknown) =>
+    keys[integer(index, 'account index')] ?? malformed('an account index out of range');
+  const executed = (value: unknown, outer: boolean): ExecutedInstruction => {
+    const { programIdIndex, accounts: indexes, data, stackHeight } = object(value, 'instruction');
+    return {
+      programId: key(programIdIndex),
+      accounts: array(indexes, 'instruction accounts').map(key),
+      data: base58(data),
+      stackHeight: outer ? 1 : orNull(stackHeight, (height) => integer(height, 'stackHeight')),
+    };
+  };
+  // A failed transaction may have run nothing. One that succeeded was recorded, and without its calls its pulls would be missed.
+  const groups = err === null ? innerInstructions : (innerInstructions ?? []);
+  const inner = array(groups, 'innerInstructions').map((group) => {
+    const { index, instructions: calls } = object(group, 'inner instructions');
+    return [
+      integer(index, 'index'),
+      array(calls, 'inner instructions').map((call) => executed(call, false)),
+    ] as const;
+  });
+  return {
+    signature: text(array(signatures, 'signatures')[0], 'signature'),
+    slot: big(slot, 'slot'),
+    blockTime: orNull(blockTime, (time) => big(time, 'blockTime')),
+    err,
+    fee: big(fee, 'fee'),
+    logs: orNull(logMessages, (logs) => array(logs, 'logs').map((line) => text(line, 'log'))),
+    instructions: array(instructions, 'instructions').map((one) => executed(one, true)),
+    inner: new Map(inner),
+  };
+}
+
+/** The result of a simulation. `unitsConsumed` is compute units; `loadedDataBytes` is null from endpoints that do not report it. */
+export interface Simulation {
+  readonly err: unknown;
+  readonly logs: readonly string[];
+  readonly unitsConsumed: bigint | null;
+  readonly loadedDataBytes: bigint | null;
+}
+
+export function simulation(value: unknown): Simulation {
+  const result = object(value, 'simulation');
+  const { logs, unitsConsumed, loadedAccountsDataSize } = result;
+  return {
+    err: errorIn(result),
+    logs: (orNull(logs, (lines) => array(lines, 'logs')) ?? []).map((line) => text(line, 'log')),
+    unitsConsumed: orNull(unitsConsumed, (units) => big(units, 'unitsConsumed')),
+    loadedDataBytes: orNull(loadedAccountsDataSize, (size) => big(size, 'loadedAccountsDataSize')),
+  };
+}
+
+/** The oldest slot of several responses; 0 without any. */
+export const oldestSlot = (answers: readonly { slot: bigint }[]): bigint =>
+  answers.reduce((oldest, { slot }) => (slot < oldest ? slot : oldest), answers[0]?.slot ?? 0n);
+
+/** The newest of these slots; 0 without any. */
+export const newestSlot = (slots: readonly bigint[]): bigint =>
+  slots.reduce((newest, slot) => (slot > newest ? slot : newest), 0n);

@@ -1,0 +1,168 @@
+// The RPC client's methods for transactions: sending, simulating, statuses, history.
+import {
+  big,
+  type Commitment,
+  type FoundTransaction,
+  inContext,
+  oldestSlot,
+  readableTransaction,
+  type SignatureInfo,
+  signatureInfos,
+  type SignatureStatus,
+  simulation,
+  statuses,
+  text,
+  unreadableTransaction,
+} from './responses.ts';
+import type { Failover } from './failover.ts';
+import { signatureOf } from '../transactions/message.ts';
+import type { Rpc } from './client.ts';
+import { EndpointFailure, RpcUnreachable } from './errors.ts';
+
+/** Signatures that getSignatureStatuses takes. */
+export const STATUSES_AT_ONCE = 256;
+
+const base64 = (bytes: Uint8Array) =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64');
+
+export function sendMethods(
+  reads: Failover,
+  sends: Failover,
+): Pick<Rpc, 'sendTransaction' | 'simulateTransaction' | 'getFeeForMessage'> {
+  return {
+    async sendTransaction(bytes, { to = 'all', withinMs } = {}) {
+      const signature = signatureOf(bytes);
+      const params = [base64(bytes), { encoding: 'base64', skipPreflight: true, maxRetries: 0 }];
+      const read = (result: unknown) => {
+        if (text(result, 'signature') !== signature)
+          throw new EndpointFailure('malformed', 'the signature of another transaction');
+        return signature;
+      };
+      return to === 'all'
+        ? sends.callAny('sendTransaction', params, read, { withinMs })
+        : sends.call('sendTransaction', params, read, { withinMs });
+    },
+    async simulateTransaction(
+      bytes,
+      { commitment = 'confirmed', ownBlockhash = false, minSlot } = {},
+    ) {
+      const config = {
+        encoding: 'base64',
+        commitment,
+        sigVerify: false,
+        replaceRecentBlockhash: !ownBlockhash,
+        ...(minSlot !== undefined && { minContextSlot: Number(minSlot) }),
+      };
+      const answer = await reads.call('simulateTransaction', [base64(bytes), config], (result) =>
+        inContext(result, minSlot, simulation),
+      );
+      return { ...answer.value, slot: answer.slot };
+    },
+    async getFeeForMessage(message, { commitment = 'confirmed' } = {}) {
+      const answer = await reads.call(
+        'getFeeForMessage',
+        [base64(message), { commitment }],
+        (result) =>
+          inContext(result, undefined, (value) => (value === null ? null : big(value, 'fee'))),
+      );
+      return answer.value;
+    },
+  };
+}
+
+export function historyMethods(
+  reads: Failover,
+): Pick<Rpc, 'getSignatureStatuses' | 'getTransaction' | 'getSignaturesForAddress'> {
+  return {
+    async getSignatureStatuses(signatures, { history = false, everywhere = false, minSlot } = {}) {
+      if (signatures.length > STATUSES_AT_ONCE)
+        throw new RangeError(
+          `at most ${STATUSES_AT_ONCE} signatures at once, not ${signatures.length}`,
+        );
+      if (signatures.length === 0) return { slot: 0n, witnesses: 0, statuses: [] };
+      const params = [signatures, { searchTransactionHistory: history }];
+      const read = (result: unknown) => {
+        const found = inContext(result, minSlot, (value) => statuses(value, signatures.length));
+        if (found.value.some((status) => status !== null && status.slot > found.slot))
+          throw new EndpointFailure('malformed', 'a status of a later slot than its own');
+        return found;
+      };
+      const answers = everywhere
+        ? await reads.callAll('getSignatureStatuses', params, read)
+        : [await reads.call('getSignatureStatuses', params, read)];
+      return {
+        slot: oldestSlot(answers),
+        witnesses: answers.length,
+        statuses: signatures.map((_, place) =>
+          furthest(answers.map(({ value }) => value[place] ?? null)),
+        ),
+      };
+    },
+    async getTransaction(signature, { commitment = 'confirmed' } = {}) {
+      const lookUp = (maxSupportedTransactionVersion: number): Promise<FoundTransaction> => {
+        const config = { commitment, encoding: 'json', maxSupportedTransactionVersion };
+        return reads
+          .call('getTransaction', [signature, config], readableTransaction)
+          .catch((error: unknown) => unreadableTransaction(signature, error));
+      };
+      const found = await lookUp(1);
+      // An endpoint without support for version 1 may refuse the parameter but still returns older versions.
+      return 'unreadable' in found && found.unreadable === 'refused' ? lookUp(0) : found;
+    },
+    async getSignaturesForAddress(
+      address,
+      { before, until, limit = 1000, commitment = 'confirmed', everywhere = false } = {},
+    ) {
+      const params = [
+        address,
+        {
+          commitment,
+          limit,
+          ...(before !== undefined && { before }),
+          ...(until !== undefined && { until }),
+        },
+      ];
+      if (!everywhere) return reads.call('getSignaturesForAddress', params, signatureInfos);
+      return joined(await reads.callAll('getSignaturesForAddress', params, signatureInfos), limit);
+    },
+  };
+}
+
+/** Merges lists, newest first, without duplicates. Cut to the newest `limit`, because below the end of a full list others may be missing. */
+function joined(lists: readonly (readonly SignatureInfo[])[], limit: number): SignatureInfo[] {
+  const [first = [], ...others] = lists;
+  const seen = new Set(first.map(({ signature }) => signature));
+  const more = others.flat().filter(({ signature }) => !seen.has(signature) && seen.add(signature));
+  // The sort is stable, so each endpoint's order within a slot is kept.
+  return more.length === 0
+    ? [...first]
+    : [...first, ...more].sort((a, b) => Number(b.slot - a.slot)).slice(0, limit);
+}
+
+const STAGES: readonly Commitment[] = ['processed', 'confirmed', 'finalized'];
+
+/** The most advanced status of a signature among all endpoints. */
+function furthest(found: readonly (SignatureStatus | null)[]): SignatureStatus | null {
+  const rank = (status: SignatureStatus | null) =>
+    status === null ? -1 : STAGES.indexOf(status.commitment);
+  return found.reduce((best, one) => (rank(one) > rank(best) ? one : best), null);
+}
+// Reads transactions that an account's history lists.
+/**
+ * Looks up a finalized transaction from a history. An HTTP error or a malformed response makes it unreadable too, since the listing has shown that the
+ * endpoint is up. Throws RpcUnreachable when no endpoint answers.
+ */
+export async function readListed(
+  rpc: Pick<Rpc, 'getTransaction'>,
+  signature: string,
+): Promise<FoundTransaction> {
+  try {
+    return await rpc.getTransaction(signature, { commitment: 'finalized' });
+  } catch (error) {
+    const isAnswered =
+      error instanceof RpcUnreachable &&
+      error.failures.some(({ fault }) => fault === 'http' || fault === 'malformed');
+    if (!isAnswered) throw error;
+    return { signature, unreadable: 'refused' };
+  }
+}

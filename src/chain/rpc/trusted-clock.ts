@@ -1,0 +1,67 @@
+import type { ClockAccount } from '../program/layouts.ts';
+
+// Payments are due by the cluster's clock, so an endpoint with a wrong clock could charge every subscriber a period early.
+
+export interface TrustedClockOptions {
+  /** Called at most once an hour with a rejected reading and the expected time (Unix seconds). */
+  readonly onDisbelief: (seconds: number, expected: number) => void;
+  /** Unix seconds of this machine; only used to check readings. */
+  readonly machineSeconds?: () => number;
+  /** A monotonic clock in milliseconds. */
+  readonly monotonicMs?: () => number;
+}
+
+const MOST_SECONDS_OFF = 600;
+const REPORT_MS = 3_600_000;
+
+/** Whether a reading of the cluster's clock (Unix seconds) may be acted on. */
+export type BelievesClock = (seconds: bigint) => boolean;
+
+/**
+ * A check for clock readings. It rejects a reading more than ten minutes away from both this machine's clock and the last confirmed reading, until two
+ * endpoints agree on it, which `readAll` finds out in the background.
+ */
+export function createTrustedClock(
+  readAll: () => Promise<(ClockAccount | null)[]>,
+  {
+    onDisbelief,
+    machineSeconds = () => Date.now() / 1000,
+    monotonicMs = () => performance.now(),
+  }: TrustedClockOptions,
+): BelievesClock {
+  // Only confirmed readings are kept, otherwise an endpoint could drift ahead in small steps.
+  let last: { seconds: number; at: number } | undefined;
+  let reportedAt = -Infinity;
+  let isAsking = false;
+  const near = (one: number, other: number) => Math.abs(one - other) <= MOST_SECONDS_OFF;
+
+  async function confirm(seconds: number): Promise<void> {
+    const answers = await readAll();
+    const agreeing = answers.filter(
+      (clock) => clock !== null && near(Number(clock.unixTimestamp), seconds),
+    );
+    if (agreeing.length >= 2) last = { seconds, at: monotonicMs() };
+  }
+
+  return (reading) => {
+    const seconds = Number(reading);
+    const expected = last && last.seconds + (monotonicMs() - last.at) / 1000;
+    if (near(seconds, machineSeconds())) {
+      last = { seconds, at: monotonicMs() };
+      return true;
+    }
+    if (expected !== undefined && near(seconds, expected)) return true;
+    if (!isAsking) {
+      isAsking = true;
+      // An unreachable endpoint confirms nothing.
+      void confirm(seconds)
+        .catch(() => undefined)
+        .finally(() => (isAsking = false));
+    }
+    if (monotonicMs() - reportedAt > REPORT_MS) {
+      reportedAt = monotonicMs();
+      onDisbelief(seconds, expected ?? machineSeconds());
+    }
+    return false;
+  };
+}

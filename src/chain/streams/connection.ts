@@ -1,0 +1,190 @@
+import type { Socket } from 'node:net';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { Agent, buildConnector, ping, WebSocket } from 'undici';
+import { backoff } from '../../backoff.ts';
+import type { Log } from '../../log.ts';
+import { object, text } from '../rpc/responses.ts';
+
+// A WebSocket to a node that reconnects automatically. The caller sends the subscriptions and handles the messages.
+
+export interface StreamOptions {
+  /** WebSocket URLs in order of preference; after a failure the next one is tried. */
+  readonly urls: readonly string[];
+  /** Name of the stream for the log. */
+  readonly name: string;
+  /** Milliseconds without any message after which the stream reconnects. */
+  readonly silenceMs: number;
+  /** Whether a pong counts as a message. Without a slot subscription it is the only sign of life. */
+  readonly pongsSuffice?: () => boolean;
+  /** Called when the connection is open and requests can be sent. */
+  readonly onOpen: () => void;
+  /** Called with each message. When it throws, the stream reconnects, because an unreadable message may have been a notice. */
+  readonly onMessage: (message: Readonly<Record<string, unknown>>) => void;
+  /** Called when the connection is lost; the stream reconnects. */
+  readonly onBreak?: () => void;
+  readonly log: Pick<Log, 'info' | 'warn'>;
+}
+
+export interface Stream {
+  readonly request: (id: number, method: string, params: readonly unknown[]) => void;
+  /** To be called once all requests are answered: resets the backoff. */
+  readonly settled: () => void;
+  readonly close: () => void;
+}
+
+const CLOSING_MS = 1000;
+/** undici reports pongs only on this diagnostics channel. */
+const PONG_CHANNEL = 'undici:websocket:pong';
+/** After this many consecutive failures the stream retries only every minute or two; the sweep covers the gap. */
+const FAILURES_BEFORE_PAUSE = 10;
+const RETRY_MS = { base: 250, cap: 15_000 };
+const PAUSED_MS = { base: 120_000, cap: 120_000 };
+/** Pings per silence interval; they also keep proxies from closing an idle connection. */
+const PINGS = 3;
+
+/** Connects, and reconnects with backoff until `close`. Throws a TypeError for a bad URL, and nothing later. */
+export function openStream({
+  urls,
+  name,
+  silenceMs,
+  pongsSuffice = () => false,
+  onOpen,
+  onMessage,
+  onBreak,
+  log,
+}: StreamOptions): Stream {
+  if (urls.length === 0) throw new TypeError('at least one WebSocket URL is needed');
+  for (const url of urls) {
+    if (!/^wss?:$/.test(new URL(url).protocol))
+      throw new TypeError('a WebSocket URL begins with ws:// or wss://');
+  }
+  let closed = false;
+  let place = 0;
+  let failures = 0;
+  let connection: StreamConnection | undefined;
+  let retry: NodeJS.Timeout | undefined;
+
+  function connect(): void {
+    const url = urls[place % urls.length] ?? '';
+    connection = openConnection(url, {
+      silenceMs,
+      pongsSuffice,
+      onOpen,
+      onMessage,
+      onEnd(reason) {
+        if (closed) return;
+        place += 1;
+        failures += 1;
+        log.warn({ endpoint: new URL(url).origin, reason, failures, stream: name }, 'stream lost');
+        onBreak?.();
+        const paused = failures > FAILURES_BEFORE_PAUSE;
+        retry = setTimeout(connect, backoff(failures, paused ? PAUSED_MS : RETRY_MS));
+      },
+    });
+  }
+  connect();
+
+  return {
+    request: (id, method, params) =>
+      connection?.send(JSON.stringify({ jsonrpc: '2.0', id, method, params })),
+    settled() {
+      failures = 0;
+      const endpoint = new URL(urls[place % urls.length] ?? '').origin;
+      log.info({ endpoint, stream: name }, 'stream open');
+    },
+    close() {
+      closed = true;
+      clearTimeout(retry);
+      connection?.end('closed');
+    },
+  };
+}
+
+interface StreamConnection {
+  readonly send: (text: string) => void;
+  readonly end: (reason: string) => void;
+}
+
+interface ConnectionOptions
+  extends
+    Pick<StreamOptions, 'silenceMs' | 'onOpen' | 'onMessage'>,
+    Required<Pick<StreamOptions, 'pongsSuffice'>> {
+  readonly onEnd: (reason: string) => void;
+}
+
+/** One connection. Calls `onEnd` exactly once. */
+function openConnection(
+  url: string,
+  { silenceMs, pongsSuffice, onOpen, onMessage, onEnd }: ConnectionOptions,
+): StreamConnection {
+  let transport: Socket | undefined;
+  const connector = buildConnector({ timeout: silenceMs });
+  const dispatcher = new Agent({
+    connect(target, callback) {
+      connector(target, (...result) => {
+        transport = result[1] ?? undefined;
+        callback(...result);
+      });
+    },
+  });
+  const socket = new WebSocket(url, { dispatcher });
+  let ended = false;
+  const silence = setTimeout(() => {
+    end(`nothing heard for ${silenceMs} ms`);
+  }, silenceMs);
+  const pings = setInterval(() => {
+    if (socket.readyState === WebSocket.OPEN) ping(socket);
+  }, silenceMs / PINGS);
+  const onPong = (message: unknown) => {
+    const ours = (message as { websocket?: unknown }).websocket === socket;
+    if (ours && pongsSuffice()) silence.refresh();
+  };
+  subscribe(PONG_CHANNEL, onPong);
+
+  function end(reason: string): void {
+    if (ended) return;
+    ended = true;
+    clearTimeout(silence);
+    clearInterval(pings);
+    unsubscribe(PONG_CHANNEL, onPong);
+    socket.close();
+    // The peer may never answer the closing handshake.
+    transport?.unref();
+    setTimeout(() => {
+      transport?.destroy();
+      void dispatcher.destroy();
+    }, CLOSING_MS).unref();
+    onEnd(reason);
+  }
+
+  socket.addEventListener('open', () => onOpen());
+  socket.addEventListener('message', ({ data }) => {
+    if (ended) return;
+    silence.refresh();
+    try {
+      onMessage(object(JSON.parse(text(data, 'message')), 'message'));
+    } catch (error) {
+      end(error instanceof Error ? error.message : String(error));
+    }
+  });
+  socket.addEventListener('error', ({ error }) =>
+    end(error instanceof Error ? error.message : 'connection failed'),
+  );
+  socket.addEventListener('close', ({ code }) => end(`closed by the other side (${code})`));
+
+  return {
+    send: (data) => {
+      if (!ended) socket.send(data);
+    },
+    end,
+  };
+}
+
+/** Runs a listener and logs its error, so that a bug in a listener does not stop the stream or the process. */
+export function guarded(log: Pick<Log, 'error'>, listener: () => void): void {
+  try {
+    listener();
+  } catch (error) {
+    log.error({ err: error }, 'stream listener failed');
+  }
+}

@@ -1,0 +1,227 @@
+import type { Log } from '../../log.ts';
+import type { ChainAccount } from '../program/accounts.ts';
+import { account, array, big, type Commitment, integer, object, text } from '../rpc/responses.ts';
+import { guarded, openStream, type Stream } from './connection.ts';
+
+// Follows a program over a WebSocket: changes of its accounts, and transactions that name it, because a closed account belongs to another program and is
+// not reported. Notices are early but incomplete: the sweep finds the rest.
+
+/** An account of the program after a transaction at `slot`. */
+export interface ProgramNotice extends ChainAccount {
+  readonly address: string;
+  readonly slot: bigint;
+}
+
+/** A successful transaction that names the program. */
+export interface TransactionNotice {
+  readonly signature: string;
+  readonly slot: bigint;
+  readonly logs: readonly string[];
+}
+
+/** A filter on account data: these bytes (Base58) at this offset. */
+export interface AccountFilter {
+  readonly offset: number;
+  readonly bytes: string;
+}
+
+export interface FollowOptions {
+  /** WebSocket URLs in order of preference; after a failure the next one is tried. */
+  readonly urls: readonly string[];
+  readonly programId: string;
+  /** One subscription per list of filters; an account must match all filters of a list. */
+  readonly filters?: readonly (readonly AccountFilter[])[];
+  readonly commitment?: Commitment;
+  readonly onNotice: (notice: ProgramNotice) => void;
+  readonly onTransaction: (notice: TransactionNotice) => void;
+  /** Called when the stream is open and earlier changes were missed: at the start, after a reconnect, after a refusal. */
+  readonly onGap: () => void;
+  /** Called with each new slot (the node's heartbeat) and its newest root, which is finalized or about to be. */
+  readonly onSlot?: (slot: bigint, root: bigint) => void;
+  /** Called when the node refuses a subscription, which is retried after `refusedMs`. */
+  readonly onRefused?: (method: string) => void;
+  /** Milliseconds without any message after which the stream reconnects. */
+  readonly silenceMs?: number;
+  readonly refusedMs?: number;
+  readonly log: Pick<Log, 'info' | 'warn' | 'error'>;
+}
+
+export interface Follower {
+  /** Whether every subscription is active. */
+  readonly connected: () => boolean;
+  readonly close: () => void;
+}
+
+/** The WebSocket URL of an RPC URL: ws for http, and the next port if one is given, as Solana's own clients do. */
+export function websocketUrl(rpcUrl: string): string {
+  const url = new URL(rpcUrl);
+  url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
+  if (url.port !== '') url.port = String(Number(url.port) + 1);
+  return url.href;
+}
+
+interface Request {
+  readonly method: 'programSubscribe' | 'slotSubscribe' | 'logsSubscribe';
+  readonly params: readonly unknown[];
+}
+
+const SLOTS: Request = { method: 'slotSubscribe', params: [] };
+
+/** The subscriptions of a connection: slots, logs, then one program subscription per list of filters. */
+function requestsFor({
+  programId,
+  commitment = 'confirmed',
+  filters = [[]],
+}: FollowOptions): readonly Request[] {
+  const accounts = filters.map((all): Request => ({
+    method: 'programSubscribe',
+    params: [
+      programId,
+      {
+        commitment,
+        encoding: 'base64',
+        ...(all.length > 0 && { filters: all.map((memcmp) => ({ memcmp })) }),
+      },
+    ],
+  }));
+  const logs: Request = {
+    method: 'logsSubscribe',
+    params: [{ mentions: [programId] }, { commitment }],
+  };
+  return [SLOTS, logs, ...accounts];
+}
+
+/** Follows a program: connects, and reconnects with backoff until `close`. Throws a TypeError for a bad URL. */
+export function followProgram(options: FollowOptions): Follower {
+  return new ProgramFollower(options);
+}
+
+class ProgramFollower implements Follower {
+  readonly #options: FollowOptions;
+  readonly #requests: readonly Request[];
+  readonly #stream: Stream;
+  /** The node's subscription number by index of the request; null for a refusal. */
+  readonly #answers = new Map<number, number | null>();
+  readonly #retries = new Set<NodeJS.Timeout>();
+  #isClosed = false;
+
+  constructor(options: FollowOptions) {
+    const { urls, silenceMs = 15_000, log } = options;
+    this.#options = options;
+    this.#requests = requestsFor(options);
+    this.#stream = openStream({
+      urls,
+      name: 'program',
+      silenceMs,
+      // Without a slot subscription, silence of the program is no failure.
+      pongsSuffice: () => this.#answers.get(0) === null,
+      onOpen: () => {
+        for (const index of this.#requests.keys()) this.#ask(index);
+      },
+      onMessage: (message) => this.#receive(message),
+      onBreak: () => this.#forget(),
+      log,
+    });
+  }
+
+  readonly connected = () =>
+    !this.#isClosed &&
+    this.#answers.size === this.#requests.length &&
+    [...this.#answers.values()].every((subscription) => subscription !== null);
+
+  readonly close = () => {
+    this.#isClosed = true;
+    this.#forget();
+    this.#stream.close();
+  };
+
+  #ask(index: number): void {
+    const { method, params } = this.#requests[index] ?? SLOTS;
+    this.#stream.request(index, method, params);
+  }
+
+  #receive(message: Json): void {
+    if ('id' in message) {
+      this.#answered(message);
+      return;
+    }
+    const { result, subscription } = object(message.params, 'params');
+    const [index] = [...this.#answers].find(([, number]) => number === subscription) ?? [];
+    const { method } = (index === undefined ? undefined : this.#requests[index]) ?? {};
+    if (method?.replace('Subscribe', 'Notification') === message.method)
+      tell(this.#options, method, result);
+  }
+
+  #answered(message: Json): void {
+    const index = integer(message.id, 'id');
+    const wasComplete = this.#answers.size === this.#requests.length;
+    if ('error' in message) this.#refused(index, message.error);
+    else this.#answers.set(index, integer(message.result, 'subscription'));
+    if (('error' in message && wasComplete) || this.#answers.size < this.#requests.length) return;
+    this.#stream.settled();
+    guarded(this.#options.log, this.#options.onGap);
+  }
+
+  #refused(index: number, error: unknown): void {
+    const { onRefused, refusedMs = 300_000, log } = this.#options;
+    const reason = text(object(error, 'error').message, 'error message');
+    const { method } = this.#requests[index] ?? SLOTS;
+    log.warn({ method, reason }, 'subscription refused');
+    this.#answers.set(index, null);
+    const retry = setTimeout(() => {
+      this.#retries.delete(retry);
+      this.#ask(index);
+    }, refusedMs);
+    this.#retries.add(retry);
+    guarded(log, () => onRefused?.(method));
+  }
+
+  #forget(): void {
+    this.#answers.clear();
+    for (const retry of this.#retries) clearTimeout(retry);
+    this.#retries.clear();
+  }
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Calls the listener of a notification. Throws an EndpointFailure for an unreadable one. */
+function tell(
+  { onNotice, onTransaction, onSlot, log }: FollowOptions,
+  method: Request['method'] | undefined,
+  result: unknown,
+): void {
+  if (method === 'programSubscribe') {
+    const notice = programNotice(result);
+    guarded(log, () => onNotice(notice));
+  } else if (method === 'logsSubscribe') {
+    const notice = transactionNotice(result);
+    if (notice !== null) guarded(log, () => onTransaction(notice));
+  } else {
+    const { slot, root } = object(result, 'slot notification');
+    const [newest, rooted] = [big(slot, 'slot'), big(root, 'root')];
+    guarded(log, () => onSlot?.(newest, rooted));
+  }
+}
+
+function programNotice(result: unknown): ProgramNotice {
+  const { context, value } = object(result, 'notification');
+  const { pubkey, account: found } = object(value, 'notification value');
+  return {
+    address: text(pubkey, 'pubkey'),
+    slot: big(object(context, 'context').slot, 'slot'),
+    ...account(found),
+  };
+}
+
+/** Null for a failed transaction, which changed nothing. */
+function transactionNotice(result: unknown): TransactionNotice | null {
+  const { context, value } = object(result, 'notification');
+  const { signature, err, logs } = object(value, 'notification value');
+  if (err !== null && err !== undefined) return null;
+  return {
+    signature: text(signature, 'signature'),
+    slot: big(object(context, 'context').slot, 'slot'),
+    logs: array(logs, 'logs').map((line) => text(line, 'log')),
+  };
+}

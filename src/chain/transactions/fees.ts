@@ -1,0 +1,168 @@
+// Compute limits and priority fee of the keeper's transactions. Limits: the use in simulations plus a margin. Fee: a percentile of recent fees, capped in
+// lamports.
+import type { Rpc } from '../rpc/client.ts';
+import { MICRO } from './system-instructions.ts';
+import { TRANSACTION_LIMITS } from './room.ts';
+import type { Log } from '../../log.ts';
+
+/** Compute units of a payment that was not simulated: the maximum that Solana allows for its instructions. */
+const DEFAULT_UNITS = 600_000;
+/** Maximum priority fee per payment, in lamports. */
+const MOST_LAMPORTS = 5_000n;
+/** Minimum price in micro-lamports per compute unit. */
+const LEAST_PRICE = 1_000n;
+const PERCENTILE = 0.75;
+const MOST_DOUBLINGS = 20;
+const PRICE_AGE_MS = 10_000;
+/** Simulations of each shape. */
+const SAMPLES = 4;
+/** Pause (ms) after a simulation that no endpoint accepted. */
+const SAMPLE_PAUSE_MS = 60_000;
+/** Compute units for each bump seed that a program tries and rejects when it derives an address (Agave's create_program_address_units). */
+const UNITS_A_TRY = 1500;
+const MARGIN = 1.2;
+const RAISE_PAUSE_MS = 30_000;
+/** Bytes of the accounts that only one payment loads: subscription, plan, authority and three token accounts (some 1,500 bytes, with room to grow). */
+export const OWN_DATA_BYTES = 4096;
+const MOST_DATA_BYTES = TRANSACTION_LIMITS[1].loadedDataBytes;
+/** Each account counts 64 bytes on top of its data (SIMD-0186), and a transaction has at most 64. */
+const ACCOUNTS_BYTES = 64 * 64;
+
+/** The properties that decide a payment's compute cost. */
+export interface Shape {
+  readonly pulls: number;
+  /** Bump seeds that each pull rejects before it derives the subscriber's token account; differs by wallet. */
+  readonly tries: number;
+}
+
+/** A payment by subscription and period, across its attempts. */
+export interface PaidPeriod {
+  readonly subscription: string;
+  /** Unix seconds. */
+  readonly periodStart: bigint;
+}
+
+/** Simulation results for payments with the same number of pulls. */
+interface Learnt {
+  samples: number;
+  /** The most expensive sample, and its number of tries. */
+  units: number;
+  tries: number;
+}
+
+/** Learns limits and fees from simulations and from the ends of transactions. */
+export class Fees {
+  readonly #rpc: Pick<Rpc, 'getRecentPrioritizationFees' | 'simulateTransaction'>;
+  readonly #log: Log;
+  readonly #learnt = new Map<number, Learnt>();
+  /** Number of expired attempts of the latest period with any, by subscription. */
+  readonly #expiries = new Map<string, { periodStart: bigint; count: number }>();
+  #margin = MARGIN;
+  #raisedAt = -Infinity;
+  #untakenAt = -Infinity;
+  #loadedBytes: number | undefined;
+  #price = LEAST_PRICE;
+  #pricedAt = -Infinity;
+
+  constructor(rpc: Pick<Rpc, 'getRecentPrioritizationFees' | 'simulateTransaction'>, log: Log) {
+    this.#rpc = rpc;
+    this.#log = log;
+  }
+
+  /** Recent price in micro-lamports per compute unit, at most 10 s old; the last known price while RPC does not answer. */
+  async price(): Promise<bigint> {
+    if (performance.now() - this.#pricedAt < PRICE_AGE_MS) return this.#price;
+    this.#pricedAt = performance.now();
+    try {
+      // Queried without accounts: on accounts that only this keeper writes, recent fees would be its own.
+      this.#price = othersPrice(await this.#rpc.getRecentPrioritizationFees([]));
+    } catch (error) {
+      // An old price only slows a payment down; not paying would be worse.
+      this.#log.debug({ err: error }, 'priority fees unknown');
+    }
+    return this.#price;
+  }
+
+  /** The priority fee of a transaction in lamports: doubled per expired attempt, capped per payment. */
+  priorityFee(payments: readonly PaidPeriod[], price: bigint, units: number): bigint {
+    const expired = Math.max(0, ...payments.map((one) => this.expiries(one)));
+    const raised = price * 2n ** BigInt(Math.min(expired, MOST_DOUBLINGS));
+    const lamports = (raised * BigInt(units) + MICRO - 1n) / MICRO;
+    const most = MOST_LAMPORTS * BigInt(payments.length);
+    return lamports < most ? lamports : most;
+  }
+
+  /** Number of expired attempts of this payment. Expiries of another period do not count, since another keeper may have collected it. */
+  expiries({ subscription, periodStart }: PaidPeriod): number {
+    const known = this.#expiries.get(subscription);
+    return known?.periodStart === periodStart ? known.count : 0;
+  }
+
+  /** Counts an expired attempt of this payment. */
+  expired(payment: PaidPeriod): void {
+    const { subscription, periodStart } = payment;
+    this.#expiries.set(subscription, { periodStart, count: this.expiries(payment) + 1 });
+  }
+
+  /** Resets the expiries after a payment of this subscription landed. */
+  landed(subscription: string): void {
+    this.#expiries.delete(subscription);
+  }
+
+  /** The compute unit limit of a payment. */
+  units({ pulls, tries }: Shape): number {
+    const known = this.#learnt.get(pulls);
+    if (known === undefined) return DEFAULT_UNITS;
+    const more = UNITS_A_TRY * pulls * Math.max(0, tries - known.tries);
+    return Math.min(
+      TRANSACTION_LIMITS[1].computeUnits,
+      Math.ceil(this.#margin * (known.units + more)),
+    );
+  }
+
+  /** Limit of the loaded data that payments share (programs and mint), in addition to OWN_DATA_BYTES per payment. */
+  sharedData(): number {
+    const most = MOST_DATA_BYTES - TRANSACTION_LIMITS[1].addresses * OWN_DATA_BYTES;
+    if (this.#loadedBytes === undefined) return most;
+    return Math.min(most, Math.ceil(this.#margin * this.#loadedBytes) + ACCOUNTS_BYTES);
+  }
+
+  /** Whether a payment of this shape should be simulated. */
+  wantsSample({ pulls }: Shape): boolean {
+    if (performance.now() - this.#untakenAt < SAMPLE_PAUSE_MS) return false;
+    return (this.#learnt.get(pulls)?.samples ?? 0) < SAMPLES;
+  }
+
+  /** Simulates the transaction of one payment; ignores the result when it would fail. Throws as the RPC client does. */
+  async sample({ pulls, tries }: Shape, bytes: Uint8Array): Promise<void> {
+    const answer = await this.#rpc.simulateTransaction(bytes).catch((error: unknown) => {
+      this.#untakenAt = performance.now();
+      this.#log.debug({ err: error }, 'payment not simulated');
+      throw error;
+    });
+    const { err, unitsConsumed, loadedDataBytes } = answer;
+    if (err !== null || unitsConsumed === null || unitsConsumed === 0n) return;
+    const known = this.#learnt.get(pulls) ?? { samples: 0, units: 0, tries: 0 };
+    known.samples += 1;
+    if (Number(unitsConsumed) > known.units)
+      Object.assign(known, { units: Number(unitsConsumed), tries });
+    this.#learnt.set(pulls, known);
+    if (loadedDataBytes !== null)
+      this.#loadedBytes = Math.max(this.#loadedBytes ?? 0, Number(loadedDataBytes));
+  }
+
+  /** Raises the limits after a transaction exceeded them; once per batch that fails as a whole. */
+  exceeded(): void {
+    if (performance.now() - this.#raisedAt < RAISE_PAUSE_MS) return;
+    this.#raisedAt = performance.now();
+    this.#margin *= 1.5;
+    this.#log.warn({ margin: this.#margin }, 'payment exceeded its limits; limits raised');
+  }
+}
+
+/** A percentile of the non-zero fees, at least the minimum price. */
+function othersPrice(fees: readonly bigint[]): bigint {
+  const paid = fees.filter((fee) => fee > 0n).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+  const found = paid[Math.floor(paid.length * PERCENTILE)] ?? 0n;
+  return found > LEAST_PRICE ? found : LEAST_PRICE;
+}

@@ -1,0 +1,67 @@
+import {
+  type Message,
+  PACKET_DATA_SIZE,
+  TransactionMessage,
+  VersionedTransaction,
+} from '@solana/web3.js';
+import bs58 from 'bs58';
+import { publicKey } from '../program/addresses.ts';
+import type { Instruction } from '../program/instructions.ts';
+import { type Keypair, SIGNATURE_LENGTH } from '../keypair.ts';
+
+/** Maximum length of a legacy transaction in bytes. */
+export const MAX_TRANSACTION_LENGTH = PACKET_DATA_SIZE;
+
+const VERSION_1 = 0x81;
+
+/** Compiles the message of a legacy transaction. Throws a TypeError for a fee payer that is not an address. */
+export function compileMessage(
+  feePayer: string,
+  instructions: readonly Instruction[],
+  blockhash: string,
+): Message {
+  return new TransactionMessage({
+    payerKey: publicKey(feePayer),
+    instructions: [...instructions],
+    recentBlockhash: blockhash,
+  }).compileToLegacyMessage();
+}
+
+/** The wire form of a legacy transaction. Throws a RangeError when it is longer than MAX_TRANSACTION_LENGTH. */
+export function serializeTransaction(message: Message, signatures?: Uint8Array[]): Buffer {
+  const bytes = Buffer.from(new VersionedTransaction(message, signatures).serialize());
+  if (bytes.length > MAX_TRANSACTION_LENGTH)
+    throw new RangeError(
+      `the transaction has ${bytes.length} bytes, more than the ${MAX_TRANSACTION_LENGTH} that the network carries`,
+    );
+  return bytes;
+}
+
+/** An unsigned transaction in base64, as web3.js `Transaction.from` and wallets read it. */
+export function unsignedTransaction(
+  feePayer: string,
+  instructions: readonly Instruction[],
+  blockhash: string,
+): string {
+  return serializeTransaction(compileMessage(feePayer, instructions, blockhash)).toString('base64');
+}
+
+/** Adds a wallet's signature to a transaction in base64. Throws an Error when the wallet is not one of its signers. */
+export function addSignature(keypair: Keypair, base64: string): string {
+  const transaction = VersionedTransaction.deserialize(Buffer.from(base64, 'base64'));
+  const signature = keypair.sign(transaction.message.serialize());
+  transaction.addSignature(publicKey(keypair.address), signature);
+  return Buffer.from(transaction.serialize()).toString('base64');
+}
+
+/** The transaction's id: its first signature in Base58. Version 1 has its signatures at the end, the others at the start. */
+export function signatureOf(transaction: Uint8Array): string {
+  const [first = 0, signers = 0] = transaction;
+  const start = first === VERSION_1 ? transaction.length - signers * SIGNATURE_LENGTH : 1;
+  return bs58.encode(transaction.subarray(start, start + SIGNATURE_LENGTH));
+}
+
+/** Number of instructions of a transaction of any version. Throws an Error for other bytes. */
+export function instructionCount(transaction: Uint8Array): number {
+  return VersionedTransaction.deserialize(transaction).message.compiledInstructions.length;
+}

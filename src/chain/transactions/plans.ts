@@ -1,0 +1,65 @@
+import { planAddress } from '../program/addresses.ts';
+import { createPlan, type PlanTerms, updatePlan } from '../program/plan-instructions.ts';
+import type { PlanAccount } from '../program/layouts.ts';
+import { createTokenAccount } from './system-instructions.ts';
+import { walletTransaction } from './wallet.ts';
+
+/**
+ * The unsigned create-plan transaction (base64) for the merchant's wallet, and the plan's address. It also creates the wallet's token account for the mint
+ * if it is missing, at the merchant's cost.
+ */
+export function createPlanTransaction(
+  programId: string,
+  { merchant, terms, blockhash }: { merchant: string; terms: PlanTerms; blockhash: string },
+): { transaction: string; plan: string } {
+  const plan = planAddress(programId, merchant, terms.planId).address;
+  return {
+    transaction: walletTransaction(
+      merchant,
+      [
+        createTokenAccount({ payer: merchant, owner: merchant, mint: terms.mint }),
+        createPlan(programId, { merchant, plan, terms }),
+      ],
+      blockhash,
+    ),
+    plan,
+  };
+}
+
+/** The unsigned transaction (base64) that sunsets a plan; the program requires a finite `endTs` (514). */
+export function sunsetPlanTransaction(
+  programId: string,
+  {
+    plan,
+    seen,
+    endTs,
+    blockhash,
+  }: { plan: string; seen: PlanAccount; endTs: bigint; blockhash: string },
+): string {
+  const edit = {
+    status: 'sunset',
+    endTs,
+    pullers: seen.pullers,
+    metadataUri: seen.metadataUri,
+  } as const;
+  return walletTransaction(
+    seen.owner,
+    [updatePlan(programId, { owner: seen.owner, plan, edit, seen })],
+    blockhash,
+  );
+}
+
+/** The unsigned transaction (base64) that only changes a plan's pullers. */
+export function pullersUpdateTransaction(
+  programId: string,
+  {
+    plan,
+    seen,
+    pullers,
+    blockhash,
+  }: { plan: string; seen: PlanAccount; pullers: readonly string[]; blockhash: string },
+): string {
+  const { owner, status, endTs, metadataUri } = seen;
+  const edit = { status, endTs, metadataUri, pullers };
+  return walletTransaction(owner, [updatePlan(programId, { owner, plan, edit, seen })], blockhash);
+}

@@ -1,0 +1,110 @@
+// Parses a wallet's signed transaction and compares it with the one that the service built. Loads web3.js, so import this module on demand.
+import { Message } from '@solana/web3.js';
+import { isSigned, SIGNATURE_LENGTH } from '../keypair.ts';
+
+/** Lighthouse. Wallets append its assertion instructions, which make a transaction fail when its effect differs from the simulation. */
+const ASSERTION_PROGRAM = 'L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95';
+
+/** A transaction with one signer, who pays. */
+export interface SignedByOne {
+  readonly signer: string;
+  readonly signature: Buffer;
+  readonly blockhash: string;
+  readonly message: Buffer;
+}
+
+interface Decoded {
+  readonly blockhash: string;
+  readonly payer: string;
+  readonly signers: ReadonlySet<string>;
+  readonly writable: ReadonlySet<string>;
+  readonly keys: readonly string[];
+  readonly instructions: readonly {
+    programId: string;
+    accounts: readonly string[];
+    data: string;
+  }[];
+}
+
+/** Decodes a legacy message; undefined unless re-encoding it gives the same bytes. */
+function decodeMessage(bytes: Buffer): Decoded | undefined {
+  try {
+    const message = Message.from(bytes);
+    if (!message.serialize().equals(bytes)) return undefined;
+    const keys = message.accountKeys.map((key) => key.toBase58());
+    const at = (index: number) => {
+      const key = keys[index];
+      if (key === undefined) throw new RangeError('an account index is out of range');
+      return key;
+    };
+    return {
+      blockhash: message.recentBlockhash,
+      payer: at(0),
+      signers: new Set(keys.filter((_, index) => message.isAccountSigner(index))),
+      writable: new Set(keys.filter((_, index) => message.isAccountWritable(index))),
+      keys,
+      instructions: message.instructions.map(({ programIdIndex, accounts, data }) => ({
+        programId: at(programIdIndex),
+        accounts: accounts.map(at),
+        data,
+      })),
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Parses a legacy transaction signed by its fee payer alone; undefined for anything else or an invalid signature. */
+export function readSigned(bytes: Buffer): SignedByOne | undefined {
+  if (bytes.length <= 1 + SIGNATURE_LENGTH || bytes.readUInt8(0) !== 1) return undefined;
+  const signature = bytes.subarray(1, 1 + SIGNATURE_LENGTH);
+  const message = bytes.subarray(1 + SIGNATURE_LENGTH);
+  const decoded = decodeMessage(message);
+  if (decoded?.signers.size !== 1) return undefined;
+  const signerKey = message.subarray(4, 36);
+  if (!isSigned(signerKey, message, signature)) return undefined;
+  return { signer: decoded.payer, signature, blockhash: decoded.blockhash, message };
+}
+
+/**
+ * Whether a signed message is the built one: equal bytes, or the same instructions followed by the wallet's assertion instructions, which must not add a
+ * signer or a writable account.
+ */
+export function isBuiltMessage(built: Buffer, signed: Buffer): boolean {
+  if (built.equals(signed)) return true;
+  const [ours, theirs] = [decodeMessage(built), decodeMessage(signed)];
+  if (ours === undefined || theirs === undefined) return false;
+  const appended = theirs.instructions.slice(ours.instructions.length);
+  const appendedKeys = new Set(
+    appended.flatMap(({ programId, accounts }) => [programId, ...accounts]),
+  );
+  return (
+    ours.payer === theirs.payer &&
+    ours.blockhash === theirs.blockhash &&
+    new Set(theirs.keys).size === theirs.keys.length &&
+    sameMembers(ours.signers, theirs.signers) &&
+    sameMembers(ours.writable, theirs.writable) &&
+    theirs.instructions.length > ours.instructions.length &&
+    ours.instructions.every((instruction, place) =>
+      sameInstruction(instruction, theirs.instructions[place]),
+    ) &&
+    appended.every(({ programId }) => programId === ASSERTION_PROGRAM) &&
+    theirs.keys.every((key) => ours.keys.includes(key) || appendedKeys.has(key))
+  );
+}
+
+function sameMembers(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
+  return a.size === b.size && [...a].every((member) => b.has(member));
+}
+
+function sameInstruction(
+  a: Decoded['instructions'][number],
+  b: Decoded['instructions'][number] | undefined,
+): boolean {
+  return (
+    a.programId === b?.programId &&
+    a.data === b.data &&
+    a.accounts.length === b.accounts.length &&
+    a.accounts.every((account, place) => account === b.accounts[place])
+  );
+}

@@ -1,0 +1,170 @@
+import { planAddress, subscriptionAddress } from '../program/addresses.ts';
+import { createTokenAccount } from './system-instructions.ts';
+import {
+  closeInstruction,
+  type Instruction,
+  cancelSubscription,
+  cancelSubscriptionNow,
+  initAuthority,
+  resumeSubscription,
+  revokeAuthority,
+  subscribe,
+  type SubscriptionParties,
+  UNKNOWN_INIT_ID,
+} from '../program/instructions.ts';
+import type { Keypair } from '../keypair.ts';
+import type { AuthorityAccount, PlanAccount, SubscriptionAccount } from '../program/layouts.ts';
+import { compileMessage, serializeTransaction, signatureOf } from './message.ts';
+import { walletTransaction } from './wallet.ts';
+
+/** A transaction ready to send, and its signature. */
+export interface SignedTransaction {
+  readonly signature: string;
+  readonly bytes: Buffer;
+}
+
+/** Signs for the one signer and fee payer. Throws a RangeError for a second signer or a transaction that is too long. */
+export function signTransaction(
+  keypair: Keypair,
+  instructions: readonly Instruction[],
+  blockhash: string,
+): SignedTransaction {
+  const message = compileMessage(keypair.address, instructions, blockhash);
+  if (message.header.numRequiredSignatures !== 1)
+    throw new RangeError('signTransaction signs for one signer');
+  const bytes = serializeTransaction(message, [keypair.sign(message.serialize())]);
+  return { signature: signatureOf(bytes), bytes };
+}
+
+/** The on-chain state of a wallet that is about to subscribe. */
+export interface SubscribeState {
+  /** The on-chain plan; the wallet agrees to exactly these terms. */
+  readonly plan: PlanAccount;
+  /** The wallet's SubscriptionAuthority; null without one. */
+  readonly authority: AuthorityAccount | null;
+  /** Whether the wallet has a token account for the mint. */
+  readonly hasTokenAccount: boolean;
+  /** Whether the authority is the token account's delegate. */
+  readonly approved: boolean;
+  /** An expired subscription account of the same wallet and plan that still exists; it is closed first. */
+  readonly previous: SubscriptionAccount | null;
+}
+
+/**
+ * The unsigned transaction (base64) that opens a subscription, and the subscription's address. The same transaction first creates the token account and
+ * the authority (subscribe then takes UNKNOWN_INIT_ID), approves, and closes an expired subscription, as far as needed.
+ */
+export function subscribeTransaction(
+  programId: string,
+  {
+    subscriber,
+    state,
+    blockhash,
+  }: { subscriber: string; state: SubscribeState; blockhash: string },
+): { transaction: string; subscription: string } {
+  const { owner: merchant, planId, mint, amount, periodHours, createdAt } = state.plan;
+  const plan = planAddress(programId, merchant, planId);
+  const subscription = subscriptionAddress(programId, plan.address, subscriber).address;
+  const terms = {
+    planId,
+    planBump: plan.bump,
+    mint,
+    amount,
+    periodHours,
+    createdAt,
+    initId: state.authority?.initId ?? UNKNOWN_INIT_ID,
+  };
+  const instructions = [
+    ...(state.hasTokenAccount
+      ? []
+      : [createTokenAccount({ payer: subscriber, owner: subscriber, mint })]),
+    ...(state.authority !== null && state.approved
+      ? []
+      : [initAuthority(programId, { user: subscriber, mint })]),
+    ...(state.previous === null
+      ? []
+      : [
+          closeInstruction(programId, subscriber, {
+            plan: plan.address,
+            subscription,
+            payer: state.previous.payer,
+          }),
+        ]),
+    subscribe(programId, { subscriber, merchant, plan: plan.address, subscription, terms }),
+  ];
+  return { transaction: walletTransaction(subscriber, instructions, blockhash), subscription };
+}
+
+/**
+ * The unsigned transaction (base64) with which a wallet approves its authority again, opening it if it is closed. It first creates the wallet's token
+ * account if that is missing.
+ */
+export function approveTransaction(
+  programId: string,
+  {
+    user,
+    mint,
+    blockhash,
+    hasTokenAccount = true,
+  }: { user: string; mint: string; blockhash: string; hasTokenAccount?: boolean },
+): string {
+  const create = hasTokenAccount ? [] : [createTokenAccount({ payer: user, owner: user, mint })];
+  return walletTransaction(user, [...create, initAuthority(programId, { user, mint })], blockhash);
+}
+
+/** The unsigned transaction (base64) that revokes a wallet's approval for every plan of this mint. */
+export function revokeTransaction(
+  programId: string,
+  {
+    authority,
+    blockhash,
+  }: { authority: Pick<AuthorityAccount, 'user' | 'mint' | 'payer'>; blockhash: string },
+): string {
+  const { user, mint, payer } = authority;
+  const receiver = payer === user ? undefined : payer;
+  return walletTransaction(user, [revokeAuthority(programId, { user, mint, receiver })], blockhash);
+}
+
+/** The unsigned transaction (base64) that cancels at the end of the period. */
+export function cancelTransaction(
+  programId: string,
+  parties: SubscriptionParties,
+  blockhash: string,
+): string {
+  return walletTransaction(parties.subscriber, [cancelSubscription(programId, parties)], blockhash);
+}
+
+/** The unsigned transaction (base64) that cancels at once: the subscriber and the plan's owner both sign, the subscriber pays. */
+export function cancelNowTransaction(
+  programId: string,
+  parties: SubscriptionParties & { merchant: string; periodStart: bigint },
+  blockhash: string,
+): string {
+  return walletTransaction(
+    parties.subscriber,
+    [cancelSubscriptionNow(programId, parties)],
+    blockhash,
+  );
+}
+
+/** The unsigned transaction (base64) that undoes a cancellation. */
+export function resumeTransaction(
+  programId: string,
+  parties: SubscriptionParties & { mint: string; expiresAt: bigint },
+  blockhash: string,
+): string {
+  return walletTransaction(parties.subscriber, [resumeSubscription(programId, parties)], blockhash);
+}
+
+/** The unsigned transaction (base64) with which the subscriber closes an expired subscription account; the rent goes to `payer`. */
+export function closeTransaction(
+  programId: string,
+  parties: SubscriptionParties & { payer: string },
+  blockhash: string,
+): string {
+  return walletTransaction(
+    parties.subscriber,
+    [closeInstruction(programId, parties.subscriber, parties)],
+    blockhash,
+  );
+}

@@ -1,0 +1,64 @@
+// Chooses the transaction version that the cluster supports: version 1 carries ten payments, a legacy transaction two or three.
+import type { Log } from '../../log.ts';
+import type { Rpc } from '../rpc/client.ts';
+import type { RpcError } from '../rpc/errors.ts';
+import type { TransactionVersion } from './room.ts';
+
+/** SOLANA_TRANSACTION_VERSION: with `auto` the cluster decides. */
+export type VersionSetting = 'auto' | '1' | 'legacy';
+
+/** The feature account of version 1 (SIMD-0385), which shows whether a cluster supports it. */
+const FEATURE = 'txv1aq4pp281K9um3tnPgkfX8UqtFT6wcVW3hNezGLL';
+const FEATURE_PROGRAM = 'Feature111111111111111111111111111111111111';
+const ACTIVATED = 1;
+/** Cache time (ms) of the feature state, and of a refusal of a version 1 transaction. */
+const KNOWN_MS = 600_000;
+const INVALID_PARAMS = -32602;
+
+/** Chooses the version of each transaction that is signed. */
+export class TransactionVersions {
+  readonly #rpc: Pick<Rpc, 'getMultipleAccounts'>;
+  readonly #setting: VersionSetting;
+  readonly #log: Pick<Log, 'info' | 'warn'>;
+  readonly #monotonicMs: () => number;
+  #version: TransactionVersion | undefined;
+  #knownUntil = -Infinity;
+
+  constructor(
+    rpc: Pick<Rpc, 'getMultipleAccounts'>,
+    setting: VersionSetting,
+    log: Pick<Log, 'info' | 'warn'>,
+    monotonicMs: () => number = () => performance.now(),
+  ) {
+    this.#rpc = rpc;
+    this.#setting = setting;
+    this.#log = log;
+    this.#monotonicMs = monotonicMs;
+  }
+
+  /** The version to sign with. Throws as the RPC client does. */
+  async current(): Promise<TransactionVersion> {
+    if (this.#setting !== 'auto') return this.#setting === '1' ? 1 : 'legacy';
+    const now = this.#monotonicMs();
+    if (this.#version !== undefined && now < this.#knownUntil) return this.#version;
+    const { accounts } = await this.#rpc.getMultipleAccounts([FEATURE]);
+    const [feature = null] = accounts;
+    const isActive = feature?.owner === FEATURE_PROGRAM && feature.data[0] === ACTIVATED;
+    this.#choose(isActive ? 1 : 'legacy');
+    return isActive ? 1 : 'legacy';
+  }
+
+  /** Switches to legacy for a while after an endpoint refused a version 1 transaction, if the setting is `auto`. */
+  refused(error: RpcError): void {
+    if (this.#setting !== 'auto') return;
+    if (error.code !== INVALID_PARAMS && !/version|deserialize|sanitize/i.test(error.message))
+      return;
+    this.#choose('legacy');
+  }
+
+  #choose(version: TransactionVersion): void {
+    if (version !== this.#version) this.#log.info({ version }, 'transaction version chosen');
+    this.#version = version;
+    this.#knownUntil = this.#monotonicMs() + KNOWN_MS;
+  }
+}

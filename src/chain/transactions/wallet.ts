@@ -1,0 +1,34 @@
+// Unsigned transactions for wallets. They include a compute limit and a priority fee, because a wallet would otherwise add its own and sign a different
+// message, which the relay refuses.
+import { unsignedTransaction } from './message.ts';
+import type { Instruction } from '../program/instructions.ts';
+import {
+  computeUnitLimit,
+  computeUnitPrice,
+  LAMPORTS_PER_SIGNATURE,
+  MICRO,
+} from './system-instructions.ts';
+
+/** Compute units per instruction; the most expensive one, creating a token account, uses some 40,000. */
+const UNITS_AN_INSTRUCTION = 100_000;
+/** Compute units for the assertion instructions that wallets append. */
+const UNITS_OF_THE_WALLET = 100_000;
+/** Micro-lamports per compute unit. */
+const UNIT_PRICE = 20_000n;
+
+const unitsOf = (instructions: number) => UNITS_AN_INSTRUCTION * instructions + UNITS_OF_THE_WALLET;
+
+/** The fee in lamports of a wallet transaction with `instructions` instructions: one signature plus priority fee. */
+export function walletFee(instructions: number): bigint {
+  return LAMPORTS_PER_SIGNATURE + (BigInt(unitsOf(instructions)) * UNIT_PRICE) / MICRO;
+}
+
+/** An unsigned transaction (base64) with compute limit and priority fee; the wallet pays. */
+export function walletTransaction(
+  wallet: string,
+  instructions: readonly Instruction[],
+  blockhash: string,
+): string {
+  const budget = [computeUnitLimit(unitsOf(instructions.length)), computeUnitPrice(UNIT_PRICE)];
+  return unsignedTransaction(wallet, [...budget, ...instructions], blockhash);
+}

@@ -1,0 +1,220 @@
+// Client of the billing API for the command line, with a merchant's API key.
+import { readFile } from 'node:fs/promises';
+import { Agent, request } from 'undici';
+import { loadConfig } from '../../config/config.ts';
+import { messageOf, OperatorError } from '../../errors.ts';
+import { askSecret, canAsk } from '../terminal/ask.ts';
+import { parseId } from '../lookups.ts';
+
+export interface DeveloperFlags {
+  envFile?: string;
+  apiUrl?: string;
+  apiKeyFile?: string;
+  app?: string;
+  json?: boolean;
+}
+
+/** The API answered with an error. */
+export class ApiRefusal extends OperatorError {
+  readonly status: number;
+  /** Retry-After in seconds, if the API sent it. */
+  readonly retryAfter: number | undefined;
+
+  constructor(status: number, message: string, retryAfter: number | undefined) {
+    super(message);
+    this.status = status;
+    this.retryAfter = retryAfter;
+  }
+}
+
+/** The API did not answer. */
+export class ApiUnreachable extends OperatorError {}
+
+interface Answered<T> {
+  data: T;
+  headers: Record<string, unknown>;
+}
+
+export interface ApiClient {
+  url: string;
+  key: string;
+  /** Throws ApiRefusal, ApiUnreachable, or the abort reason of `signal`. */
+  call<T>(method: 'GET' | 'POST', path: string, options?: CallOptions): Promise<Answered<T>>;
+  close(): Promise<void>;
+}
+
+export interface CallOptions {
+  body?: unknown;
+  signal?: AbortSignal;
+  /** Timeout of the response in milliseconds. */
+  timeoutMs?: number;
+}
+
+const answerMs = 15_000;
+
+/**
+ * A client with the key from --api-key-file, BILLING_API_KEY or a prompt; never from the command line, where other users can see it.
+ * Throws an OperatorError (exit code 2) that names what is missing.
+ */
+export async function openApi(
+  { envFile, apiUrl, apiKeyFile }: DeveloperFlags,
+  signal: AbortSignal,
+): Promise<ApiClient> {
+  const config = loadConfig('developer', { envFile });
+  const url = (apiUrl ?? config.apiUrl).replace(/\/+$/, '');
+  refuseClearText(url);
+  const key = await findKey(apiKeyFile, config.apiKey, signal);
+  const agent = new Agent({ connectTimeout: 5000 });
+  return {
+    url,
+    key,
+    async call(method, path, { body, signal: until, timeoutMs = answerMs } = {}) {
+      let status: number;
+      let text: string;
+      let headers: Record<string, unknown>;
+      try {
+        const answered = await request(`${url}${path}`, {
+          method,
+          dispatcher: agent,
+          headers: {
+            authorization: `Bearer ${key}`,
+            ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          },
+          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+          ...(until === undefined ? {} : { signal: until }),
+          headersTimeout: timeoutMs,
+          bodyTimeout: timeoutMs,
+        });
+        ({ statusCode: status, headers } = answered);
+        text = await answered.body.text();
+      } catch (error) {
+        if (until?.aborted === true) throw error;
+        throw new ApiUnreachable(
+          `The billing API at ${url} does not answer: ${messageOf(error)}. Check BILLING_API_URL (or --api-url).`,
+          1,
+          {
+            cause: error,
+          },
+        );
+      }
+      const envelope = readEnvelope(text);
+      if (envelope?.success === true) return { data: envelope.data as never, headers };
+      const retryAfter = Number(headers['retry-after'] ?? NaN);
+      throw new ApiRefusal(
+        status,
+        envelope?.error?.message ??
+          `The server at ${url} is not the billing API (HTTP ${status}). Check BILLING_API_URL (or --api-url).`,
+        Number.isNaN(retryAfter) ? undefined : retryAfter,
+      );
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+export interface DeveloperApp {
+  id: string;
+  name: string;
+}
+
+/** The named app, else the merchant's only app. Throws an OperatorError: exit code 2 when the merchant has several and none is named. */
+export async function appOf(
+  client: ApiClient,
+  named: string | undefined,
+  signal: AbortSignal,
+): Promise<DeveloperApp> {
+  if (named !== undefined)
+    return (await client.call<DeveloperApp>('GET', `/merchant/apps/${parseId(named)}`, { signal }))
+      .data;
+  const { data: apps } = await client.call<DeveloperApp[]>('GET', '/merchant/apps?limit=20', {
+    signal,
+  });
+  const [only] = apps;
+  if (only === undefined)
+    throw new OperatorError('The merchant has no app yet: create one with POST /merchant/apps.');
+  if (apps.length === 1) return only;
+  throw new OperatorError(
+    `The merchant has several apps: name one with --app.\n${apps.map(({ id, name }) => `  ${id}  ${name}`).join('\n')}`,
+    2,
+  );
+}
+
+async function findKey(
+  file: string | undefined,
+  configured: string | undefined,
+  signal: AbortSignal,
+): Promise<string> {
+  const key = file !== undefined ? await readKey(file) : (configured ?? (await askForKey(signal)));
+  const fault = keyFault(key);
+  if (fault !== undefined)
+    throw new OperatorError(
+      `The API key ${file === undefined ? '' : `in ${file} `}is malformed: ${fault}.`,
+      2,
+    );
+  return key;
+}
+
+/** Characters after the marker: Base58 of 32 bytes. */
+const keyLengths = { least: 40, most: 44 };
+
+/** The reason why this cannot be an API key, without quoting it; undefined when it can. */
+export function keyFault(key: string): string | undefined {
+  const [, marker, secret = ''] = /^(sk_test_|sk_live_)?([^]*)$/.exec(key) ?? [];
+  if (key === '') return 'it is empty';
+  if (/\s/.test(key)) return 'it has white space inside; a key is one word';
+  if (key.startsWith('eyJ'))
+    return 'it is an access token of a wallet sign-in; POST /merchant/api-keys makes a key with it';
+  if (key.startsWith('whsec_')) return "it is a webhook endpoint's signing secret";
+  if (marker === undefined)
+    return 'it should start with sk_test_ (or sk_live_); POST /merchant/api-keys makes one';
+  if (/[^1-9A-HJ-NP-Za-km-z]/.test(secret))
+    return `it has a character after ${marker} that no key has (keys are Base58)`;
+  const { least, most } = keyLengths;
+  if (secret.length < least || secret.length > most)
+    return `it has ${secret.length} characters after ${marker} and should have ${most - 1} or ${most}; was a part of it lost?`;
+  return undefined;
+}
+
+async function readKey(file: string): Promise<string> {
+  try {
+    return (await readFile(file, 'utf8')).trim();
+  } catch (error) {
+    throw new OperatorError(`--api-key-file cannot be read: ${messageOf(error)}`, 2, {
+      cause: error,
+    });
+  }
+}
+
+async function askForKey(signal: AbortSignal): Promise<string> {
+  if (!canAsk())
+    throw new OperatorError(
+      'An API key is needed: set BILLING_API_KEY, or name a file with --api-key-file.',
+      2,
+    );
+  return askSecret('API key', signal);
+}
+
+function refuseClearText(url: string): void {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed === undefined || !/^https?:$/.test(parsed.protocol))
+    throw new OperatorError('--api-url must be an http:// or https:// URL.', 2);
+  if (parsed.protocol === 'http:' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(parsed.hostname))
+    throw new OperatorError(
+      `The API key would go to ${parsed.host} in clear text: use https://.`,
+      2,
+    );
+}
+
+interface Envelope {
+  success: boolean;
+  data: unknown;
+  error?: { message: string };
+}
+
+function readEnvelope(text: string): Envelope | undefined {
+  try {
+    const parsed = JSON.parse(text) as Partial<Envelope> | null;
+    return typeof parsed?.success === 'boolean' ? (parsed as Envelope) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,209 @@
+// `billing listen`: forwards an app's events to a server on the developer's machine, which webhooks from outside cannot reach.
+//
+// It long-polls the API with a cursor (GET .../events/next). The cursor only advances with a complete response, so a network failure neither loses nor
+// repeats an event.
+import { setTimeout as pause } from 'node:timers/promises';
+import { backoff } from '../../backoff.ts';
+import { sendPing, type PingResult } from '../../webhooks/ping.ts';
+import { listenSecret, urlFault } from '../../domain/outbox/endpoints.ts';
+import { OperatorError } from '../../errors.ts';
+import { interruptible } from '../../daemon/run.ts';
+import { painter } from '../terminal/colour.ts';
+import { answer, answerJson, note } from '../terminal/print.ts';
+import { safeText } from '../terminal/safe-text.ts';
+import {
+  ApiRefusal,
+  ApiUnreachable,
+  appOf,
+  openApi,
+  type ApiClient,
+  type DeveloperApp,
+  type DeveloperFlags,
+} from './api-client.ts';
+
+export interface ListenFlags extends DeveloperFlags {
+  forwardTo: string;
+  live?: boolean;
+}
+
+interface FeedEvent {
+  id: string;
+  type: string;
+  body: string;
+  sample: boolean;
+}
+
+interface Feed {
+  events: FeedEvent[];
+  cursor: string;
+}
+
+const waitSeconds = 15;
+/** Milliseconds beyond the wait after which the connection counts as dead. */
+const graceMs = 10_000;
+/** Retry delays (ms) while the local server refuses connections, because it is being restarted. */
+const refusedMs = [200, 400, 800, 1600];
+
+/** Forwards until SIGINT, SIGTERM or the end of stdout, and returns 0. Throws an OperatorError when it cannot start or the API refuses it. */
+export function listen(flags: ListenFlags): Promise<number> {
+  const target = targetOf(flags.forwardTo);
+  return interruptible(true, async (signal) => {
+    const client = await openApi(flags, signal);
+    if (client.key.startsWith('sk_live_') && flags.live !== true)
+      throw new OperatorError(
+        'This is a live key (sk_live_), which receives events of real customers from a production service. Add --live to do so, or use a key of a development service (sk_test_).',
+        2,
+      );
+    const unread = new AbortController();
+    process.stdout.once('error', () => unread.abort());
+    const ended = AbortSignal.any([signal, unread.signal]);
+    try {
+      const app = await appOf(client, flags.app, ended);
+      const counts = await forwardAll(client, app, target, flags.json === true, ended);
+      note(`Stopped: ${counts.delivered} forwarded, ${counts.failed} failed.`);
+      return 0;
+    } catch (error) {
+      // Interrupted before the first poll.
+      if (ended.aborted && !(error instanceof OperatorError)) return 0;
+      throw error;
+    } finally {
+      await client.close();
+    }
+  });
+}
+
+async function forwardAll(
+  client: ApiClient,
+  app: DeveloperApp,
+  target: string,
+  json: boolean,
+  signal: AbortSignal,
+) {
+  const secret = listenSecret(client.key, app.id);
+  const paint = painter(process.stdout);
+  const counts = { delivered: 0, failed: 0 };
+  const path = `/merchant/apps/${app.id}/events/next`;
+  const next = (after: string) =>
+    client.call<Feed>('GET', `${path}?wait=${waitSeconds}&after=${after}`, {
+      signal,
+      timeoutMs: waitSeconds * 1000 + graceMs,
+    });
+  const begin = () => client.call<Feed>('GET', path, { signal });
+  let cursor: string | undefined = (await begin()).data.cursor;
+  if (json) answerJson({ ready: true, appId: app.id, forwardTo: target, secret });
+  else
+    answer(
+      `Events of ${safeText(app.name)} go to ${target}, signed with this secret (always the same for this key and app):\n${secret}`,
+    );
+
+  let failures = 0;
+  // A function, because the value changes while a request is awaited.
+  const isOver = () => signal.aborted;
+  while (!isOver()) {
+    try {
+      const answered: Awaited<ReturnType<typeof begin>> = await (cursor === undefined
+        ? begin()
+        : next(cursor));
+      const { data, headers } = answered;
+      if (failures > 0) note('The API is reachable again; no event was lost.');
+      failures = 0;
+      for (const event of data.events) {
+        if (isOver()) break;
+        const result = await forward(target, app.id, secret, event, signal);
+        const delivered = result.status !== null && result.status >= 200 && result.status < 300;
+        counts[delivered ? 'delivered' : 'failed'] += 1;
+        if (json)
+          answerJson({ eventId: event.id, type: event.type, sample: event.sample, ...result });
+        else answer(describe(event, result, (text) => paint(delivered ? 'green' : 'red', text)));
+      }
+      cursor = data.cursor;
+      if (data.events.length > 0) await rest(pauseFor(headers), signal);
+    } catch (error) {
+      if (isOver()) break;
+      if (isLostPlace(error)) {
+        note('The API no longer accepts the cursor: events since the last poll are not forwarded.');
+        cursor = undefined;
+        continue;
+      }
+      if (!mayPass(error)) throw error;
+      failures += 1;
+      if (failures === 1) note(`${error.message} Retrying; no event is lost meanwhile.`);
+      const asked = error instanceof ApiRefusal ? (error.retryAfter ?? 0) * 1000 : 0;
+      await rest(Math.max(asked, backoff(failures, { cap: 5000 })), signal);
+    }
+  }
+  return counts;
+}
+
+/** Posts one event as the dispatcher does. Retries while the local server refuses connections, because the event has not reached it. */
+async function forward(
+  url: string,
+  appId: string,
+  secret: string,
+  { id, body }: FeedEvent,
+  signal: AbortSignal,
+): Promise<PingResult> {
+  const config = {
+    webhookGuard: false,
+    webhookAllowCidrs: [],
+    webhookDenyCidrs: [],
+    webhookNameServers: [],
+  };
+  for (const delayMs of [...refusedMs, null]) {
+    const result = await sendPing({
+      config,
+      appId,
+      webhookId: '',
+      url,
+      secret,
+      event: { id, body },
+    });
+    if (result.error !== 'refused' || delayMs === null || signal.aborted) return result;
+    await rest(delayMs, signal);
+  }
+  throw new Error('unreachable: the last try always returns');
+}
+
+function describe(
+  { id, type, sample }: FeedEvent,
+  { status, error, durationMs }: PingResult,
+  paint: (text: string) => string,
+): string {
+  const outcome =
+    status === null ? `no answer (${safeText(error ?? 'error')})` : `${status} in ${durationMs} ms`;
+  return `${new Date().toISOString()}  ${type}${sample ? ' (sample)' : ''}  ${id}  ${paint(outcome)}`;
+}
+
+/** Whether an error is temporary: an outage of the API or the network, or a rate limit. */
+function mayPass(error: unknown): error is ApiRefusal | ApiUnreachable {
+  return (
+    error instanceof ApiUnreachable ||
+    (error instanceof ApiRefusal && (error.status === 429 || error.status >= 500))
+  );
+}
+
+function isLostPlace(error: unknown): boolean {
+  return error instanceof ApiRefusal && error.status === 400;
+}
+
+/** Pause before the next poll. Polls count against the merchant's rate limit, and half of it is left for the merchant's servers. */
+function pauseFor(headers: Record<string, unknown>): number {
+  const [limit, remaining] = [
+    Number(headers['ratelimit-limit']),
+    Number(headers['ratelimit-remaining']),
+  ];
+  return remaining > limit / 2 ? 100 : 1500;
+}
+
+async function rest(ms: number, signal: AbortSignal): Promise<void> {
+  await pause(ms, undefined, { signal }).catch(() => undefined);
+}
+
+/** The target URL; the scheme is optional ("localhost:3000/hook"). Throws an OperatorError (exit code 2). */
+function targetOf(text: string): string {
+  const url = /^[a-z]+:\/\//i.test(text) ? text : `http://${text}`;
+  const fault = urlFault(url, 'development');
+  if (fault !== undefined)
+    throw new OperatorError(`--forward-to ${fault.replace('https://', 'http:// or https://')}.`, 2);
+  return new URL(url).href;
+}

@@ -1,0 +1,69 @@
+// `billing localnet fund`: gives a wallet SOL and USDC on a local chain.
+import { setTimeout as pause } from 'node:timers/promises';
+import bs58 from 'bs58';
+import { LOCALNET_MINT } from '../../local/chain/genesis.ts';
+import { createLog } from '../../log.ts';
+import { messageOf, OperatorError } from '../../errors.ts';
+import { interruptible } from '../../daemon/run.ts';
+import { cheat, createSandboxChain } from '../../local/sandbox/chain.ts';
+import { answer, answerJson } from '../terminal/print.ts';
+import { usdc as inUsdc } from '../terminal/money.ts';
+
+export interface FundFlags {
+  /** Base units. */
+  usdc: bigint;
+  /** Lamports. */
+  sol: bigint;
+  rpcUrl: string;
+  json?: boolean;
+}
+
+const pollMs = 50;
+
+/** Funds the wallet, waits for confirmation, prints the balances and returns 0. Throws an OperatorError. */
+export function fund(address: string, flags: FundFlags): Promise<number> {
+  if (bs58.decodeUnsafe(address)?.length !== 32)
+    throw new OperatorError(`"${address}" is not a Solana address: Base58 of 32 bytes.`, 2);
+  if (flags.usdc === 0n && flags.sol === 0n)
+    throw new OperatorError('Say how much: --usdc 100, --sol 1, or both.', 2);
+  return interruptible(false, async (signal) => {
+    await assertLocal(flags.rpcUrl);
+    const log = createLog('localnet', { level: 'error', pretty: false, stream: 'stderr' });
+    const chain = createSandboxChain(flags.rpcUrl, LOCALNET_MINT, log);
+    try {
+      const balances = async () => {
+        const { accounts } = await chain.rpc.getMultipleAccounts([address], {
+          commitment: 'confirmed',
+        });
+        return { lamports: accounts[0]?.lamports ?? 0n, usdc: await chain.balance(address) };
+      };
+      const before = await balances();
+      await chain.fund(address, { lamports: flags.sol, usdc: flags.usdc });
+      let now = await balances();
+      while (now.lamports < before.lamports + flags.sol || now.usdc < before.usdc + flags.usdc) {
+        await pause(pollMs, undefined, { signal });
+        now = await balances();
+      }
+      if (flags.json === true) answerJson({ address, ...now });
+      else answer(`${address} has ${inUsdc(now.usdc)} USDC and ${Number(now.lamports) / 1e9} SOL.`);
+      return 0;
+    } finally {
+      await chain.close();
+    }
+  });
+}
+
+async function assertLocal(rpcUrl: string): Promise<void> {
+  try {
+    await cheat(rpcUrl, 'localnet_info', []);
+  } catch (error) {
+    throw new OperatorError(
+      `There is no local chain at ${rpcUrl} ("billing localnet" or "billing sandbox" starts one): ${reasonOf(error)}`,
+      1,
+      { cause: error },
+    );
+  }
+}
+
+const reasonOf = (error: unknown) =>
+  messageOf(error instanceof Error ? (error.cause ?? error) : error);

@@ -1,0 +1,55 @@
+// Files of `billing sandbox --write-wallets`: the wallets as Solana CLI keypair files, and `env` with addresses and keys.
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import bs58 from 'bs58';
+import { messageOf, OperatorError } from '../../errors.ts';
+import type { Sandbox } from '../../local/sandbox/start.ts';
+
+/** Creates the directory and removes the `env` of an earlier run, because its presence shows that everything is up. Throws an OperatorError (exit code 2). */
+export async function prepareWallets(directory: string): Promise<void> {
+  try {
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await rm(join(directory, 'env'), { force: true });
+  } catch (error) {
+    throw new OperatorError(`--write-wallets cannot be used: ${messageOf(error)}`, 2, {
+      cause: error,
+    });
+  }
+}
+
+/** Writes merchant.json, merchant-2.json, ..., subscriber.json, subscriber-2.json, ..., then `env`; all readable only by their owner. */
+export async function writeWallets(directory: string, ready: Sandbox['ready']): Promise<void> {
+  const { merchants, subscribers } = ready;
+  const name = (kind: string, place: number) => `${kind}${place === 0 ? '' : `-${place + 1}`}.json`;
+  const files = [
+    ...merchants.map(({ secretKey }, place) => ({ file: name('merchant', place), secretKey })),
+    ...subscribers.map(({ secretKey }, place) => ({ file: name('subscriber', place), secretKey })),
+  ];
+  for (const { file, secretKey } of files)
+    await writeFile(join(directory, file), JSON.stringify([...bs58.decode(secretKey)]), {
+      mode: 0o600,
+    });
+  await writeFile(join(directory, 'env.new'), envOf(ready), { mode: 0o600 });
+  await rename(join(directory, 'env.new'), join(directory, 'env'));
+}
+
+/** The variables of the first merchant, in the format of shells and --env-file. */
+function envOf({ apiUrl, rpcUrl, wsUrl, mint, merchants, subscribers }: Sandbox['ready']): string {
+  const [merchant] = merchants;
+  const [subscriber] = subscribers;
+  const values = {
+    API: apiUrl,
+    RPC: rpcUrl,
+    WS: wsUrl,
+    MINT: mint,
+    APP: merchant?.appId,
+    PLAN: merchant?.planId,
+    MERCHANT_WALLET: merchant?.wallet,
+    SUBSCRIBER_WALLET: subscriber?.wallet,
+    BILLING_API_URL: apiUrl,
+    BILLING_API_KEY: merchant?.apiKey,
+  };
+  return Object.entries(values)
+    .map(([key, value]) => `${key}=${value ?? ''}\n`)
+    .join('');
+}

@@ -1,0 +1,93 @@
+// `billing collection hold|resume`: stops and continues the signing of payments, of all, of one merchant or of one plan.
+import { operator } from '../../config/operator.ts';
+import {
+  type Change,
+  holdCollection,
+  listHolds,
+  resumeCollection,
+  type Scope,
+} from '../../db/collection-holds.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import { findPlan } from '../../db/plans.ts';
+import { heldInWords } from '../../domain/collecting/brake.ts';
+import { OperatorError } from '../../errors.ts';
+import { runCommand } from '../../daemon/run.ts';
+import { answer, answerJson } from '../terminal/print.ts';
+import { merchantOf, parseId } from '../lookups.ts';
+
+export interface CollectionFlags {
+  envFile?: string;
+  /** Wallet or id; only one of merchant and plan. */
+  merchant?: string;
+  plan?: string;
+  reason: string;
+  json?: boolean;
+}
+
+/** Holds collection. Once it returns, no new payment is committed; committed ones are sent and settled. Returns the exit code. */
+export function holdCommand(flags: CollectionFlags): Promise<number> {
+  return change(flags, async (sql, asked) => {
+    const isNew = await holdCollection(sql, asked);
+    return {
+      changed: isNew,
+      words: isNew
+        ? `Collection of ${named(asked)} is held: no new payment is signed. Payments that were signed before are sent and settled.`
+        : `Collection of ${named(asked)} was held already; it has the new reason now.`,
+    };
+  });
+}
+
+/** Ends a hold. Returns the exit code. */
+export function resumeCommand(flags: CollectionFlags): Promise<number> {
+  return change(flags, async (sql, asked) => {
+    const ended = await resumeCollection(sql, asked);
+    return {
+      changed: ended,
+      words: ended
+        ? `Collection of ${named(asked)} continues: what is due is collected within a minute or two.`
+        : `Collection of ${named(asked)} was not held.`,
+    };
+  });
+}
+
+async function change(
+  { envFile, merchant, plan, reason, json = false }: CollectionFlags,
+  act: (
+    sql: Parameters<typeof holdCollection>[0],
+    asked: Change,
+  ) => Promise<{ changed: boolean; words: string }>,
+): Promise<number> {
+  if (merchant !== undefined && plan !== undefined)
+    throw new OperatorError('Name a merchant or a plan, not both.', 2);
+  const text = reason.trim();
+  if (text === '' || text.length > 500)
+    throw new OperatorError('--reason must be a text of 1 to 500 characters.', 2);
+  return runCommand(envFile, async ({ sql }) => {
+    const scope = await scopeOf(sql, { merchant, plan });
+    const { changed, words } = await act(sql, { ...scope, reason: text, by: operator() });
+    const holds = await listHolds(sql);
+    if (json) answerJson({ changed, holds });
+    else {
+      answer(words);
+      for (const hold of holds) answer(`${hold.heldAt.toISOString()}: ${heldInWords(hold)}`);
+    }
+    return 0;
+  });
+}
+
+async function scopeOf(
+  sql: Queryable,
+  { merchant, plan }: { merchant: string | undefined; plan: string | undefined },
+): Promise<Scope & Pick<Change, 'what'>> {
+  if (merchant !== undefined) {
+    const { id, wallet } = await merchantOf(sql, merchant);
+    return { merchantId: id, planId: null, what: `merchant ${wallet}` };
+  }
+  if (plan === undefined) return { merchantId: null, planId: null, what: null };
+  const planId = parseId(plan);
+  if ((await findPlan(sql, planId)) === undefined)
+    throw new OperatorError(`There is no plan ${planId}.`);
+  return { merchantId: null, planId, what: `plan ${planId}` };
+}
+
+const named = ({ what }: Change) => what ?? 'all plans';

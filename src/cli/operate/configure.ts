@@ -1,0 +1,77 @@
+// `billing configure`: records the installation of this environment, which all daemons must share, and reports the consequences for plans.
+import { describeDatabase } from '../../db/postgres/connect.ts';
+import { countOtherPlans, findInstallation, replaceInstallation } from '../../db/installation.ts';
+import { required } from '../../config/config.ts';
+import { OperatorError } from '../../errors.ts';
+import { runCommand } from '../../daemon/run.ts';
+import { canAsk, confirm } from '../terminal/ask.ts';
+import { answer, answerJson } from '../terminal/print.ts';
+import { differences, installationOf } from '../../domain/accounts/installation.ts';
+
+export interface ConfigureFlags {
+  envFile?: string;
+  yes?: boolean;
+  json?: boolean;
+}
+
+const OTHER_FEE =
+  'Payments signed from now on carry the new fee, except those of merchants with a fee of their own (merchants set-fee).';
+
+/** Shows the changes, asks for confirmation and records. Returns the exit code: 1 when it was not confirmed. */
+export function configure({ envFile, yes = false, json = false }: ConfigureFlags): Promise<number> {
+  return runCommand(envFile, async ({ sql, config, signal }) => {
+    const next = await installationOf(config);
+    const before = await findInstallation(sql);
+    const changes = before === undefined ? [] : differences(before, next);
+    const consequences =
+      before === undefined
+        ? []
+        : [
+            ...meaning(await countOtherPlans(sql, next)),
+            ...(before.feeBps === next.feeBps ? [] : [OTHER_FEE]),
+          ];
+    if (before !== undefined && changes.length === 0) {
+      if (json) answerJson({ changed: false, installation: next });
+      else answer('The database already has this configuration.');
+      return 0;
+    }
+    if (!json) for (const line of [...changes, ...consequences]) answer(line);
+    if (before !== undefined && !yes) {
+      if (!canAsk())
+        throw new OperatorError('Nothing was changed: without a terminal, add --yes.', 2);
+      if (!(await confirm('Record this configuration?', signal))) return 1;
+    }
+    await replaceInstallation(sql, next);
+    const { databaseUrl } = required(config, 'databaseUrl');
+    if (json) answerJson({ changed: true, changes, consequences, installation: next });
+    else
+      answer(
+        `Recorded (${describeDatabase(databaseUrl)}). Restart serve and keeper with this configuration.`,
+      );
+    return 0;
+  });
+}
+
+function meaning(other: {
+  plans: number;
+  mint: number;
+  keeper: number;
+  treasury: number;
+}): string[] {
+  const of = (count: number) => `${count} of ${other.plans} plans`;
+  return [
+    ...(other.mint > 0
+      ? [`${of(other.mint)} use another token and will not be collected any more.`]
+      : []),
+    ...(other.keeper > 0
+      ? [
+          `${of(other.keeper)} name none of these keepers: they will not be collected until their merchant signs an update of the plan.`,
+        ]
+      : []),
+    ...(other.treasury > 0
+      ? [
+          `${of(other.treasury)} pay their fee to a treasury that is not listed: the destinations of a plan cannot be changed.`,
+        ]
+      : []),
+  ];
+}

@@ -1,0 +1,218 @@
+// Data of the deliveries screen, polled from Postgres once a second. A poll that fails or times out is reported and retried.
+import type { Deadlined } from '../../db/postgres/deadline.ts';
+import {
+  type DeliveryAttemptRow,
+  countByStatus,
+  findWholeDelivery,
+  listAttempts,
+  listAppNames,
+  listReplaysOf,
+  walkDeliveries,
+  type LogFilters,
+  type LoggedDelivery,
+  type Walk,
+  type WholeDelivery,
+} from '../../db/deliveries.ts';
+import { createNotifier, deliveriesQueued } from '../../db/postgres/notify.ts';
+import { signedHeaders, signingKeys } from '../../webhooks/sign.ts';
+import { readLog, type LogQuery } from '../../domain/outbox/delivery-log.ts';
+import { everything, planReplay, runReplay } from '../../domain/outbox/replay.ts';
+import type { SecretBox } from '../../domain/accounts/secrets.ts';
+import { messageOf } from '../../errors.ts';
+import type { DeliveriesSource, ListWatch } from '../terminal/deliveries-screen.tsx';
+import type { AttemptView, WholeItem } from '../terminal/delivery-lines.ts';
+import type { Fate, ListView } from '../terminal/deliveries-state.ts';
+import type { Freshness } from '../terminal/freshness.ts';
+import { describePlan } from './replay.ts';
+import { startPolling, type Polling } from '../terminal/poll.ts';
+
+// Rows of the first read, before scrolling.
+const firstRows = 100;
+const appsShown = 1000;
+
+/** A source that reads from `database`. Without `secrets` it cannot show signatures. */
+export function openSource(
+  database: Deadlined,
+  secrets: SecretBox | undefined,
+): DeliveriesSource & { close(): void } {
+  const open = new Set<Polling>();
+  const watching: typeof startPolling = (read, tell) => {
+    const started = startPolling(read, tell);
+    open.add(started);
+    return {
+      ...started,
+      stop() {
+        open.delete(started);
+        started.stop();
+      },
+    };
+  };
+
+  return {
+    watch: (filter, tell) => watchList(database, watching, filter as LogQuery, tell),
+    watchOne(id, tell) {
+      let item: WholeItem | null | undefined;
+      return watching(
+        async () => {
+          item = await database.ask(async (sql) => {
+            const [delivery, attempts] = await Promise.all([
+              findWholeDelivery(sql, id),
+              listAttempts(sql, id),
+            ]);
+            return delivery === undefined ? null : wholeItem(delivery, attempts, secrets);
+          });
+          return false;
+        },
+        (freshness) => tell({ item, ...freshness }),
+      );
+    },
+    apps: () => database.ask((sql) => listAppNames(sql, appsShown)),
+    watchFate: (ids, tell) => watchFate(database, watching, ids, tell),
+    outlook: (ids) => outlook(database, ids),
+    close() {
+      for (const each of open) each.stop();
+    },
+  };
+}
+
+/** A page of the log that is polled every second and grows when the user scrolls. */
+function watchList(
+  database: Deadlined,
+  watching: typeof startPolling,
+  query: LogQuery,
+  tell: Parameters<DeliveriesSource['watch']>[1],
+): ListWatch {
+  let view: Omit<ListView, keyof Freshness> = { rows: [], more: false, lookedBackTo: null };
+  let wanted = firstRows;
+  let next: string | null = null;
+  let complete = false;
+  const watch = watching(
+    async (publish) => {
+      // Near the end of the page, older rows are appended. Otherwise the whole page is read again from the newest row.
+      const older = complete && next !== null && view.rows.length < wanted;
+      const rows: LoggedDelivery[] = older ? (view.rows as LoggedDelivery[]).slice() : [];
+      const limit = Math.max(wanted, view.rows.length) - rows.length;
+      const walk = (filters: LogFilters, how: Walk) =>
+        database.ask((sql) => walkDeliveries(sql, filters, how));
+      let end: string | null = null;
+      for await (const step of readLog(walk, query, {
+        limit,
+        ...(older && next !== null ? { before: next } : {}),
+      })) {
+        if (watch.stopped()) return false;
+        rows.push(...step.rows);
+        end = step.next;
+        if (complete) continue;
+        view = { rows: [...rows], more: end !== null, lookedBackTo: step.lookedBackTo };
+        publish();
+      }
+      complete = true;
+      next = end;
+      view = { rows, more: next !== null, lookedBackTo: null };
+      return next !== null && rows.length < wanted;
+    },
+    (freshness) => tell({ ...view, ...freshness }),
+  );
+  return {
+    ...watch,
+    want(rows) {
+      if (rows <= wanted) return;
+      wanted = rows + firstRows;
+      watch.look();
+    },
+  };
+}
+
+/** Plans a replay of these deliveries and returns its description and a function that runs it. */
+async function outlook(
+  database: Deadlined,
+  ids: string[],
+): ReturnType<DeliveriesSource['outlook']> {
+  const selection = { ...everything, ids };
+  const plan = await database.ask((sql) => planReplay(sql, selection));
+  const { interrupted, deliverable } = plan;
+  return {
+    count:
+      interrupted === undefined ? deliverable : Math.max(0, interrupted.total - interrupted.queued),
+    words: describePlan(plan),
+    run: () =>
+      database.ask(async (sql) => {
+        await runReplay(sql, selection, plan);
+        const notifier = createNotifier(sql, deliveriesQueued);
+        notifier.notify();
+        await notifier.flush();
+        return listReplaysOf(sql, ids, plan.before);
+      }),
+  };
+}
+
+/** Polls the status of these deliveries every second until none is pending. */
+function watchFate(
+  database: Deadlined,
+  watching: typeof startPolling,
+  ids: readonly string[],
+  tell: (fate: Fate) => void,
+): { stop(): void } {
+  const watch = watching(
+    async () => {
+      const counts = await database.ask((sql) => countByStatus(sql, ids));
+      const parts = counts.map(({ status, count }) => `${count} ${status}`).join(', ');
+      const over = !counts.some(({ status }) => status === 'pending');
+      tell({ words: `Queued ${ids.length} again: ${parts}.`, over });
+      if (over) watch.stop();
+      return false;
+    },
+    () => undefined,
+  );
+  return watch;
+}
+
+function wholeItem(
+  delivery: WholeDelivery,
+  attempts: DeliveryAttemptRow[],
+  secrets: SecretBox | undefined,
+): WholeItem {
+  const { merchantWallet, merchantName } = delivery;
+  const headersOf = headers(delivery, secrets);
+  const attemptLog: AttemptView[] = attempts.map((attempt) => ({
+    ...attempt,
+    headers: headersOf(attempt.startedAt),
+  }));
+  return {
+    ...delivery,
+    merchant: merchantName === null ? merchantWallet : `${merchantName} ${merchantWallet}`,
+    attemptLog,
+  };
+}
+
+/** Recomputes the headers of an attempt, which are not stored, from the body, the secret and the start time. */
+function headers(
+  delivery: WholeDelivery,
+  secrets: SecretBox | undefined,
+): (startedAt: Date) => string[] | string {
+  if (secrets === undefined) return () => 'The signature is not shown: ENCRYPTION_KEY is not set.';
+  const { webhookId, eventId, body } = delivery;
+  const keysOf = (sealed: Buffer) => signingKeys(secrets.open(sealed, webhookId));
+  return (startedAt) => {
+    const [newest, ...others] = secretsAt(delivery, startedAt);
+    if (newest === undefined)
+      return 'The signature is not shown: the secret was rotated twice since.';
+    try {
+      const keys = [keysOf(newest), others[0] && keysOf(others[0])] as const;
+      return signedHeaders(keys, eventId, Math.floor(startedAt.getTime() / 1000), body);
+    } catch (error) {
+      return `The signature is not shown: ${messageOf(error)}.`;
+    }
+  };
+}
+
+/** The sealed secrets that signed an attempt, newest first; empty when they were rotated away. */
+function secretsAt(
+  { secret, previousSecret, previousSince, rotatedAt, previousUntil }: WholeDelivery,
+  startedAt: Date,
+): Buffer[] {
+  if (rotatedAt === null || previousSecret === null || previousUntil === null) return [secret];
+  if (startedAt >= rotatedAt)
+    return startedAt < previousUntil ? [secret, previousSecret] : [secret];
+  return previousSince === null || startedAt >= previousSince ? [previousSecret] : [];
+}

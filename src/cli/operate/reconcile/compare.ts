@@ -1,0 +1,210 @@
+// `billing reconcile`: checks that each recorded payment is on chain as recorded, and that each keeper pull on chain is recorded (missing.ts). With
+// `repair` it records missing payments. It deletes and changes nothing.
+import bs58 from 'bs58';
+import type {
+  ConfirmedTransaction,
+  FoundTransaction,
+  SignatureInfo,
+  UnreadableTransaction,
+} from '../../../chain/rpc/responses.ts';
+import { readListed } from '../../../chain/rpc/transactions.ts';
+import type { Rpc } from '../../../chain/rpc/client.ts';
+import { timeOf, unixSeconds } from '../../../chain/time.ts';
+import type { Sql } from '../../../db/postgres/connect.ts';
+import { listRecorded, listTreasuries, type RecordedPayment } from '../../../db/reconciliation.ts';
+import {
+  decoded,
+  type Difference,
+  differenceOf,
+  type KeeperPull,
+  keeperPullsIn,
+  unreadableRecord,
+} from '../../../domain/collecting/differences.ts';
+import { pullsIn } from '../../../domain/collecting/pulls.ts';
+import { each } from '../../../each.ts';
+import { compareOnChain, nameUnknown } from './missing.ts';
+import { nameUnexplained } from './unexplained.ts';
+
+export interface Reconciliation {
+  /** Number of recorded payments compared. */
+  recorded: number;
+  /** Number of keeper pulls on chain compared. */
+  onChain: number;
+  differences: Difference[];
+}
+
+export interface Reconciler {
+  sql: Sql;
+  rpc: Rpc;
+  programId: string;
+  /** Keeper wallets, including former ones. */
+  keepers: readonly string[];
+}
+
+const PAGE = 500;
+const AT_ONCE = 16;
+export interface Range {
+  since: Date;
+  until: Date;
+  repair: boolean;
+  /** Called after each step with the number of pulls read and recorded payments compared. */
+  onProgress?: (progress: { onChain: number; recorded: number }) => void;
+}
+
+/** Treasuries, and the transactions read so far. */
+interface Seen {
+  readonly treasuries: readonly string[];
+  readonly transactions: Map<string, ConfirmedTransaction>;
+  readonly unreadable: Map<string, UnreadableTransaction>;
+}
+
+/**
+ * Compares everything from `since` (inclusive) to `until` (exclusive), by block time. With `repair`, records missing payments with their events. A
+ * transaction that no endpoint returns in a readable form is reported as `unreadable`.
+ */
+export async function reconcile(
+  reconciler: Reconciler,
+  { since, until, repair, onProgress }: Range,
+): Promise<Reconciliation> {
+  const treasuries = await listTreasuries(reconciler.sql);
+  const seen: Seen = { treasuries, transactions: new Map(), unreadable: new Map() };
+  const ours = await keeperPulls(reconciler, seen, { since, until }, (onChain) =>
+    onProgress?.({ onChain, recorded: 0 }),
+  );
+  const listed = [...seen.unreadable.keys()];
+  const { recorded, differences } = await compareRecorded(reconciler, seen, since, until, (count) =>
+    onProgress?.({ onChain: ours.length, recorded: count }),
+  );
+  const unfounded = new Set(
+    differences
+      .filter(({ kind }) => kind === 'not_on_chain' || kind === 'failed_on_chain')
+      .map(({ signature }) => signature),
+  );
+  differences.push(...(await compareOnChain(reconciler.sql, ours, { repair, unfounded })));
+  differences.push(...(await nameUnknown(reconciler.sql, listed)));
+  differences.push(...(await nameUnexplained(reconciler.sql, { since, until }, ours)));
+  return { recorded, onChain: ours.length, differences };
+}
+
+/** The pulls of the keeper wallets in the range, from the transactions that name one of them; includes transactions without a block time. */
+async function keeperPulls(
+  reconciler: Reconciler,
+  seen: Seen,
+  range: { since: Date; until: Date },
+  onPulls: (count: number) => void,
+): Promise<KeeperPull[]> {
+  const { rpc, programId, keepers } = reconciler;
+  const { treasuries } = seen;
+  const found: KeeperPull[] = [];
+  const take = async ({ signature }: SignatureInfo) => {
+    // A transaction may name several keeper wallets.
+    if (seen.transactions.has(signature) || seen.unreadable.has(signature)) return;
+    const transaction = await readListed(rpc, signature);
+    const pulls =
+      'unreadable' in transaction
+        ? transaction
+        : keeperPullsIn(transaction, { programId, keepers, treasuries });
+    if ('unreadable' in pulls) {
+      seen.unreadable.set(signature, pulls);
+      return;
+    }
+    if (!('unreadable' in transaction)) seen.transactions.set(signature, transaction);
+    found.push(...pulls);
+    onPulls(found.length);
+  };
+  for (const keeper of keepers) await eachListed(rpc, keeper, range, take);
+  return found;
+}
+
+/** Runs `work` for the successful transactions of a wallet in the range. */
+async function eachListed(
+  rpc: Rpc,
+  wallet: string,
+  { since, until }: { since: Date; until: Date },
+  work: (listed: SignatureInfo) => Promise<void>,
+): Promise<void> {
+  let before: string | undefined;
+  for (;;) {
+    const page = await rpc.getSignaturesForAddress(wallet, {
+      before,
+      limit: 1000,
+      commitment: 'finalized',
+      everywhere: true,
+    });
+    const wanted = page.filter(
+      ({ err, blockTime }) =>
+        err === null &&
+        (blockTime === null || (timeOf(blockTime) >= since && timeOf(blockTime) < until)),
+    );
+    await each(wanted, AT_ONCE, work);
+    const last = page.at(-1);
+    if (
+      last === undefined ||
+      page.length < 1000 ||
+      (last.blockTime !== null && last.blockTime < unixSeconds(since))
+    )
+      return;
+    before = last.signature;
+  }
+}
+
+async function compareRecorded(
+  { sql, rpc, programId, keepers }: Reconciler,
+  seen: Seen,
+  since: Date,
+  until: Date,
+  onPage: (count: number) => void,
+): Promise<{ recorded: number; differences: Difference[] }> {
+  const differences: Difference[] = [];
+  let recorded = 0;
+  let after: string | null = null;
+  for (;;) {
+    const page: RecordedPayment[] = await listRecorded(sql, { since, until, after, limit: PAGE });
+    recorded += page.length;
+    await each(page, AT_ONCE, async (payment) => {
+      const { treasuries } = seen;
+      const { txSignature, subscriptionPda } = payment;
+      const transaction = await transactionOf(rpc, seen, txSignature);
+      const pulls =
+        transaction === null || 'unreadable' in transaction
+          ? []
+          : decoded(txSignature, () =>
+              pullsIn(transaction, { programId, keepers, treasuries, subscriptionPda }),
+            );
+      const difference =
+        'unreadable' in pulls
+          ? unreadableRecord(pulls)
+          : transaction !== null && 'unreadable' in transaction
+            ? unreadableRecord(transaction)
+            : differenceOf(payment, transaction, { pulls, treasuries });
+      if (difference !== undefined)
+        differences.push({
+          ...difference,
+          signature: txSignature,
+          subscriptionPda,
+          repaired: false,
+        });
+    });
+    onPage(recorded);
+    after = page.at(-1)?.id ?? null;
+    if (page.length < PAGE) return { recorded, differences };
+  }
+}
+
+/** A recorded transaction. Null only when its signature is malformed, or no endpoint lists it, returns it or has a status of it. */
+async function transactionOf(
+  rpc: Rpc,
+  { transactions, unreadable }: Seen,
+  signature: string,
+): Promise<FoundTransaction | null> {
+  const known = transactions.get(signature) ?? unreadable.get(signature);
+  if (known !== undefined) return known;
+  if (bs58.decodeUnsafe(signature)?.length !== 64) return null;
+  const found = await readListed(rpc, signature);
+  if (!('unreadable' in found) || found.unreadable !== 'missing') return found;
+  const { statuses } = await rpc.getSignatureStatuses([signature], {
+    history: true,
+    everywhere: true,
+  });
+  return (statuses[0] ?? null) === null ? null : found;
+}

@@ -1,0 +1,107 @@
+// Pulls of the keeper on chain that the books lack, and their repair.
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { timeOf } from '../../../chain/time.ts';
+import type { Sql } from '../../../db/postgres/connect.ts';
+import { readPulled } from '../../../db/payments.ts';
+import { claimOne, findOwner, listKnown } from '../../../db/reconciliation.ts';
+import { readSubscriptions } from '../../../db/subscription-work.ts';
+import type { Difference, KeeperPull } from '../../../domain/collecting/differences.ts';
+import type { Pull } from '../../../domain/collecting/chain-view.ts';
+import { recordPull } from '../../../domain/collecting/pulls.ts';
+import { settleRows } from '../../../domain/collecting/settlement.ts';
+import { draftOf, isLive } from '../../../domain/collecting/transitions.ts';
+import { chunks } from '../../../each.ts';
+
+const PAGE = 500;
+
+interface Repair {
+  repair: boolean;
+  /** Signatures of recorded payments that the chain does not have. */
+  unfounded: ReadonlySet<string>;
+}
+
+/** A difference for each of these pulls that is not recorded. With `repair` it is recorded, the oldest first. */
+export async function compareOnChain(
+  sql: Sql,
+  pulls: readonly KeeperPull[],
+  how: Repair,
+): Promise<Difference[]> {
+  const differences: Difference[] = [];
+  const oldestFirst = [...pulls].sort((a, b) => Number(a.pull.at - b.pull.at));
+  for (const page of chunks(oldestFirst, PAGE)) {
+    const known = await listKnown(
+      sql,
+      page.map(({ pull }) => pull.signature),
+    );
+    const have = new Set(
+      known.map(({ signature, subscriptionPda }) => `${signature} ${subscriptionPda}`),
+    );
+    for (const one of page)
+      if (!have.has(`${one.pull.signature} ${one.subscriptionPda}`))
+        differences.push(await missing(sql, one, how));
+  }
+  return differences;
+}
+
+/** The difference of one pull that is not recorded, after its repair. */
+async function missing(
+  sql: Sql,
+  { subscriptionPda, pull }: KeeperPull,
+  { repair, unfounded }: Repair,
+): Promise<Difference> {
+  const { signature } = pull;
+  const periodStart = timeOf(pull.periodStart);
+  const moved = `the keeper pulled ${pull.gross.toString()} for the period from ${periodStart.toISOString()}`;
+  const about = { signature, subscriptionPda };
+  const id = await findOwner(sql, subscriptionPda, signature);
+  if (id === undefined) {
+    const detail = `${moved}, and no subscription is registered`;
+    return { ...about, kind: 'no_subscription', detail, repaired: false };
+  }
+  const recorded = await readPulled(sql, [{ subscriptionPda, periodStart }]);
+  // A payment of the period that the chain does not have: an operator decides which of the two is right.
+  const isDoubtful = recorded.some(({ txSignature }) => unfounded.has(txSignature));
+  const repaired = repair && !isDoubtful && (await record(sql, id, pull));
+  const detail = `${moved}, and it is not recorded`;
+  const [paid] = isDoubtful ? [] : recorded;
+  if (paid === undefined) return { ...about, kind: 'not_recorded', detail, repaired };
+  const twice = `${detail}; ${paid.txSignature} paid this period`;
+  return { ...about, kind: 'charged_twice', detail: twice, repaired };
+}
+
+/** Differences for listed transactions that are unreadable and unknown. Recorded ones are already reported, open ones are in flight. */
+export async function nameUnknown(sql: Sql, unreadable: readonly string[]): Promise<Difference[]> {
+  const known = new Set((await listKnown(sql, unreadable)).map(({ signature }) => signature));
+  return unreadable
+    .filter((signature) => !known.has(signature))
+    .map((signature) => ({
+      kind: 'unreadable',
+      signature,
+      subscriptionPda: '',
+      detail:
+        'it names the keeper and succeeded, but no RPC endpoint returns it readable: it may be a payment that is not recorded',
+      repaired: false,
+    }));
+}
+
+/** Records one pull, with its event unless its period is paid. False when a keeper holds the lease for a minute. */
+async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
+  const claimId = randomUUID();
+  for (let tries = 0; !(await claimOne(sql, { id, claimId, leaseSeconds: 30 })); tries += 1) {
+    if (tries >= 60) return false;
+    await pause(1000);
+  }
+  const held = (await readSubscriptions(sql, [id])).map((row) => ({
+    ...{ id, claimId, notices: 0 },
+    row,
+  }));
+  const { written } = await settleRows(sql, held, timeOf(pull.at), (row, mark) => {
+    const draft = draftOf(row);
+    recordPull(draft, mark(pull), timeOf(pull.periodEnd));
+    // Makes the subscription due, so that the keeper derives the rest of its state.
+    if (isLive(draft.state)) draft.state.dueAt = timeOf(pull.at);
+    return { draft };
+  });
+  return written.length > 0;
+}

@@ -1,0 +1,92 @@
+// Reads the state of each RPC endpoint separately, so that a working endpoint does not hide one that is down.
+import { clusterMismatch } from '../../../chain/clusters.ts';
+import { createRpc } from '../../../chain/rpc/client.ts';
+import { RpcError, RpcUnreachable } from '../../../chain/rpc/errors.ts';
+import type { Config } from '../../../config/config.ts';
+import { timeOf } from '../../../chain/time.ts';
+import { messageOf } from '../../../errors.ts';
+import type { Log } from '../../../log.ts';
+import { keeperAddressOf } from '../../../domain/accounts/keeper-address.ts';
+
+export interface EndpointStatus {
+  /** Scheme, host and port: the rest of an RPC URL may hold a key. */
+  name: string;
+  /** null when the endpoint did not answer. */
+  slot: number | null;
+  /** Slots behind the best endpoint. */
+  lag: number | null;
+  answeredMs: number | null;
+  /** The reason why the endpoint cannot be used: it did not respond, or it serves another cluster. */
+  fault: string | null;
+}
+
+export interface ChainStatus {
+  cluster: string;
+  /** The chain's clock, which decides when payments are due; null when no endpoint answered. */
+  time: Date | null;
+  endpoints: EndpointStatus[];
+}
+
+/** Time without a response after which an endpoint counts as down. */
+const timeoutMs = 5000;
+const lamportsPerSol = 1_000_000_000;
+
+/** `chain` is null without a configured endpoint, `keeper` without a configured address. Throws an OperatorError for a malformed keypair file. */
+export async function chainStatus(
+  config: Pick<Config, 'rpcUrls' | 'cluster' | 'keeperAddress' | 'keeperKeypair'>,
+  log: Pick<Log, 'warn' | 'info'>,
+): Promise<{ chain: ChainStatus | null; keeper: { address: string; sol: number | null } | null }> {
+  const address = await keeperAddressOf(config);
+  const asked = await Promise.all(
+    (config.rpcUrls ?? []).map((url) => askEndpoint(url, config.cluster, address, log)),
+  );
+  const best = asked.toSorted((a, b) => (b.slot ?? -1) - (a.slot ?? -1))[0];
+  const endpoints = asked.map(({ name, slot, answeredMs, fault }) => {
+    const lag = slot === null || best === undefined || best.slot === null ? null : best.slot - slot;
+    return { name, slot, lag, answeredMs, fault };
+  });
+  return {
+    chain:
+      config.rpcUrls === undefined
+        ? null
+        : { cluster: config.cluster, time: best?.time ?? null, endpoints },
+    keeper: address === undefined ? null : { address, sol: best?.sol ?? null },
+  };
+}
+
+async function askEndpoint(
+  url: string,
+  cluster: Config['cluster'],
+  keeper: string | undefined,
+  log: Pick<Log, 'warn' | 'info'>,
+) {
+  const rpc = createRpc({
+    urls: [url],
+    timeoutMs,
+    probeMs: Infinity,
+    log: { info: log.info.bind(log), warn: () => undefined },
+  });
+  const name = rpc.health()[0]?.name ?? '';
+  const none = { name, slot: null, time: null, sol: null, answeredMs: null };
+  const startedAt = performance.now();
+  try {
+    const slot = Number(await rpc.getSlot());
+    const answeredMs = Math.round(performance.now() - startedAt);
+    const mismatch = clusterMismatch(cluster, await rpc.getGenesisHash());
+    if (mismatch !== null) return { ...none, fault: mismatch };
+    const { unixTimestamp } = await rpc.getClock();
+    const sol = keeper === undefined ? null : Number(await rpc.getBalance(keeper)) / lamportsPerSol;
+    return { name, slot, time: timeOf(unixTimestamp), sol, answeredMs, fault: null };
+  } catch (error) {
+    if (!(error instanceof RpcUnreachable || error instanceof RpcError)) throw error;
+    return {
+      ...none,
+      fault:
+        error instanceof RpcUnreachable
+          ? (error.failures[0]?.reason ?? 'no answer')
+          : messageOf(error),
+    };
+  } finally {
+    await rpc.close();
+  }
+}

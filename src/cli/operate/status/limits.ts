@@ -1,0 +1,137 @@
+// Compares the facts with the limits. Pure.
+import type { DaemonRow } from '../../../db/daemons.ts';
+import { heldInWords } from '../../../domain/collecting/brake.ts';
+import type { Facts } from '../status.ts';
+
+export interface Limits {
+  /** Maximum age in seconds of a due payment or an open attempt. */
+  maxPaymentDelay: number;
+  /** Maximum age in seconds of a due delivery. */
+  maxDeliveryDelay: number;
+  /** Minimum balance of the keeper in SOL. */
+  minSol: number;
+}
+
+export type Checkable = 'chain' | 'keeper' | 'secrets';
+
+/** Maximum lag in seconds of a public chain's clock (at the best endpoint) behind the database's clock. */
+const mostChainLag = 120;
+/** Maximum lag in slots between endpoints, some 50 s; the same limit as the alert BillingRpcEndpointBehind. */
+const mostEndpointLag = 150;
+/** Seconds without a heartbeat (every 5 s) after which a daemon counts as gone. */
+const mostSilence = 20;
+/** Maximum number of consecutive failures that are not the subscriber's; the sixth comes some ten minutes after the first. */
+const mostSetbacks = 6;
+
+/** A message for each exceeded limit; empty when all is well. */
+export function problemsOf(
+  facts: Facts,
+  { maxPaymentDelay, maxDeliveryDelay, minSol, local }: Limits & { local: boolean },
+): string[] {
+  const { at, database, payments, deliveries, collection } = facts;
+  const { undecipherableSecrets, chain, keeper } = facts;
+  const problems: string[] = [];
+  const past = (seconds: number, limit: number, what: string) => {
+    if (seconds > limit)
+      problems.push(`${what} for ${duration(seconds)}; the limit is ${duration(limit)}`);
+  };
+  if (database.fault !== null) problems.push(database.fault);
+  if (database.readOnly === true) problems.push('Postgres is read-only');
+  problems.push(...daemonProblems(facts.daemons, at));
+  problems.push(...(collection?.holds ?? []).map(heldInWords));
+  if (payments !== null) {
+    past(payments.lateSeconds, maxPaymentDelay, 'a payment has been due');
+    past(
+      payments.oldestOpenSeconds,
+      maxPaymentDelay,
+      'the end of a signed payment has been unknown',
+    );
+    if (payments.mostSetbacks >= mostSetbacks)
+      problems.push(
+        `a payment could not be collected ${payments.mostSetbacks} times in a row, and the subscriber is not the reason`,
+      );
+  }
+  if (deliveries !== null)
+    past(deliveries.lateSeconds, maxDeliveryDelay, 'a delivery has been due');
+  if (undecipherableSecrets !== null && undecipherableSecrets > 0)
+    problems.push(
+      `${undecipherableSecrets} webhook secrets were encrypted with a key that ENCRYPTION_KEY does not list`,
+    );
+  if (chain !== null) {
+    for (const { name, fault, lag } of chain.endpoints) {
+      if (fault !== null) problems.push(`RPC ${name}: ${fault}`);
+      if (lag !== null && lag > mostEndpointLag)
+        problems.push(`RPC ${name} is ${lag} slots behind; the limit is ${mostEndpointLag}`);
+    }
+    const behind =
+      chain.time === null ? 0 : Math.floor((at.getTime() - chain.time.getTime()) / 1000);
+    if (!local)
+      past(
+        behind,
+        mostChainLag,
+        "the chain's clock, as the RPC endpoints have it, has been behind",
+      );
+  }
+  if (keeper !== null && keeper.sol !== null && keeper.sol < minSol)
+    problems.push(
+      `the keeper has ${keeper.sol} SOL; the limit is ${minSol}: send some to ${keeper.address}`,
+    );
+  return problems;
+}
+
+/** The parts that could not be checked, and why. An RPC endpoint or Postgres that does not answer is also a problem. */
+export function uncheckedOf({
+  database,
+  undecipherableSecrets,
+  chain,
+  keeper,
+}: Facts): Partial<Record<Checkable, string>> {
+  const noChain =
+    chain === null
+      ? 'SOLANA_RPC_URL is not set'
+      : chain.time === null
+        ? 'no RPC endpoint answers'
+        : undefined;
+  const noKeeper =
+    keeper === null
+      ? 'KEEPER_ADDRESS is not set'
+      : keeper.sol === null
+        ? `its SOL is unknown: ${noChain ?? 'no RPC endpoint answers'}`
+        : undefined;
+  const noSecrets =
+    undecipherableSecrets !== null
+      ? undefined
+      : database.fault !== null
+        ? 'Postgres does not answer'
+        : 'ENCRYPTION_KEY is not set';
+  return {
+    ...(noChain !== undefined && { chain: noChain }),
+    ...(noKeeper !== undefined && { keeper: noKeeper }),
+    ...(noSecrets !== undefined && { secrets: noSecrets }),
+  };
+}
+
+/** Problems that the daemons report, and kinds of daemon without a recent heartbeat. */
+function daemonProblems(daemons: readonly DaemonRow[], at: Date): string[] {
+  const silentFor = ({ seenAt }: DaemonRow) => Math.floor((at.getTime() - seenAt.getTime()) / 1000);
+  const running = daemons.filter((daemon) => silentFor(daemon) <= mostSilence);
+  const troubled = running.flatMap(({ name, host, pid, trouble }) =>
+    trouble === null ? [] : [`${name} (${host}, process ${pid}): ${trouble}`],
+  );
+  const gone = [...new Set(daemons.map(({ name }) => name))].flatMap((name) => {
+    const last = daemons.find((daemon) => daemon.name === name);
+    return last === undefined || running.some((daemon) => daemon.name === name)
+      ? []
+      : [`no ${name} has written to Postgres for ${duration(silentFor(last))}`];
+  });
+  return [...troubled, ...gone];
+}
+
+/** Formats seconds: 45 s, 3 min, 2 h, 5 days. */
+export function duration(seconds: number): string {
+  if (seconds < 120) return `${seconds} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 172_800
+    ? `${Math.floor(seconds / 3600)} h`
+    : `${Math.floor(seconds / 86_400)} days`;
+}

@@ -1,0 +1,111 @@
+// Reads queue depths and ages from Postgres.
+import { ping } from '../../../db/postgres/clock.ts';
+import { type Hold, listHolds, readBrake } from '../../../db/collection-holds.ts';
+import type { Sql } from '../../../db/postgres/connect.ts';
+import { listDaemons, type DaemonRow } from '../../../db/daemons.ts';
+import { countDue, findDueEndpoints } from '../../../db/delivery-queue.ts';
+import {
+  type CostlyWallet,
+  countLimit,
+  listCostlyWallets,
+  listRecentErrors,
+  readDatabaseFacts,
+  readDeliveryFacts,
+  readPaymentFacts,
+  type DatabaseFacts,
+  type DeliveryFacts,
+  type PaymentFacts,
+  type RecentError,
+} from '../../../db/status.ts';
+import { countForeignSecrets } from '../../../db/endpoints.ts';
+import { readBacklog } from '../../../db/subscription-work.ts';
+import { fingerprintsOf } from '../../../domain/accounts/secrets.ts';
+
+export interface QueueStatus {
+  database: DatabaseFacts & { answeredMs: number };
+  payments: PaymentFacts & {
+    /** Due subscriptions without a lease, counted up to 10,000. */
+    due: number;
+    oldestDueAt: Date | null;
+    /** By the chain's clock, or by the database's when the chain did not answer. */
+    lateSeconds: number;
+    judgedBy: 'chain' | 'database';
+    oldestOpenSeconds: number;
+    /** The wallets with the most payments that failed on chain within a day. */
+    failedOnChain: CostlyWallet[];
+  };
+  deliveries: DeliveryFacts & {
+    /** Due deliveries, counted up to 10,000. */
+    due: number;
+    lateSeconds: number;
+    /** Endpoints with due deliveries. */
+    endpoints: number;
+  };
+  collection: {
+    /** What operators hold, and what a keeper holds since the database lacks payments. */
+    holds: Hold[];
+    /** Postgres failed over: nothing is signed before this block height is finalized; null unless keepers wait. */
+    waitsForHeight: bigint | null;
+  };
+  daemons: DaemonRow[];
+  undecipherableSecrets: number | null;
+  errors: RecentError[];
+}
+
+const errorsShown = 5;
+const walletsListed = 10;
+
+/** Reads everything in one short read-only transaction. `chainNow`: the chain's clock, if known. */
+export async function queueStatus(
+  sql: Sql,
+  chainNow: Date | null,
+  encryptionKeys: readonly string[] | undefined,
+): Promise<QueueStatus> {
+  const startedAt = performance.now();
+  await ping(sql);
+  const answeredMs = Math.round(performance.now() - startedAt);
+  return sql.begin('read only', async (tx) => {
+    const facts = await readDatabaseFacts(tx);
+    const now = chainNow ?? facts.now;
+    const backlog = await readBacklog(tx, now);
+    const payments = await readPaymentFacts(tx);
+    const failedOnChain = await listCostlyWallets(tx, walletsListed);
+    const deliveries = await readDeliveryFacts(tx);
+    const holds = await listHolds(tx);
+    const { collectsAfterHeight: waitsForHeight } = await readBrake(tx);
+    const errors = await listRecentErrors(tx, errorsShown);
+    const daemons = await listDaemons(tx);
+    const undecipherableSecrets =
+      encryptionKeys === undefined
+        ? null
+        : await countForeignSecrets(tx, fingerprintsOf(encryptionKeys));
+    const endpoints = await findDueEndpoints(tx);
+    const due = await countDue(tx, countLimit);
+    return {
+      database: { ...facts, answeredMs },
+      payments: {
+        ...payments,
+        due: backlog.waiting,
+        oldestDueAt: backlog.oldest,
+        lateSeconds: secondsSince(backlog.oldest, now),
+        judgedBy: chainNow === null ? 'database' : 'chain',
+        oldestOpenSeconds: secondsSince(payments.oldestOpenAt, facts.now),
+        failedOnChain,
+      },
+      deliveries: {
+        ...deliveries,
+        due,
+        lateSeconds: Math.floor(Math.max(0, ...endpoints.map(({ overdueMs }) => overdueMs)) / 1000),
+        endpoints: endpoints.length,
+      },
+      collection: { holds, waitsForHeight },
+      daemons,
+      undecipherableSecrets,
+      errors,
+    };
+  });
+}
+
+function secondsSince(time: Date | null, now: Date): number {
+  return time === null ? 0 : Math.max(0, Math.floor((now.getTime() - time.getTime()) / 1000));
+}

@@ -1,0 +1,119 @@
+// Renders the status as text.
+import { countLimit } from '../../../db/status.ts';
+import type { Paint } from '../../terminal/colour.ts';
+import { safeText } from '../../terminal/safe-text.ts';
+import { table } from '../../terminal/table.ts';
+import type { Status } from '../status.ts';
+import { duration } from './limits.ts';
+
+/** The status as text, within 24 lines. */
+export function screen(status: Status, paint: Paint): string {
+  const { state, problems, unchecked, at, environment, errors } = status;
+  const blind = Object.keys(unchecked);
+  const verdict = {
+    ok: paint('green', 'OK'),
+    unchecked: paint('yellow', `OK, NOT CHECKED: ${blind.join(', ')}`),
+    past_limit: paint(
+      'red',
+      `${problems.length} PAST ${problems.length === 1 ? 'ITS LIMIT' : 'THEIR LIMITS'}`,
+    ),
+  }[state];
+  return [
+    `${paint('bold', 'billing')} ${environment}, ${at.toISOString()}: ${verdict}`,
+    '',
+    table([], facts(status)).trimEnd(),
+    ...(problems.length === 0
+      ? []
+      : ['', ...problems.map((problem) => paint('red', `! ${safeText(problem)}`))]),
+    '',
+    errors.length === 0 ? 'No recent errors.' : paint('bold', 'Last errors'),
+    ...(errors.length === 0
+      ? []
+      : [
+          table(
+            [],
+            errors.map(({ at: time, what, id, detail }) => [time, what, id, detail]),
+          ).trimEnd(),
+        ]),
+  ].join('\n');
+}
+
+function facts(status: Status): [string, string][] {
+  const { database, chain, keeper, unchecked } = status;
+  return [
+    [
+      'Postgres',
+      database.fault === null
+        ? `${database.address}, version ${database.version ?? ''}, answered in ${database.answeredMs ?? 0} ms`
+        : `${database.address}: no answer`,
+    ],
+    ...queueFacts(status),
+    ...chainFacts(chain),
+    [
+      'Keeper',
+      keeper === null
+        ? 'not configured: KEEPER_ADDRESS'
+        : `${keeper.address}, ${keeper.sol === null ? 'SOL unknown' : `${keeper.sol} SOL`}`,
+    ],
+    ...(unchecked.secrets === undefined
+      ? []
+      : [['Secrets', `not checked: ${unchecked.secrets}`] satisfies [string, string]]),
+  ];
+}
+
+function queueFacts({ database, payments, deliveries, collection }: Status): [string, string][] {
+  if (payments === null || deliveries === null) return [];
+  const of = (name: string) =>
+    database.connections?.find((process) => process.name === `billing ${name}`)?.count ?? 0;
+  const judged = payments.judgedBy === 'chain' ? '' : " by the database's clock";
+  const oldest = (seconds: number, count: number) =>
+    count === 0 ? '' : `, the oldest for ${duration(seconds)}`;
+  return [
+    ['Connections', `serve ${of('serve')}, keeper ${of('keeper')}, dispatch ${of('dispatch')}`],
+    ['Payments due', `${most(payments.due)}${oldest(payments.lateSeconds, payments.due)}${judged}`],
+    ['in flight', `${most(payments.open)}${oldest(payments.oldestOpenSeconds, payments.open)}`],
+    [
+      'set back',
+      `${most(payments.setBack)}${payments.setBack === 0 ? '' : `, up to ${payments.mostSetbacks} times in a row`}`,
+    ],
+    ['last payment', payments.lastPaymentAt?.toISOString() ?? 'none'],
+    ...collectionFacts(collection),
+    ...costFacts(payments.failedOnChain),
+    ['Deliveries due', `${most(deliveries.due)}${oldest(deliveries.lateSeconds, deliveries.due)}`],
+    ['waiting', `${most(deliveries.pending)}, ${most(deliveries.retrying)} of them to be retried`],
+    ['given up', `${most(deliveries.failed)} in the last two days`],
+  ];
+}
+
+/** The wait after a failover. Holds are shown among the problems. */
+function collectionFacts(collection: Status['collection']): [string, string][] {
+  const height = collection?.waitsForHeight ?? null;
+  if (height === null) return [];
+  return [
+    ['signing waits', `until block height ${height.toString()} is finalized: Postgres failed over`],
+  ];
+}
+
+/** The wallet that cost the keeper the most failed transactions. `--json` lists more. */
+function costFacts([first]: NonNullable<Status['payments']>['failedOnChain']): [string, string][] {
+  if (first === undefined) return [];
+  const { failures, subscriberWallet } = first;
+  return [['failed on chain', `most by ${subscriberWallet}: ${failures} in the last day`]];
+}
+
+function chainFacts(chain: Status['chain']): [string, string][] {
+  if (chain === null)
+    return [
+      ['Chain', "not configured: SOLANA_RPC_URL; payments are judged by the database's clock"],
+    ];
+  return chain.endpoints.map(({ name, slot, lag, answeredMs, fault }, place) => [
+    place === 0 ? 'Chain' : '',
+    fault === null
+      ? `${name} (${chain.cluster}): slot ${slot ?? 0}${lag === 0 ? '' : `, ${lag ?? 0} behind`}, answered in ${answeredMs ?? 0} ms`
+      : `${name}: ${fault}`,
+  ]);
+}
+
+function most(count: number): string {
+  return count >= countLimit ? `${countLimit} or more` : String(count);
+}

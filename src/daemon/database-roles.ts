@@ -1,0 +1,82 @@
+// `billing migrate --roles`: creates a Postgres role for each daemon, and a file with its URL.
+import { randomBytes } from 'node:crypto';
+import { readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Sql } from '../db/postgres/connect.ts';
+import { grantStatistics, makeRoles } from '../db/logins.ts';
+import { isForbidden } from '../db/postgres/outage.ts';
+import { daemonRoles, type DaemonRole } from '../db/postgres/roles.ts';
+import { messageOf, OperatorError } from '../errors.ts';
+
+export interface MadeRoles {
+  /** The names of the roles; `files`: the paths of the files with their URLs. */
+  roles: Record<DaemonRole, string>;
+  files: Record<DaemonRole, string>;
+  /** Whether serve can see the transaction start times of other roles. */
+  seesStatistics: boolean;
+}
+
+/**
+ * Creates the roles and, in `directory`, the files `serve_database_url` etc., readable only by their owner. An existing file keeps its password; its host
+ * and database come from `databaseUrl`. Throws an OperatorError when a file cannot be read or written, or the user cannot create roles.
+ */
+export async function makeDatabaseRoles(
+  sql: Sql,
+  databaseUrl: string,
+  directory: string,
+): Promise<MadeRoles> {
+  const files = byDaemon((daemon) => join(directory, `${daemon}_database_url`));
+  const passwords: Partial<Record<DaemonRole, string>> = {};
+  const names = await makeRoles(sql, {});
+  for (const daemon of daemonRoles) {
+    const password = (await passwordIn(files[daemon])) ?? randomBytes(24).toString('hex');
+    const url = new URL(databaseUrl);
+    url.username = names[daemon];
+    url.password = password;
+    passwords[daemon] = password;
+    await replace(files[daemon], url.href);
+  }
+  try {
+    await makeRoles(sql, passwords);
+    return { roles: names, files, seesStatistics: await grantStatistics(sql) };
+  } catch (error) {
+    if (!isForbidden(error)) throw error;
+    throw new OperatorError(
+      `The user of DATABASE_URL cannot create roles: ${messageOf(error)}. As a superuser: alter role <user> createrole.`,
+      1,
+      { cause: error },
+    );
+  }
+}
+
+/** The password of the URL in this file; undefined without a file. */
+async function passwordIn(path: string): Promise<string | undefined> {
+  const text = await readFile(path, 'utf8').catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw new OperatorError(`${path} cannot be read: ${messageOf(error)}.`);
+  });
+  if (text === undefined) return undefined;
+  const password = URL.canParse(text.trim()) ? new URL(text.trim()).password : '';
+  if (password === '')
+    throw new OperatorError(`${path} contains no URL with a password: remove it to get a new one.`);
+  return decodeURIComponent(password);
+}
+
+/** Replaces a file atomically, because a daemon may read it meanwhile. */
+async function replace(path: string, text: string): Promise<void> {
+  try {
+    await writeFile(`${path}.new`, text, { mode: 0o600 });
+    await rename(`${path}.new`, path);
+  } catch (error) {
+    throw new OperatorError(`${path} cannot be written: ${messageOf(error)}.`);
+  }
+}
+
+function byDaemon<T>(of: (daemon: DaemonRole) => T): Record<DaemonRole, T> {
+  return {
+    serve: of('serve'),
+    keeper: of('keeper'),
+    dispatch: of('dispatch'),
+    reconcile: of('reconcile'),
+  };
+}

@@ -1,0 +1,61 @@
+// The heartbeat that a daemon writes to Postgres, which also shows whether Postgres accepts writes.
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Counter, Gauge, type Registry } from 'prom-client';
+import { silenceOf, type Sql } from '../db/postgres/connect.ts';
+import { countLostDaemons, removeDaemon, writeDaemon } from '../db/daemons.ts';
+import type { Health } from './health.ts';
+import { startLoop, type Loop } from '../loop.ts';
+import type { Readiness } from './metrics.ts';
+
+/** Heartbeat interval in milliseconds. */
+const heartbeatMs = 5000;
+/** Timeout for removing the row on stop, in milliseconds. */
+const stopMs = 1000;
+
+/** Writes the daemon's row, which `billing status` reads, to Postgres every few seconds. */
+export function startHeartbeat(
+  name: string,
+  sql: Sql,
+  { health, ready, registry }: { health: Health; ready: Readiness; registry: Registry },
+): { loop: Loop; stop(): Promise<void> } {
+  const id = randomUUID();
+  const lost = new Gauge({
+    name: 'billing_daemons_lost',
+    help: 'Daemons of this kind that ended within 15 minutes without a stop: killed, out of memory, or crashed',
+    registers: [registry],
+  });
+  new Counter({
+    name: 'billing_postgres_connections_dropped_total',
+    help: 'Connections to Postgres that were dropped because they received nothing',
+    registers: [registry],
+    collect() {
+      this.reset();
+      this.inc(silenceOf(sql)?.dropped ?? 0);
+    },
+  });
+  const loop = startLoop({
+    name: 'heartbeat',
+    idleMs: heartbeatMs,
+    async turn() {
+      const trouble = (await ready()) ?? null;
+      await writeDaemon(sql, { id, name, host: hostname(), pid: process.pid, trouble });
+      health.written();
+      lost.set(await countLostDaemons(sql, name));
+      return false;
+    },
+    // The observer of all loops counts and reports the failure.
+    onError: () => undefined,
+  });
+  return {
+    loop,
+    async stop() {
+      const removed = loop.stop().then(() => removeDaemon(sql, id));
+      await Promise.race([
+        removed.catch(() => undefined),
+        delay(stopMs, undefined, { ref: false }),
+      ]);
+    },
+  };
+}

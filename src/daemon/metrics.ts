@@ -1,0 +1,133 @@
+// A daemon's metrics port: /metrics (Prometheus text), /healthz (liveness) and /readyz (readiness).
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { ObservedRequest } from '../chain/rpc/failover.ts';
+import { messageOf } from '../errors.ts';
+
+/** The reason why the daemon is not ready, as text; undefined when it is. */
+export type Readiness = () => string | undefined | Promise<string | undefined>;
+
+export interface MetricsServer {
+  url: string;
+  close(): Promise<void>;
+}
+
+const readyMs = 2000;
+
+/** A registry with Node's own metrics (event-loop lag, memory, GC), labelled with the daemon's name. */
+export function createRegistry(daemon: string): Registry {
+  const registry = new Registry();
+  registry.setDefaultLabels({ daemon });
+  collectDefaultMetrics({ register: registry });
+  return registry;
+}
+
+/** An observer for `createRpc` that counts and times requests. Throws when its metrics are already registered. */
+export function rpcObserver(registry: Registry): (request: ObservedRequest) => void {
+  const registers = [registry];
+  const calls = new Counter({
+    name: 'billing_rpc_calls_total',
+    help: 'Requests to Solana RPC endpoints by endpoint (without path and query), method and outcome (ok, refused or the kind of fault)',
+    labelNames: ['endpoint', 'method', 'outcome'] as const,
+    registers,
+  });
+  const durations = new Histogram({
+    name: 'billing_rpc_call_duration_seconds',
+    help: 'Duration of requests to Solana RPC endpoints',
+    labelNames: ['endpoint'] as const,
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers,
+  });
+  return ({ endpoint, method, outcome, seconds }) => {
+    calls.inc({ endpoint, method, outcome });
+    durations.observe({ endpoint }, seconds);
+  };
+}
+
+/** Runs `ready` with a timeout of 2 s. Never rejects. */
+async function reasonWithin(ready: Readiness): Promise<string | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<string>((resolve) => {
+    timer = setTimeout(
+      () => resolve(`the readiness check has not ended within ${readyMs / 1000} s`),
+      readyMs,
+    );
+  });
+  try {
+    return await Promise.race([ready(), late]);
+  } catch (error) {
+    return messageOf(error);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Listens on `port`, or on the next free one of the hundred above it, so that several daemons can share a machine; 0: any free port. `note` is told in
+ * the body of /readyz while the daemon is ready.
+ */
+export async function serveMetrics(
+  registry: Registry,
+  ready: Readiness,
+  {
+    host,
+    port,
+    note = () => undefined,
+  }: { host: string; port: number; note?: () => string | undefined },
+): Promise<MetricsServer> {
+  new Gauge({
+    name: 'billing_ready',
+    help: '1 while the daemon can do its work, as /readyz says',
+    registers: [registry],
+    async collect() {
+      this.set((await reasonWithin(ready)) === undefined ? 1 : 0);
+    },
+  });
+  const server = createServer((request, response) => {
+    void answer(request.url ?? '/').then(({ status, type, body }) =>
+      response.writeHead(status, { 'content-type': type }).end(body),
+    );
+  });
+  const answer = async (path: string) => {
+    try {
+      if (path === '/metrics')
+        return { status: 200, type: registry.contentType, body: await registry.metrics() };
+      if (path === '/healthz') return { status: 200, type: 'text/plain', body: 'ok\n' };
+      if (path === '/readyz') {
+        const reason = await reasonWithin(ready);
+        const held = note();
+        return {
+          status: reason === undefined ? 200 : 503,
+          type: 'text/plain',
+          body: `${reason ?? (held === undefined ? 'ready' : `ready; ${held}`)}\n`,
+        };
+      }
+      return { status: 404, type: 'text/plain', body: 'not found\n' };
+    } catch (error) {
+      return { status: 503, type: 'text/plain', body: `${messageOf(error)}\n` };
+    }
+  };
+  const listening = await listen(server, host, port);
+  return {
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${listening}`,
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+async function listen(server: Server, host: string, port: number): Promise<number> {
+  for (let candidate = port; ; candidate += 1) {
+    try {
+      server.listen(candidate, host);
+      await once(server, 'listening');
+      const address = server.address();
+      return typeof address === 'object' && address !== null ? address.port : candidate;
+    } catch (error) {
+      const taken = error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
+      if (!taken || port === 0 || candidate >= port + 100) throw error;
+    }
+  }
+}

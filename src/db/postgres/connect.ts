@@ -1,0 +1,286 @@
+// Opens every Postgres pool: postgres.js, snake_case columns as camelCase fields, int8 as bigint.
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import postgres from 'postgres';
+import { backoff } from '../../backoff.ts';
+import { messageOf, OperatorError } from '../../errors.ts';
+import { arrayTypes } from './arrays.ts';
+import { createSilence, type Silence } from './silence.ts';
+import { createSocketOpener, type TlsMode } from './socket.ts';
+
+/** Cap of the reconnect backoff, ms. */
+const reconnectMs = 1000;
+
+const types = { bigint: postgres.BigInt, ...arrayTypes };
+
+/** A pool. Every function in src/db takes a pool or a transaction as `sql`. */
+export type Sql = postgres.Sql<{ bigint: bigint }>;
+export type Transaction = postgres.TransactionSql<{ bigint: bigint }>;
+export type Queryable = Sql | Transaction;
+
+/** Timeouts of a connection, ms. */
+export interface ConnectionLimits {
+  /** The server cancels a statement after this. */
+  statementMs: number;
+  /** The server gives up waiting for a lock after this. */
+  lockMs: number;
+  /** The server ends a connection whose open transaction does nothing for this long. */
+  idleInTransactionMs: number;
+  /** The client drops a connection that received nothing for this long. Longer than statementMs, so that a slow statement is cancelled first. */
+  silentMs: number;
+}
+
+/** The limits of every daemon. */
+export const daemonLimits: ConnectionLimits = {
+  statementMs: 8000,
+  lockMs: 5000,
+  idleInTransactionMs: 15_000,
+  silentMs: 10_000,
+};
+
+/** The limits of the report pool: analytics, exports and replay counts read more rows, so they have a pool of their own. */
+export const reportLimits: ConnectionLimits = {
+  ...daemonLimits,
+  statementMs: 25_000,
+  silentMs: 30_000,
+};
+
+export interface ConnectOptions {
+  /** Maximum number of connections. */
+  max: number;
+  /** Shown in pg_stat_activity. */
+  name: string;
+  /** Turns sequential scans off. For daemons: their sessions keep query plans that were made while the tables were small. */
+  byIndexes?: boolean;
+  /** No limits when absent: commands and migrations may run for any time. */
+  limits?: ConnectionLimits | undefined;
+}
+
+// Foreign key checks and PL/pgSQL cache a plan per session. A plan made while `events` was small scans the whole table for each new delivery until the
+// next ANALYZE. jit is off because before Postgres 18 a disabled sequential scan costs so much that Postgres would JIT-compile it.
+const indexed = { enable_seqscan: 'off', jit: 'off' };
+
+type PoolOptions = postgres.Options<{ bigint: postgres.PostgresType<bigint> }>;
+
+const silences = new WeakMap<object, Silence>();
+
+/** A lazy pool: it connects on the first query. */
+export function connect(
+  url: string,
+  { max, name, byIndexes = false, limits }: ConnectOptions,
+): Sql {
+  const { options } = postgres(url, {
+    max,
+    types,
+    fetch_types: false,
+    transform: postgres.camel,
+    connect_timeout: 5,
+    // Seconds. The default of postgres.js grows to 20 s, which would delay every daemon after Postgres recovers.
+    backoff: (attempt: number) => backoff(attempt, { base: 20, cap: reconnectMs }) / 1000,
+    idle_timeout: 60,
+    onnotice: () => undefined,
+    connection: {
+      application_name: name,
+      TimeZone: 'UTC',
+      ...(byIndexes ? indexed : {}),
+      ...(limits === undefined
+        ? {}
+        : {
+            statement_timeout: limits.statementMs,
+            lock_timeout: limits.lockMs,
+            idle_in_transaction_session_timeout: limits.idleInTransactionMs,
+          }),
+    },
+  });
+  return openPool(options, limits?.silentMs);
+}
+
+/** The `options` of a pool, which postgres.js takes in place of a URL. */
+interface ReadOptions {
+  ssl?: unknown;
+  sslnegotiation?: unknown;
+  /** In the options of a pool of `openPool`. */
+  tls?: TlsMode;
+}
+
+/** A pool with the options of another pool or of `postgres()`. With `silentMs` the pool drops connections that receive nothing for that long. */
+export function openPool(options: ReadOptions, silentMs?: number): Sql {
+  const { ssl, sslnegotiation, tls = { ssl, sslnegotiation } } = options;
+  const openSocket = createSocketOpener();
+  const silence = silentMs === undefined ? undefined : createSilence(silentMs, openSocket);
+  const socket = silence?.open ?? openSocket;
+  // TLS is up to the socket, which postgres.js gives these options.
+  const own = { ...options, tls, ssl: false, sslnegotiation: null, socket };
+  const watched = answered(postgres(own as unknown as PoolOptions), silence);
+  if (silence !== undefined) silences.set(watched, silence);
+  return watched;
+}
+
+/** The silence detector of a pool; undefined for a pool without limits. */
+export function silenceOf(sql: Sql): Silence | undefined {
+  return silences.get(sql);
+}
+
+/**
+ * Wraps the pool: `silence` counts every statement and transaction, and a statement rejected with a stale error runs again. postgres.js keeps the error
+ * with which the server ended a connection and rejects the first statement of the next connection with it, without sending that statement.
+ */
+function answered(sql: Sql, silence: Silence | undefined): Sql {
+  const reserve = sql.reserve.bind(sql);
+  const survivor = Object.assign(sql, {
+    begin: survivingLoss(sql, silence),
+    // Without `fetch_types`, postgres.js never hands out a connection that it has to open first. The statement opens one.
+    reserve: async () => {
+      await sql`select 1`;
+      return reserve();
+    },
+  });
+  return counted(survivor, silence);
+}
+
+/** A statement of postgres.js, with the fields that its own type does not show. */
+type Statement = Promise<unknown> & {
+  state: unknown;
+  options: object;
+  isRaw?: unknown;
+  cancel(): void;
+};
+
+/** The connection of a transaction; its statements and its end set and read `isClosed`. */
+interface Connection {
+  isClosed: boolean;
+}
+
+function counted<T extends Queryable>(
+  sql: T,
+  silence: Silence | undefined,
+  connection?: Connection,
+): T {
+  return new Proxy(sql, {
+    apply(target, self, args) {
+      const make = () => Reflect.apply(target as (...given: unknown[]) => unknown, self, args);
+      const made = make();
+      // A fragment is a promise too, but it is never awaited.
+      if (made instanceof Promise)
+        count(made as Statement, make as () => Statement, silence, connection);
+      return made;
+    },
+  });
+}
+
+/** Replaces `then`, `catch` and `finally`, because postgres.js sends a statement when one of them is first called. */
+function count(
+  made: Statement,
+  again: () => Statement,
+  silence: Silence | undefined,
+  connection: Connection | undefined,
+): void {
+  const sendFirst = made.then.bind(made);
+  const run = async () => {
+    // postgres.js would send it outside the transaction, over the next connection.
+    if (connection?.isClosed === true) throw transactionClosed();
+    // Only a statement that still waits for a connection can be cancelled without one.
+    const end = silence?.begin(() => made.state === null && made.cancel());
+    try {
+      return await new Promise((resolve, reject) => void sendFirst(resolve, reject));
+    } catch (error) {
+      if (connection !== undefined && isConnectionClosed(error)) connection.isClosed = true;
+      if (!isStale(error)) throw error;
+      const { options, isRaw } = made;
+      return await Object.assign(again(), { options, isRaw });
+    } finally {
+      end?.();
+    }
+  };
+  let running: Promise<unknown> | undefined;
+  const ran = () => (running ??= run());
+  made.then = (...handlers) => ran().then(...handlers);
+  made.catch = (handler) => ran().catch(handler);
+  made.finally = (handler) => ran().finally(handler);
+}
+
+/** The errors with which a server ends a connection. A statement that was sent gets CONNECTION_CLOSED instead, so these are safe to retry. */
+function isStale(error: unknown): boolean {
+  return (
+    error instanceof postgres.PostgresError &&
+    ['57P01', '57P02', '57P04', '57P05', '25P03'].includes(error.code)
+  );
+}
+
+function transactionClosed(): Error {
+  return Object.assign(new Error('the connection of the transaction was closed'), {
+    code: 'CONNECTION_CLOSED',
+  });
+}
+
+function isConnectionClosed(error: unknown): boolean {
+  return error instanceof Error && (error as NodeJS.ErrnoException).code === 'CONNECTION_CLOSED';
+}
+
+type Work = (tx: Transaction) => unknown;
+
+/**
+ * `sql.begin` that survives a lost connection. postgres.js 3.4 writes the rollback or commit to a connection without a socket, which crashes the process
+ * (github.com/porsager/postgres/issues/1154 and 1208). So once the transaction has rejected, its callback never settles.
+ */
+function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
+  const begin = sql.begin.bind(sql) as (
+    options: string,
+    work: (tx: Transaction) => Promise<unknown>,
+  ) => Promise<unknown>;
+  const once = async (options: string, work: Work, onBegun: () => void) => {
+    const connection: Connection = { isClosed: false };
+    let end = silence?.begin(() => undefined);
+    const transaction = begin(options, async (tx) => {
+      onBegun();
+      end?.();
+      try {
+        const result = work(counted(tx, silence, connection));
+        return await (Array.isArray(result) ? Promise.all(result) : result);
+      } catch (error) {
+        // A closed connection rejects its queries first and the transaction afterwards.
+        await nextTurn();
+        throw error;
+      } finally {
+        if (connection.isClosed) await new Promise(() => undefined);
+        end = silence?.begin(() => undefined);
+      }
+    });
+    try {
+      return await transaction;
+    } finally {
+      connection.isClosed = true;
+      end?.();
+    }
+  };
+  const surviving = async (...args: [string, Work] | [Work]) => {
+    const [options, work] = args.length === 1 ? ['', args[0]] : args;
+    let begun = false;
+    const isBegun = () => begun;
+    try {
+      return await once(options, work, () => (begun = true));
+    } catch (error) {
+      if (isBegun() || !isStale(error)) throw error;
+      return once(options, work, () => undefined);
+    }
+  };
+  return surviving as Sql['begin'];
+}
+
+/** Host, port and database of a URL, without its credentials. */
+export function describeDatabase(url: string): string {
+  const { hostname, port, pathname } = new URL(url);
+  return `${hostname === '' ? 'localhost' : hostname}:${port === '' ? '5432' : port}, database "${decodeURIComponent(pathname.slice(1))}"`;
+}
+
+/** Throws an OperatorError with the host and the next step when Postgres does not answer. */
+export async function assertReachable(sql: Sql, url: string): Promise<void> {
+  try {
+    await sql`select 1`;
+  } catch (error) {
+    throw new OperatorError(
+      `Postgres at ${describeDatabase(url)} cannot be used: ${messageOf(error)}. Check that it is running and that DATABASE_URL is right.`,
+      1,
+      { cause: error },
+    );
+  }
+}

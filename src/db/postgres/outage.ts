@@ -1,0 +1,107 @@
+// Classifies Postgres errors that are outages or refusals rather than bugs. https://www.postgresql.org/docs/current/errcodes-appendix.html
+import postgres from 'postgres';
+
+/** Codes of postgres.js, Node and Postgres for a connection that cannot be made or was lost. */
+const lost = new Set([
+  'CONNECTION_CLOSED',
+  'CONNECTION_DESTROYED',
+  'CONNECTION_ENDED',
+  'CONNECT_TIMEOUT',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  // admin_shutdown, crash_shutdown, cannot_connect_now, database_dropped
+  '57P01',
+  '57P02',
+  '57P03',
+  '57P04',
+  // idle_session_timeout, idle_in_transaction_session_timeout
+  '57P05',
+  '25P03',
+]);
+
+/** Refusals by code, worded to follow "Postgres at <host> ". */
+const refused: Record<string, string> = {
+  '25006': 'is read-only: point DATABASE_URL at the primary.',
+  '42501': 'does not let this user do that: check the rights of the user in DATABASE_URL.',
+  '53100': 'has no room left on its disk.',
+  '53200': 'is out of memory.',
+  '53300': 'has no connection left: raise max_connections, or lower DATABASE_POOL of the daemons.',
+  '40P01': 'ended one of two transactions that waited for each other: try again.',
+  '55P03': 'did not get a lock in time: try again.',
+  '57014': 'did not answer in time: the statement was cancelled.',
+};
+
+/** read_only_sql_transaction, disk_full, out_of_memory, too_many_connections, io_error */
+const outages = new Set(['25006', '53100', '53200', '53300', '58030']);
+/** deadlock_detected, lock_not_available */
+const locks = new Set(['40P01', '55P03']);
+/** query_canceled */
+const tooSlow = '57014';
+
+/** Whether the connection was lost. */
+export function isLost(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code } = error as NodeJS.ErrnoException;
+  return (
+    code !== undefined &&
+    (lost.has(code) || (error instanceof postgres.PostgresError && code.startsWith('08')))
+  );
+}
+
+/** The message for the operator after "Postgres at <host> "; undefined unless the error is an outage or a refusal of Postgres. */
+export function outageOf(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === undefined) return undefined;
+  if (isLost(error)) {
+    return `was lost during the command (${code}). Steps that were not reported may not have been done: run the command again when Postgres is back.`;
+  }
+  return error instanceof postgres.PostgresError && Object.hasOwn(refused, code)
+    ? refused[code]
+    : undefined;
+}
+
+/** Whether the role lacks a right: insufficient_privilege. */
+export function isForbidden(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.code === '42501';
+}
+
+/** Whether another session's lock blocked the statement: lock_timeout passed, or a deadlock. */
+export function isLocked(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && locks.has(error.code);
+}
+
+/** Whether Postgres is lost, silent, read-only, out of disk, out of memory or out of connections. */
+export function isOutage(error: unknown): boolean {
+  if (isLost(error) || !(error instanceof Error)) return isLost(error);
+  const { code = '' } = error as NodeJS.ErrnoException;
+  // postgres.js rejects a statement that was cancelled while it waited for a connection with the server's code, but not as a PostgresError.
+  return error instanceof postgres.PostgresError ? outages.has(code) : code === tooSlow;
+}
+
+/** Whether the server cancelled the statement because of statement_timeout. */
+export function isTooSlow(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.code === tooSlow;
+}
+
+/** Whether a retry may succeed: an outage, a statement timeout or a lock timeout. */
+export function isUnavailable(error: unknown): boolean {
+  return isOutage(error) || isLocked(error) || isTooSlow(error);
+}
+// https://www.postgresql.org/docs/current/errcodes-appendix.html: 23505 unique_violation.
+const uniqueViolation = '23505';
+
+/** Whether a statement violated the unique index `constraint`. */
+export function isDuplicate(error: unknown, constraint: string): boolean {
+  return (
+    error instanceof postgres.PostgresError &&
+    error.code === uniqueViolation &&
+    error.constraint_name === constraint
+  );
+}

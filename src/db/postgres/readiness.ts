@@ -1,0 +1,26 @@
+// Checks whether a daemon can use Postgres now.
+import { messageOf } from '../../errors.ts';
+import { daemonLimits, silenceOf, type Sql } from './connect.ts';
+
+/** Milliseconds beyond statement_timeout after which a statement counts as stuck rather than slow. */
+const graceMs = 500;
+/** Milliseconds after a drop of silent connections during which other connections are suspect too. */
+const suspectMs = 5000;
+
+/** The reason why the daemons cannot use Postgres; undefined when they can. Never rejects, but may wait as long as the statement does. */
+export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
+  const silence = silenceOf(sql);
+  const waitingMs = silence?.waitingMs() ?? 0;
+  if (waitingMs > daemonLimits.statementMs + graceMs)
+    return `a statement has waited ${Math.round(waitingMs / 1000)} s for Postgres`;
+  if (silence !== undefined && silence.droppedAgoMs() < suspectMs)
+    return 'connections to Postgres went silent and were dropped';
+  try {
+    const [found] = await sql<{ readOnly: boolean; recovering: boolean }[]>`
+      select current_setting('transaction_read_only') = 'on' as read_only, pg_is_in_recovery() as recovering`;
+    if (found?.recovering === true) return 'Postgres is a standby and cannot be written to';
+    return found?.readOnly === true ? 'Postgres is read-only' : undefined;
+  } catch (error) {
+    return `Postgres does not answer: ${messageOf(error)}`;
+  }
+}

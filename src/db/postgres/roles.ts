@@ -1,0 +1,248 @@
+// Database rights of each daemon and of the daily `billing reconcile`. Each has a role named after the schema owner (for billing_owner: billing_serve,
+// billing_keeper, billing_dispatch, billing_reconcile).
+import {
+  amounts,
+  installationTerms,
+  notRefunded,
+  planTerms,
+  refundTerms,
+  subscriptionTerms,
+} from './fixed-columns.ts';
+import type { Queryable } from './connect.ts';
+
+export const daemonRoles = ['serve', 'keeper', 'dispatch', 'reconcile'] as const;
+
+export type DaemonRole = (typeof daemonRoles)[number];
+
+interface Rights {
+  select: readonly string[];
+  insert: readonly string[];
+  delete: readonly string[];
+  /** Updatable tables, each with its columns that must not be updated. */
+  update: Readonly<Record<string, readonly string[]>>;
+  execute?: readonly string[];
+}
+
+/** Rights of every daemon: the startup checks and the heartbeat. */
+const running = {
+  select: ['schema_migrations', 'installation', 'daemons'],
+  insert: ['installation', 'daemons'],
+  delete: ['daemons'],
+  update: { daemons: ['id', 'name'] },
+};
+
+/** test/db/postgres/roles.test.ts checks that every table of the schema is listed. */
+export const rights: Readonly<Record<DaemonRole, Rights>> = {
+  serve: {
+    select: [
+      ...running.select,
+      'merchants',
+      'api_keys',
+      'auth_nonces',
+      'apps',
+      'plans',
+      'subscriptions',
+      'payments',
+      'refunds',
+      'transactions',
+      'payment_attempts',
+      'events',
+      'webhook_endpoints',
+      'delivery_queue',
+      'deliveries',
+      'earlier_attempts',
+      'all_deliveries',
+      'delivery_attempts',
+      'idempotency_keys',
+      'rate_budgets',
+      'sample_events',
+      'event_readers',
+      'offered_transactions',
+      'checkout_sessions',
+      'replays',
+    ],
+    insert: [
+      ...running.insert,
+      'merchants',
+      'api_keys',
+      'auth_nonces',
+      'apps',
+      'plans',
+      'subscriptions',
+      'events',
+      'webhook_endpoints',
+      'delivery_queue',
+      'deliveries',
+      'idempotency_keys',
+      'rate_budgets',
+      'sample_events',
+      'event_readers',
+      'offered_transactions',
+      'checkout_sessions',
+      'refunds',
+      'replays',
+    ],
+    delete: [
+      ...running.delete,
+      'auth_nonces',
+      'delivery_queue',
+      'idempotency_keys',
+      'rate_budgets',
+      'sample_events',
+      'event_readers',
+      'offered_transactions',
+    ],
+    update: {
+      ...running.update,
+      merchants: ['id', 'wallet', 'tier', 'fee_bps'],
+      api_keys: ['id', 'merchant_id', 'prefix', 'hash', 'created_at'],
+      apps: ['id', 'merchant_id'],
+      plans: planTerms,
+      subscriptions: [...subscriptionTerms, 'paid_through', 'period_pulled'],
+      webhook_endpoints: ['id', 'app_id', 'url'],
+      delivery_queue: ['id', 'endpoint_id', 'event_id', 'event_type'],
+      idempotency_keys: ['scope', 'key'],
+      rate_budgets: [],
+      event_readers: ['id', 'app_id'],
+      checkout_sessions: ['id', 'app_id', 'plan_id', 'success_url', 'cancel_url', 'expires_at'],
+      replays: ['id', 'selection', 'until'],
+    },
+  },
+  keeper: {
+    select: [
+      ...running.select,
+      'merchants',
+      'apps',
+      'plans',
+      'subscriptions',
+      'transactions',
+      'payment_attempts',
+      'payments',
+      'refunds',
+      'events',
+      'sweeps',
+      'last_reconciliation',
+      'webhook_endpoints',
+      'delivery_queue',
+      'collection_holds',
+      'admin_actions',
+    ],
+    insert: [
+      ...running.insert,
+      'transactions',
+      'payment_attempts',
+      'payments',
+      'events',
+      'delivery_queue',
+      'collection_holds',
+      'admin_actions',
+    ],
+    delete: running.delete,
+    update: {
+      ...running.update,
+      installation: installationTerms,
+      collection_holds: ['id', 'merchant_id', 'plan_id', 'reason', 'held_at'],
+      plans: planTerms,
+      subscriptions: subscriptionTerms,
+      transactions: ['id', 'signature'],
+      payments: notRefunded,
+      refunds: refundTerms,
+      payment_attempts: ['id', 'subscription_id', 'subscription_pda', ...amounts],
+      sweeps: ['name'],
+    },
+  },
+  dispatch: {
+    select: [
+      ...running.select,
+      'events',
+      'events_default',
+      'webhook_endpoints',
+      'delivery_queue',
+      'deliveries',
+      'deliveries_default',
+      'earlier_attempts',
+      'earlier_attempts_default',
+      'delivery_attempts',
+    ],
+    insert: ['daemons', 'deliveries', 'earlier_attempts'],
+    delete: [...running.delete, 'delivery_queue'],
+    update: {
+      ...running.update,
+      delivery_queue: ['id', 'endpoint_id', 'event_id', 'event_type'],
+    },
+    execute: ['make_months(int)', 'drop_month(text, int)'],
+  },
+  // Without --repair, which is the owner's: it reads, and stores its result.
+  reconcile: {
+    select: [
+      'schema_migrations',
+      'installation',
+      'plans',
+      'subscriptions',
+      'payments',
+      'transactions',
+      'payment_attempts',
+      'last_reconciliation',
+    ],
+    insert: ['last_reconciliation'],
+    delete: [],
+    update: { last_reconciliation: ['single'] },
+  },
+};
+
+/** Grants each existing daemon role exactly the rights above and revokes all others. Returns the names of the roles. */
+export async function grantRights(sql: Queryable): Promise<string[]> {
+  const names = await roleNames(sql);
+  const found = await sql<{ name: string }[]>`
+    select rolname as name from pg_roles where rolname = any(${Object.values(names)})`;
+  const granted: string[] = [];
+  for (const daemon of daemonRoles) {
+    const role = names[daemon];
+    if (!found.some(({ name }) => name === role)) continue;
+    await sql.unsafe(await grants(sql, quoted(role), rights[daemon]));
+    granted.push(role);
+  }
+  return granted;
+}
+
+/** One multi-statement string, which Postgres runs as one transaction. */
+async function grants(sql: Queryable, role: string, its: Rights): Promise<string> {
+  const updates = await Promise.all(
+    Object.entries(its.update).map(async ([table, fixed]) => {
+      const [row] = await sql<{ columns: string }[]>`
+        select string_agg(quote_ident(attname), ', ') as columns from pg_attribute
+        where attrelid = ${table}::regclass and attnum > 0 and not attisdropped and attname <> all(${[...fixed]})`;
+      return `grant update (${row?.columns ?? ''}) on ${table} to ${role}`;
+    }),
+  );
+  const all = (right: string, tables: readonly string[]) =>
+    tables.length === 0 ? '' : `grant ${right} on ${tables.join(', ')} to ${role}`;
+  return [
+    `revoke all on all tables in schema public from ${role}`,
+    `revoke all on all functions in schema public from ${role}`,
+    `grant usage on schema public to ${role}`,
+    all('select', its.select),
+    all('insert', its.insert),
+    all('delete', its.delete),
+    ...updates,
+    ...(its.execute ?? []).map((name) => `grant execute on function ${name} to ${role}`),
+  ].join(';\n');
+}
+
+/** The name of each daemon's role. */
+export async function roleNames(sql: Queryable): Promise<Record<DaemonRole, string>> {
+  const [row] = await sql<
+    { owner: string }[]
+  >`select regexp_replace(current_user, '_owner$', '') as owner`;
+  const of = (daemon: DaemonRole) => `${row?.owner ?? ''}_${daemon}`;
+  return {
+    serve: of('serve'),
+    keeper: of('keeper'),
+    dispatch: of('dispatch'),
+    reconcile: of('reconcile'),
+  };
+}
+
+export function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}

@@ -1,0 +1,112 @@
+// When a subscriber's access ends (docs/merchants.md). Pure; the API, the events and the access endpoint share this rule.
+//
+// While a payment is due, access lasts for the plan's grace beyond the paid time: a renewal takes seconds to finalize, and after a failure the subscriber
+// has time to top up. When no further payment is due (cancel requested, paused, plan gone, ended), access ends with the paid time. A trial counts as
+// paid time while the subscription is live.
+import type { AccessTerms } from '../../db/access.ts';
+
+const HOUR_MS = 3_600_000;
+const mostGraceMs = 72 * HOUR_MS;
+
+/** The grace in milliseconds: the plan's own, else a tenth of the period and at most 72 hours. */
+export function graceMs({
+  periodHours,
+  graceHours,
+}: Pick<AccessTerms, 'periodHours' | 'graceHours'>): number {
+  return graceHours === null
+    ? Math.min((periodHours * HOUR_MS) / 10, mostGraceMs)
+    : graceHours * HOUR_MS;
+}
+
+/** The end of the paid time, or of the trial of a live subscription, whichever is later; null without either. */
+export function coveredUntil({
+  status,
+  paidThrough,
+  trialEndsAt,
+}: Pick<AccessTerms, 'status' | 'paidThrough' | 'trialEndsAt'>): Date | null {
+  if (trialEndsAt === null || !isLive(status)) return paidThrough;
+  return paidThrough === null || trialEndsAt > paidThrough ? trialEndsAt : paidThrough;
+}
+
+/** The end of access; null before the first payment without a trial. */
+export function accessUntil(terms: AccessTerms): Date | null {
+  const covered = coveredUntil(terms);
+  if (covered === null || !isRenewing(terms)) return covered;
+  return new Date(covered.getTime() + graceMs(terms));
+}
+
+function isLive(status: string): boolean {
+  return status === 'active' || status === 'past_due';
+}
+
+/** Whether a further payment will be due. */
+function isRenewing({ status, nextPaymentDue, cancelRequestedAt }: AccessTerms): boolean {
+  return isLive(status) && nextPaymentDue !== null && cancelRequestedAt === null;
+}
+
+/** Reasons why access is granted (the first three) or denied. */
+export const accessReasons = [
+  'paid',
+  'trial',
+  'grace',
+  'no_subscription',
+  'first_payment_pending',
+  'payment_overdue',
+  'paused',
+  'cancelled',
+  'expired',
+] as const;
+
+export interface Access {
+  hasAccess: boolean;
+  accessUntil: Date | null;
+  /** The caller may cache the answer until this time. */
+  revalidateAfter: Date;
+  reason: (typeof accessReasons)[number];
+  /** The subscription that decided; null without any. */
+  subscriptionId: string | null;
+  status: string | null;
+}
+
+/** Cache time of an answer in ms. Paid time cannot be revoked, so it lasts longest; the others change with the next payment or a forced end. */
+const keep = { paid: HOUR_MS, trial: 60_000, grace: 60_000, none: 10_000 };
+
+/** Whether a customer with these subscriptions has access at `now`. The subscription with the latest end of access decides, else the newest. */
+export function judgeAccess(
+  subscriptions: readonly (AccessTerms & { id: string })[],
+  now: Date,
+): Access {
+  const after = (ms: number) => new Date(now.getTime() + ms);
+  const [best] = subscriptions
+    .map((terms) => ({ terms, until: accessUntil(terms) }))
+    .sort(
+      (a, b) =>
+        (b.until?.getTime() ?? 0) - (a.until?.getTime() ?? 0) || (a.terms.id < b.terms.id ? 1 : -1),
+    );
+  if (best === undefined) {
+    const nothing = { accessUntil: null, subscriptionId: null, status: null } as const;
+    const revalidateAfter = after(keep.none);
+    return { hasAccess: false, ...nothing, revalidateAfter, reason: 'no_subscription' };
+  }
+  const { terms, until } = best;
+  const facts = { accessUntil: until, subscriptionId: terms.id, status: terms.status };
+  if (until === null || until <= now)
+    return { hasAccess: false, ...facts, revalidateAfter: after(keep.none), reason: whyNot(terms) };
+  const reason = whyGranted(terms, now);
+  const certain = { paid: terms.paidThrough, trial: terms.trialEndsAt, grace: until }[reason];
+  const latest = after(keep[reason]);
+  const revalidateAfter = certain !== null && certain < latest ? certain : latest;
+  return { hasAccess: true, ...facts, revalidateAfter, reason };
+}
+
+function whyGranted({ paidThrough, trialEndsAt }: AccessTerms, now: Date) {
+  if (paidThrough !== null && paidThrough > now) return 'paid';
+  return trialEndsAt !== null && trialEndsAt > now ? 'trial' : 'grace';
+}
+
+function whyNot(terms: AccessTerms): Access['reason'] {
+  if (terms.status === 'cancelled' || terms.status === 'expired') return terms.status;
+  if (terms.cancelRequestedAt !== null) return 'cancelled';
+  if (terms.pausedAt !== null) return 'paused';
+  return coveredUntil(terms) === null ? 'first_payment_pending' : 'payment_overdue';
+}

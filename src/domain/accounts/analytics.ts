@@ -1,0 +1,55 @@
+// Figures of a range and of each of its days. The range has the sums of the days, and the counts of the last day.
+import type { DayRow } from '../../db/analytics.ts';
+
+/** Sums over a span; active, pastDue and mrr are as of its end. */
+export interface Figures extends Omit<DayRow, 'day' | 'liveBefore'> {
+  /** Succeeded payments divided by attempted payments; null without any. */
+  successRate: number | null;
+  /** Cancelled and expired subscriptions divided by those live at the start; null without any. */
+  churnRate: number | null;
+}
+
+export interface Report extends Figures {
+  daily: (Figures & { date: string })[];
+}
+
+/** `days`: at least one, ascending. */
+export function reportOf(days: readonly DayRow[]): Report {
+  const [first] = days;
+  const last = days.at(-1);
+  if (first === undefined || last === undefined) throw new Error('a range without days');
+  const sum = (field: 'cancelled' | 'expired' | 'new' | 'paymentsSucceeded' | 'paymentsFailed') =>
+    days.reduce((total, day) => total + day[field], 0);
+  const money = (field: 'gross' | 'fees' | 'net' | 'refunded') =>
+    days.reduce((total, day) => total + BigInt(day[field]), 0n).toString();
+  const whole: DayRow = {
+    ...last,
+    liveBefore: first.liveBefore,
+    cancelled: sum('cancelled'),
+    expired: sum('expired'),
+    new: sum('new'),
+    gross: money('gross'),
+    fees: money('fees'),
+    net: money('net'),
+    refunded: money('refunded'),
+    paymentsSucceeded: sum('paymentsSucceeded'),
+    paymentsFailed: sum('paymentsFailed'),
+  };
+  return {
+    ...figuresOf(whole),
+    daily: days.map((day) => ({ date: day.day.toISOString().slice(0, 10), ...figuresOf(day) })),
+  };
+}
+
+function figuresOf({ day: _day, liveBefore, ...figures }: DayRow): Figures {
+  const { paymentsSucceeded, paymentsFailed, cancelled, expired } = figures;
+  return {
+    ...figures,
+    successRate: ratio(paymentsSucceeded, paymentsSucceeded + paymentsFailed),
+    churnRate: ratio(cancelled + expired, liveBefore),
+  };
+}
+
+function ratio(part: number, whole: number): number | null {
+  return whole === 0 ? null : Math.round((part / whole) * 1e6) / 1e6;
+}

@@ -1,0 +1,61 @@
+// Derives the installation from the configuration and compares it with the one that the first daemon recorded.
+import { CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
+import type { Config } from '../../config/config.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
+import {
+  claimInstallation,
+  type Installation,
+  type RecordedInstallation,
+} from '../../db/installation.ts';
+import { OperatorError } from '../../errors.ts';
+import { keeperAddressOf } from './keeper-address.ts';
+
+const variableOf: Record<keyof Installation, string> = {
+  cluster: 'SOLANA_CLUSTER',
+  mint: 'USDC_MINT',
+  programId: 'SUBSCRIPTIONS_PROGRAM_ID',
+  keepers: 'KEEPER_ADDRESS',
+  treasuries: 'PLATFORM_TREASURY',
+  feeBps: 'PLATFORM_FEE_BPS',
+};
+
+/** The configured installation. Throws an OperatorError (exit code 2) without a mint, a keeper or a treasury. */
+export async function installationOf(config: Config): Promise<Installation> {
+  const mint = config.usdcMint ?? CLUSTERS[config.cluster].usdcMint;
+  const keeper = await keeperAddressOf(config);
+  const keepers = config.keeperAddresses ?? (keeper === undefined ? [] : [keeper]);
+  const { cluster, programId = SUBSCRIPTIONS_PROGRAM, treasuries = [], feeBps } = config;
+  if (mint === null)
+    throw new OperatorError(`USDC_MINT is required where SOLANA_CLUSTER is ${cluster}.`, 2);
+  if (keepers.length === 0) throw new OperatorError('KEEPER_ADDRESS is required.', 2);
+  if (treasuries.length === 0) throw new OperatorError('PLATFORM_TREASURY is required.', 2);
+  return { cluster, mint, programId, keepers, treasuries, feeBps };
+}
+
+/** One line per differing value, with both values. A fee that is not recorded is not compared. */
+export function differences(recorded: RecordedInstallation, own: Installation): string[] {
+  return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {
+    const [theirs, ours] = [String(recorded[key]), String(own[key])];
+    return theirs === ours || recorded[key] === null
+      ? []
+      : [`${variableOf[key]} is ${ours} here and ${theirs} in the database`];
+  });
+}
+
+/**
+ * Records the configured installation if none is recorded. Throws an OperatorError (exit code 2) with both values of each difference. A keeper without
+ * KEEPER_ADDRESS only knows its own address, which must be among the recorded keepers.
+ */
+export async function assertInstallation(sql: Sql, config: Config): Promise<void> {
+  const own = await installationOf(config);
+  const recorded = await claimInstallation(sql, own);
+  const isKnown = own.keepers.every((keeper) => recorded.keepers.includes(keeper));
+  if (config.keeperAddresses === undefined && isKnown) own.keepers = recorded.keepers;
+  const found = differences(recorded, own);
+  if (found.length === 0) return;
+  throw new OperatorError(
+    `This configuration differs from that of the other daemons:\n${found.map((line) => `  - ${line}`).join('\n')}\n` +
+      'Correct it, or change all daemons together with "billing configure".',
+    2,
+  );
+}

@@ -1,0 +1,111 @@
+// Sign-In With Solana (github.com/phantom/sign-in-with-solana): builds the message that a wallet shows and signs, and verifies the signed message.
+import { randomBytes } from 'node:crypto';
+import bs58 from 'bs58';
+import { isSigned } from '../../chain/keypair.ts';
+import type { Role } from './tokens.ts';
+
+const nonceLifetimeMs = 5 * 60_000;
+
+export interface SignInRequest {
+  wallet: string;
+  role: Role;
+  /** URL of the requesting page. A wallet only signs for the host (with port) of the page that it is connected to. */
+  page: string;
+  /** SOLANA_CLUSTER. */
+  cluster: string;
+  now: Date;
+}
+
+/** The page of a sign-in: the request's Origin when it is one of CORS_ORIGINS, else PUBLIC_URL. */
+export function signInPage(
+  origin: string | undefined,
+  { publicUrl, corsOrigins }: { publicUrl: string; corsOrigins: readonly string[] },
+): string {
+  const allowed = corsOrigins.some((url) => new URL(url).origin === origin);
+  return origin !== undefined && allowed ? origin : publicUrl;
+}
+
+/** A nonce of 192 random bits, and the message that carries it for five minutes. */
+export function signInMessage({ wallet, role, page, cluster, now }: SignInRequest): {
+  nonce: string;
+  message: string;
+  expiresAt: Date;
+} {
+  const nonce = bs58.encode(randomBytes(24));
+  const expiresAt = new Date(now.getTime() + nonceLifetimeMs);
+  const message = [
+    `${new URL(page).host} wants you to sign in with your Solana account:`,
+    wallet,
+    '',
+    `Sign in as a ${role}. This costs nothing and moves no money.`,
+    '',
+    `URI: ${page}`,
+    'Version: 1',
+    `Chain ID: ${cluster === 'mainnet-beta' ? 'mainnet' : cluster}`,
+    `Nonce: ${nonce}`,
+    `Issued At: ${now.toISOString()}`,
+    `Expiration Time: ${expiresAt.toISOString()}`,
+  ].join('\n');
+  return { nonce, message, expiresAt };
+}
+
+/**
+ * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued message. It may omit the statement and prefix the chain with
+ * its namespace (solana:mainnet); all other fields must be equal, without additional ones.
+ */
+export function saysTheSame(issued: string, signed: string): boolean {
+  const [wanted, given] = [fieldsOf(issued), fieldsOf(signed)];
+  if (wanted === undefined || given === undefined) return false;
+  if (!given.has('statement')) wanted.delete('statement');
+  const chain = given.get('Chain ID');
+  if (chain !== undefined) given.set('Chain ID', chain.replace(/^solana:/, ''));
+  return (
+    given.size === wanted.size && [...wanted].every(([name, value]) => given.get(name) === value)
+  );
+}
+
+/** The fields of a sign-in message by name; undefined when the text has another form or a field twice. */
+function fieldsOf(text: string): Map<string, string> | undefined {
+  const [, domain, address, statement, rest] =
+    /^(\S+) wants you to sign in with your Solana account:\n(\S+)\n(?:\n([^\n]+)\n)?\n([^]+)$/.exec(
+      text,
+    ) ?? [];
+  if (domain === undefined || address === undefined || rest === undefined) return undefined;
+  const fields = new Map([
+    ['domain', domain],
+    ['address', address],
+  ]);
+  if (statement !== undefined) fields.set('statement', statement);
+  for (const line of rest.split('\n')) {
+    const [, name, value] = /^([A-Z][A-Za-z ]*): (\S+)$/.exec(line) ?? [];
+    if (name === undefined || value === undefined || fields.has(name)) return undefined;
+    fields.set(name, value);
+  }
+  return fields;
+}
+
+// Public keys of small order (libsodium, ge25519_has_small_order), without the sign bit. Anyone can forge a signature under such a key that verifies for
+// one message out of eight.
+const smallOrder = new Set([
+  '0000000000000000000000000000000000000000000000000000000000000000',
+  '0100000000000000000000000000000000000000000000000000000000000000',
+  '26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05',
+  'c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a',
+  'ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
+  'edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
+  'eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
+]);
+
+function hasSmallOrder(publicKey: Uint8Array): boolean {
+  const bytes = Buffer.from(publicKey);
+  bytes.writeUInt8(bytes.readUInt8(31) & 0x7f, 31);
+  return smallOrder.has(bytes.toString('hex'));
+}
+
+/** Whether `signature` (Base58 of 64 bytes) is the wallet's Ed25519 signature of these bytes. */
+export function isSignedBy(wallet: string, message: Uint8Array, signature: string): boolean {
+  const publicKey = bs58.decodeUnsafe(wallet);
+  const bytes = bs58.decodeUnsafe(signature);
+  if (publicKey?.length !== 32 || bytes?.length !== 64 || hasSmallOrder(publicKey)) return false;
+  return isSigned(publicKey, message, bytes);
+}

@@ -1,0 +1,172 @@
+// Turns the end of an attempt into the subscription's next state, the payment to record and the alert.
+import { newestSlot } from '../../chain/rpc/responses.ts';
+import { transferPlaces } from '../../chain/transactions/collection.ts';
+import {
+  classifyPullError,
+  describeTransactionError,
+  failedInstruction,
+  type PullFailure,
+} from '../../chain/program/errors.ts';
+import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { pullPeriod, periodSeconds } from '../../chain/program/period.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import type { AttemptRow, Resolution } from '../../db/payment-attempts.ts';
+import type { HeldSubscription } from '../../db/subscription-work.ts';
+import { setbackUntil } from './keeper-backoff.ts';
+import type { Pull, View } from './chain-view.ts';
+import { sameInstance } from './decide.ts';
+import type { Rules } from './decision.ts';
+import { closingDue } from './ending.ts';
+import { type FoundPull, nextAfter, recordPull } from './pulls.ts';
+import type { SubscriptionChange } from './settlement.ts';
+import { applyFailure, type Draft, draftOf, isLive } from './transitions.ts';
+
+/** The end of one attempt. */
+export type AttemptEnd =
+  /** `earlier`: foreign pulls between the period that the attempt was signed for and the period in which it landed. */
+  | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
+  | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
+  /** Another payment of the same transaction failed. */
+  | { readonly kind: 'spared'; readonly error: string }
+  | { readonly kind: 'expired' }
+  /** Whether it landed will not be known: the account counts a pull that no history shows. */
+  | { readonly kind: 'unexplained' };
+
+/** Whether the failure `err` of a transaction counts against this payment: one of its instructions failed, or no specific instruction did. */
+export function isCharged(
+  programId: string,
+  { attempt, row }: { attempt: AttemptRow; row: HeldSubscription },
+  err: unknown,
+): boolean {
+  const place = failedInstruction(err);
+  if (attempt.payments === 1 || place === null) return true;
+  return transferPlaces(attempt.transaction, programId, row.subscriptionPda).includes(place);
+}
+
+/** The end of one payment of a transaction that failed with `err`. Only the payment whose instruction failed counts as failed. */
+export function failedEnd(
+  programId: string,
+  { attempt, row }: { attempt: AttemptRow; row: HeldSubscription },
+  err: unknown,
+  view: View,
+): AttemptEnd {
+  const error = describeTransactionError(err);
+  if (!isCharged(programId, { attempt, row }, err)) return { kind: 'spared', error };
+  const pulls = transferPlaces(attempt.transaction, programId, row.subscriptionPda);
+  const failure = classifyPullError(err, {
+    layout: { pulls },
+    logs: null,
+    gross: attempt.amountGross,
+    subscriberAccount: view instanceof Error ? undefined : view.subscriberTokens,
+  });
+  return { kind: 'failed', failure, error };
+}
+
+/** Chain state when the end is written. */
+interface Seen {
+  /** The accounts, read after the attempt ended. */
+  view: View;
+  /** The chain's clock at that read, Unix seconds. */
+  now: bigint;
+  /** Adds what the books have about a pull of the subscription. */
+  mark: (pull: Pull) => FoundPull;
+}
+
+/** The resolution of the attempt and the change of its subscription. Pure. */
+export function outcomeOf(
+  rules: Rules,
+  row: HeldSubscription,
+  { attempt, row: signed }: { attempt: AttemptRow; row: HeldSubscription },
+  end: AttemptEnd,
+  { view, now, mark }: Seen,
+): SubscriptionChange & { alert?: string } {
+  const draft = draftOf(row);
+  const { state } = draft;
+  // No account is read again as of before the end: it could lack the payment, which would be signed anew.
+  const slots = [signed.observedSlot, view instanceof Error ? 0n : view.slot];
+  state.observedSlot = newestSlot([state.observedSlot, ...slots]);
+  const resolve = (resolved: Resolution['state'], error: string | null) => ({
+    id: attempt.id,
+    state: resolved,
+    error,
+  });
+  if (end.kind === 'spared') {
+    // This payment did not fail: it is due again at once.
+    if (isLive(state)) state.dueAt = timeOf(now);
+    state.failedPacks += 1;
+    return { draft, resolution: resolve('failed', `another payment failed: ${end.error}`) };
+  }
+  const account = view instanceof Error ? null : sameInstance(row, view.subscription);
+  const period =
+    account === null || view instanceof Error ? null : pullPeriod(account, view.plan, now);
+
+  if (end.kind === 'paid') {
+    const { pull, earlier } = end;
+    for (const other of earlier) recordPull(draft, mark(other), timeOf(pull.periodStart));
+    // Without the account the next read corrects the due time; until then it is the end of the paid period.
+    const next =
+      account === null || period === null
+        ? timeOf(pull.periodEnd)
+        : nextAfter(pull.periodStart, account, period);
+    // The pull of a covered period changes no state: the subscription is read again at once.
+    if (isLive(state)) state.dueAt = timeOf(now);
+    recordPull(draft, mark(pull), next);
+    return { draft, resolution: resolve('landed', null) };
+  }
+  if (end.kind === 'expired')
+    return { draft, resolution: resolve('expired', 'never landed, and its blockhash expired') };
+  if (end.kind === 'unexplained')
+    return {
+      draft,
+      resolution: resolve('unexplained', 'no history shows what the account counts'),
+      alert: 'attempt_unexplained',
+    };
+  const alert = applyFailedAttempt(draft, attempt, end.failure, { view, now, account, rules });
+  return { draft, resolution: resolve('failed', end.error), ...(alert !== undefined && { alert }) };
+}
+
+/** Applies a transaction that failed on chain to the draft; returns the alert when the failure is not the subscriber's. */
+function applyFailedAttempt(
+  draft: Draft,
+  attempt: AttemptRow,
+  failure: PullFailure,
+  {
+    view,
+    now,
+    account,
+    rules,
+  }: { view: View; now: bigint; account: SubscriptionAccount | null; rules: Rules },
+): string | undefined {
+  const { row, state } = draft;
+  const live = isLive(state) && state.cancelRequestedAt === null && row.pausedAt === null;
+  const plan = view instanceof Error ? null : view.plan;
+  if (failure.kind === 'subscriber' && live) {
+    const periodStart = unixSeconds(attempt.periodStart);
+    const periodEnd =
+      account === null
+        ? periodStart + periodSeconds(BigInt(row.periodHours))
+        : pullPeriod(account, plan, periodStart).end;
+    const nextPeriod =
+      account === null ? null : nextAfter(periodStart, account, pullPeriod(account, plan, now));
+    const { amountGross: gross, platformFee: fee, amountNet: net, signature } = attempt;
+    const amounts = { gross, fee, net };
+    const { reason } = failure;
+    applyFailure(
+      draft,
+      { reason, now, periodStart, periodEnd, nextPeriod, amounts, signature },
+      rules.pastDueDays,
+    );
+    if (!isLive(state)) state.dueAt = closingDue({ now }, account, rules);
+    return undefined;
+  }
+  if (failure.kind === 'ours' || failure.kind === 'unknown') {
+    if (live) {
+      state.setbacks += 1;
+      state.dueAt = setbackUntil(now, state.setbacks);
+    }
+    return failure.kind === 'ours' ? failure.reason : 'unknown_error';
+  }
+  // The period was collected or the subscription changed meanwhile: no failure, so the accounts are read again at once.
+  if (isLive(state)) state.dueAt = timeOf(now);
+  return undefined;
+}

@@ -1,0 +1,70 @@
+// What the books have about the pulls of drafts, read in the transaction that writes the drafts.
+import type { Queryable } from '../../db/postgres/connect.ts';
+import { type PaymentRow, readPulled, readRecorded } from '../../db/payments.ts';
+import type { Pull } from './chain-view.ts';
+import type { FoundPull } from './pulls.ts';
+import type { Draft } from './transitions.ts';
+
+/** Recorded pulls and paid periods, by on-chain subscription, across all registrations of its address. */
+export class Books {
+  readonly #pulls = new Set<string>();
+  readonly #periods = new Set<string>();
+
+  add({ subscriptionPda, txSignature, periodStart }: Recorded): void {
+    this.#pulls.add(`${subscriptionPda} ${txSignature}`);
+    if (periodStart !== undefined)
+      this.#periods.add(`${subscriptionPda} ${periodStart.getTime() / 1000}`);
+  }
+
+  include(other: Books): void {
+    for (const pull of other.#pulls) this.#pulls.add(pull);
+    for (const period of other.#periods) this.#periods.add(period);
+  }
+
+  /** The pull with what these books have about it. */
+  mark(subscriptionPda: string, pull: Pull): FoundPull {
+    return {
+      ...pull,
+      recorded: this.#pulls.has(`${subscriptionPda} ${pull.signature}`),
+      isPeriodPaid: this.#periods.has(`${subscriptionPda} ${pull.periodStart}`),
+    };
+  }
+
+  /** Whether this payment must not be inserted: its pull is recorded, or another pull paid its period. */
+  refuses({ subscriptionPda, status, txSignature, further, periodStart }: PaymentRow): boolean {
+    if (status === 'failed' || txSignature === null) return false;
+    if (this.#pulls.has(`${subscriptionPda} ${txSignature}`)) return true;
+    return !further && this.#periods.has(`${subscriptionPda} ${periodStart.getTime() / 1000}`);
+  }
+}
+
+interface Recorded {
+  subscriptionPda: string;
+  txSignature: string;
+  periodStart?: Date;
+}
+
+/**
+ * The pulls of these drafts that are recorded, and their periods that are paid. A period after paidThrough is unpaid: a payment and paidThrough are
+ * written together. So only payments of covered periods cost a look-up.
+ */
+export async function readBooks(
+  sql: Queryable,
+  drafts: readonly Pick<Draft, 'row' | 'payments'>[],
+): Promise<Books> {
+  const books = new Books();
+  const succeeded = drafts.flatMap(({ row, payments }) =>
+    payments
+      .filter(({ status }) => status === 'succeeded')
+      .map((payment) => ({ ...payment, paidThrough: row.paidThrough })),
+  );
+  const signatures = succeeded.flatMap(({ txSignature }) => txSignature ?? []);
+  if (signatures.length === 0) return books;
+  const covered = succeeded.filter(
+    ({ further, periodStart, paidThrough }) =>
+      !further && paidThrough !== null && paidThrough > periodStart,
+  );
+  for (const one of await readRecorded(sql, [...new Set(signatures)])) books.add(one);
+  if (covered.length > 0) for (const one of await readPulled(sql, covered)) books.add(one);
+  return books;
+}

@@ -1,0 +1,59 @@
+// What stops the keeper from signing a payment: a hold by an operator, or the wait after Postgres failed over.
+//
+// Everything else goes on under a hold: attempts that are committed are sent and settled, changes on chain are recorded, subscriptions end. A payment that
+// is due stays due, as in its grace: it does not fail either, so no subscriber becomes past due or expires because of a hold.
+import { type Brake, type Hold, lockBrake } from '../../db/collection-holds.ts';
+import type { Transaction } from '../../db/postgres/connect.ts';
+import type { ReadSubscription } from '../../db/subscription-work.ts';
+import type { Decision } from './decision.ts';
+
+/** Whether nothing may be signed at all. */
+export function isWaiting({ timeline, recorded, collectsAfterHeight }: Brake): boolean {
+  if (timeline === null || collectsAfterHeight !== null) return true;
+  return recorded !== null && recorded !== timeline;
+}
+
+/** Whether no payment of this subscription may be signed. */
+export function isHeld(
+  brake: Brake,
+  { planId, accountWallet }: Pick<ReadSubscription, 'planId' | 'accountWallet'>,
+): boolean {
+  return (
+    isWaiting(brake) ||
+    brake.all ||
+    brake.plans.includes(planId) ||
+    brake.merchants.includes(accountWallet)
+  );
+}
+
+/** Whether a decision signs something, or counts a payment as failed. */
+export function isBraked({ collect, needs, draft }: Decision): boolean {
+  const isFailure = draft.payments.some(({ status }) => status === 'failed');
+  return collect !== undefined || needs === 'closing' || isFailure;
+}
+
+/**
+ * Whether an attempt must not be committed in this transaction. Takes the shared lock of holds, so it comes before the locks of rows. `timeline`: the one
+ * of Postgres when the accounts were read, if it matters.
+ */
+export async function stopped(
+  tx: Transaction,
+  outcomes: readonly { readonly attempt?: unknown }[],
+  timeline: string | null | undefined,
+): Promise<(one: { readonly attempt?: unknown; readonly row: ReadSubscription }) => boolean> {
+  if (outcomes.every(({ attempt }) => attempt === undefined)) return () => false;
+  const brake = await lockBrake(tx);
+  const isOther = timeline !== undefined && brake.timeline !== timeline;
+  return ({ attempt, row }) => attempt !== undefined && (isOther || isHeld(brake, row));
+}
+
+/** A hold as text: what it covers, and why. */
+export function heldInWords({
+  merchantWallet,
+  planId,
+  reason,
+}: Pick<Hold, 'merchantWallet' | 'planId' | 'reason'>): string {
+  const plan = planId === null ? 'all plans' : `plan ${planId}`;
+  const what = merchantWallet === null ? plan : `merchant ${merchantWallet}`;
+  return `collection of ${what} is held: ${reason}`;
+}

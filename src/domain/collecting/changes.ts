@@ -1,0 +1,60 @@
+// What a subscription's accounts show that its row does not have. With news a subscription is made due, and decided about under a claim.
+import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { periodSeconds } from '../../chain/program/period.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import type { UnderWay } from '../../db/payment-attempts.ts';
+import type { HeldSubscription } from '../../db/subscription-work.ts';
+import type { View } from './chain-view.ts';
+import { decide, sameInstance } from './decide.ts';
+import type { Rules } from './decision.ts';
+import { hasUnknownPull } from './pulls.ts';
+
+/** Whether the chain shows something that the row does not have. Pure. */
+export function isNews(row: HeldSubscription, view: View, rules: Rules): boolean {
+  if (view instanceof Error) return false;
+  const { draft, needs } = decide(row, view, rules);
+  // A pull that was not found is looked up again after its setback, also when the account is gone.
+  const isSeen = sameInstance(row, view.subscription) !== null || row.cancelRequestedAt !== null;
+  const isKnown = needs === 'pulls' && row.setbacks > 0 && isSeen;
+  if (needs !== undefined) return !isKnown;
+  const { nextPaymentDue, delegationRevokedAt } = draft.state;
+  const told = draft.happenings.some(({ type }) => type !== 'payment_failed');
+  const repaired = row.delegationRevokedAt !== null && delegationRevokedAt === null;
+  // Topped up or approved again: the payment need not wait for its next try.
+  const payable =
+    row.status === 'past_due' &&
+    nextPaymentDue !== null &&
+    (row.nextPaymentDue === null || nextPaymentDue < row.nextPaymentDue);
+  return told || repaired || payable;
+}
+
+/**
+ * The row as it will be once its open attempt is recorded, when the account shows that payment and no other pull; otherwise the row as it is. So our own
+ * payment is no news, and other changes in the same account are. Pure.
+ */
+export function withPayment(
+  row: HeldSubscription,
+  view: View,
+  underWay: UnderWay | undefined,
+): HeldSubscription {
+  const account = view instanceof Error ? null : sameInstance(row, view.subscription);
+  if (account === null || underWay === undefined) return row;
+  const isIt =
+    account.periodStart === unixSeconds(underWay.periodStart) &&
+    account.amountPulled === underWay.amountGross;
+  if (!isIt || (row.paidThrough !== null && row.paidThrough > underWay.periodStart)) return row;
+  const paidThrough = timeOf(account.periodStart + periodSeconds(account.periodHours));
+  return { ...row, paidThrough, periodPulled: account.amountPulled };
+}
+
+/** Whether an account in a notice shows something that the row does not. Our own payments do not. Pure. */
+export function isNotable(
+  row: HeldSubscription,
+  account: SubscriptionAccount,
+  underWay: boolean,
+): boolean {
+  if (sameInstance(row, account) === null) return true;
+  if ((account.expiresAt !== 0n) !== (row.cancelRequestedAt !== null))
+    return row.cancelRequestedBy !== 'merchant' || account.expiresAt !== 0n;
+  return !underWay && hasUnknownPull(row, account);
+}

@@ -1,0 +1,331 @@
+// Decides what the keeper does with a subscription, from its row and one read of its accounts. Pure and idempotent: settlement.ts writes the decision if
+// the row has not changed since, and deciding again from the written row and the same accounts changes nothing.
+import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
+import type { HeldSubscription } from '../../db/subscription-work.ts';
+import type { ChainView } from './chain-view.ts';
+import {
+  awaitFinality,
+  awaitSlot,
+  type Decision,
+  type Findings,
+  ourSetback,
+  retryAt,
+  retrySoon,
+  type Rules,
+} from './decision.ts';
+import { failedOnChain, tryEarly } from './early-tries.ts';
+import { afterTheEnd, end, planEnd } from './ending.ts';
+import {
+  hasUnknownPull,
+  isGivenUp,
+  isPaid,
+  pullsFound,
+  recordPulls,
+  startOfNext,
+} from './pulls.ts';
+import { split, type Split } from '../money.ts';
+import { amountDue, amountToCollect, notInTrial } from './price.ts';
+import { failUnsent } from './refusal.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import {
+  delegationObstacle,
+  feeReceiver,
+  planObstacle,
+  pullerAmong,
+  subscriberObstacle,
+} from './obstacles.ts';
+import {
+  applyCancelSeen,
+  applyDelegation,
+  applyResume,
+  applyUncollected,
+  type Draft,
+  draftOf,
+  isLive,
+  setNextDue,
+} from './transitions.ts';
+import { isDueSoon, nextLook, renewalIssue, type RenewalIssue } from './look-ahead.ts';
+
+/** No payment is signed for a period in its last seconds, because it could land in the next period. */
+const CLOSING_SECONDS = 60n;
+/** Between reads of a paused subscription; streams and the sweep report a cancellation sooner. */
+const PAUSED_LOOK_SECONDS = 86_400n;
+/** Between reads of an account that may only be missing at one RPC endpoint. */
+const DOUBT_SECONDS = 60n;
+/** Age of a registration in seconds from which a missing account counts as missing, not as an RPC endpoint that lags. */
+export const YOUNG_SECONDS = 120;
+
+/** The decision for one subscription. `findings` holds the results of an earlier `needs`. */
+export function decide(
+  row: HeldSubscription,
+  view: ChainView,
+  rules: Rules,
+  findings: Findings = {},
+): Decision {
+  const draft = draftOf(row);
+  const { state } = draft;
+  if (view.slot < row.observedSlot) return awaitSlot(draft, view);
+  if (findings.absenceDoubted === true) return retrySoon(draft, view, DOUBT_SECONDS);
+  state.observedSlot = view.slot;
+  const account = sameInstance(row, view.subscription);
+  if (account !== null) state.periodAnchor ??= timeOf(account.periodStart);
+  if (!isLive(state)) return afterTheEnd(draft, view, account, rules, findings);
+  if (account === null && !missingIsBelieved(row, view)) return retrySoon(draft, view, 10n);
+
+  const period = account === null ? null : pullPeriod(account, view.plan, view.now);
+  let unread: Pick<Decision, 'alert'> | undefined;
+  if (account !== null && period !== null) {
+    if (hasUnknownPull(state, account)) {
+      const pulls = pullsFound(row, findings);
+      if (pulls === undefined && findings.tooMany === true)
+        return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
+      if (pulls === undefined) return { draft, needs: 'pulls' };
+      recordPulls(draft, pulls, account, period);
+      if (hasUnknownPull(state, account)) {
+        unread = row.setbacks < 3 ? undefined : { alert: { reason: 'pull_not_found' } };
+        if (findings.pulledFinally !== true) return { ...awaitFinality(draft, view), ...unread };
+        // The period is paid; after three tries an unreadable further pull no longer delays later payments.
+        if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
+        // The RPC history lacks the pull, and may have pruned it for good. After the last try, an unknown pull of a past period no longer blocks the
+        // payment of the current period, which the chain does not count as pulled.
+        if (!isGivenUp(row) || account.periodStart >= period.start)
+          return { ...ourSetback(draft, view), ...unread };
+      }
+    }
+    observeDelegation(draft, view, account);
+    observeRepair(draft, view, account, period);
+  }
+  observeCancel(draft, view, account, period);
+
+  if (state.cancelRequestedAt !== null) return end(draft, view, account, rules, findings, null);
+  const endReason = planEnd(row, view, account, period);
+  if (endReason !== null) return end(draft, view, account, rules, findings, endReason);
+  // A subscription without an account is cancelled or ended, and both cases have returned above.
+  if (account === null || period === null)
+    throw new Error('a live subscription without an account');
+  const decision = collection(draft, view, account, period, { rules, findings });
+  return unread === undefined ? decision : { ...unread, ...decision };
+}
+
+/** The account, if it is the one that was registered; null for another one: an address can be closed and reopened with other periods or terms. */
+export function sameInstance(
+  row: HeldSubscription,
+  account: SubscriptionAccount | null,
+): SubscriptionAccount | null {
+  if (account === null) return null;
+  if (account.amount !== row.amount || account.periodHours !== BigInt(row.periodHours)) return null;
+  if (row.planCreatedAt !== null && account.planCreatedAt !== unixSeconds(row.planCreatedAt))
+    return null;
+  if (row.periodAnchor === null) return account;
+  const apart = account.periodStart - unixSeconds(row.periodAnchor);
+  return apart >= 0n && apart % periodSeconds(account.periodHours) === 0n ? account : null;
+}
+
+/**
+ * Whether a missing account is really gone. An account that no keeper has read yet may only be missing at a lagging RPC endpoint; one that was read
+ * before, or that another account has replaced, is gone.
+ */
+function missingIsBelieved(row: HeldSubscription, view: ChainView): boolean {
+  if (view.subscription !== null) return true;
+  return (
+    view.slot > row.observedSlot && (row.periodAnchor !== null || row.ageSeconds > YOUNG_SECONDS)
+  );
+}
+
+function observeDelegation(draft: Draft, view: ChainView, account: SubscriptionAccount): void {
+  const obstacle = delegationObstacle(view, account);
+  // Without a token account the delegation is neither revoked nor repaired.
+  if (obstacle === undefined && view.subscriberTokens === null) return;
+  applyDelegation(draft, obstacle, view.now);
+}
+
+/** Makes a past-due payment due now once its obstacle is gone, instead of at the next scheduled retry (early-tries.ts has the limits). */
+function observeRepair(
+  { row, state }: Draft,
+  view: ChainView,
+  account: SubscriptionAccount,
+  period: PullPeriod,
+): void {
+  if (state.status !== 'past_due' || state.nextPaymentDue === null) return;
+  if (period.end - view.now <= CLOSING_SECONDS) return;
+  const gross = amountDue(row, period);
+  if (subscriberObstacle(view, account, gross) !== undefined) return;
+  tryEarly(state, period.start, timeOf(view.now));
+}
+
+function observeCancel(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount | null,
+  period: PullPeriod | null,
+): void {
+  const { state, row } = draft;
+  if (account?.expiresAt === 0n) {
+    // A merchant's cancellation is not on chain, so a live account does not undo it.
+    if (state.cancelRequestedBy === 'subscriber' && period !== null)
+      applyResume(draft, dueAgain(draft, period));
+    return;
+  }
+  if (state.cancelRequestedAt !== null) return;
+  // A missing account was closed: after a cancellation that no keeper saw, or because its plan is gone.
+  if (account !== null || planEnd(row, view, account, period) === null)
+    applyCancelSeen(draft, view.now);
+}
+
+/** Due time of a resumed subscription: the current period, or the next one when the current period is paid. */
+function dueAgain({ state }: Draft, period: PullPeriod): Date | null {
+  const { paidThrough } = state;
+  return paidThrough !== null && unixSeconds(paidThrough) > period.start
+    ? startOfNext(period)
+    : timeOf(period.start);
+}
+
+/** Waits for the next period, because the plan is blocked. When the block ends, plan-block.ts makes the subscription due at once. */
+function awaitPlan(draft: Draft, period: PullPeriod): Decision {
+  draft.state.dueAt = startOfNext(period) ?? timeOf(period.end + 1n);
+  return { draft };
+}
+
+/** The amounts to collect and the treasury of the fee. Without a treasury that can receive, only the net amount is collected. */
+function receivable(
+  gross: bigint,
+  row: HeldSubscription,
+  view: ChainView,
+  rules: Rules,
+): { amounts: Split; treasury: string; feeOwed: bigint } {
+  const amounts = split(gross, row.feeBps ?? rules.feeBps);
+  if (amounts.fee === 0n) return { amounts, treasury: row.treasury, feeOwed: 0n };
+  const treasury = feeReceiver(view, row.treasury);
+  if (treasury !== undefined) return { amounts, treasury, feeOwed: 0n };
+  const { net, fee: feeOwed } = amounts;
+  return { amounts: { gross: net, fee: 0n, net }, treasury: row.treasury, feeOwed };
+}
+
+/** The decision when nothing can be collected now: paused, paid, in a trial, or the chain contradicts the row. Else undefined. */
+function notYet(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount,
+  period: PullPeriod,
+  rules: Rules,
+): Decision | undefined {
+  const { state, row } = draft;
+  const { now } = view;
+  if (row.pausedAt !== null) {
+    setNextDue(draft, null);
+    return retryAt(draft, now + PAUSED_LOOK_SECONDS);
+  }
+  const paidUntil = state.paidThrough === null ? null : unixSeconds(state.paidThrough);
+  if (paidUntil !== null && paidUntil > period.start) {
+    setNextDue(draft, startOfNext(period));
+    state.setbacks = 0;
+    return awaitDue(draft, view, account, rules);
+  }
+  if (period.verdict === 'not_started') return retryAt(draft, account.periodStart);
+  // All pulls of this period were recorded above, so an unpaid period must have nothing pulled.
+  if (period.verdict !== 'collectable' || period.pulled !== 0n) {
+    return {
+      ...ourSetback(draft, view),
+      alert: {
+        reason: 'period_mismatch',
+        detail: `${period.verdict}, ${period.pulled.toString()} pulled`,
+      },
+    };
+  }
+  const due = notInTrial(row, state.nextPaymentDue ?? timeOf(now));
+  if (due <= timeOf(now)) return undefined;
+  state.nextPaymentDue = due;
+  return awaitDue(draft, view, account, rules);
+}
+
+function collection(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount,
+  period: PullPeriod,
+  { rules, findings }: { rules: Rules; findings: Findings },
+): Decision {
+  const { state, row } = draft;
+  const { now } = view;
+  const waiting = notYet(draft, view, account, period, rules);
+  if (waiting !== undefined) return waiting;
+
+  const gross = amountToCollect(row, period, rules.minimumAmount);
+  if (gross === 0n) {
+    applyUncollected(draft, period.end, startOfNext(period));
+    return awaitNextPeriod(draft, view, account, period, rules);
+  }
+  const { amounts, treasury, feeOwed } = receivable(gross, row, view, rules);
+  const parties = { keepers: rules.keepers, merchant: row.merchantWallet, mint: row.mint };
+  const blocks = planObstacle(view, amounts.net, parties);
+  const isWhole = feeOwed === 0n && treasury === row.treasury;
+  const isMissing = blocks === 'receiver_account_missing' || !isWhole;
+  if (isMissing && findings.receiverDoubted === true) return retrySoon(draft, view, DOUBT_SECONDS);
+  if (blocks !== undefined || view.plan === null)
+    return { ...awaitPlan(draft, period), blocks: blocks ?? 'not_a_puller' };
+  if (amounts.gross === 0n)
+    return { ...ourSetback(draft, view), alert: { reason: 'destination_refused' } };
+  const obstacle = subscriberObstacle(view, account, amounts.gross);
+  if (obstacle !== undefined)
+    return failUnsent(draft, view, account, period, { reason: obstacle, amounts }, rules);
+  if (period.end - now <= CLOSING_SECONDS)
+    return awaitNextPeriod(draft, view, account, period, rules);
+  const funded = rules.keepers.filter((one) => !rules.isOutOfSol(one));
+  const keeper = pullerAmong(view.plan, funded);
+  // The balance check raises the alert, once for all waiting subscriptions.
+  if (keeper === undefined) return ourSetback(draft, view);
+  const { start: periodStart, end: periodEnd } = period;
+  const isDoubted = failedOnChain(state, periodStart);
+  return {
+    draft,
+    collect: { keeper, periodStart, periodEnd, amounts, treasury, feeOwed, isDoubted },
+  };
+}
+// Decisions about a subscription with nothing due now: when the keeper reads it next, and whether to announce the next payment.
+/** Waits for nextPaymentDue. Shortly before it, announces the payment and whether the wallet could pay it now. */
+export function awaitDue(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount,
+  rules: Pick<Rules, 'minimumAmount'>,
+): Decision {
+  const { state, row } = draft;
+  const { nextPaymentDue: due, discountPeriods } = state;
+  if (due !== null && isDueSoon(state, row.periodHours, timeOf(view.now))) {
+    const period = pullPeriod(account, view.plan, unixSeconds(due));
+    const gross = amountToCollect({ ...row, discountPeriods }, period, rules.minimumAmount);
+    const obstacle = subscriberObstacle(view, account, gross);
+    applyUpcoming(draft, gross, obstacle === undefined ? null : renewalIssue(obstacle));
+  }
+  state.dueAt = nextLook(state, row.periodHours) ?? state.paidThrough;
+  return { draft };
+}
+
+/** Waits for the next period, when a payment signed now could land in it or nothing is left to charge for this period. */
+export function awaitNextPeriod(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount,
+  period: PullPeriod,
+  rules: Pick<Rules, 'minimumAmount'>,
+): Decision {
+  setNextDue(draft, startOfNext(period));
+  return draft.state.nextPaymentDue === null
+    ? retryAt(draft, period.end + 1n)
+    : awaitDue(draft, view, account, rules);
+}
+
+/** Announces the next payment of `amount` once, unless none is collected. `issue`: why the wallet could not pay it now. */
+function applyUpcoming(
+  { state, happenings }: Draft,
+  amount: bigint,
+  issue: RenewalIssue | null,
+): void {
+  state.announcedDue = state.nextPaymentDue;
+  if (amount > 0n)
+    happenings.push({
+      type: 'renewal_upcoming',
+      extra: { dueAt: state.nextPaymentDue, amount, canPay: issue === null, issue },
+    });
+}

@@ -1,0 +1,110 @@
+// Input and result types of decide.ts, and helpers that reschedule a subscription.
+import type { OursReason } from '../../chain/program/errors.ts';
+import type { ChainView } from './chain-view.ts';
+import type { FoundPull } from './pulls.ts';
+import type { Split } from '../money.ts';
+import type { BlockReason } from '../reasons.ts';
+import { timeOf } from '../../chain/time.ts';
+import { setbackUntil } from './keeper-backoff.ts';
+import type { Draft } from './transitions.ts';
+
+export interface Rules {
+  /** Wallets that this keeper signs with, the preferred one first. */
+  readonly keepers: readonly string[];
+  /** Whether a keeper wallet cannot pay for a transaction. */
+  readonly isOutOfSol: (keeper: string) => boolean;
+  readonly pastDueDays: number;
+  /** The operator's fee, for merchants without a fee of their own. */
+  readonly feeBps: number;
+  /** Base units below which the amount for a part of a period is not collected (PLAN_MINIMUM_AMOUNT). */
+  readonly minimumAmount: bigint;
+}
+
+/** Results of costly RPC look-ups that an earlier decision asked for. */
+export interface Findings {
+  /** Pulls on chain that may not be recorded. */
+  readonly pulls?: readonly FoundPull[];
+  /** The account's history was too long to read, so its pulls are still unknown. */
+  readonly tooMany?: true;
+  /** Some transactions of the account cannot be read; each may hold a pull that is missing in `pulls`. */
+  readonly unreadable?: true;
+  /** The pulls that the account counts are finalized or recorded. A history that still lacks one may never have it. */
+  readonly pulledFinally?: true;
+  /** The closing of the account is not finalized, so pulls before it may not be finalized either and cannot be read yet. */
+  readonly closingNotFinal?: true;
+  /** An account is missing at one RPC endpoint, which is not enough to treat it as gone. */
+  readonly absenceDoubted?: true;
+  /** The token account of merchant or treasury is missing at one RPC endpoint, which is not enough to treat it as gone. */
+  readonly receiverDoubted?: true;
+  /** The on-chain account could not be closed. */
+  readonly closingFailed?: true;
+}
+
+/** The findings about one subscription. */
+export type Found = readonly [id: string, findings: Findings];
+
+/** A payment to collect now. Times are Unix seconds. */
+export interface Collectable {
+  /** The keeper wallet that pulls; the plan names it. */
+  readonly keeper: string;
+  readonly periodStart: bigint;
+  readonly periodEnd: bigint;
+  readonly amounts: Split;
+  /** The wallet that takes the fee. */
+  readonly treasury: string;
+  /** The fee that is not collected because no treasury can receive it. */
+  readonly feeOwed: bigint;
+  /** A payment of this period failed on chain for the subscriber's reason: this one is simulated first, and sent alone. */
+  readonly isDoubted: boolean;
+}
+
+export interface Decision {
+  readonly draft: Draft;
+  readonly collect?: Collectable;
+  /** A look-up or action that the decision needs first; decide() then runs again with its findings. */
+  readonly needs?: 'pulls' | 'closing';
+  /** No payment of the plan can be collected: settling marks the plan, and its subscriptions wait until it is unblocked. */
+  readonly blocks?: BlockReason;
+  /** An alert to the operator about a failure that is not the subscriber's. */
+  readonly alert?: {
+    readonly reason: OursReason | 'pull_not_found' | 'period_mismatch' | 'slot_not_reached';
+    readonly detail?: string;
+  };
+}
+
+/** Seconds between reads of a state that is confirmed but not finalized (some 13 s on a cluster). Waiting does not count as a setback. */
+const FINALITY_LOOK_SECONDS = 4n;
+
+/** Counts a setback and retries with backoff; the subscription keeps its status. */
+export function ourSetback(draft: Draft, { now }: ChainView): Decision {
+  draft.state.setbacks += 1;
+  draft.state.dueAt = setbackUntil(now, draft.state.setbacks);
+  return { draft };
+}
+
+/** Slots that the endpoints may be behind a row for a moment: a minute. */
+const MOST_BEHIND = 150n;
+
+/** Waits for an endpoint to reach the row's slot. Far behind it, the endpoints or the row's slot are wrong: the operator is told. */
+export function awaitSlot(draft: Draft, view: ChainView): Decision {
+  const { observedSlot } = draft.row;
+  if (observedSlot - view.slot <= MOST_BEHIND) return retrySoon(draft, view, 1n);
+  const detail = `seen at slot ${observedSlot}, the endpoints are at ${view.slot}`;
+  return { ...ourSetback(draft, view), alert: { reason: 'slot_not_reached', detail } };
+}
+
+/** Reschedules by `seconds` of chain time. */
+export function retrySoon(draft: Draft, { now }: ChainView, seconds: bigint): Decision {
+  return retryAt(draft, now + seconds);
+}
+
+/** Reschedules to `at` (chain time, Unix seconds). */
+export function retryAt(draft: Draft, at: bigint): Decision {
+  draft.state.dueAt = timeOf(at);
+  return { draft };
+}
+
+/** Reschedules to when the state may be finalized. */
+export function awaitFinality(draft: Draft, view: ChainView): Decision {
+  return retrySoon(draft, view, FINALITY_LOOK_SECONDS);
+}

@@ -1,0 +1,162 @@
+// The end of a subscription on chain: its account is read until all pulls are recorded, and closed if a keeper paid its rent.
+import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
+import type { HeldSubscription } from '../../db/subscription-work.ts';
+import type { ChainView } from './chain-view.ts';
+import { awaitFinality, type Decision, type Findings, ourSetback, type Rules } from './decision.ts';
+import {
+  hasUnknownPull,
+  isGivenUp,
+  oldestFirst,
+  pullsFound,
+  recordPull,
+  recordPulls,
+} from './pulls.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { applyEnd, coverOf, type Draft } from './transitions.ts';
+
+const DAY = 86_400n;
+
+/** The reason why the plan ends the subscription; null when it does not. */
+export function planEnd(
+  row: HeldSubscription,
+  { plan, now }: ChainView,
+  account: SubscriptionAccount | null,
+  period: PullPeriod | null,
+): string | null {
+  if (plan === null) return 'plan_closed';
+  if (row.planCreatedAt !== null && plan.createdAt !== unixSeconds(row.planCreatedAt))
+    return 'plan_recreated';
+  if (period?.verdict === 'plan_changed') return 'plan_recreated';
+  if (plan.endTs !== 0n && now > plan.endTs) return 'plan_ended';
+  // The last period is paid up to the plan's end.
+  if (
+    period?.verdict === 'collected' &&
+    period.next === null &&
+    account?.expiresAt === 0n &&
+    now >= period.end
+  )
+    return 'plan_ended';
+  return null;
+}
+
+/** Ends a subscription from which nothing more is collected: at the end of the paid time or the trial, else at once. */
+export function end(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount | null,
+  rules: Rules,
+  findings: Findings,
+  endReason: string | null,
+): Decision {
+  const { state } = draft;
+  const isCovered = () => {
+    const cover = coverOf(draft);
+    return cover !== null && unixSeconds(cover) > view.now;
+  };
+  const waiting =
+    account === null && (findings.closingNotFinal === true || !isCovered())
+      ? lastLook(draft, view, findings)
+      : undefined;
+  if (waiting !== undefined) return waiting;
+  if (isCovered()) {
+    state.nextPaymentDue = null;
+    state.dueAt = coverOf(draft);
+    return { draft };
+  }
+  if (account !== null && closable(view, account, rules) && findings.closingFailed !== true)
+    return { draft, needs: 'closing' };
+  applyEnd(draft, {
+    now: view.now,
+    endReason,
+    accountClosed: account === null,
+    dueAt: closingDue(view, account, rules),
+  });
+  return { draft };
+}
+
+/**
+ * Decides about a subscription that has ended. Unknown pulls from before the end are still recorded, unless its account has a newer registration: it then
+ * counts the pulls of that one. An account that was opened there since is not read; the pulls of the old one are in the history.
+ */
+export function afterTheEnd(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount | null,
+  rules: Rules,
+  findings: Findings,
+): Decision {
+  const { successor } = draft.row;
+  if (account === null) {
+    const waiting = successor === 'same_account' ? undefined : lastLook(draft, view, findings);
+    if (waiting !== undefined) return waiting;
+  } else if (successor === null && hasUnknownPull(draft.state, account)) {
+    const pulls = pullsFound(draft.row, findings);
+    if (pulls === undefined && findings.tooMany === true) return ourSetback(draft, view);
+    if (pulls === undefined) return { draft, needs: 'pulls' };
+    recordPulls(draft, pulls, account, pullPeriod(account, view.plan, view.now));
+    if (hasUnknownPull(draft.state, account)) {
+      if (findings.pulledFinally !== true) return awaitFinality(draft, view);
+      if (!isGivenUp(draft.row)) return ourSetback(draft, view);
+    }
+  }
+  const { paidThrough } = draft.state;
+  if (
+    account !== null &&
+    rules.keepers.includes(account.payer) &&
+    paidThrough !== null &&
+    unixSeconds(paidThrough) > view.now
+  ) {
+    draft.state.dueAt = paidThrough;
+    return { draft };
+  }
+  if (account !== null && closable(view, account, rules) && findings.closingFailed !== true)
+    return { draft, needs: 'closing' };
+  draft.state.dueAt = closingDue(view, account, rules);
+  return { draft };
+}
+
+/**
+ * Records the pulls of an account that is gone, since the last read. Returns a decision to wait while they are not known, else undefined. Pulls with
+ * other period boundaries belong to a later subscription at the same address and are skipped.
+ */
+function lastLook(draft: Draft, view: ChainView, findings: Findings): Decision | undefined {
+  const { row } = draft;
+  const { tooMany, unreadable, closingNotFinal } = findings;
+  if (closingNotFinal === true) return awaitFinality(draft, view);
+  const pulls = pullsFound(row, findings);
+  if (pulls === undefined && tooMany === true)
+    return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
+  // No keeper has ever read the account, so no pull can belong to it.
+  if (row.periodAnchor === null) return undefined;
+  if (pulls === undefined) return { draft, needs: 'pulls' };
+  const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];
+  for (const pull of oldestFirst(pulls)) {
+    if (pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
+    recordPull(draft, pull, null);
+  }
+  // An unreadable transaction may hold the last pull, so it is looked up again. The retries are limited, because anyone can send such a transaction.
+  return unreadable === true && !isGivenUp(row) ? ourSetback(draft, view) : undefined;
+}
+
+/** Whether a keeper can close the account and get its rent back: it paid the rent, and the account has expired or its plan has ended. */
+function closable(
+  { now, plan }: ChainView,
+  account: SubscriptionAccount,
+  { keepers }: Rules,
+): boolean {
+  if (!keepers.includes(account.payer)) return false;
+  if (account.expiresAt !== 0n && account.expiresAt <= now) return true;
+  const verdict = pullPeriod(account, plan, now).verdict;
+  return verdict === 'plan_closed' || verdict === 'plan_ended' || verdict === 'plan_changed';
+}
+
+/** When to check again whether an account with rent paid by a keeper can be closed; null when no keeper paid the rent. */
+export function closingDue(
+  { now }: Pick<ChainView, 'now'>,
+  account: Pick<SubscriptionAccount, 'payer' | 'expiresAt'> | null,
+  { keepers }: Pick<Rules, 'keepers'>,
+): Date | null {
+  if (account === null || !keepers.includes(account.payer)) return null;
+  return timeOf(account.expiresAt > now ? account.expiresAt : now + DAY);
+}

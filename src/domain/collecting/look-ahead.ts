@@ -1,0 +1,61 @@
+// When renewal_upcoming announces a payment: once per due time, while the subscription is active. Pure.
+import type { SubscriberReason } from '../../chain/program/errors.ts';
+import type { SubscriptionState } from '../../db/subscription-work.ts';
+import type { renewalIssues } from '../reasons.ts';
+
+const HOUR_MS = 3_600_000;
+const MOST_MS = 72 * HOUR_MS;
+
+export type RenewalIssue = keyof typeof renewalIssues;
+
+/** Chain time at which a payment is announced: a quarter of the period before `due`, at most 3 days. */
+export function lookAheadAt(due: Date, periodHours: number): Date {
+  return new Date(due.getTime() - Math.min((periodHours * HOUR_MS) / 4, MOST_MS));
+}
+
+/** Whether the next payment has yet to be announced. A past-due payment is not announced: payment_failed has reported it. */
+export function isToAnnounce({
+  status,
+  cancelRequestedAt,
+  nextPaymentDue,
+  announcedDue,
+}: SubscriptionState): boolean {
+  return (
+    status === 'active' &&
+    cancelRequestedAt === null &&
+    nextPaymentDue !== null &&
+    nextPaymentDue.getTime() !== announcedDue?.getTime()
+  );
+}
+
+/** Whether the next payment must be announced at `now`. */
+export function isDueSoon(state: SubscriptionState, periodHours: number, now: Date): boolean {
+  const { nextPaymentDue: due } = state;
+  if (due === null || due <= now || !isToAnnounce(state)) return false;
+  return lookAheadAt(due, periodHours) <= now;
+}
+
+/** When the keeper next reads a subscription with nothing due: to announce the next payment, then to collect it. Null without a next payment. */
+export function nextLook(state: SubscriptionState, periodHours: number): Date | null {
+  const { nextPaymentDue } = state;
+  return nextPaymentDue !== null && isToAnnounce(state)
+    ? lookAheadAt(nextPaymentDue, periodHours)
+    : nextPaymentDue;
+}
+
+/** The `issue` of renewal_upcoming for an obstacle (domain/obstacles.ts). */
+export function renewalIssue(obstacle: SubscriberReason): RenewalIssue {
+  switch (obstacle) {
+    case 'insufficient_funds':
+    case 'account_closed':
+    case 'account_owner_changed':
+      return 'insufficient_balance';
+    case 'account_frozen':
+      return 'account_frozen';
+    case 'allowance_exhausted':
+    case 'delegate_replaced':
+    case 'authority_closed':
+    case 'authority_replaced':
+      return 'approval_missing';
+  }
+}

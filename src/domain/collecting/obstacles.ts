@@ -1,0 +1,86 @@
+// Finds out from the accounts, before anything is sent, why a payment would fail. The checks follow the program's order (docs/chain.md, Errors at a pull).
+import type { SubscriberReason } from '../../chain/program/errors.ts';
+import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
+import type { ChainView, Receiver } from './chain-view.ts';
+import type { BlockReason } from '../reasons.ts';
+
+/** The way in which the wallet revoked its delegation; undefined while it is in place. A missing token account is not a revocation. */
+export function delegationObstacle(
+  view: ChainView,
+  subscription: SubscriptionAccount,
+): SubscriberReason | undefined {
+  const { authority, authorityAddress, subscriberTokens } = view;
+  if (authority === null) return 'authority_closed';
+  if (authority.initId !== subscription.initId) return 'authority_replaced';
+  if (subscriberTokens !== null && subscriberTokens.delegate !== authorityAddress)
+    return 'delegate_replaced';
+  return undefined;
+}
+
+/** The reason why `gross` base units cannot be collected from the subscriber; undefined when they can. */
+export function subscriberObstacle(
+  view: ChainView,
+  subscription: SubscriptionAccount,
+  gross: bigint,
+): SubscriberReason | undefined {
+  const { subscriberTokens: tokens } = view;
+  if (tokens === null) return 'account_closed';
+  if (tokens.owner !== subscription.subscriber) return 'account_owner_changed';
+  const delegation = delegationObstacle(view, subscription);
+  if (delegation !== undefined) return delegation;
+  if (tokens.state === 'frozen') return 'account_frozen';
+  if (tokens.amount < gross) return 'insufficient_funds';
+  if (tokens.delegatedAmount < gross) return 'allowance_exhausted';
+  return undefined;
+}
+
+/** The first of these wallets that the plan lets pull; undefined without one. */
+export function pullerAmong(
+  { owner, pullers }: Pick<PlanAccount, 'owner' | 'pullers'>,
+  keepers: readonly string[],
+): string | undefined {
+  return keepers.find((keeper) => keeper === owner || pullers.includes(keeper));
+}
+
+/** The reason why this receiver cannot be paid under the plan; undefined when it can. */
+function receiverObstacle(
+  { destinations }: PlanAccount,
+  { wallet, tokens }: Receiver,
+): BlockReason | undefined {
+  const isNamed = destinations.length === 0 || destinations.includes(wallet);
+  if (!isNamed || (tokens !== null && tokens.owner !== wallet)) return 'destination_refused';
+  // The keeper does not create the account: the wallet could close it and keep the rent.
+  if (tokens === null) return 'receiver_account_missing';
+  return tokens.state === 'frozen' ? 'receiver_frozen' : undefined;
+}
+
+/** The wallets of a plan's payments, and their mint. */
+export interface Parties {
+  readonly keepers: readonly string[];
+  readonly merchant: string;
+  readonly mint: string;
+}
+
+/** The reason why no payment of the plan with this `net` can be collected; undefined when they can. Never caused by a subscriber. */
+export function planObstacle(
+  { plan, merchantTokens }: Pick<ChainView, 'plan' | 'merchantTokens'>,
+  net: bigint,
+  { keepers, merchant, mint }: Parties,
+): BlockReason | undefined {
+  if (plan === null) return undefined;
+  if (plan.mint !== mint) return 'wrong_program_or_mint';
+  if (pullerAmong(plan, keepers) === undefined) return 'not_a_puller';
+  if (net === 0n) return undefined;
+  return receiverObstacle(plan, { wallet: merchant, tokens: merchantTokens });
+}
+
+/** The wallet that takes the fee: the plan's treasury, else the first backup treasury that can receive. Undefined when none can. */
+export function feeReceiver(
+  { plan, treasuryTokens, backupTreasuries = [] }: ChainView,
+  treasury: string,
+): string | undefined {
+  if (plan === null) return undefined;
+  return [{ wallet: treasury, tokens: treasuryTokens }, ...backupTreasuries].find(
+    (one) => receiverObstacle(plan, one) === undefined,
+  )?.wallet;
+}

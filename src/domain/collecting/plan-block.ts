@@ -1,0 +1,66 @@
+// Blocks a whole plan when an obstacle concerns all of its payments.
+//
+//   collected --a payment finds an obstacle that every payment of the plan has--> blocked (settlement.ts)
+//   blocked --the plan poll no longer finds it--> collected (keeper/plans.ts)
+//
+// A subscription of a blocked plan waits for its next period; unblocking makes it due at once.
+import type { Sql, Transaction } from '../../db/postgres/connect.ts';
+import { lockPlans, markBlocked, unmarkBlocked } from '../../db/plans.ts';
+import { releaseWaiting } from '../../db/subscription-work.ts';
+import { storePlanEvent } from '../outbox/events.ts';
+import type { BlockReason } from '../reasons.ts';
+import type { Draft } from './transitions.ts';
+
+export interface BlockedPlan {
+  planId: string;
+  planPda: string;
+  reason: BlockReason;
+  /** Names to notify about its event (db/notify.ts). */
+  queued: readonly string[];
+}
+
+interface Blocking {
+  readonly draft: Draft;
+  readonly blocks?: BlockReason | undefined;
+}
+
+/**
+ * Locks the plans that these outcomes block, before any subscription is locked. The lock orders blocking and unblocking: a subscription only waits for a
+ * plan that is marked, and unblocking sees every waiting subscription.
+ */
+export async function lockBlocked(tx: Transaction, outcomes: readonly Blocking[]): Promise<void> {
+  const ids = outcomes.flatMap(({ draft, blocks }) =>
+    blocks === undefined ? [] : draft.row.planId,
+  );
+  if (ids.length > 0) await lockPlans(tx, [...new Set(ids)]);
+}
+
+/** Marks plans as blocked, stores an event for each newly blocked plan, and returns those plans. */
+export async function blockPlans(
+  tx: Transaction,
+  outcomes: readonly Blocking[],
+): Promise<BlockedPlan[]> {
+  const reasons = new Map<string, BlockReason>();
+  for (const { draft, blocks } of outcomes)
+    if (blocks !== undefined) reasons.set(draft.row.planId, blocks);
+  if (reasons.size === 0) return [];
+  const found = [...reasons].map(([planId, reason]) => ({ planId, reason }));
+  const blocked: BlockedPlan[] = [];
+  for (const plan of await markBlocked(tx, found)) {
+    const reason = reasons.get(plan.planId);
+    if (reason === undefined) continue;
+    const queued = await storePlanEvent(tx, plan, 'plan_blocked', {
+      collectionBlockedReason: reason,
+    });
+    blocked.push({ planId: plan.planId, planPda: plan.planPda, reason, queued });
+  }
+  return blocked;
+}
+
+/** Unblocks a plan and makes its waiting subscriptions due. Returns how many. */
+export function unblockPlan(sql: Sql, id: string, chainNow: Date): Promise<number> {
+  return sql.begin(async (tx) => {
+    await unmarkBlocked(tx, id);
+    return releaseWaiting(tx, id, chainNow);
+  });
+}

@@ -1,0 +1,32 @@
+// How a plan's record follows its account on chain.
+import type { PlanAccount } from '../../chain/program/layouts.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import type { PlanRow, PlanStatus } from '../../db/plans.ts';
+import { planMatches } from '../subscribing/plans.ts';
+
+/** How a plan's record changes by its account; null when it stays. Pure. */
+export function assessPlan(
+  record: PlanRow,
+  account: PlanAccount | null,
+  now: bigint,
+  ours: readonly string[],
+): { status: PlanStatus; endsAt: Date | null } | null {
+  const endsAt = account === null || account.endTs === 0n ? null : timeOf(account.endTs);
+  if (record.status === 'pending') {
+    if (
+      account === null ||
+      !planMatches(record, account, { ...record, pullers: [record.puller, ...ours] })
+    )
+      return null;
+    return { status: account.status, endsAt };
+  }
+  const recreated =
+    account !== null &&
+    record.chainCreatedAt !== null &&
+    account.createdAt !== unixSeconds(record.chainCreatedAt);
+  if (account === null || recreated) return { status: 'ended', endsAt: record.endsAt };
+  if (account.endTs !== 0n && now > account.endTs) return { status: 'ended', endsAt };
+  const status = account.status === 'sunset' ? 'sunset' : record.status;
+  const sameEnd = record.endsAt?.getTime() === endsAt?.getTime();
+  return status === record.status && sameEnd ? null : { status, endsAt };
+}

@@ -1,0 +1,157 @@
+// The price of a period. The plan's amount, which the chain enforces, is the maximum: a discount reduces it, and after a trial or a pause that ends
+// inside a period only the rest of that period is charged. Every division rounds down. Pure.
+import { unixSeconds } from '../../chain/time.ts';
+
+const SECONDS_PER_HOUR = 3600n;
+
+/** The fields that decide the price. */
+export interface PriceTerms {
+  /** The plan's amount: the maximum per period, base units. */
+  readonly amount: bigint;
+  readonly periodHours: number;
+  readonly trialEndsAt: Date | null;
+  /** The discount on each payment: at most one of the two is set. */
+  readonly discountPercent: number | null;
+  readonly discountAmount: bigint | null;
+  /** Payments left with the discount; null: unlimited, 0: used up. */
+  readonly discountPeriods: number | null;
+  readonly unpausedAt: Date | null;
+}
+
+/** A discount that applies to the next payment. */
+export interface Discount {
+  readonly percentOff: number | null;
+  readonly amountOff: bigint | null;
+  /** Payments left with the discount; null: unlimited. */
+  readonly periodsLeft: number | null;
+}
+
+/** The discount on the next payment; null without one or when it is used up. */
+export function discountOf({
+  discountPercent: percentOff,
+  discountAmount: amountOff,
+  discountPeriods: periodsLeft,
+}: Pick<PriceTerms, 'discountPercent' | 'discountAmount' | 'discountPeriods'>): Discount | null {
+  if (periodsLeft === 0 || (percentOff === null && amountOff === null)) return null;
+  return { percentOff, amountOff, periodsLeft };
+}
+
+/** `amount` base units after the discount; at least 0. */
+export function discounted(
+  amount: bigint,
+  { percentOff, amountOff }: Pick<Discount, 'percentOff' | 'amountOff'>,
+): bigint {
+  const rest =
+    amountOff === null ? (amount * BigInt(100 - (percentOff ?? 0))) / 100n : amount - amountOff;
+  return rest > 0n ? rest : 0n;
+}
+
+/** The price of a whole period in base units. */
+export function priceOf(
+  terms: Pick<PriceTerms, 'amount' | 'discountPercent' | 'discountAmount' | 'discountPeriods'>,
+): bigint {
+  const discount = discountOf(terms);
+  return discount === null ? terms.amount : discounted(terms.amount, discount);
+}
+
+/**
+ * The amount due for a period, in base units; prorated when the plan's end cuts the period short or a trial or pause ended in it. Times are Unix seconds;
+ * `end` is the end of the time that the payment covers.
+ */
+export function amountDue(
+  terms: PriceTerms,
+  { start, end }: { readonly start: bigint; readonly end: bigint },
+): bigint {
+  const charged = chargedSeconds(terms, { start, end });
+  const length = lengthOf(terms);
+  return charged >= length ? priceOf(terms) : (priceOf(terms) * charged) / length;
+}
+
+/**
+ * The amount to collect for a period: what is due, but 0 for a part of a period that costs less than `minimum`, since collecting it costs the operator
+ * lamports. The price of a whole period is collected as agreed.
+ */
+export function amountToCollect(
+  terms: PriceTerms,
+  period: { readonly start: bigint; readonly end: bigint },
+  minimum: bigint,
+): bigint {
+  const due = amountDue(terms, period);
+  return due < minimum && chargedSeconds(terms, period) < lengthOf(terms) ? 0n : due;
+}
+
+/** Whether a payment of `gross` for this period consumes one payment of a limited discount. */
+export function usesDiscount(
+  terms: PriceTerms,
+  period: { readonly start: bigint; readonly end: bigint },
+  gross: bigint,
+): boolean {
+  const discount = discountOf(terms);
+  return discount !== null && discount.periodsLeft !== null && gross === amountDue(terms, period);
+}
+
+/** The amount of the next payment, without regard to the plan's end; null when no payment is due. */
+export function nextAmount(
+  terms: PriceTerms & { readonly nextPaymentDue: Date | null; readonly periodAnchor: Date | null },
+): bigint | null {
+  const { nextPaymentDue, periodAnchor } = terms;
+  if (nextPaymentDue === null) return null;
+  if (periodAnchor === null) return priceOf(terms);
+  return amountDue(terms, periodAt(terms, periodAnchor, unixSeconds(nextPaymentDue)));
+}
+
+/**
+ * The amount that a past-due subscription owes; null when it is not past due or has no next attempt. The next attempt is at the start of the next period
+ * at the latest, so the unpaid period is the one just before it.
+ */
+export function amountPastDue(
+  terms: PriceTerms & {
+    readonly status: string;
+    readonly nextPaymentDue: Date | null;
+    readonly periodAnchor: Date | null;
+    readonly planEndsAt: Date | null;
+  },
+): bigint | null {
+  const { status, nextPaymentDue, periodAnchor, planEndsAt } = terms;
+  if (status !== 'past_due' || nextPaymentDue === null) return null;
+  if (periodAnchor === null) return priceOf(terms);
+  const { start, end } = periodAt(terms, periodAnchor, unixSeconds(nextPaymentDue) - 1n);
+  const isCut = planEndsAt !== null && unixSeconds(planEndsAt) < end;
+  return amountDue(terms, { start, end: isCut ? unixSeconds(planEndsAt) : end });
+}
+
+/** The on-chain period at this time (Unix seconds), derived from the start of any period. */
+function periodAt(terms: PriceTerms, anchor: Date, at: bigint): { start: bigint; end: bigint } {
+  const length = lengthOf(terms);
+  const first = unixSeconds(anchor);
+  const start = first + ((at - first) / length) * length;
+  return { start, end: start + length };
+}
+
+/** The due time of a payment that the chain allows at `next`: not before the end of the trial. */
+export function notInTrial({ trialEndsAt }: Pick<PriceTerms, 'trialEndsAt'>, next: Date): Date {
+  return trialEndsAt !== null && trialEndsAt > next ? trialEndsAt : next;
+}
+
+const lengthOf = ({ periodHours }: PriceTerms) => BigInt(periodHours) * SECONDS_PER_HOUR;
+
+/** Seconds of the period that are charged. */
+function chargedSeconds(
+  terms: PriceTerms,
+  { start, end }: { readonly start: bigint; readonly end: bigint },
+): bigint {
+  const from = latest(start, chargedFrom(terms));
+  return from < end ? end - from : 0n;
+}
+
+/** Time before this is not charged (Unix seconds); null: all time is charged. */
+function chargedFrom({ trialEndsAt, unpausedAt }: PriceTerms): bigint | null {
+  const times = [trialEndsAt, unpausedAt].flatMap((time) =>
+    time === null ? [] : [unixSeconds(time)],
+  );
+  return times.reduce<bigint | null>((last, time) => latest(time, last), null);
+}
+
+function latest(time: bigint, other: bigint | null): bigint {
+  return other !== null && other > time ? other : time;
+}

@@ -1,0 +1,205 @@
+// Reads pulls from transactions and records those that the database does not have.
+import type { ConfirmedTransaction } from '../../chain/rpc/responses.ts';
+import { programEvents, type TransferEvent } from '../../chain/program/events.ts';
+import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { periodSeconds, type PullPeriod } from '../../chain/program/period.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
+import { readPulled } from '../../db/payments.ts';
+import type { HeldSubscription } from '../../db/subscription-work.ts';
+import type { Pull } from './chain-view.ts';
+import type { Found } from './decision.ts';
+import { split } from '../money.ts';
+import { applyCover, applyFurther, applyPayment, type Draft } from './transitions.ts';
+
+/** A pull, with what the books have about it (books.ts). */
+export interface FoundPull extends Pull {
+  /** This or an earlier registration of the same address has recorded it. */
+  readonly recorded: boolean;
+  /** A recorded pull, this or another, paid its period. */
+  readonly isPeriodPaid: boolean;
+}
+
+/** After this many setbacks (half an hour, backoff.ts) a finalized pull that no history contains no longer delays other payments. */
+const MOST_LOOKS = 8;
+
+/** Whether the look-ups for a finalized pull are exhausted. */
+export const isGivenUp = ({ setbacks }: HeldSubscription) => setbacks >= MOST_LOOKS;
+
+/**
+ * The pulls found; undefined while they still have to be looked up. A history that is too long to read counts as empty once the look-ups are exhausted,
+ * because anyone can make a history long.
+ */
+export function pullsFound(
+  row: HeldSubscription,
+  { pulls, tooMany }: { readonly pulls?: readonly FoundPull[]; readonly tooMany?: true },
+): readonly FoundPull[] | undefined {
+  return tooMany === true && isGivenUp(row) ? [] : pulls;
+}
+
+/** Whether the account counts a pull that is not recorded: its period is unpaid in the database, or paid with less. */
+export function hasUnknownPull(
+  state: Pick<HeldSubscription, 'paidThrough' | 'periodPulled'>,
+  account: SubscriptionAccount,
+): boolean {
+  if (account.amountPulled === 0n) return false;
+  if (!isPaid(state, account)) return true;
+  // A lagging RPC endpoint may show an earlier period than the one that is paid.
+  const paidFor =
+    state.paidThrough === null ? 0n : unixSeconds(state.paidThrough) - account.periodStart;
+  return paidFor <= periodSeconds(account.periodHours) && account.amountPulled > state.periodPulled;
+}
+
+/** Whether the account's period is paid in the database. */
+export function isPaid(
+  { paidThrough }: Pick<HeldSubscription, 'paidThrough'>,
+  account: SubscriptionAccount,
+): boolean {
+  return paidThrough !== null && unixSeconds(paidThrough) > account.periodStart;
+}
+
+/** Sorts pulls by period and block time. Pulls of the same second keep their order in the chain's history, which lists the newest first. */
+export const oldestFirst = (pulls: readonly FoundPull[]) =>
+  [...pulls].reverse().sort((a, b) => Number(a.periodStart - b.periodStart) || Number(a.at - b.at));
+
+/**
+ * Records a found pull of any puller. The first pull of a period pays it, also when the period was covered without a payment; each other one is recorded
+ * as `further`.
+ */
+export function recordPull(draft: Draft, pull: FoundPull, next: Date | null): void {
+  const { paidThrough } = draft.state;
+  const isCovered = paidThrough !== null && unixSeconds(paidThrough) > pull.periodStart;
+  const isPaidHere = draft.payments.some(
+    ({ status, periodStart }) =>
+      status === 'succeeded' && unixSeconds(periodStart) === pull.periodStart,
+  );
+  if (pull.recorded || pull.isPeriodPaid || isPaidHere) {
+    if (!isCovered) applyCover(draft, pull, next);
+    if (!pull.recorded) applyFurther(draft, pull);
+  } else applyPayment(draft, pull, next);
+}
+
+/** Records found pulls, oldest period first. */
+export function recordPulls(
+  draft: Draft,
+  pulls: readonly FoundPull[],
+  account: SubscriptionAccount,
+  period: PullPeriod,
+): void {
+  for (const pull of oldestFirst(pulls))
+    recordPull(draft, pull, nextAfter(pull.periodStart, account, period));
+  if (!isPaid(draft.state, account)) return;
+  const found = pulls.reduce(
+    (sum, { periodStart, gross }) => (periodStart === account.periodStart ? sum + gross : sum),
+    0n,
+  );
+  if (found > draft.state.periodPulled) draft.state.periodPulled = found;
+}
+
+/** Start of the collectable period after `periodStart`; null when there is none. */
+export function nextAfter(
+  periodStart: bigint,
+  account: SubscriptionAccount,
+  period: PullPeriod,
+): Date | null {
+  return periodStart < period.start
+    ? timeOf(periodStart + periodSeconds(account.periodHours))
+    : startOfNext(period);
+}
+
+/** Start of the next collectable period; null when there is none. */
+export function startOfNext(period: PullPeriod): Date | null {
+  return period.next === null ? null : timeOf(period.next);
+}
+
+/**
+ * Pulls of new registrations whose account shows no more than an earlier registration of it recorded. Those need no history, which an endpoint may not
+ * keep for a whole period.
+ */
+export async function findInBooks(
+  sql: Sql,
+  rows: readonly HeldSubscription[],
+  accountOf: (row: HeldSubscription) => SubscriptionAccount | null,
+): Promise<Found[]> {
+  const asked = rows.flatMap((row) => {
+    const account = accountOf(row);
+    return row.paidThrough !== null || account === null
+      ? []
+      : [{ row, account, periodStart: timeOf(account.periodStart) }];
+  });
+  if (asked.length === 0) return [];
+  const recorded = await readPulled(
+    sql,
+    asked.map(({ row, periodStart }) => ({ subscriptionPda: row.subscriptionPda, periodStart })),
+  );
+  return asked.flatMap(({ row, account }): Found[] => {
+    const own = recorded.filter(({ subscriptionPda }) => subscriptionPda === row.subscriptionPda);
+    const pulls = own.map((one) => ({
+      signature: one.txSignature,
+      at: unixSeconds(one.occurredAt),
+      periodStart: unixSeconds(one.periodStart),
+      periodEnd: unixSeconds(one.periodEnd),
+      gross: one.amountGross,
+      fee: one.platformFee,
+      net: one.amountNet,
+      source: one.source,
+      recorded: true,
+      isPeriodPaid: true,
+    }));
+    const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
+    return isAll ? [[row.id, { pulls, pulledFinally: true }]] : [];
+  });
+}
+
+export interface PullParties {
+  readonly programId: string;
+  /** Keeper wallets, including former ones: their pulls count as ours. */
+  readonly keepers: readonly string[];
+  /** Wallets that take the fee. */
+  readonly treasuries: readonly string[];
+  readonly subscriptionPda: string;
+  /** The fee that a pull by another puller owes, in basis points of its gross; absent where only what moved counts. */
+  readonly feeBps?: number;
+}
+
+/** Index of the caller among the accounts of a transfer instruction. */
+const CALLER = 5;
+
+/** The pulls of one transaction under a subscription, one per period, oldest first. Throws ChainDataError for an event that cannot be decoded. */
+export function pullsIn(
+  transaction: ConfirmedTransaction,
+  { programId, keepers, treasuries, subscriptionPda, feeBps = 0 }: PullParties,
+): Pull[] {
+  const periods = new Map<bigint, Pull>();
+  for (const event of programEvents(transaction, programId)) {
+    if (event.kind !== 'transfer' || event.subscription !== subscriptionPda) continue;
+    const puller = pullerOf(event, transaction);
+    const source = puller !== undefined && keepers.includes(puller) ? 'keeper' : 'foreign';
+    const known = periods.get(event.periodStart);
+    const gross = (known?.gross ?? 0n) + event.amount;
+    // Only a keeper's pull carries a fee; a foreign pull is entirely the merchant's.
+    const fee =
+      (known?.fee ?? 0n) +
+      (source === 'keeper' && treasuries.includes(event.receiver) ? event.amount : 0n);
+    periods.set(event.periodStart, {
+      signature: transaction.signature,
+      at: transaction.blockTime ?? event.periodStart,
+      periodStart: event.periodStart,
+      periodEnd: event.periodEnd,
+      gross,
+      fee,
+      net: gross - fee,
+      ...(source === 'foreign' && { feeOwed: split(gross, feeBps).fee }),
+      source,
+    });
+  }
+  return [...periods.values()].sort((a, b) => Number(a.periodStart - b.periodStart));
+}
+
+// Events of programs before 0.4.0 do not name the puller; the instruction always does.
+function pullerOf(
+  event: TransferEvent & { instruction: number },
+  transaction: ConfirmedTransaction,
+): string | undefined {
+  return event.puller ?? transaction.instructions[event.instruction]?.accounts[CALLER];
+}

@@ -1,0 +1,64 @@
+// A payment that fails before it is sent: the accounts show why, or a simulation does. Pure.
+import type { SubscriberReason } from '../../chain/program/errors.ts';
+import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
+import { timeOf } from '../../chain/time.ts';
+import type { ChainView } from './chain-view.ts';
+import { type Collectable, type Decision, ourSetback, type Rules } from './decision.ts';
+import { closingDue } from './ending.ts';
+import { startOfNext } from './pulls.ts';
+import { applyFailure, type Draft, isLive } from './transitions.ts';
+
+/** A failed try for the subscriber's reason, without a transaction. */
+export function failUnsent(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount,
+  period: PullPeriod,
+  { reason, amounts }: Pick<Collectable, 'amounts'> & { readonly reason: SubscriberReason },
+  rules: Rules,
+): Decision {
+  const { now } = view;
+  const { start: periodStart, end: periodEnd } = period;
+  const nextPeriod = startOfNext(period);
+  applyFailure(
+    draft,
+    { reason, now, periodStart, periodEnd, nextPeriod, amounts, signature: null },
+    rules.pastDueDays,
+  );
+  if (!isLive(draft.state)) draft.state.dueAt = closingDue(view, account, rules);
+  return { draft };
+}
+
+/** A decision to collect, and what its simulation said: the subscriber's reason, or null when it failed for another one or was not answered. */
+export interface Refused {
+  readonly draft: Draft;
+  readonly collect: Collectable;
+  readonly reason: SubscriberReason | null;
+}
+
+/**
+ * The decision about a payment that its simulation refused; nothing is sent. It is a failed try only where its retry was due. A payment that a top-up made
+ * due early waits for its retry, without an event. Without a reason it is our setback, and the top-up is not counted.
+ */
+export function refuse(
+  { draft, collect: { amounts }, reason }: Refused,
+  view: ChainView,
+  account: SubscriptionAccount,
+  rules: Rules,
+): Decision {
+  const { row, state } = draft;
+  const { nextPaymentDue: retry } = row;
+  const isEarly = row.status === 'past_due' && retry !== null && retry > timeOf(view.now);
+  if (isEarly) state.nextPaymentDue = retry;
+  if (reason === null) {
+    state.earlyTries = row.earlyTries;
+    return ourSetback(draft, view);
+  }
+  if (isEarly) {
+    state.dueAt = retry;
+    return { draft };
+  }
+  const period = pullPeriod(account, view.plan, view.now);
+  return failUnsent(draft, view, account, period, { reason, amounts }, rules);
+}

@@ -1,0 +1,288 @@
+// The transaction in which the keeper changes subscriptions. Assessments are made before it; under the row locks it writes only those whose row has not
+// changed since (the API may have cancelled it). The others are assessed again.
+import type { ClaimKey } from '../../db/postgres/claims.ts';
+import type { Sql, Transaction } from '../../db/postgres/connect.ts';
+import {
+  AddressTaken,
+  type AttemptRow,
+  insertAttempts,
+  resolveAttempts,
+  type Resolution,
+} from '../../db/payment-attempts.ts';
+import { insertPayments } from '../../db/payments.ts';
+import { lockHeld } from '../../db/subscription-leases.ts';
+import {
+  type ReadSubscription,
+  readSubscriptions,
+  writeStates,
+  type Written,
+} from '../../db/subscription-work.ts';
+import { Books, readBooks } from './books.ts';
+import type { Pull } from './chain-view.ts';
+import { stopped } from './brake.ts';
+import { appendEvents, storeEvents } from '../outbox/events.ts';
+import { blockPlans, type BlockedPlan, lockBlocked } from './plan-block.ts';
+import type { FoundPull } from './pulls.ts';
+import type { BlockReason } from '../reasons.ts';
+import { markRecovered } from './recovered.ts';
+import type { Draft } from './transitions.ts';
+
+/** Length of a lease. A transaction is usually finalized after some 15 s. */
+export const LEASE_SECONDS = 45;
+
+/** A leased subscription with `notices` as the keeper read it. */
+export interface Held extends ClaimKey {
+  notices: number;
+}
+
+/** The changes to write for one subscription. */
+export interface SubscriptionChange {
+  draft: Draft;
+  /** A signed payment to commit; the lease is kept while it is in flight. */
+  attempt?: Omit<AttemptRow, 'id' | 'subscriptionId'>;
+  /** A payment is already in flight: the lease is kept. */
+  keep?: true;
+  /** The end of the attempt in flight. */
+  resolution?: Resolution;
+  /** The reason why the plan is blocked; the plan is marked in the same transaction. */
+  blocks?: BlockReason | undefined;
+}
+
+/** An outcome with its claim and the row that it was decided from. */
+export type Assessment<O extends SubscriptionChange = SubscriptionChange> = O & {
+  readonly claim: Held;
+  readonly row: ReadSubscription;
+};
+
+export interface Settled<A> {
+  /** Assessments that were written, or needed no write. */
+  readonly written: readonly A[];
+  /**
+   * Assessments that were not written: the row changed, `books` refuse a payment, collection is held, or another payment of the same transaction was
+   * not written.
+   */
+  readonly changed: readonly A[];
+  /** Ids of the committed attempts, by subscription. */
+  readonly attempts: ReadonlyMap<string, string>;
+  /** What was recorded already about the pulls of the assessments. */
+  readonly books: Books;
+  /** Plans that were marked as blocked. */
+  readonly blocked: readonly BlockedPlan[];
+  /** Names to notify (db/notify.ts): apps and endpoints with new deliveries. */
+  readonly queued: ReadonlySet<string>;
+}
+
+const nothing: Settled<never> = {
+  written: [],
+  changed: [],
+  attempts: new Map(),
+  books: new Books(),
+  blocked: [],
+  queued: new Set(),
+};
+
+/**
+ * Writes finished assessments. A row that its claim no longer holds is in neither list; its new holder handles it. So is a payment whose address has an
+ * open attempt: the others are written without it, and the rest of its transaction is in `changed`. An attempt is only committed on the `timeline` of
+ * Postgres that the assessment began on, where it is given, and unless collection is held.
+ */
+export async function settle<A extends Assessment>(
+  sql: Sql,
+  assessments: readonly A[],
+  chainNow: Date,
+  timeline?: string | null,
+): Promise<Settled<A>> {
+  if (assessments.length === 0) return nothing;
+  try {
+    return await sql.begin((tx) => write(tx, assessments, { chainNow, timeline }));
+  } catch (error) {
+    if (!(error instanceof AddressTaken)) throw error;
+    const { subscriptionIds: taken } = error;
+    const others = assessments.filter(({ row }) => !taken.has(row.id));
+    return settle(sql, others, chainNow, timeline);
+  }
+}
+
+async function write<A extends Assessment>(
+  tx: Transaction,
+  assessments: readonly A[],
+  { chainNow, timeline }: { chainNow: Date; timeline: string | null | undefined },
+): Promise<Settled<A>> {
+  const isStopped = await stopped(tx, assessments, timeline);
+  await lockBlocked(tx, assessments);
+  const claims = assessments.map(({ claim }) => claim);
+  const versions = new Map(
+    (await lockHeld(tx, claims)).map(({ id, version }) => [id, version] as const),
+  );
+  const held = assessments.filter(({ row }) => versions.has(row.id));
+  const books = await readBooks(
+    tx,
+    held.map(({ draft }) => draft),
+  );
+  const current = wholeTransactions(
+    held.filter(
+      (one) =>
+        versions.get(one.row.id) === one.row.version &&
+        !one.draft.payments.some((payment) => books.refuses(payment)) &&
+        !isStopped(one),
+    ),
+  );
+  const isCurrent = new Set<A>(current);
+
+  const blocked = await blockPlans(tx, current);
+  const payments = current.flatMap(({ draft }) => draft.payments);
+  if (payments.length > 0) await insertPayments(tx, payments);
+  const resolutions = current.flatMap(({ resolution }) => resolution ?? []);
+  if (resolutions.length > 0) await resolveAttempts(tx, resolutions);
+  const signed = current.flatMap(({ attempt, claim: { claimId }, row }) => {
+    const { id: subscriptionId, subscriptionPda } = row;
+    return attempt === undefined ? [] : [{ subscriptionId, subscriptionPda, claimId, ...attempt }];
+  });
+  const attempts =
+    signed.length === 0 ? new Map<string, string>() : await insertAttempts(tx, signed);
+  const touched = current.filter((one) => !isUntouched(one));
+  const written =
+    touched.length === 0
+      ? []
+      : await writeStates(
+          tx,
+          touched.map(({ draft, attempt, keep, claim: { id, claimId, notices } }) => ({
+            id,
+            claimId,
+            notices,
+            state: draft.state,
+            keep: keep ?? attempt !== undefined,
+            tells: draft.happenings.length > 0,
+          })),
+          chainNow,
+          LEASE_SECONDS,
+        );
+  return {
+    written: current,
+    changed: held.filter((one) => !isCurrent.has(one)),
+    attempts,
+    books,
+    blocked,
+    queued: await tell(tx, touched, new Map(written.map((one) => [one.id, one]))),
+  };
+}
+
+/** Removes the payments of incomplete transactions: a signed transaction is committed with all of its payments or not at all. */
+function wholeTransactions<A extends Assessment>(assessments: readonly A[]): A[] {
+  const present = new Map<string, number>();
+  for (const { attempt } of assessments)
+    if (attempt !== undefined)
+      present.set(attempt.signature, (present.get(attempt.signature) ?? 0) + 1);
+  return assessments.filter(
+    ({ attempt }) => attempt === undefined || present.get(attempt.signature) === attempt.payments,
+  );
+}
+
+/** Assessments per row that keeps changing. */
+const TRIES = 3;
+
+/** The result of `settleRows`. */
+export interface SettledRows<A> {
+  readonly written: readonly A[];
+  /** Rows that kept changing: not written, lease still held. */
+  readonly left: readonly Held[];
+  readonly queued: ReadonlySet<string>;
+}
+
+/**
+ * Assesses rows and writes the outcomes; a row that changed meanwhile is read and assessed again. `assess` is pure; when it returns undefined, the row is
+ * not written and its lease is kept. `mark` adds what the books are known to have about a pull of the row's account.
+ */
+export async function settleRows<O extends SubscriptionChange>(
+  sql: Sql,
+  held: readonly (Held & { readonly row: ReadSubscription })[],
+  chainNow: Date,
+  assess: (row: ReadSubscription, mark: (pull: Pull) => FoundPull) => O | undefined,
+): Promise<SettledRows<Assessment<O>>> {
+  const written: Assessment<O>[] = [];
+  const queued = new Set<string>();
+  const books = new Books();
+  const claims = new Map<string, Held>(held.map((one) => [one.id, one]));
+  let rows: readonly ReadSubscription[] = held.map(({ row }) => row);
+  for (let tries = 0; tries < TRIES && rows.length > 0; tries += 1) {
+    const assessments = rows.flatMap((row) => {
+      const outcome = assess(row, (pull) => books.mark(row.subscriptionPda, pull));
+      const claim = claims.get(row.id);
+      return outcome === undefined || claim === undefined ? [] : [{ ...outcome, claim, row }];
+    });
+    const settled = await settle(sql, assessments, chainNow);
+    written.push(...settled.written);
+    for (const endpoint of settled.queued) queued.add(endpoint);
+    books.include(settled.books);
+    const ids = settled.changed.map(({ row }) => row.id);
+    rows = ids.length === 0 ? [] : await readSubscriptions(sql, ids);
+  }
+  return { written, left: rows.flatMap(({ id }) => claims.get(id) ?? []), queued };
+}
+
+/**
+ * Whether the row needs no write when its attempt is committed: only observedSlot differs, which is written at the attempt's end. The lease then runs
+ * from the claim.
+ */
+function isUntouched({ attempt, draft: { row, state, happenings } }: SubscriptionChange): boolean {
+  if (attempt === undefined || happenings.length > 0) return false;
+  return (Object.keys(state) as (keyof typeof state)[]).every(
+    (field) => field === 'observedSlot' || state[field] === row[field],
+  );
+}
+
+/** Stores the events of the written outcomes; returns the names to notify. */
+async function tell(
+  tx: Transaction,
+  outcomes: readonly { draft: Draft; row: ReadSubscription }[],
+  written: ReadonlyMap<string, Written>,
+): Promise<Set<string>> {
+  const marked = await markRecovered(tx, outcomes);
+  // The first event took its sequence number in the state update, which saves a row version over taking it in a second update.
+  const first = outcomes.flatMap(({ draft: { state, happenings }, row }) => {
+    const { eventId = null, createdAt = new Date(0), sequence = 0n } = written.get(row.id) ?? {};
+    const [happening] = happenings;
+    if (happening === undefined || eventId === null) return [];
+    const {
+      id: subscriptionId,
+      appId,
+      planId,
+      planName,
+      subscriptionPda,
+      subscriberWallet,
+      accountWallet: merchantWallet,
+      externalId,
+      metadata,
+      periodHours,
+      graceHours,
+      trialEndsAt,
+      pausedAt,
+    } = row;
+    const { status, paidThrough, nextPaymentDue, cancelRequestedAt } = state;
+    const parties = {
+      subscriptionId,
+      appId,
+      planId,
+      planName,
+      subscriptionPda,
+      subscriberWallet,
+      merchantWallet,
+      externalId,
+      metadata,
+    };
+    const access = { status, paidThrough, nextPaymentDue, cancelRequestedAt };
+    const terms = { periodHours, graceHours, trialEndsAt, pausedAt };
+    return [
+      {
+        context: { eventId, createdAt, sequence, ...parties, ...access, ...terms },
+        ...marked(happening),
+      },
+    ];
+  });
+  const later = outcomes.flatMap(({ draft: { happenings }, row }) =>
+    happenings.slice(1).map((happening) => ({ ...marked(happening), subscriptionId: row.id })),
+  );
+  if (first.length === 0) return new Set();
+  const endpoints = await storeEvents(tx, first);
+  return new Set([...endpoints, ...(await appendEvents(tx, later))]);
+}

@@ -1,0 +1,299 @@
+// The state machine of a subscription (docs/contract.md, Subscription status), as changes to a draft. Pure; settlement.ts writes the draft.
+//
+//   registered -> active <-> past_due            cancel requested -> unchanged until paidThrough -> cancelled
+//                    \          \-> expired       plan gone        -> unchanged until paidThrough -> expired
+//
+// Independent of the status, nothing is due during a trial (trialEndsAt) or a pause (pausedAt, set by the API).
+import type { PaymentRow } from '../../db/payments.ts';
+import type { HeldSubscription, SubscriptionState } from '../../db/subscription-work.ts';
+import type { Pull } from './chain-view.ts';
+import { nextAttemptAt } from './dunning.ts';
+import { noteChainFailure } from './early-tries.ts';
+import { nextLook } from './look-ahead.ts';
+import type { Happening } from '../outbox/events.ts';
+import { coveredUntil } from '../accounts/access.ts';
+import { notInTrial, usesDiscount } from './price.ts';
+import { timeOf } from '../../chain/time.ts';
+
+/** A change of a subscription: its new state, the events in order, and the payments to record. */
+export interface Draft {
+  readonly row: HeldSubscription;
+  readonly state: SubscriptionState;
+  readonly happenings: Omit<Happening, 'subscriptionId'>[];
+  readonly payments: PaymentRow[];
+}
+
+/** A draft without changes. */
+export function draftOf(row: HeldSubscription): Draft {
+  const state: SubscriptionState = {
+    status: row.status,
+    paidThrough: row.paidThrough,
+    nextPaymentDue: row.nextPaymentDue,
+    announcedDue: row.announcedDue,
+    cancelRequestedAt: row.cancelRequestedAt,
+    cancelRequestedBy: row.cancelRequestedBy,
+    cancelledAt: row.cancelledAt,
+    pastDueSince: row.pastDueSince,
+    failedAttempts: row.failedAttempts,
+    delegationRevokedAt: row.delegationRevokedAt,
+    endReason: row.endReason,
+    dueAt: row.dueAt,
+    periodAnchor: row.periodAnchor,
+    observedSlot: row.observedSlot,
+    periodPulled: row.periodPulled,
+    setbacks: row.setbacks,
+    failedPacks: row.failedPacks,
+    chainFailurePeriod: row.chainFailurePeriod,
+    earlyTries: row.earlyTries,
+    discountPeriods: row.discountPeriods,
+  };
+  return { row, state, happenings: [], payments: [] };
+}
+
+/** Whether the subscription is active or past due; the other states are final. */
+export function isLive({ status }: Pick<SubscriptionState, 'status'>): boolean {
+  return status === 'active' || status === 'past_due';
+}
+
+/**
+ * Sets nextPaymentDue. `next` is the earliest time that the chain allows (null: never); a trial delays it, and a cancel request or a pause clears it.
+ * All changes of nextPaymentDue go through this function, except retries after a failure.
+ */
+export function setNextDue({ row, state }: Pick<Draft, 'row' | 'state'>, next: Date | null): void {
+  const isDue = next !== null && state.cancelRequestedAt === null && row.pausedAt === null;
+  state.nextPaymentDue = isDue ? notInTrial(row, next) : null;
+}
+
+/** End of the time that the subscriber has paid for, or of the trial. */
+export const coverOf = ({ row, state }: Pick<Draft, 'row' | 'state'>): Date | null =>
+  coveredUntil({ ...row, ...state });
+
+/** Marks the subscription as paid until `periodEnd`; the next payment is due at `next`, null for none. */
+function settleUp(
+  { row, state }: Pick<Draft, 'row' | 'state'>,
+  periodEnd: Date,
+  pulled: bigint,
+  next: Date | null,
+): void {
+  if (state.paidThrough === null || state.paidThrough < periodEnd) {
+    state.paidThrough = periodEnd;
+    state.periodPulled = pulled;
+  }
+  if (!isLive(state)) return;
+  state.status = 'active';
+  state.pastDueSince = null;
+  state.failedAttempts = 0;
+  state.failedPacks = 0;
+  state.setbacks = 0;
+  setNextDue({ row, state }, next);
+  state.dueAt = nextLook(state, row.periodHours) ?? coverOf({ row, state });
+}
+
+/** A payment landed: records it and reports it once, even when the subscription ended while it was in flight. */
+export function applyPayment(draft: Draft, pull: Pull, next: Date | null): void {
+  const { row, state, happenings, payments } = draft;
+  const payment = successOf(row, pull, state.failedAttempts + 1);
+  const { periodStart, periodEnd } = payment;
+  payments.push(payment);
+  const period = { start: pull.periodStart, end: pull.periodEnd };
+  const due = pull.gross + (pull.feeOwed ?? 0n);
+  const terms = { ...row, discountPeriods: state.discountPeriods };
+  if (pull.source === 'keeper' && usesDiscount(terms, period, due))
+    state.discountPeriods = (state.discountPeriods ?? 1) - 1;
+  // A pull of an old period that is found late is only recorded; it does not change the state.
+  if (state.paidThrough === null || state.paidThrough < periodEnd)
+    settleUp(draft, periodEnd, pull.gross, next);
+  happenings.push({
+    type: 'payment_success',
+    extra: {
+      amountGross: pull.gross,
+      platformFee: pull.fee,
+      amountNet: pull.net,
+      txSignature: pull.signature,
+      nextPaymentDue: state.nextPaymentDue,
+      periodStart,
+      periodEnd,
+      source: pull.source,
+    },
+  });
+}
+
+/** Counts a period as paid that an earlier registration of the same address has recorded and reported. */
+export function applyCover(
+  draft: Draft,
+  pull: Pick<Pull, 'periodEnd' | 'gross'>,
+  next: Date | null,
+): void {
+  settleUp(draft, timeOf(pull.periodEnd), pull.gross, next);
+}
+
+/** Counts a period as paid for which nothing is collected (price.ts, amountToCollect). It has no payment and no event. */
+export function applyUncollected(draft: Draft, periodEnd: bigint, next: Date | null): void {
+  settleUp(draft, timeOf(periodEnd), 0n, next);
+}
+
+/** Records a further pull in a paid period. It changes no state and has no event. */
+export function applyFurther({ row, payments }: Draft, pull: Pull): void {
+  payments.push({ ...successOf(row, pull, 1), further: true });
+}
+
+function successOf(row: HeldSubscription, pull: Pull, attempt: number): PaymentRow {
+  return {
+    status: 'succeeded',
+    source: pull.source,
+    further: false,
+    periodStart: timeOf(pull.periodStart),
+    periodEnd: timeOf(pull.periodEnd),
+    amountGross: pull.gross,
+    platformFee: pull.fee,
+    amountNet: pull.net,
+    feeOwed: pull.feeOwed ?? 0n,
+    txSignature: pull.signature,
+    failureReason: null,
+    attempt,
+    occurredAt: timeOf(pull.at),
+    ...parties(row),
+  };
+}
+
+/** A failed attempt to collect a period at `now`. */
+export interface FailedTry {
+  readonly reason: string;
+  readonly now: bigint;
+  readonly periodStart: bigint;
+  readonly periodEnd: bigint;
+  readonly nextPeriod: Date | null;
+  readonly amounts: { readonly gross: bigint; readonly fee: bigint; readonly net: bigint };
+  /** Signature of the transaction that failed on chain; null when the accounts showed the obstacle before a send. */
+  readonly signature: string | null;
+}
+
+/** An attempt failed because of the subscriber: past due, or expired after the last attempt. */
+export function applyFailure(
+  { row, state, happenings, payments }: Draft,
+  failed: FailedTry,
+  pastDueDays: number,
+): void {
+  const now = timeOf(failed.now);
+  state.pastDueSince ??= now;
+  state.failedAttempts += 1;
+  state.setbacks = 0;
+  if (failed.signature !== null) noteChainFailure(state, timeOf(failed.periodStart));
+  const next = nextAttemptAt(now, {
+    pastDueSince: state.pastDueSince,
+    days: row.pastDueDays ?? pastDueDays,
+    ...(row.retryHours !== null && { retryHours: row.retryHours }),
+    nextPeriod: failed.nextPeriod,
+  });
+  state.nextPaymentDue = next;
+  state.dueAt = next;
+  if (next === null) {
+    state.status = 'expired';
+    state.pastDueSince = null;
+    state.endReason = 'past_due';
+  } else state.status = 'past_due';
+  payments.push({
+    ...parties(row),
+    status: 'failed',
+    source: 'keeper',
+    further: false,
+    periodStart: timeOf(failed.periodStart),
+    periodEnd: timeOf(failed.periodEnd),
+    amountGross: failed.amounts.gross,
+    platformFee: failed.amounts.fee,
+    amountNet: failed.amounts.net,
+    feeOwed: 0n,
+    txSignature: failed.signature,
+    failureReason: failed.reason,
+    attempt: state.failedAttempts,
+    occurredAt: now,
+  });
+  happenings.push({
+    type: 'payment_failed',
+    extra: {
+      failureReason: failed.reason,
+      attempt: state.failedAttempts,
+      nextAttemptAt: next,
+      nextPaymentDue: next,
+      final: next === null,
+      ...(failed.signature === null ? {} : { txSignature: failed.signature }),
+    },
+  });
+}
+
+/** The subscriber cancelled on chain: nothing more is collected. */
+export function applyCancelSeen({ state, happenings }: Draft, now: bigint): void {
+  state.cancelRequestedAt = timeOf(now);
+  state.cancelRequestedBy = 'subscriber';
+  state.nextPaymentDue = null;
+  happenings.push({
+    type: 'cancel_requested',
+    extra: { cancelRequestedAt: state.cancelRequestedAt, cancelRequestedBy: 'subscriber' },
+  });
+}
+
+/** The subscriber resumed on chain; the next payment is due at `next`. */
+export function applyResume({ row, state, happenings }: Draft, next: Date | null): void {
+  state.cancelRequestedAt = null;
+  state.cancelRequestedBy = null;
+  setNextDue({ row, state }, next);
+  const extra = { nextPaymentDue: state.nextPaymentDue };
+  happenings.push({ type: 'subscription_resumed', extra });
+}
+
+/** Reports a revoked delegation once. `obstacle` undefined: the delegation is in place (again). */
+export function applyDelegation(
+  { state, happenings }: Draft,
+  obstacle: string | undefined,
+  now: bigint,
+): void {
+  if (obstacle === undefined) state.delegationRevokedAt = null;
+  else if (state.delegationRevokedAt === null) {
+    state.delegationRevokedAt = timeOf(now);
+    happenings.push({
+      type: 'delegation_revoked',
+      extra: { delegationRevokedAt: state.delegationRevokedAt, reason: obstacle },
+    });
+  }
+}
+
+/** Ends the subscription after its paid time: `cancelled` after a cancel request, `expired` with a reason when its plan is gone. */
+export function applyEnd(
+  { state, happenings }: Draft,
+  {
+    now,
+    endReason,
+    accountClosed,
+    dueAt,
+  }: { now: bigint; endReason: string | null; accountClosed: boolean; dueAt: Date | null },
+): void {
+  if (endReason === null) {
+    state.status = 'cancelled';
+    state.cancelledAt = timeOf(now);
+  } else {
+    state.status = 'expired';
+    state.endReason = endReason;
+  }
+  state.pastDueSince = null;
+  state.nextPaymentDue = null;
+  state.setbacks = 0;
+  state.dueAt = dueAt;
+  happenings.push({
+    type: 'cancel_finalized',
+    extra: {
+      accountClosed,
+      cancelledAt: state.cancelledAt,
+      ...(endReason === null ? {} : { endReason }),
+    },
+  });
+}
+
+function parties(row: HeldSubscription) {
+  return {
+    appId: row.appId,
+    planId: row.planId,
+    subscriptionId: row.id,
+    subscriptionPda: row.subscriptionPda,
+    subscriberWallet: row.subscriberWallet,
+  };
+}

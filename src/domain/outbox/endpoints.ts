@@ -1,0 +1,53 @@
+// Webhook endpoints: allowed URLs and signing secrets.
+import { hkdfSync, randomBytes } from 'node:crypto';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import { findEndpointSecrets } from '../../db/endpoints.ts';
+import type { SecretBox } from '../accounts/secrets.ts';
+
+/** A new signing secret in the form of the Standard Webhooks specification: whsec_ and 32 random bytes in Base64. */
+export function generateWebhookSecret(): string {
+  return `whsec_${randomBytes(32).toString('base64')}`;
+}
+
+/**
+ * The current signing secrets of a live endpoint; undefined when the endpoint is deleted. A previous secret that no key decrypts is left out, so that a
+ * rotation recovers from a lost encryption key.
+ */
+export async function openSecrets(
+  sql: Queryable,
+  secrets: SecretBox,
+  endpointId: string,
+): Promise<{ secret: string; previousSecret?: string } | undefined> {
+  const sealed = await findEndpointSecrets(sql, endpointId);
+  if (sealed === undefined) return undefined;
+  const secret = secrets.open(sealed.secret, endpointId);
+  if (sealed.previousSecret === null) return { secret };
+  try {
+    return { secret, previousSecret: secrets.open(sealed.previousSecret, endpointId) };
+  } catch {
+    // secrets-watch.ts counts and logs undecryptable secrets.
+    return { secret };
+  }
+}
+
+/**
+ * The signing secret of `billing listen`, which cannot read the endpoint's secret. It is derived from the API key and the app, so it stays the same, and
+ * it does not reveal the key.
+ */
+export function listenSecret(apiKey: string, appId: string): string {
+  return `whsec_${Buffer.from(hkdfSync('sha256', apiKey, '', `billing listen ${appId}`, 32)).toString('base64')}`;
+}
+
+/** The reason why events cannot be sent to this URL, as a message to the merchant; undefined if valid. Production requires HTTPS (docs/contract.md). */
+export function urlFault(
+  text: string,
+  environment: 'development' | 'production',
+): string | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || (url.protocol !== 'https:' && url.protocol !== 'http:'))
+    return 'must be an absolute https:// URL';
+  if (environment === 'production' && url.protocol !== 'https:')
+    return 'must be an https:// URL in production';
+  if (url.username !== '' || url.password !== '') return 'must not contain a user name or password';
+  return undefined;
+}

@@ -1,0 +1,134 @@
+// The outbox: an event is written in the transaction of the change that it reports. Its time is the time of its id, so a time range is an id range.
+import type { Transaction } from '../../db/postgres/connect.ts';
+import {
+  insertEvents,
+  takeSequences,
+  type EventContext,
+  type EventType,
+  type PlanEventContext,
+  type PlanEventType,
+} from '../../db/events.ts';
+import { timeOfId } from '../../db/postgres/ids.ts';
+import { accessUntil } from '../accounts/access.ts';
+
+export type SubscriptionEventType = Exclude<EventType, PlanEventType>;
+
+type Extra = Record<string, string | number | boolean | bigint | Date | null>;
+
+/** One change of a subscription. `extra` holds the data fields of its event type; bigint amounts and Dates become strings. */
+export interface Happening {
+  subscriptionId: string;
+  type: SubscriptionEventType;
+  extra?: Extra;
+}
+
+/**
+ * Writes one event per happening and queues its delivery, in the caller's transaction. The caller writes the change first, because the subscription is
+ * read here. Happenings of one subscription keep their order. Returns the names of apps and endpoints (db/notify.ts) to notify after the commit.
+ */
+export async function appendEvents(
+  sql: Transaction,
+  happenings: readonly Happening[],
+): Promise<Set<string>> {
+  const queued = new Set<string>();
+  let rest = [...happenings];
+  while (rest.length > 0) {
+    // Each round takes one sequence number per subscription; a second event of a subscription waits for the next round.
+    const round = new Map<string, Happening>();
+    const later: Happening[] = [];
+    for (const happening of rest) {
+      if (round.has(happening.subscriptionId)) later.push(happening);
+      else round.set(happening.subscriptionId, happening);
+    }
+    const contexts = await takeSequences(sql, [...round.keys()]);
+    if (contexts.length !== round.size)
+      throw new Error(`events for ${round.size} subscriptions, of which ${contexts.length} exist`);
+    const endpoints = await storeEvents(
+      sql,
+      contexts.map((context) => ({ context, ...(round.get(context.subscriptionId) as Happening) })),
+    );
+    for (const endpointId of endpoints) queued.add(endpointId);
+    rest = later;
+  }
+  return queued;
+}
+
+/** Writes events with sequence numbers, at most one per subscription, and queues their deliveries; returns the names to notify. */
+export function storeEvents(
+  sql: Transaction,
+  told: readonly (Omit<Happening, 'subscriptionId'> & { context: EventContext })[],
+): Promise<string[]> {
+  return insertEvents(
+    sql,
+    told.map(({ context, type, extra }) => {
+      const { eventId: id, appId, subscriptionId, sequence } = context;
+      return {
+        id,
+        appId,
+        subscriptionId,
+        sequence,
+        type,
+        body: eventBody(context, type, extra),
+      };
+    }),
+  );
+}
+
+/** The body of an event, stored once and sent byte for byte (docs/contract.md, Events). */
+export function eventBody(
+  context: EventContext,
+  type: SubscriptionEventType,
+  extra: Extra = {},
+): string {
+  return JSON.stringify({
+    id: context.eventId,
+    type,
+    createdAt: timeOfId(context.eventId),
+    data: {
+      appId: context.appId,
+      subscriptionId: context.subscriptionId,
+      subscriptionPda: context.subscriptionPda,
+      planId: context.planId,
+      planName: context.planName,
+      subscriberWallet: context.subscriberWallet,
+      merchantWallet: context.merchantWallet,
+      status: context.status,
+      paidThrough: context.paidThrough,
+      accessUntil: accessUntil(context),
+      externalId: context.externalId,
+      metadata: JSON.parse(context.metadata) as Record<string, string>,
+      sequence: Number(context.sequence),
+      ...textOf(extra),
+    },
+  });
+}
+
+/** The body of a plan event, which has no subscription and no sequence number. */
+export function planEventBody(
+  { eventId: id, ...plan }: PlanEventContext,
+  type: PlanEventType,
+  extra: Extra = {},
+): string {
+  return JSON.stringify({ id, type, createdAt: timeOfId(id), data: { ...plan, ...textOf(extra) } });
+}
+
+/** Writes a plan event and queues its delivery; returns the names to notify. */
+export function storePlanEvent(
+  sql: Transaction,
+  { eventId: id, appId, planId, planPda, planName, merchantWallet }: PlanEventContext,
+  type: PlanEventType,
+  extra: Extra,
+): Promise<string[]> {
+  const plan = { eventId: id, appId, planId, planPda, planName, merchantWallet };
+  const body = planEventBody(plan, type, extra);
+  return insertEvents(sql, [{ id, appId, subscriptionId: null, sequence: null, type, body }]);
+}
+
+function textOf(extra: Extra) {
+  return Object.fromEntries(
+    Object.entries(extra).map(([name, value]) => [
+      name,
+      typeof value === 'bigint' ? value.toString() : value,
+    ]),
+  );
+}

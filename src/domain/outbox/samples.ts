@@ -1,0 +1,162 @@
+// Sample events, with which merchants test their receivers in development. They have the form of real events and two marks that no real event has:
+// data.test is true and data.sequence is 0. Their ids and addresses are random.
+import { randomBytes } from 'node:crypto';
+import bs58 from 'bs58';
+import type { SubscriberReason } from '../../chain/program/errors.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
+import { insertSample, newIds } from '../../db/event-feed.ts';
+import { eventTypes } from '../../db/events.ts';
+import { eventBody, type Happening, planEventBody, type SubscriptionEventType } from './events.ts';
+import { split } from '../money.ts';
+
+export const sampleTypes = [...eventTypes, 'ping'] as const;
+
+export type SampleType = (typeof sampleTypes)[number];
+
+const monthMs = 730 * 3_600_000;
+
+export interface Sample {
+  id: string;
+  /** The request body. */
+  body: string;
+}
+
+/** Creates a sample and stores it for the readers of the app's event feed (db/event-feed.ts). The caller sends it to the endpoint. */
+export async function createSample(
+  sql: Sql,
+  type: SampleType,
+  app: { appId: string; webhookId: string | null; merchantWallet: string },
+): Promise<Sample> {
+  return sql.begin(async (tx) => {
+    const sample = sampleEvent(type, app, await newIds(tx, 5), new Date());
+    await insertSample(tx, { ...sample, appId: app.appId, type });
+    return sample;
+  });
+}
+
+/** Builds one sample from ids for the event, subscription, plan, refund and payment. Pure except for its random addresses. */
+function sampleEvent(
+  type: SampleType,
+  {
+    appId,
+    webhookId,
+    merchantWallet,
+  }: { appId: string; webhookId: string | null; merchantWallet: string },
+  [id = '', subscriptionId = '', planId = '', refundId = '', transactionId = '']: readonly string[],
+  now: Date,
+): Sample {
+  if (type === 'ping') {
+    return {
+      id,
+      body: JSON.stringify({ id, type, createdAt: now, data: { appId, webhookId, test: true } }),
+    };
+  }
+  const plan = { planId, planName: 'Sample plan', merchantWallet };
+  if (type === 'plan_blocked') {
+    const extra = { collectionBlockedReason: 'not_a_puller', test: true };
+    return {
+      id,
+      body: planEventBody({ eventId: id, appId, planPda: madeUp(32), ...plan }, type, extra),
+    };
+  }
+  const periodEnd = new Date(now.getTime() + monthMs);
+  const { extra, status, paid } = scenes(now, periodEnd, { refundId, transactionId })[type];
+  const context = {
+    eventId: id,
+    sequence: 0n,
+    subscriptionId,
+    appId,
+    status,
+    paidThrough: paid ? periodEnd : null,
+    subscriptionPda: madeUp(32),
+    ...plan,
+    subscriberWallet: madeUp(32),
+    externalId: 'customer-1',
+    metadata: '{"order":"1234"}',
+    nextPaymentDue: periodEnd,
+    cancelRequestedAt: type === 'cancel_requested' ? now : null,
+    trialEndsAt: null,
+    pausedAt: null,
+    periodHours: 730,
+    graceHours: null,
+  };
+  return { id, body: eventBody(context, type, { ...extra, test: true }) };
+}
+
+interface Scene {
+  status: string;
+  paid: boolean;
+  extra?: NonNullable<Happening['extra']>;
+}
+
+/** The subscription's state and the extra data fields for each event type (docs/contract.md, Subscription status). */
+function scenes(
+  now: Date,
+  periodEnd: Date,
+  ids: { refundId: string; transactionId: string },
+): Record<SubscriptionEventType, Scene> {
+  const lacking: SubscriberReason = 'insufficient_funds';
+  const revoked: SubscriberReason = 'delegate_replaced';
+  const retryAt = new Date(now.getTime() + 3_600_000);
+  const { gross, fee, net } = split(10_000_000n, 100);
+  return {
+    subscription_created: { status: 'active', paid: false },
+    payment_success: {
+      status: 'active',
+      paid: true,
+      extra: {
+        ...{ amountGross: gross, platformFee: fee, amountNet: net },
+        txSignature: madeUp(64),
+        nextPaymentDue: periodEnd,
+        periodStart: now,
+        periodEnd,
+        source: 'keeper',
+      },
+    },
+    payment_failed: {
+      status: 'past_due',
+      paid: false,
+      extra: {
+        failureReason: lacking,
+        attempt: 1,
+        nextAttemptAt: retryAt,
+        nextPaymentDue: retryAt,
+        final: false,
+      },
+    },
+    cancel_requested: {
+      status: 'active',
+      paid: true,
+      extra: { cancelRequestedAt: now, cancelRequestedBy: 'subscriber' },
+    },
+    cancel_finalized: {
+      status: 'cancelled',
+      paid: false,
+      extra: { accountClosed: true, cancelledAt: now },
+    },
+    cancel_forced: { status: 'cancelled', paid: false, extra: { cancelledAt: now } },
+    delegation_revoked: {
+      status: 'active',
+      paid: true,
+      extra: { delegationRevokedAt: now, reason: revoked },
+    },
+    subscription_resumed: { status: 'active', paid: true, extra: { nextPaymentDue: periodEnd } },
+    renewal_upcoming: {
+      status: 'active',
+      paid: true,
+      extra: { dueAt: periodEnd, amount: gross, canPay: false, issue: 'insufficient_balance' },
+    },
+    subscription_paused: { status: 'active', paid: true, extra: { pausedAt: now } },
+    subscription_unpaused: { status: 'active', paid: true, extra: { nextPaymentDue: periodEnd } },
+    refund_recorded: {
+      status: 'active',
+      paid: true,
+      extra: { ...ids, amount: net, txSignature: madeUp(64) },
+    },
+  };
+}
+
+/** Base58 of random bytes: the form of an address or a signature. */
+function madeUp(length: number): string {
+  return bs58.encode(randomBytes(length));
+}

@@ -1,0 +1,68 @@
+// The installation's on-chain addresses, and the chain reads of the API.
+import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
+import type { ChainAccount } from '../../chain/program/accounts.ts';
+import { ChainDataError, decodeClock } from '../../chain/program/layouts.ts';
+import type { Blockhash, Rpc } from '../../chain/rpc/client.ts';
+import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
+import { ServiceError } from '../../errors.ts';
+
+/** The addresses that every plan must name, in Base58. */
+export interface Network {
+  readonly programId: string;
+  readonly mint: string;
+  /** The keeper's wallet. */
+  readonly puller: string;
+  readonly treasury: string;
+  /** Standby keepers and backup treasuries; plans name them too. */
+  readonly standbyPullers?: readonly string[];
+  readonly backupTreasuries?: readonly string[];
+}
+
+export type ChainReader = Pick<
+  Rpc,
+  'getMultipleAccounts' | 'getLatestBlockhash' | 'getMinimumBalanceForRentExemption'
+>;
+
+/** The reader with the further methods of the relay. */
+export type ChainSender = ChainReader &
+  Pick<Rpc, 'getBlockHeight' | 'getSignatureStatuses' | 'sendTransaction' | 'simulateTransaction'>;
+
+/** An unsigned transaction (base64), its blockhash, and the last block height at which it can land. */
+export interface Unsigned {
+  readonly transaction: string;
+  readonly blockhash: string;
+  readonly lastValidBlockHeight: bigint;
+}
+
+/** Accounts with their slot and the cluster's clock (Unix seconds), from one read. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable. */
+export async function readAccounts(
+  chain: ChainReader,
+  addresses: readonly string[],
+): Promise<{ accounts: (ChainAccount | null)[]; slot: bigint; now: bigint }> {
+  const { accounts, slot } = await reaching(
+    chain.getMultipleAccounts([...addresses, CLOCK_SYSVAR]),
+  );
+  const clock = accounts.at(-1);
+  if (!clock) throw new ChainDataError('the Clock sysvar has no account');
+  return { accounts: accounts.slice(0, -1), slot, now: decodeClock(clock.data).unixTimestamp };
+}
+
+/** A blockhash for a transaction that a wallet will sign. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable. */
+export function readBlockhash(chain: ChainReader): Promise<Blockhash> {
+  return reaching(chain.getLatestBlockhash());
+}
+
+/** Awaits an RPC response. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable. */
+export async function reaching<T>(asked: Promise<T>): Promise<T> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (!(error instanceof RpcUnreachable || error instanceof RpcError)) throw error;
+    const refusal = new ServiceError(
+      'INTERNAL_ERROR',
+      'The Solana network cannot be reached just now; nothing was stored. Try again in a moment.',
+    );
+    refusal.cause = error;
+    throw refusal;
+  }
+}

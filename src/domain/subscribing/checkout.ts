@@ -1,0 +1,69 @@
+// Checkout: a merchant's server creates a session for a customer, and one wallet subscribes in it, once.
+//
+//   open -> complete (a subscription was registered in it)        open -> expired (after 24 hours)
+//
+// The relay binds a session to a wallet before it sends that wallet's transaction. Until then the customer can switch wallets; afterwards no other wallet
+// can subscribe in the session.
+import { findCheckoutSession, type CheckoutSessionRow } from '../../db/checkout-sessions.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import { invalidField, ServiceError } from '../../errors.ts';
+
+/** The plan's session with this id, in any status. Throws VALIDATION_ERROR when it does not exist. */
+export async function checkoutSessionOf(
+  sql: Queryable,
+  id: string,
+  planId: string,
+): Promise<CheckoutSessionRow> {
+  const session = await findCheckoutSession(sql, id);
+  if (session?.planId !== planId)
+    throw invalidField('checkoutSessionId', 'is no session of this plan');
+  return session;
+}
+
+/**
+ * The session, if `wallet` can subscribe to the plan in it. Throws VALIDATION_ERROR when it is not a session of the plan, FORBIDDEN when another wallet
+ * holds it, CONFLICT when it is complete or expired.
+ */
+export async function openCheckoutSession(
+  sql: Queryable,
+  id: string,
+  { planId, wallet }: { planId: string; wallet: string },
+): Promise<CheckoutSessionRow> {
+  const session = await checkoutSessionOf(sql, id, planId);
+  if (session.subscriberWallet !== null && session.subscriberWallet !== wallet)
+    throw new ServiceError('FORBIDDEN', 'Another wallet has begun this checkout.');
+  if (session.status === 'complete')
+    throw new ServiceError('CONFLICT', 'This checkout is complete: it cannot be used twice.');
+  if (session.status === 'expired' && session.subscriberWallet === null)
+    throw new ServiceError('CONFLICT', 'This checkout has expired. Ask for a new link.');
+  return session;
+}
+
+/** The error when a session cannot be claimed. */
+export function refusedCheckout(): ServiceError {
+  return new ServiceError(
+    'CONFLICT',
+    'This checkout is complete, has expired, or was begun by another wallet. Nothing was sent.',
+  );
+}
+
+/** Throws VALIDATION_ERROR for a return URL outside the app's origins. */
+export function checkReturnUrl(path: string, url: string | null, origins: readonly string[]): void {
+  if (url === null || isReturnUrl(url, origins)) return;
+  throw invalidField(path, "must be a URL of one of the app's returnOrigins");
+}
+
+/** Whether a return URL has exactly one of these origins. */
+export function isReturnUrl(url: string, origins: readonly string[]): boolean {
+  // Browsers parse a backslash as a slash, other parsers do not.
+  if (url.includes('\\') || !URL.canParse(url)) return false;
+  const { origin, username, password } = new URL(url);
+  return username === '' && password === '' && origins.includes(origin);
+}
+
+/** The return URL with session_id in its query. */
+export function returnUrlOf(url: string, sessionId: string): string {
+  const parsed = new URL(url);
+  parsed.searchParams.set('session_id', sessionId);
+  return parsed.href;
+}

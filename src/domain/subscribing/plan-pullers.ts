@@ -1,0 +1,50 @@
+// Updates the pullers of a published plan: after a key rotation the plan's owner adds the new keeper.
+import { planIn } from '../../chain/program/accounts.ts';
+import { pullersUpdateTransaction } from '../../chain/transactions/plans.ts';
+import type { PlanRow } from '../../db/plans.ts';
+import { ServiceError } from '../../errors.ts';
+import {
+  type ChainReader,
+  type Network,
+  readAccounts,
+  readBlockhash,
+  type Unsigned,
+} from './chain-reads.ts';
+import { pullersOf } from './plans.ts';
+
+/** Maximum number of pullers that the program stores. */
+const MOST = 4;
+
+/**
+ * The unsigned transaction (base64) with which the owner's wallet sets our keepers as the plan's pullers. It removes a former keeper and keeps foreign
+ * pullers while there is room. Throws CONFLICT when nothing changes or the program would refuse it, and as readAccounts() does.
+ */
+export async function pullersTransaction(
+  chain: ChainReader,
+  network: Network,
+  plan: PlanRow,
+): Promise<Unsigned> {
+  const { accounts } = await readAccounts(chain, [plan.planPda]);
+  const seen = planIn(accounts[0] ?? null, network.programId);
+  if (seen === null || plan.status === 'pending' || plan.status === 'ended')
+    throw new ServiceError('CONFLICT', `The plan is ${plan.status}: it has no pullers to change.`);
+  const ours = pullersOf(network);
+  const others = seen.pullers.filter((puller) => puller !== plan.puller && !ours.includes(puller));
+  const pullers = [...new Set([...ours, ...others])].slice(0, MOST);
+  const isSame =
+    pullers.length === seen.pullers.length && pullers.every((one) => seen.pullers.includes(one));
+  if (isSame) throw new ServiceError('CONFLICT', 'The plan names our keepers already.');
+  if (seen.status === 'sunset' && !pullers.every((one) => seen.pullers.includes(one)))
+    throw new ServiceError(
+      'CONFLICT',
+      'The plan is sunset: no puller can be added to it any more.',
+    );
+  const { blockhash, lastValidBlockHeight } = await readBlockhash(chain);
+  const transaction = pullersUpdateTransaction(network.programId, {
+    plan: plan.planPda,
+    seen,
+    pullers,
+    blockhash,
+  });
+  return { transaction, blockhash, lastValidBlockHeight };
+}

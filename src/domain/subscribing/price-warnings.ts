@@ -1,0 +1,54 @@
+// Warns about a price that looks like a misplaced decimal point compared with the app's other plans.
+import { amountDisplay } from '../money.ts';
+
+export interface Price {
+  id: string;
+  name: string;
+  /** USDC base units per period. */
+  amount: bigint;
+  periodHours: number;
+}
+
+export interface PriceWarning {
+  code: 'amount_far_below' | 'amount_far_above';
+  message: string;
+}
+
+/** Ratio from which a price is suspicious: a decimal point misplaced by one digit. */
+const factor = 10n;
+
+/**
+ * Compares prices per hour. Warns when the plan costs at most a tenth of the cheapest other plan, or at least ten times the most expensive one. `others`
+ * may include the plan itself, which is skipped.
+ */
+export function priceWarnings(plan: Price, others: readonly Price[]): PriceWarning[] {
+  const ascending = others.filter(({ id }) => id !== plan.id).toSorted(byPricePerHour);
+  const [cheapest, dearest] = [ascending[0], ascending.at(-1)];
+  if (cheapest === undefined || dearest === undefined) return [];
+  if (compare(plan, cheapest, factor) <= 0) return [warning('below', plan, cheapest, 'cheapest')];
+  if (compare(dearest, plan, factor) <= 0) return [warning('above', plan, dearest, 'dearest')];
+  return [];
+}
+
+const byPricePerHour = (a: Price, b: Price) => compare(a, b, 1n);
+
+/** Negative when `times` times `a` costs less per hour than `b`; 0 when equal. */
+function compare(a: Price, b: Price, times: bigint): number {
+  const difference = a.amount * times * BigInt(b.periodHours) - b.amount * BigInt(a.periodHours);
+  return difference < 0n ? -1 : Number(difference > 0n);
+}
+
+function warning(
+  side: 'below' | 'above',
+  plan: Price,
+  other: Price,
+  which: 'cheapest' | 'dearest',
+): PriceWarning {
+  return {
+    code: `amount_far_${side}`,
+    message: `${terms(plan)} is far ${side} "${other.name}" (${terms(other)}), the ${which} other plan of the app. amount is in base units: "1000000" is 1.00 USDC.`,
+  };
+}
+
+const terms = ({ amount, periodHours }: Price) =>
+  `${amountDisplay(amount)} every ${periodHours} hours`;

@@ -1,0 +1,232 @@
+// Refunds: the service builds the transfer, the merchant's wallet signs it, and a keeper records it once it is finalized.
+//
+//   pending -> succeeded (the transfer is finalized)    pending -> expired (not on chain, blockhash dead) -> succeeded (found later)
+//
+// A refund whose history cannot be read completely stays pending, because the transfer may be in the unread part.
+import { randomBytes } from 'node:crypto';
+import bs58 from 'bs58';
+import { tokenAccountIn } from '../../chain/program/accounts.ts';
+import { tokenAccountAddress } from '../../chain/program/addresses.ts';
+import type { SignatureInfo } from '../../chain/rpc/responses.ts';
+import { isWitnessed, lifetimeKey, witnessExpiry } from '../../chain/rpc/expiry.ts';
+import { readListed } from '../../chain/rpc/transactions.ts';
+import { paysRefund, refundTransaction } from '../../chain/transactions/refund.ts';
+import type { Rpc } from '../../chain/rpc/client.ts';
+import { timeOf } from '../../chain/time.ts';
+import type { Sql, Transaction } from '../../db/postgres/connect.ts';
+import type { Notifier } from '../../db/postgres/notify.ts';
+import {
+  type AwaitedRefund,
+  expireRefund,
+  insertRefund,
+  readRefundable,
+  recordRefund,
+  type RefundRow,
+  takeAwaitedRefunds,
+} from '../../db/refunds.ts';
+import { invalidField, ServiceError } from '../../errors.ts';
+import type { Log } from '../../log.ts';
+import { appendEvents } from '../outbox/events.ts';
+import { type ChainReader, readAccounts, readBlockhash, type Unsigned } from './chain-reads.ts';
+
+/** Refunds polled per batch. */
+const AWAITED_AT_ONCE = 20;
+/** Page size of getSignaturesForAddress. */
+const PAGE = 1000;
+/** Pages read per poll; a limit, because anyone can make the history of a public reference long. */
+const MOST_PAGES = 50;
+/** Only the oldest transactions of a reference are read: the reference is secret until the transfer is sent. */
+const MOST_READ = 50;
+
+export interface RefundablePayment {
+  id: string;
+  appId: string;
+  subscriptionId: string;
+  subscriberWallet: string;
+  status: string;
+}
+
+/** The chain state that building a refund needs. */
+export interface RefundGround {
+  readonly mint: string;
+  readonly merchant: string;
+  /** Base units that the merchant's token account holds. */
+  readonly funds: bigint;
+  readonly hasTokenAccount: boolean;
+  readonly blockhash: string;
+  readonly lastValidBlockHeight: bigint;
+  /** Slot of the answer that gave the blockhash. */
+  readonly slot: bigint;
+}
+
+/** Reads both token accounts and a blockhash. Throws INTERNAL_ERROR when the chain is unreachable. */
+export async function readRefundGround(
+  chain: ChainReader,
+  { mint, merchant, subscriber }: { mint: string; merchant: string; subscriber: string },
+): Promise<RefundGround> {
+  const [{ accounts }, blockhash] = await Promise.all([
+    readAccounts(
+      chain,
+      [merchant, subscriber].map((owner) => tokenAccountAddress(owner, mint).address),
+    ),
+    readBlockhash(chain),
+  ]);
+  const [own = null, other = null] = accounts;
+  return {
+    mint,
+    merchant,
+    funds: tokenAccountIn(own)?.amount ?? 0n,
+    hasTokenAccount: other !== null,
+    ...blockhash,
+  };
+}
+
+/**
+ * Stores a refund of `amount` base units (null: the rest) and builds its transfer. Throws CONFLICT when nothing is left to refund or the merchant's token
+ * account holds less than the refund, VALIDATION_ERROR when `amount` exceeds the rest.
+ */
+export async function askRefund(
+  sql: Transaction,
+  payment: RefundablePayment,
+  amount: bigint | null,
+  ground: RefundGround,
+): Promise<{ refund: RefundRow; unsigned: Unsigned }> {
+  const left = payment.status === 'succeeded' ? await readRefundable(sql, payment.id) : 0n;
+  if (left === 0n) throw new ServiceError('CONFLICT', 'Nothing of this payment is left to refund.');
+  const wanted = amount ?? left;
+  if (wanted > left)
+    throw invalidField(
+      'amount',
+      `must be at most ${left}, which is what is left of the net amount`,
+    );
+  if (wanted > ground.funds)
+    throw new ServiceError(
+      'CONFLICT',
+      `Your token account holds ${ground.funds} base units, less than the refund of ${wanted}.`,
+    );
+  const { id: transactionId, appId, subscriptionId, subscriberWallet: subscriber } = payment;
+  const reference = bs58.encode(randomBytes(32));
+  const { mint, merchant, blockhash, lastValidBlockHeight, slot: blockhashSlot } = ground;
+  const asked = { appId, transactionId, subscriptionId, amount: wanted, reference };
+  const lifetime = { blockhash, lastValidBlockHeight, blockhashSlot };
+  const refund = await insertRefund(sql, { ...asked, ...lifetime });
+  const transfer = { mint, merchant, subscriber, amount: wanted, reference };
+  const transaction = refundTransaction(transfer, ground);
+  return { refund, unsigned: { transaction, blockhash, lastValidBlockHeight } };
+}
+
+interface RecordingParts {
+  readonly sql: Sql;
+  readonly rpc: Pick<
+    Rpc,
+    'getSignaturesForAddress' | 'getTransaction' | 'getLifetimesEverywhere' | 'endpoints'
+  >;
+  readonly log: Pick<Log, 'warn'>;
+  /** Wakes the dispatchers. */
+  readonly deliveries: Notifier;
+}
+
+/** Polls for one batch of refunds; true when more may be due. Throws as the RPC client does. */
+export async function recordRefunds(parts: RecordingParts): Promise<boolean> {
+  const awaited = await takeAwaitedRefunds(parts.sql, AWAITED_AT_ONCE);
+  for (const refund of awaited) await look(parts, refund);
+  return awaited.length === AWAITED_AT_ONCE;
+}
+
+async function look(parts: RecordingParts, refund: AwaitedRefund): Promise<void> {
+  const { sql, rpc, log } = parts;
+  // The order matters: first the blockhash is dead, then the history lacks the transfer.
+  const isDead = refund.isOverdue && (await cannotLand(rpc, refund));
+  const found = await findTransfer(rpc, refund);
+  if (found === 'unknown') {
+    if (refund.isOverdue)
+      log.warn({ refund: refund.id }, 'refund stays pending: its history cannot be read');
+    return;
+  }
+  if (found !== 'absent' && (await record(parts, refund, found))) return;
+  if (isDead) await expireRefund(sql, refund.id);
+}
+
+/** Whether the offered transfer can never land. The amount can be refunded again then, so two endpoints have to say so, where two are configured. */
+async function cannotLand(
+  rpc: RecordingParts['rpc'],
+  { lifetime }: AwaitedRefund,
+): Promise<boolean> {
+  if (lifetime === null) return true;
+  const { blockhash, lastValidBlockHeight, blockhashSlot: slot } = lifetime;
+  const one = { blockhash, lastValidBlockHeight, slot };
+  const end = (await witnessExpiry(rpc, [one])).get(lifetimeKey(one));
+  return end !== undefined && isWitnessed(rpc, end.witnesses);
+}
+
+interface Transfer {
+  readonly txSignature: string;
+  readonly occurredAt: Date;
+}
+
+/** The finalized transfer of a refund; 'absent' only when its history was read completely. Throws as the RPC client does. */
+async function findTransfer(
+  rpc: RecordingParts['rpc'],
+  refund: AwaitedRefund,
+): Promise<Transfer | 'absent' | 'unknown'> {
+  const { merchantWallet: merchant, subscriberWallet: subscriber } = refund;
+  const history = await listOldest(rpc, refund);
+  if (history === undefined) return 'unknown';
+  let isWhole = history.isWhole;
+  for (const { signature: txSignature, blockTime } of history.oldest) {
+    const found = await readListed(rpc, txSignature);
+    if ('unreadable' in found) isWhole = false;
+    else if (paysRefund(found, { ...refund, merchant, subscriber })) {
+      const at = found.blockTime ?? blockTime;
+      // A block without a time is read again later, because analytics count the refund by its time.
+      return at === null ? 'unknown' : { txSignature, occurredAt: timeOf(at) };
+    }
+  }
+  return isWhole ? 'absent' : 'unknown';
+}
+
+/**
+ * The oldest successful transactions of a refund's reference, oldest first, and whether they are all. Undefined when the history is too long to read.
+ * Before a refund expires, all RPC endpoints are queried: one may lag or keep no history.
+ */
+async function listOldest(
+  rpc: RecordingParts['rpc'],
+  { reference, isOverdue: everywhere }: AwaitedRefund,
+): Promise<{ oldest: SignatureInfo[]; isWhole: boolean } | undefined> {
+  let oldest: SignatureInfo[] = [];
+  let isWhole = true;
+  let before: string | undefined;
+  for (let pages = 0; pages < MOST_PAGES; pages += 1) {
+    const options = { before, limit: PAGE, commitment: 'finalized', everywhere } as const;
+    const page = await rpc.getSignaturesForAddress(reference, options);
+    const successful = [...oldest, ...page.filter(({ err }) => err === null)];
+    oldest = successful.slice(-MOST_READ);
+    isWhole &&= oldest.length === successful.length;
+    if (page.length < PAGE) return { oldest: oldest.toReversed(), isWhole };
+    before = page.at(-1)?.signature;
+  }
+  return undefined;
+}
+
+/** Records a finalized transfer and queues its event. False when it is already recorded, or the refunds would exceed the payment's net amount. */
+async function record(
+  { sql, log, deliveries }: RecordingParts,
+  { id }: AwaitedRefund,
+  transfer: Transfer,
+): Promise<boolean> {
+  const { txSignature } = transfer;
+  const queued = await sql.begin(async (tx) => {
+    const recorded = await recordRefund(tx, id, transfer);
+    if (recorded === undefined) return undefined;
+    const { subscriptionId, transactionId, amount } = recorded;
+    const extra = { refundId: id, transactionId, amount, txSignature };
+    return appendEvents(tx, [{ subscriptionId, type: 'refund_recorded', extra }]);
+  });
+  if (queued === undefined)
+    log.warn(
+      { refund: id, txSignature },
+      'refund is not recorded: more than the net would be refunded',
+    );
+  else deliveries.notify(queued);
+  return queued !== undefined;
+}

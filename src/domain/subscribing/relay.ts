@@ -1,0 +1,145 @@
+// The relay: sends a transaction that a wallet signed, if the service built it for this wallet.
+import { setTimeout as pause } from 'node:timers/promises';
+import bs58 from 'bs58';
+import { PROGRAM_ERRORS } from '../../chain/program/program-errors.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import {
+  findOffers,
+  insertOffer,
+  type OfferedTransaction,
+  type Purpose,
+} from '../../db/offered-transactions.ts';
+import { invalidField } from '../../errors.ts';
+import { type ChainSender, reaching, type Unsigned } from './chain-reads.ts';
+
+/** Milliseconds that one request waits for confirmation; afterwards the caller repeats the request with the same transaction. */
+const patienceMs = 8000;
+const pollMs = 250;
+const resendMs = 2000;
+/** Offset of the message in a transaction with one signer: a count byte and a 64-byte signature come first. */
+const messageOffset = 65;
+
+export interface SignedOffer {
+  offer: OfferedTransaction;
+  bytes: Buffer;
+  signature: string;
+}
+
+/** `lapsed`: the blockhash expired before the transaction landed. `pending`: unknown so far. */
+export interface RelayOutcome {
+  status: 'confirmed' | 'pending' | 'lapsed' | 'failed';
+  /** The reason of the failure, as a message to the wallet's owner. */
+  reason: string | null;
+}
+
+/** Stores an unsigned transaction that is offered to a wallet, so that the relay accepts it when signed. */
+export async function offerTransaction(
+  sql: Queryable,
+  { transaction, blockhash, lastValidBlockHeight }: Unsigned,
+  what: {
+    wallet: string;
+    purpose: Purpose;
+    planId: string;
+    subscriptionPda?: string;
+    checkoutSessionId?: string | null;
+  },
+): Promise<void> {
+  const message = Buffer.from(transaction, 'base64').subarray(messageOffset);
+  await insertOffer(sql, {
+    subscriptionPda: null,
+    checkoutSessionId: null,
+    ...what,
+    message,
+    blockhash,
+    lastValidBlockHeight,
+  });
+}
+
+/** Finds the offer of a signed transaction (base64). Throws VALIDATION_ERROR when the service did not build it for this wallet. */
+export async function findSignedOffer(
+  sql: Queryable,
+  wallet: string,
+  transaction: string,
+): Promise<SignedOffer> {
+  // web3.js loads slowly and only the relay needs it here, so it is imported on demand.
+  const { isBuiltMessage, readSigned } = await import('../../chain/transactions/signed.ts');
+  const bytes = Buffer.from(transaction, 'base64');
+  const signed = bytes.toString('base64') === transaction ? readSigned(bytes) : undefined;
+  if (signed?.signer !== wallet)
+    throw invalidField('transaction', 'must be a transaction signed by your wallet');
+  const offers = await findOffers(sql, wallet, signed.blockhash);
+  const offer = offers.find(({ message }) => isBuiltMessage(message, signed.message));
+  if (offer === undefined)
+    throw invalidField(
+      'transaction',
+      'differs from what the service built for your wallet, or is too old',
+    );
+  return { offer, bytes, signature: bs58.encode(signed.signature) };
+}
+
+/** Sends and resends the transaction for some seconds until it is confirmed, failed or lapsed. Throws INTERNAL_ERROR when the chain is unreachable. */
+export async function relay(
+  chain: ChainSender,
+  { offer, bytes, signature }: SignedOffer,
+): Promise<RelayOutcome> {
+  const deadline = performance.now() + patienceMs;
+  let checked = false;
+  let resendAt = 0;
+  for (;;) {
+    const { statuses } = await reaching(chain.getSignatureStatuses([signature], { history: true }));
+    const status = statuses[0] ?? null;
+    if (status !== null && status.err !== null)
+      return { status: 'failed', reason: failureOf(status.err, offer) };
+    if (status !== null && status.commitment !== 'processed')
+      return { status: 'confirmed', reason: null };
+    if (status === null) {
+      // With the finalized block height past the limit, no fork can include the transaction any more.
+      const height = await reaching(chain.getBlockHeight({ commitment: 'finalized' }));
+      if (height > offer.lastValidBlockHeight) return { status: 'lapsed', reason: null };
+      if (!checked) {
+        const { err } = await reaching(chain.simulateTransaction(bytes, { ownBlockhash: true }));
+        if (err !== null && err !== 'BlockhashNotFound' && err !== 'AlreadyProcessed')
+          return { status: 'failed', reason: failureOf(err, offer) };
+        checked = true;
+      }
+    }
+    if (performance.now() > deadline) return { status: 'pending', reason: null };
+    if (performance.now() >= resendAt) {
+      await reaching(chain.sendTransaction(bytes));
+      resendAt = performance.now() + resendMs;
+    }
+    await pause(pollMs);
+  }
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  PlanSunset: 'The plan takes no new subscriptions.',
+  PlanExpired: 'The plan has ended.',
+  PlanClosed: 'The plan was closed.',
+  PlanTermsMismatch: 'The plan was replaced by another one.',
+  AlreadySubscribed: 'This wallet is subscribed already.',
+  StaleSubscriptionAuthority: 'The wallet replaced its approval. Try again.',
+  SubscriptionAlreadyCancelled: 'The subscription is cancelled already.',
+  SubscriptionNotCancelled: 'The subscription is not cancelled.',
+};
+const tooLittleSol = 'The wallet has too little SOL for this transaction.';
+
+/** Purposes as phrases for messages. */
+const PLAN_PURPOSES: Partial<Record<Purpose, string>> = {
+  publish: 'publish the plan',
+  pullers: 'change the pullers of the plan',
+  refund: 'send the refund',
+};
+
+function failureOf(err: unknown, { purpose }: OfferedTransaction): string {
+  const text = typeof err === 'string' ? err : JSON.stringify(err);
+  if (/InsufficientFunds|AccountNotFound/.test(text)) return tooLittleSol;
+  const code = /"Custom":(\d+)/.exec(text)?.[1];
+  // 1 is the code of the system program and the token program for insufficient funds.
+  if (code === '1') return tooLittleSol;
+  const name = code === undefined ? undefined : PROGRAM_ERRORS.get(Number(code));
+  return (
+    reasons[name ?? ''] ??
+    `The network refused to ${PLAN_PURPOSES[purpose] ?? purpose}: ${name ?? text}.`
+  );
+}

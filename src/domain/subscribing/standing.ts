@@ -1,0 +1,168 @@
+// The on-chain state of a wallet for a plan: balances, subscription and approval, for the subscribe page.
+import {
+  authorityIn,
+  planIn,
+  subscriptionIn,
+  tokenAccountIn,
+} from '../../chain/program/accounts.ts';
+import {
+  authorityAddress,
+  subscriptionAddress,
+  tokenAccountAddress,
+} from '../../chain/program/addresses.ts';
+import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layouts.ts';
+import { timeOf } from '../../chain/time.ts';
+import { walletFee } from '../../chain/transactions/wallet.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import type { PlanRow } from '../../db/plans.ts';
+import { hadTrial } from '../../db/subscriptions.ts';
+import type { DiscountTerms } from '../../db/subscription-changes.ts';
+import { amountDisplay } from '../money.ts';
+import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
+import { priceOf } from '../collecting/price.ts';
+
+const tokenAccountLength = 165;
+/** Fee of the longest transaction: create token account, open authority, close an ended subscription, subscribe. */
+const networkFee = walletFee(4);
+
+export interface Standing {
+  subscriptionPda: string;
+  /** State of the subscription account: `cancelled` runs until `endsAt`, `ended` can be reopened. */
+  onChain: 'none' | 'live' | 'cancelled' | 'ended';
+  endsAt: Date | null;
+  /** `given`: payments can be collected. `missing`: a new approval repairs it. `replaced`: the wallet has to cancel and subscribe again. */
+  approval: 'none' | 'given' | 'missing' | 'replaced';
+  /** Whether the on-chain plan accepts subscriptions now. */
+  planOpen: boolean;
+  /** USDC base units. */
+  usdc: bigint;
+  /** The first payment; 0 with a trial. */
+  usdcNeeded: bigint;
+  /** The trial that the wallet would get; null without one. */
+  trialHours: number | null;
+  lamports: bigint;
+  /** Rent of the missing accounts, the transaction fee, and the minimum balance of a wallet. */
+  lamportsNeeded: bigint;
+}
+
+/**
+ * Reads the wallet's accounts, and whether it has had a trial. `discount`: that of the checkout session. Throws a ServiceError (INTERNAL_ERROR) when the
+ * chain is unreachable.
+ */
+export async function readStanding(
+  { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
+  plan: PlanRow,
+  wallet: string,
+  discount?: DiscountTerms,
+): Promise<Standing> {
+  const { programId } = network;
+  const authorityPda = authorityAddress(programId, wallet, plan.mint).address;
+  const subscriptionPda = subscriptionAddress(programId, plan.planPda, wallet).address;
+  const rent = (length: number) => reaching(chain.getMinimumBalanceForRentExemption(length));
+  const [terms, { accounts, now }, minimum, tokenRent, authorityRent, subscriptionRent] =
+    await Promise.all([
+      firstPayment(sql, plan, wallet, discount),
+      readAccounts(chain, [
+        wallet,
+        tokenAccountAddress(wallet, plan.mint).address,
+        authorityPda,
+        subscriptionPda,
+        plan.planPda,
+      ]),
+      rent(0),
+      rent(tokenAccountLength),
+      rent(AUTHORITY_LENGTH),
+      rent(SUBSCRIPTION_LENGTH),
+    ]);
+  const [
+    system = null,
+    tokens = null,
+    authorityAccount = null,
+    account = null,
+    planAccount = null,
+  ] = accounts;
+  const token = tokenAccountIn(tokens);
+  const authority = authorityIn(authorityAccount, programId);
+  const subscription = subscriptionIn(account, programId);
+  const onPlan = planIn(planAccount, programId);
+  const approved = token?.delegate === authorityPda && token.delegatedAmount >= plan.amount;
+  const expiresAt = subscription?.expiresAt ?? 0n;
+  return {
+    subscriptionPda,
+    onChain:
+      subscription === null
+        ? 'none'
+        : expiresAt === 0n
+          ? 'live'
+          : expiresAt > now
+            ? 'cancelled'
+            : 'ended',
+    endsAt: expiresAt === 0n ? null : timeOf(expiresAt),
+    approval:
+      subscription === null
+        ? 'none'
+        : subscription.initId !== authority?.initId
+          ? 'replaced'
+          : approved
+            ? 'given'
+            : 'missing',
+    planOpen: onPlan?.status === 'active' && (onPlan.endTs === 0n || onPlan.endTs > now),
+    usdc: token?.amount ?? 0n,
+    ...terms,
+    lamports: system?.lamports ?? 0n,
+    lamportsNeeded:
+      networkFee +
+      minimum +
+      (token === null ? tokenRent : 0n) +
+      (authority === null ? authorityRent : 0n) +
+      (subscription === null ? subscriptionRent : 0n),
+  };
+}
+
+async function firstPayment(
+  sql: Queryable,
+  plan: PlanRow,
+  wallet: string,
+  discount: DiscountTerms | undefined,
+): Promise<Pick<Standing, 'usdcNeeded' | 'trialHours'>> {
+  if (plan.trialHours !== null && !(await hadTrial(sql, plan.appId, wallet)))
+    return { usdcNeeded: 0n, trialHours: plan.trialHours };
+  const { amount } = plan;
+  const usdcNeeded = discount === undefined ? amount : priceOf({ ...discount, amount });
+  return { usdcNeeded, trialHours: null };
+}
+
+export interface Shortage {
+  code: 'usdc_missing' | 'sol_missing';
+  message: string;
+  /** USDC base units, or lamports. */
+  missing: bigint;
+}
+
+/** The USDC and SOL that the wallet lacks to subscribe; empty when it has enough. */
+export function shortagesOf({
+  usdc,
+  usdcNeeded,
+  lamports,
+  lamportsNeeded,
+}: Pick<Standing, 'usdc' | 'usdcNeeded' | 'lamports' | 'lamportsNeeded'>): Shortage[] {
+  const shortages: Shortage[] = [];
+  if (lamports < lamportsNeeded)
+    shortages.push({
+      code: 'sol_missing',
+      message: `The wallet has ${sol(lamports)} and opening the subscription takes ${sol(lamportsNeeded)}: ${sol(lamportsNeeded - lamports)} are missing. The transaction will fail.`,
+      missing: lamportsNeeded - lamports,
+    });
+  if (usdc < usdcNeeded)
+    shortages.push({
+      code: 'usdc_missing',
+      message: `The wallet has ${amountDisplay(usdc)} and the first payment takes ${amountDisplay(usdcNeeded)}: ${amountDisplay(usdcNeeded - usdc)} are missing. The subscription will be past due until they are there.`,
+      missing: usdcNeeded - usdc,
+    });
+  return shortages;
+}
+
+function sol(lamports: bigint): string {
+  const padded = lamports.toString().padStart(10, '0');
+  return `${padded.slice(0, -9)}.${padded.slice(-9).replace(/0{1,7}$/, '')} SOL`;
+}

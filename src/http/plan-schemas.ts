@@ -1,0 +1,201 @@
+// Schemas of plans: as the API returns them and as a merchant creates them.
+import { Type, type Static } from '@sinclair/typebox';
+import type { PlanRow } from '../db/plans.ts';
+import { amountDisplay } from '../domain/money.ts';
+import type { OwnTerms, PlanDraft } from '../domain/subscribing/plans.ts';
+import type { PriceWarning } from '../domain/subscribing/price-warnings.ts';
+import { blockReasons } from '../domain/reasons.ts';
+import { type Fault, invalidField, ServiceError } from '../errors.ts';
+import {
+  Amount,
+  AmountInput,
+  Id,
+  meaning,
+  Name,
+  nullable,
+  oneOf,
+  Pda,
+  Time,
+  TimeInput,
+  UnsignedTransaction,
+  Wallet,
+} from './fields.ts';
+
+const hours = { minimum: 1, maximum: 8760, examples: [730] };
+const periodHours = Type.Integer({ ...hours, description: 'Length of a period.' });
+const metadataUri = Type.String({
+  format: 'metadata-uri',
+  description: 'At most 128 bytes; stored on chain.',
+  examples: ['https://coffee.example/plan.json'],
+});
+
+const graceHours = Type.Integer({
+  minimum: 0,
+  maximum: 72,
+  description:
+    'Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72.',
+});
+const retryHours = Type.Array(Type.Integer({ minimum: 1, maximum: 2160 }), {
+  minItems: 1,
+  maxItems: 10,
+  uniqueItems: true,
+  description:
+    'Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120.',
+  examples: [[1, 12, 48]],
+});
+const pastDueDays = Type.Integer({
+  minimum: 1,
+  maximum: 90,
+  description:
+    'Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7).',
+});
+const trialHours = Type.Integer({
+  minimum: 1,
+  maximum: 8760,
+  description: 'Free hours of a new subscription, once per wallet and app. null: no trial.',
+  examples: [168],
+});
+/** Terms that are not stored on chain, so they can be changed at any time. */
+export const ownTerms = {
+  graceHours: Type.Optional(nullable(graceHours)),
+  retryHours: Type.Optional(nullable(retryHours)),
+  pastDueDays: Type.Optional(nullable(pastDueDays)),
+  trialHours: Type.Optional(nullable(trialHours)),
+};
+
+const planFields = {
+  id: Id,
+  appId: Id,
+  name: Name,
+  status: oneOf(
+    ['pending', 'active', 'sunset', 'ended'],
+    'pending: not seen on chain yet. sunset: takes no new registrations.',
+  ),
+  planPda: Pda,
+  mint: Wallet,
+  amount: Amount,
+  amountDisplay: Type.String({
+    description: 'The amount in human-readable form.',
+    examples: ['10.00 USDC'],
+  }),
+  periodHours,
+  endsAt: nullable(Time),
+  metadataUri: Type.String({ description: 'As stored on chain; empty if there is none.' }),
+  graceHours: nullable(graceHours),
+  retryHours: nullable(retryHours),
+  pastDueDays: nullable(pastDueDays),
+  collectionBlockedReason: nullable(
+    meaning(
+      blockReasons,
+      'Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.',
+    ),
+  ),
+  trialHours: nullable(trialHours),
+  createdAt: Time,
+  updatedAt: Time,
+};
+export const Plan = Type.Object(planFields, { title: 'Plan' });
+const priceCodes = {
+  amount_far_below: 'Per hour it costs a tenth of the app’s cheapest other plan, or less.',
+  amount_far_above: 'Per hour it costs ten times the app’s dearest other plan, or more.',
+} as const satisfies Record<PriceWarning['code'], string>;
+const ownFields = {
+  ...planFields,
+  warnings: Type.Array(
+    Type.Object({
+      code: meaning(priceCodes, 'Machine-readable.'),
+      message: Type.String({ description: 'Human-readable; may change.' }),
+    }),
+    {
+      description: 'Likely misplaced decimal points. The plan is valid regardless.',
+      examples: [[]],
+    },
+  ),
+};
+/** A plan as its merchant sees it. */
+export const OwnPlan = Type.Object(ownFields, { title: 'OwnPlan' });
+export const NewPlan = Type.Object(
+  { ...ownFields, transaction: Type.Optional(UnsignedTransaction) },
+  { title: 'NewPlan' },
+);
+/** The fields of the schema `Plan`. */
+export function planView(row: PlanRow): PlanRow & { amountDisplay: string } {
+  return { ...row, amountDisplay: amountDisplay(row.amount) };
+}
+
+export const PlanInput = Type.Object(
+  {
+    name: Name,
+    amount: Type.Optional(AmountInput),
+    periodHours: Type.Optional(periodHours),
+    endsAt: Type.Optional(nullable(TimeInput)),
+    metadataUri: Type.Optional(metadataUri),
+    planPda: Type.Optional({
+      ...Pda,
+      description:
+        'Address of a plan that already is on chain; amount, periodHours, endsAt and metadataUri are then read from it.',
+    }),
+    ...ownTerms,
+  },
+  {
+    additionalProperties: false,
+    examples: [{ name: 'Coffee club', amount: '10000000', periodHours: 730 }],
+  },
+);
+/** Throws VALIDATION_ERROR unless the body has either the terms of a new plan or the address of an existing one. */
+export function refuseMixture(body: Static<typeof PlanInput>): void {
+  const terms = ['amount', 'periodHours', 'endsAt', 'metadataUri'] as const;
+  const faults: Fault[] =
+    body.planPda === undefined
+      ? (['amount', 'periodHours'] as const)
+          .filter((path) => body[path] === undefined)
+          .map((path) => ({
+            path,
+            message: 'is required, unless planPda names a plan that is on chain',
+          }))
+      : terms
+          .filter((path) => body[path] !== undefined)
+          .map((path) => ({ path, message: 'must be left out with planPda: it is read on chain' }));
+  const [first] = faults;
+  if (first !== undefined)
+    throw new ServiceError('VALIDATION_ERROR', `${first.path} ${first.message}.`, faults);
+}
+
+/** Throws VALIDATION_ERROR for an amount below the operator's minimum. */
+export function refuseSmall(path: string, amount: bigint, minimum: bigint): void {
+  if (amount >= minimum) return;
+  throw invalidField(path, `must collect at least ${minimum} base units per period`);
+}
+
+/** The off-chain terms of the input, with null for defaults. */
+export function ownTermsOf(body: Static<typeof PlanInput>): OwnTerms {
+  const { graceHours: grace = null, retryHours: retries = null, pastDueDays: days = null } = body;
+  const { trialHours: trial = null } = body;
+  return { graceHours: grace, retryHours: retries, pastDueDays: days, trialHours: trial };
+}
+
+/** Throws VALIDATION_ERROR unless the delays ascend. */
+export function refuseUnordered(delays: readonly number[] | null | undefined): void {
+  if (delays?.every((hours, place) => place === 0 || hours > (delays[place - 1] ?? 0)) !== false)
+    return;
+  throw invalidField('retryHours', 'must ascend');
+}
+
+/** The draft of a new plan from the input. */
+export function draftOf(body: Static<typeof PlanInput>): PlanDraft {
+  const {
+    name,
+    amount = '0',
+    periodHours: length = 0,
+    endsAt = null,
+    metadataUri: uri = '',
+  } = body;
+  return {
+    ...ownTermsOf(body),
+    name,
+    amount: BigInt(amount),
+    periodHours: length,
+    endsAt: endsAt === null ? null : new Date(endsAt),
+    metadataUri: uri,
+  };
+}

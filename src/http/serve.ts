@@ -1,0 +1,243 @@
+import { Histogram, type Registry } from 'prom-client';
+import { oneChain, clusterMismatch, CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
+import { createRpc, type Rpc } from '../chain/rpc/client.ts';
+import { required, type Config } from '../config/config.ts';
+import { connect, reportLimits, type Sql } from '../db/postgres/connect.ts';
+import { deleteOldSamples } from '../db/event-feed.ts';
+import { deleteGoneReaders } from '../db/event-readers.ts';
+import { deleteOldKeys } from '../db/idempotency.ts';
+import { deleteOldOffers } from '../db/offered-transactions.ts';
+import { deleteExpiredNonces } from '../db/nonces.ts';
+import {
+  anyEndpoint,
+  appName,
+  createNotifier,
+  deliveriesQueued,
+  subscriptionsDue,
+} from '../db/postgres/notify.ts';
+import { deleteEndedBudgets } from '../db/rate-budgets.ts';
+import { databaseTrouble } from '../db/postgres/readiness.ts';
+import { createSsrfGuard, guardOptions } from '../webhooks/ssrf-guard.ts';
+import { workOnReplays } from '../domain/outbox/replay.ts';
+import { secretBox } from '../domain/accounts/secrets.ts';
+import { requestsPerMinute } from './limits.ts';
+import { messageOf, OperatorError } from '../errors.ts';
+import { buildApp } from './app.ts';
+import type { Api, ApiDeps } from './context.ts';
+import type { Log } from '../log.ts';
+import { startLoop, type Loop } from '../loop.ts';
+import { rpcObserver } from '../daemon/metrics.ts';
+import type { Daemon, DaemonResources } from '../daemon/run.ts';
+
+const sweepMs = 60_000;
+const replaysMs = 10_000;
+/** Concurrent analytics and exports; further ones wait for the pool. */
+const reportConnections = 3;
+/** Delay of the genesis hash check, which loads the RPC client: doing it at the start would take a seventh of the startup time. */
+const settledMs = 1000;
+// Errors of listen(2), each with a remedy.
+const listenFaults: readonly (readonly [string, string])[] = [
+  ['EADDRINUSE', 'another process has that address; set PORT to a free one'],
+  [
+    'EADDRNOTAVAIL',
+    'no interface has that address; set HOST to one of this machine, or to 0.0.0.0',
+  ],
+  ['EACCES', 'ports below 1024 are for root; set PORT to a higher one and put a proxy in front'],
+  ['ENOTFOUND', 'HOST is not a host name or address'],
+];
+
+/** Builds the API and listens. Throws an OperatorError for an incomplete configuration or an address that cannot be listened on. */
+export async function startServe({
+  config,
+  log,
+  sql,
+  registry,
+  trouble,
+}: DaemonResources): Promise<Daemon> {
+  const { rpcUrls } = required(config, 'rpcUrls');
+  const rate = config.serveRpcRate ?? config.rpcRate;
+  const chain = createRpc({
+    urls: rpcUrls,
+    refuses: oneChain(config.cluster),
+    requestsPerSecond: rate === 0 ? undefined : rate,
+    // Registrations store slots.
+    slots:
+      config.cluster === 'localnet'
+        ? undefined
+        : {
+            onDisbelief: (slot, plausible) =>
+              log.error(
+                { slot: Number(slot), plausible: Number(plausible) },
+                'RPC endpoints not believed',
+              ),
+          },
+    log,
+    observe: rpcObserver(registry),
+  });
+  const dispatchers = createNotifier(sql, deliveriesQueued);
+  const keepers = createNotifier(sql, subscriptionsDue);
+  const reports = connect(required(config, 'databaseUrl').databaseUrl, {
+    max: reportConnections,
+    name: 'billing serve',
+    limits: reportLimits,
+  });
+  const app = buildApp({
+    ...settings(config),
+    sql,
+    reports,
+    trouble,
+    log,
+    chain,
+    onAnswer: durations(registry),
+    wakeDispatchers: (appId) =>
+      dispatchers.notify(new Set([anyEndpoint, ...(appId === undefined ? [] : [appName(appId)])])),
+    wakeKeepers: () => keepers.notify(),
+    wakeReplays: () => replays.wake(),
+  });
+  const sweeper = sweep(sql, log);
+  const replays = startReplays(sql, log, () => dispatchers.notify());
+  await app.ready();
+  const address = await listen(app, config);
+  log.info({ address, publicUrl: config.publicUrl }, 'listening');
+  const asking = setTimeout(() => tellOfWrongCluster(chain, config, log), settledMs);
+  return {
+    ready: () => databaseTrouble(sql),
+    async stop() {
+      clearTimeout(asking);
+      await app.close();
+      await Promise.all([sweeper.stop(), replays.stop()]);
+      await Promise.all([
+        dispatchers.flush(),
+        keepers.flush(),
+        chain.close(),
+        reports.end({ timeout: 1 }),
+      ]);
+    },
+  };
+}
+
+function settings(
+  config: Config,
+): Omit<
+  ApiDeps,
+  | 'sql'
+  | 'reports'
+  | 'trouble'
+  | 'log'
+  | 'chain'
+  | 'onAnswer'
+  | 'wakeDispatchers'
+  | 'wakeKeepers'
+  | 'wakeReplays'
+> {
+  const { keeperAddress, treasury, jwtSecrets, encryptionKeys } = required(
+    config,
+    'keeperAddress',
+    'treasury',
+    'jwtSecrets',
+    'encryptionKeys',
+  );
+  const mint = config.usdcMint ?? CLUSTERS[config.cluster].usdcMint;
+  if (mint === null)
+    throw new OperatorError(
+      `USDC_MINT is required where SOLANA_CLUSTER is ${config.cluster}: the mint's address.`,
+      2,
+    );
+  const guard = createSsrfGuard(guardOptions(config));
+  return {
+    network: {
+      programId: config.programId ?? SUBSCRIPTIONS_PROGRAM,
+      mint,
+      puller: keeperAddress,
+      treasury,
+      standbyPullers: (config.keeperAddresses ?? []).slice(1),
+      backupTreasuries: (config.treasuries ?? []).slice(1),
+    },
+    cluster: config.cluster,
+    environment: config.env,
+    publicUrl: config.publicUrl,
+    jwtSecrets,
+    secretBox: secretBox(encryptionKeys),
+    planMinimumAmount: BigInt(config.planMinimumAmount),
+    requestsPerMinute,
+    corsOrigins: config.corsOrigins,
+    trustProxy: config.trustProxy,
+    // Imported on demand, because loading undici takes part of the startup time.
+    ping: async (target) => (await import('../webhooks/ping.ts')).sendPing({ config, ...target }),
+    checkWebhookHost: (hostname) => guard.checkLiteral(hostname),
+  };
+}
+
+function durations(registry: Registry): ApiDeps['onAnswer'] {
+  const histogram = new Histogram({
+    name: 'billing_http_request_duration_seconds',
+    help: 'Time from a request to its answer',
+    labelNames: ['method', 'route', 'status'],
+    buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers: [registry],
+  });
+  return ({ method, route, status, seconds }) =>
+    histogram.observe({ method, route, status }, seconds);
+}
+
+async function listen(app: Api, { host, port }: Config): Promise<string> {
+  try {
+    return await app.listen({ host, port });
+  } catch (error) {
+    const [, next] =
+      listenFaults.find(
+        ([code]) => error instanceof Error && 'code' in error && error.code === code,
+      ) ?? [];
+    if (next === undefined) throw error;
+    throw new OperatorError(`serve cannot listen on ${host}:${port}: ${next}.`, 1, {
+      cause: error,
+    });
+  }
+}
+
+/** Logs when the RPC endpoint serves another cluster. Does not fail, because most routes work without the chain. */
+function tellOfWrongCluster(chain: Rpc, { cluster }: Config, log: Log): void {
+  chain.getGenesisHash().then(
+    (hash) => {
+      const mismatch = clusterMismatch(cluster, hash);
+      if (mismatch !== null)
+        log.error({ mismatch }, 'Solana RPC endpoint serves another cluster than configured');
+    },
+    (error: unknown) => log.warn({ reason: messageOf(error) }, 'Solana RPC not reached yet'),
+  );
+}
+
+/** Works on replays that merchants started, including those that another process left unfinished. */
+function startReplays(sql: Sql, log: Log, wakeDispatchers: () => void): Loop {
+  return startLoop({
+    name: 'replaying',
+    idleMs: replaysMs,
+    turn: async () => {
+      const worked = await workOnReplays(sql);
+      if (worked) wakeDispatchers();
+      return worked;
+    },
+    onError: (error, failures) => log.warn({ err: error, failures }, 'replay failed'),
+  });
+}
+
+/** Deletes expired nonces, idempotency keys, sample events, readers of events, offered transactions and rate windows. */
+function sweep(sql: Sql, log: Log): Loop {
+  return startLoop({
+    name: 'deleting old rows',
+    idleMs: sweepMs,
+    turn: async () => {
+      const [nonces, keys, samples, readers, offers] = await Promise.all([
+        deleteExpiredNonces(sql),
+        deleteOldKeys(sql),
+        deleteOldSamples(sql),
+        deleteGoneReaders(sql),
+        deleteOldOffers(sql),
+        deleteEndedBudgets(sql),
+      ]);
+      return [nonces, keys, samples, readers, offers].includes(1000);
+    },
+    onError: (error, failures) =>
+      log.warn({ err: error, failures }, 'old rows could not be deleted'),
+  });
+}

@@ -1,0 +1,185 @@
+// Index of the transactions in flight and their payments, by signature, by subscription and by the on-chain account that a payment changes.
+import type { SubscriptionAccount } from '../chain/program/layouts.ts';
+import type { AttemptRow } from '../db/payment-attempts.ts';
+import type { ReadSubscription } from '../db/subscription-work.ts';
+import type { Polled } from './poll-schedule.ts';
+import type { Held } from '../domain/collecting/settlement.ts';
+
+/** A committed payment. */
+export interface OpenAttempt extends Held {
+  readonly attempt: AttemptRow;
+  /** The row when the attempt was committed or taken over. */
+  readonly row: ReadSubscription;
+  /** Start of the lease, by performance.now(). */
+  readonly leasedAt: number;
+  /** End of the period that the payment was signed for, Unix seconds. Null for an attempt signed by another process. */
+  readonly periodEnd: bigint | null;
+  /** The expected account after this payment alone. Null for an attempt signed by another process. */
+  readonly afterwards: { readonly address: string; readonly account: SubscriptionAccount } | null;
+}
+
+/** A payment in flight. */
+export interface Payment extends OpenAttempt {
+  row: ReadSubscription;
+  /** `notices` as of the last read of the chain; null when this process has not read it. */
+  checked: number | null;
+  /** The last read of the chain showed that the payment must not be sent. */
+  isStopped: boolean;
+  /** A notice showed another change than this payment. Later notices are not explained then, because a cancel plus a resume looks like the payment alone. */
+  disturbed: boolean;
+}
+
+/** A transaction to send. */
+export interface Outgoing {
+  readonly signature: string;
+  readonly bytes: Buffer;
+  /** Number of payments in the transaction, including those no longer held here. */
+  readonly size: number;
+  /** The open payments held here, by subscription. */
+  readonly payments: ReadonlyMap<string, Payment>;
+  sends: number;
+  /** Time of the last send, by performance.now(). */
+  sentAt: number;
+}
+
+/** A transaction that is sent and polled. Times are by performance.now(). */
+export interface Tracked extends Outgoing {
+  /** Signed by this process and held ever since. It decides when its status is polled, never whether it may have been sent. */
+  isOwn: boolean;
+  readonly takenAt: number;
+  renewedAt: number;
+  polledAt: number;
+  settleAt: number;
+  /** Number of times that settling it failed because its end was unknown. */
+  settleTries: number;
+  status: Polled['status'];
+  slot: bigint | null;
+}
+
+/** The index. It holds at most one payment per subscription. */
+export class InFlight {
+  readonly #tracked = new Map<string, Tracked & { payments: Map<string, Payment> }>();
+  readonly #bySubscription = new Map<string, string>();
+  readonly #byAddress = new Map<string, string>();
+  readonly #final = new Set<Tracked>();
+
+  /** Number of payments in flight. */
+  get size(): number {
+    return this.#bySubscription.size;
+  }
+
+  all(): Iterable<Tracked> {
+    return this.#tracked.values();
+  }
+
+  /** The payment of a subscription. */
+  of(subscriptionId: string): Payment | undefined {
+    return this.carrierOf(subscriptionId)?.payments.get(subscriptionId);
+  }
+
+  /** The transaction that carries the payment of a subscription. */
+  carrierOf(subscriptionId: string): Tracked | undefined {
+    return this.#tracked.get(this.#bySubscription.get(subscriptionId) ?? '');
+  }
+
+  /** Whether a transaction still is in flight. */
+  has({ signature }: Pick<Tracked, 'signature'>): boolean {
+    return this.#tracked.has(signature);
+  }
+
+  /** Adds committed payments, replacing an earlier payment of the same subscription; returns the new transactions. */
+  take(taken: readonly OpenAttempt[]): Tracked[] {
+    const now = performance.now();
+    const added: Tracked[] = [];
+    for (const one of taken) {
+      this.#remove(one.id);
+      const { signature } = one.attempt;
+      let carrier = this.#tracked.get(signature);
+      if (carrier === undefined) {
+        carrier = trackedOf(one, now);
+        this.#tracked.set(signature, carrier);
+        added.push(carrier);
+      }
+      // A payment that another process signed or held may be outdated: checked = null makes the keeper read the chain before it sends.
+      const checked = one.periodEnd === null ? null : one.notices;
+      if (one.periodEnd === null) carrier.isOwn = false;
+      carrier.payments.set(one.id, { checked, isStopped: false, disturbed: false, ...one });
+      this.#bySubscription.set(one.id, signature);
+      if (one.afterwards !== null) this.#byAddress.set(one.afterwards.address, one.id);
+    }
+    return added;
+  }
+
+  /** Removes the payments of these claims; a payment under a newer claim stays. */
+  forget(done: Iterable<Held>): void {
+    for (const { id, claimId } of done) if (this.of(id)?.claimId === claimId) this.#remove(id);
+  }
+
+  /** Marks a transaction in flight as finalized; false when it is not in flight or already marked. */
+  ended(one: Tracked): boolean {
+    const isNew = this.has(one) && !this.#final.has(one);
+    if (isNew) this.#final.add(one);
+    return isNew;
+  }
+
+  /** Finalized transactions that are due to be settled. */
+  settleable(now: number): Tracked[] {
+    return [...this.#final].filter(({ settleAt }) => now >= settleAt);
+  }
+
+  /** Whether a payment in flight fully explains the state of an account in a notice. */
+  explains(address: string, account: SubscriptionAccount, slot: bigint): boolean {
+    const id = this.#byAddress.get(address) ?? '';
+    const [carrier, one] = [this.carrierOf(id), this.of(id)];
+    const expected = one?.afterwards ?? null;
+    if (carrier === undefined || one === undefined || expected === null) return false;
+    if (one.checked !== one.notices || !isSame(expected.account, account)) one.disturbed = true;
+    if (!one.disturbed) carrier.slot = slot;
+    return !one.disturbed;
+  }
+
+  /** Whether a transaction in flight was signed by this process. */
+  isOurs(signature: string): boolean {
+    return this.#tracked.get(signature)?.isOwn === true;
+  }
+
+  clear(): void {
+    this.forget([...this.all()].flatMap(({ payments }) => [...payments.values()]));
+  }
+
+  #remove(id: string): void {
+    const signature = this.#bySubscription.get(id) ?? '';
+    const carrier = this.#tracked.get(signature);
+    const one = carrier?.payments.get(id);
+    if (carrier === undefined || one === undefined) return;
+    carrier.payments.delete(id);
+    this.#bySubscription.delete(id);
+    const address = one.afterwards?.address ?? '';
+    if (this.#byAddress.get(address) === id) this.#byAddress.delete(address);
+    if (carrier.payments.size > 0) return;
+    this.#tracked.delete(signature);
+    this.#final.delete(carrier);
+  }
+}
+
+function trackedOf({ attempt, leasedAt, periodEnd }: OpenAttempt, now: number) {
+  return {
+    signature: attempt.signature,
+    bytes: attempt.transaction,
+    size: attempt.payments,
+    isOwn: periodEnd !== null,
+    payments: new Map<string, Payment>(),
+    takenAt: now,
+    renewedAt: leasedAt,
+    sentAt: -Infinity,
+    sends: 0,
+    polledAt: now,
+    settleAt: now,
+    settleTries: 0,
+    status: null as Polled['status'],
+    slot: null as bigint | null,
+  };
+}
+
+const isSame = (one: SubscriptionAccount, other: SubscriptionAccount) =>
+  (Object.keys(one) as (keyof SubscriptionAccount)[]).every((field) => one[field] === other[field]);

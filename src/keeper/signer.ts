@@ -1,0 +1,170 @@
+// Packs due payments into transactions and signs them. The keeper commits the transactions before it first sends them.
+import { tokenAccountAddress } from '../chain/program/addresses.ts';
+import {
+  type Collection,
+  packPayments,
+  paymentPart,
+  signPayments,
+} from '../chain/transactions/collection.ts';
+import {
+  type Fees,
+  OWN_DATA_BYTES,
+  type PaidPeriod,
+  type Shape,
+} from '../chain/transactions/fees.ts';
+import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
+import type { Keypair } from '../chain/keypair.ts';
+import type { Blockhash, Rpc } from '../chain/rpc/client.ts';
+import type { Part, TransactionVersion } from '../chain/transactions/room.ts';
+import type { TransactionVersions } from '../chain/transactions/version.ts';
+import type { SignedTransaction } from '../chain/transactions/subscriptions.ts';
+import type { ReadSubscription } from '../db/subscription-work.ts';
+import type { Collectable } from '../domain/collecting/decision.ts';
+
+/** A payment whose transaction failed this often because of other payments gets a transaction of its own. */
+const MOST_FAILED_PACKS = 2;
+
+/** The shared parts of all transactions of a batch. */
+export interface Terms {
+  readonly version: TransactionVersion;
+  readonly blockhash: Blockhash;
+  /** Micro-lamports per compute unit. */
+  readonly price: bigint;
+}
+
+/** A payment to sign. */
+interface Due {
+  readonly row: ReadSubscription;
+  readonly collect: Collectable;
+}
+
+type Packed = Due & { readonly part: Part; readonly alone: boolean };
+
+/** Dependencies of the signer: the RPC, the program, the keeper key and the costs of payments. */
+export interface SigningParts {
+  readonly rpc: Pick<Rpc, 'getLatestBlockhash'>;
+  readonly fees: Fees;
+  readonly programId: string;
+  readonly mint: string;
+  readonly keypair: Keypair;
+  readonly keypairs: ReadonlyMap<string, Keypair>;
+}
+
+/** Packs and signs payments. */
+export class Signer {
+  readonly #fees: Fees;
+  readonly #versions: TransactionVersions;
+  readonly #parts: SigningParts;
+
+  constructor(parts: SigningParts, versions: TransactionVersions) {
+    this.#parts = parts;
+    this.#fees = parts.fees;
+    this.#versions = versions;
+  }
+
+  /** Version, blockhash and priority fee for a batch. Simulates payments with unknown compute limits first. Throws as the RPC client does. */
+  async terms(batch: readonly Due[]): Promise<Terms> {
+    const [version, blockhash, price] = await Promise.all([
+      this.#versions.current(),
+      this.#parts.rpc.getLatestBlockhash(),
+      this.#fees.price(),
+    ]);
+    const terms = { version, blockhash, price };
+    try {
+      await this.#learn(batch, terms);
+      return terms;
+    } catch (error) {
+      // Without a simulation the compute limits stay generous.
+      if (error instanceof RpcUnreachable) return terms;
+      if (!(error instanceof RpcError)) throw error;
+      // An RPC endpoint that refuses version 1 in a simulation would refuse the payments too.
+      this.#versions.refused(error);
+      return { ...terms, version: await this.#versions.current() };
+    }
+  }
+
+  /** Simulates payments whose compute limits need a sample. Throws as the RPC client does. */
+  async #learn(batch: readonly Due[], terms: Terms): Promise<void> {
+    for (const one of batch) {
+      const shape = this.#shapeOf(one);
+      if (!this.#fees.wantsSample(shape)) continue;
+      const { bytes } = this.#sign([this.#packed(one)], one.collect.keeper, terms);
+      await this.#fees.sample(shape, bytes);
+    }
+  }
+
+  /** Signed transactions, each with its payments in order. Each transaction is signed by one keeper key. */
+  sign(batch: readonly Due[], terms: Terms): { payments: Packed[]; signed: SignedTransaction }[] {
+    const { version } = terms;
+    const payments = batch
+      .map((one) => this.#packed(one))
+      // A payment that expired before raises the priority fee of its whole transaction, so those are packed together. Payments of one plan share addresses.
+      .sort(
+        (a, b) =>
+          this.#fees.expiries(periodOf(b)) - this.#fees.expiries(periodOf(a)) ||
+          a.row.planId.localeCompare(b.row.planId),
+      );
+    const keepers = new Set(payments.map(({ collect }) => collect.keeper));
+    return [...keepers].flatMap((keeper) =>
+      packPayments(
+        payments.filter(({ collect }) => collect.keeper === keeper),
+        { version, keeper, loadedDataBytes: this.#fees.sharedData() },
+      ).map((pack) => ({ payments: pack, signed: this.#sign(pack, keeper, terms) })),
+    );
+  }
+
+  #packed(one: Due): Packed {
+    const { row, collect } = one;
+    const { programId, mint } = this.#parts;
+    const collection: Collection = {
+      programId,
+      mint,
+      keeper: collect.keeper,
+      subscriber: row.subscriberWallet,
+      plan: row.planPda,
+      subscription: row.subscriptionPda,
+      merchant: row.merchantWallet,
+      treasury: collect.treasury,
+      net: collect.amounts.net,
+      fee: collect.amounts.fee,
+    };
+    const computeUnits = this.#fees.units(this.#shapeOf(one));
+    const part = paymentPart(collection, { computeUnits, loadedDataBytes: OWN_DATA_BYTES });
+    return { ...one, part, alone: collect.isDoubted || row.failedPacks >= MOST_FAILED_PACKS };
+  }
+
+  #sign(
+    pack: readonly Packed[],
+    keeper: string,
+    { version, blockhash, price }: Terms,
+  ): SignedTransaction {
+    const { keypair, keypairs } = this.#parts;
+    const computeUnits = pack.reduce((sum, { part }) => sum + part.computeUnits, 0);
+    const transfers = pack.flatMap(({ part }) => [...part.instructions]);
+    return signPayments(keypairs.get(keeper) ?? keypair, transfers, {
+      version,
+      blockhash: blockhash.blockhash,
+      reference: pack.map(referenceOf).join('\n'),
+      budget: {
+        computeUnits,
+        loadedDataBytes: this.#fees.sharedData() + pack.length * OWN_DATA_BYTES,
+        priorityFee: this.#fees.priorityFee(pack.map(periodOf), price, computeUnits),
+      },
+    });
+  }
+
+  #shapeOf({ row, collect: { amounts } }: Due): Shape {
+    // The program searches the bump seed from 255 down, which costs compute units per try.
+    const tries = 255 - tokenAccountAddress(row.subscriberWallet, this.#parts.mint).bump;
+    return { pulls: [amounts.net, amounts.fee].filter((amount) => amount > 0n).length, tries };
+  }
+}
+
+const periodOf = ({ row, collect }: Due): PaidPeriod => ({
+  subscription: row.id,
+  periodStart: collect.periodStart,
+});
+
+/** A text in the transaction that makes two tries of one period with the same blockhash differ. */
+const referenceOf = ({ row, collect }: Due) =>
+  [row.id, collect.periodStart, row.failedAttempts, row.setbacks, row.failedPacks].join(' ');

@@ -1,0 +1,39 @@
+import { randomBytes } from 'node:crypto';
+import { tokenAccountAddress } from '../../chain/program/addresses.ts';
+import type { Instruction } from '../../chain/program/instructions.ts';
+import {
+  createTokenAccount,
+  memo,
+  mintTokens,
+  transferLamports,
+} from '../../chain/transactions/system-instructions.ts';
+import { signTransaction } from '../../chain/transactions/subscriptions.ts';
+import { head } from './accounts.ts';
+import { execute, type Refusal } from './execute.ts';
+import { faucet, LOCALNET_MINT } from './genesis.ts';
+import { base58 } from './keys.ts';
+import type { Chain, Landed } from './state.ts';
+import { decodeTransaction } from './wire.ts';
+
+// Money for tests, by ordinary transactions of the faucet's keypair. The memo tells two equal gifts in one block apart.
+
+function give(chain: Chain, instructions: readonly Instruction[]): Landed | Refusal {
+  const latest = chain.blocks.at(-2) ?? head(chain);
+  const unique = memo(`faucet ${randomBytes(8).toString('hex')}`);
+  const { bytes } = signTransaction(faucet, [...instructions, unique], base58(latest.hash));
+  return execute(chain, decodeTransaction(bytes), true);
+}
+
+/** Sends `lamports` to any address. */
+export function airdrop(chain: Chain, owner: string, lamports: bigint): Landed | Refusal {
+  return give(chain, [transferLamports(faucet.address, owner, lamports)]);
+}
+
+/** Mints `amount` base units of the local USDC to the wallet's associated token account, which is created when missing. */
+export function mintUsdc(chain: Chain, owner: string, amount: bigint): Landed | Refusal {
+  const account = tokenAccountAddress(owner, LOCALNET_MINT).address;
+  return give(chain, [
+    createTokenAccount({ payer: faucet.address, owner, mint: LOCALNET_MINT }),
+    mintTokens({ mint: LOCALNET_MINT, account, authority: faucet.address, amount }),
+  ]);
+}

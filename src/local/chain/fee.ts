@@ -1,0 +1,63 @@
+import { COMPUTE_BUDGET_PROGRAM, SYSTEM_PROGRAM } from '../../chain/program/addresses.ts';
+import { addressKey, type Key } from './keys.ts';
+import type { MessageConfig, WireMessage } from './wire-message.ts';
+
+// The fee of a transaction.
+
+const COMPUTE_BUDGET = addressKey(COMPUTE_BUDGET_PROGRAM);
+const LAMPORTS_PER_SIGNATURE = 5_000;
+// Units that an instruction counts for when the transaction sets no limit: few for the runtime's own programs (SIMD-0170).
+const DEFAULT_INSTRUCTION_UNITS = 200_000;
+const BUILTIN_INSTRUCTION_UNITS = 3_000;
+const BUILTINS: ReadonlySet<Key> = new Set(
+  [
+    SYSTEM_PROGRAM,
+    COMPUTE_BUDGET_PROGRAM,
+    'Vote111111111111111111111111111111111111111',
+    'BPFLoaderUpgradeab1e11111111111111111111111',
+    'BPFLoader1111111111111111111111111111111111',
+    'BPFLoader2111111111111111111111111111111111',
+    'LoaderV411111111111111111111111111111111111',
+  ].map(addressKey),
+);
+const MAX_UNITS = 1_400_000;
+const MICRO_LAMPORTS = 1_000_000n;
+
+/** A message's offer for its place in a block: micro-lamports per compute unit, and its whole fee in lamports. */
+export interface Offer {
+  readonly price: bigint;
+  readonly fee: number;
+}
+
+/** Price and limit that the compute-budget instructions of a legacy or version 0 message set. */
+function budgetOf({ source, keys, instructions }: WireMessage) {
+  let price = 0n;
+  let units: number | undefined;
+  let defaults = 0;
+  for (const { programIndex, dataAt, dataLength } of instructions) {
+    const program = keys[programIndex] ?? '';
+    defaults += BUILTINS.has(program) ? BUILTIN_INSTRUCTION_UNITS : DEFAULT_INSTRUCTION_UNITS;
+    if (program !== COMPUTE_BUDGET) continue;
+    if (source[dataAt] === 2 && dataLength >= 5) units = source.readUInt32LE(dataAt + 1);
+    else if (source[dataAt] === 3 && dataLength >= 9) price = source.readBigUInt64LE(dataAt + 1);
+  }
+  return { price, units: BigInt(Math.min(units ?? defaults, MAX_UNITS)) };
+}
+
+/** A version 1 message names its priority fee in lamports; the price follows from its unit limit. */
+function offerOfV1({ priorityFee, computeUnitLimit }: MessageConfig, signatures: number): Offer {
+  const units = BigInt(computeUnitLimit ?? 0);
+  const priority = priorityFee ?? 0n;
+  const price = units === 0n ? 0n : (priority * MICRO_LAMPORTS) / units;
+  return { price, fee: signatures + Number(priority) };
+}
+
+/** The fee: 5,000 lamports for each signature and the priority fee, which is price times units, rounded up. */
+export function offerOf(message: WireMessage): Offer {
+  const signatures = message.requiredSignatures * LAMPORTS_PER_SIGNATURE;
+  if (message.config !== null) return offerOfV1(message.config, signatures);
+  const { price, units } = budgetOf(message);
+  if (price === 0n) return { price, fee: signatures };
+  const priority = (price * units + MICRO_LAMPORTS - 1n) / MICRO_LAMPORTS;
+  return { price, fee: signatures + Number(priority) };
+}

@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto';
+import nacl from 'tweetnacl';
+import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../chain/program/addresses.ts';
+import { keypairFromSecret } from '../../chain/keypair.ts';
+import {
+  activeFeature,
+  FEATURE_LENGTH,
+  RENT_EXEMPT_FOREVER,
+  V1_FEATURE,
+} from './cluster-settings.ts';
+import { addressKey, bytesOf, type Key, keyOf } from './keys.ts';
+import type { AccountState, Vm } from './vm.ts';
+
+/** The USDC mint of every local chain: a readable address without a key. */
+export const LOCALNET_MINT = 'USDCLoca1net1111111111111111111111111111111';
+/** Decimals of USDC. */
+export const MINT_DECIMALS = 6;
+
+// Public and the same on every machine: it is worth nothing outside a local chain.
+const FAUCET_SEED = createHash('sha256').update('billing localnet faucet').digest();
+
+/** The keypair that funds wallets, mints and freezes the local USDC. Its seed is public: sha256('billing localnet faucet'). */
+export const faucet = keypairFromSecret(nacl.sign.keyPair.fromSeed(FAUCET_SEED).secretKey);
+
+/** The genesis hash of every local chain, 32 bytes: unlike any cluster's. */
+export const GENESIS_HASH: Key = keyOf(
+  createHash('sha256').update('billing localnet genesis').digest(),
+);
+
+const FAUCET_LAMPORTS = 500_000_000n * 1_000_000_000n;
+const MINT_LENGTH = 82;
+
+// SPL Token's Mint: authority option u32 and key, supply u64, decimals, initialized, freeze authority option u32 and key.
+function mintData(): Buffer {
+  const authority = bytesOf(addressKey(faucet.address));
+  const data = Buffer.alloc(MINT_LENGTH);
+  data.writeUInt32LE(1, 0);
+  data.set(authority, 4);
+  data.writeUInt8(MINT_DECIMALS, 44);
+  data.writeUInt8(1, 45);
+  data.writeUInt32LE(1, 46);
+  data.set(authority, 50);
+  return data;
+}
+
+/** Puts the faucet, the mint and the feature of version 1 transactions on a new chain. */
+export function writeGenesis(vm: Vm): void {
+  const account = (owner: string, lamports: bigint, data: Buffer): AccountState => ({
+    lamports,
+    owner: addressKey(owner),
+    data,
+    executable: false,
+    rentEpoch: RENT_EXEMPT_FOREVER,
+  });
+  vm.write(V1_FEATURE, activeFeature(0, vm.rentExempt(FEATURE_LENGTH)));
+  vm.write(addressKey(faucet.address), account(SYSTEM_PROGRAM, FAUCET_LAMPORTS, Buffer.alloc(0)));
+  vm.write(
+    addressKey(LOCALNET_MINT),
+    account(TOKEN_PROGRAM, vm.rentExempt(MINT_LENGTH), mintData()),
+  );
+}

@@ -1,0 +1,177 @@
+import type { AddressInfo } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import { SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
+import { OperatorError } from '../../errors.ts';
+import { head } from './accounts.ts';
+import { airdrop, mintUsdc } from './faucet.ts';
+import { clearFaults } from './faults.ts';
+import { type Destination, timeTravel } from './fork.ts';
+import { faucet, LOCALNET_MINT } from './genesis.ts';
+import { buildHttp } from './http-server.ts';
+import { openChain } from './open.ts';
+import { type Chain, SLOT_MS } from './state.ts';
+import { advance } from './submit.ts';
+import { errorText } from './transaction-error.ts';
+import { buildWs } from './ws-server.ts';
+
+/** Options of a local chain. */
+export interface LocalnetOptions {
+  /** JSON-RPC over HTTP; 0 (the default) is any free pair of ports. */
+  readonly port?: number;
+  /** WebSocket; the HTTP port + 1 by default, which is where web3.js looks for it. */
+  readonly wsPort?: number | undefined;
+  /** Opens a second HTTP endpoint, of a node that can be set to lag behind (localnet_setFault {kind: 'lag'}). */
+  readonly lagPort?: number | undefined;
+  /** Keeps the chain here over restarts. */
+  readonly dataDir?: string | undefined;
+  /** Milliseconds between blocks, SLOT_MS by default; 0 makes blocks on demand only (mineBlocks, time travel), SLOT_MS of chain time each. */
+  readonly blockMs?: number;
+  /** Rent per byte of an account; by default RENT_LAMPORTS_PER_BYTE on a new chain and unchanged on an old one. */
+  readonly rentLamportsPerByte?: number | undefined;
+}
+
+/** A running local chain. The functions have the effect of the RPC methods of the same names, without HTTP. */
+export interface Localnet {
+  readonly rpcUrl: string;
+  readonly wsUrl: string;
+  /** The lagging endpoint, if requested. */
+  readonly lagUrl: string | null;
+  readonly mint: string;
+  readonly faucet: string;
+  readonly programId: string;
+  /** The chain's clock, in ms since 1970: that of the block being built. */
+  now(): number;
+  slot(): number;
+  mineBlocks(count?: number): void;
+  /** Throws ChainRefusal for the past. */
+  timeTravel(destination: Destination): void;
+  /** Gives lamports and base units of USDC to a wallet, in the block being built. */
+  fund(owner: string, gift: { lamports?: bigint; usdc?: bigint }): void;
+  close(): Promise<void>;
+}
+
+const HOST = '127.0.0.1';
+const PAIR_ATTEMPTS = 50;
+
+const portOf = (app: FastifyInstance) => (app.server.address() as AddressInfo).port;
+
+const isTaken = (error: unknown) => (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
+
+async function listen(app: FastifyInstance, port: number): Promise<void> {
+  try {
+    await app.listen({ host: HOST, port });
+  } catch (error) {
+    await app.close();
+    throw isTaken(error)
+      ? new OperatorError(
+          `port ${port} is in use: stop what listens there, or name another port`,
+          1,
+          { cause: error },
+        )
+      : error;
+  }
+}
+
+async function listenPair(
+  chain: Chain,
+  port: number,
+  wsPort: number | undefined,
+): Promise<[FastifyInstance, FastifyInstance]> {
+  for (let attempt = 1; ; attempt += 1) {
+    const http = buildHttp({ chain, lagging: false });
+    await listen(http, port);
+    const ws = await buildWs(chain);
+    try {
+      await listen(ws, wsPort ?? portOf(http) + 1);
+      return [http, ws];
+    } catch (error) {
+      await http.close();
+      // The number after a free port may be taken; another pair will do.
+      if (port !== 0 || wsPort !== undefined || attempt === PAIR_ATTEMPTS) throw error;
+    }
+  }
+}
+
+// Blocks at fixed times: a late block does not delay the next ones, and missed blocks are not made up for.
+function keepTime(chain: Chain): () => void {
+  let next = performance.now() + chain.blockMs;
+  let timer: NodeJS.Timeout;
+  const schedule = () => {
+    timer = setTimeout(tick, Math.max(0, next - performance.now()));
+  };
+  const tick = () => {
+    advance(chain);
+    next = Math.max(next + chain.blockMs, performance.now());
+    schedule();
+  };
+  schedule();
+  return () => clearTimeout(timer);
+}
+
+function fund(
+  chain: Chain,
+  owner: string,
+  { lamports = 0n, usdc = 0n }: { lamports?: bigint; usdc?: bigint },
+): void {
+  for (const gift of [
+    lamports > 0n && airdrop(chain, owner, lamports),
+    usdc > 0n && mintUsdc(chain, owner, usdc),
+  ]) {
+    if (gift !== false && 'refused' in gift)
+      throw new Error(`the faucet could not send: ${errorText(gift.refused)}`);
+  }
+}
+
+/**
+ * Starts a local chain on 127.0.0.1. Throws an OperatorError when a port is taken, the data directory is in use or unreadable, or the
+ * program's binary is missing.
+ */
+export async function startLocalnet({
+  port = 0,
+  wsPort,
+  lagPort,
+  dataDir,
+  blockMs = SLOT_MS,
+  rentLamportsPerByte,
+}: LocalnetOptions = {}): Promise<Localnet> {
+  const chain = openChain(blockMs, dataDir, rentLamportsPerByte);
+  const servers: FastifyInstance[] = [];
+  const closeAll = async () => {
+    clearFaults(chain);
+    await Promise.all(servers.map((server) => server.close()));
+    chain.store?.close();
+  };
+  try {
+    const [http, ws] = await listenPair(chain, port, wsPort);
+    servers.push(http, ws);
+    const lagging = lagPort === undefined ? null : buildHttp({ chain, lagging: true });
+    if (lagging !== null) {
+      await listen(lagging, lagPort ?? 0);
+      servers.push(lagging);
+    }
+    const stop = blockMs === 0 ? () => undefined : keepTime(chain);
+    let closed: Promise<void> | undefined;
+    return {
+      rpcUrl: `http://${HOST}:${portOf(http)}`,
+      wsUrl: `ws://${HOST}:${portOf(ws)}`,
+      lagUrl: lagging === null ? null : `http://${HOST}:${portOf(lagging)}`,
+      mint: LOCALNET_MINT,
+      faucet: faucet.address,
+      programId: SUBSCRIPTIONS_PROGRAM,
+      now: () => head(chain).time,
+      slot: () => head(chain).slot,
+      mineBlocks: (count = 1) => {
+        for (let mined = 0; mined < count; mined += 1) advance(chain);
+      },
+      timeTravel: (destination) => timeTravel(chain, destination),
+      fund: (owner, gift) => fund(chain, owner, gift),
+      close: () => {
+        stop();
+        return (closed ??= closeAll());
+      },
+    };
+  } catch (error) {
+    await closeAll();
+    throw error;
+  }
+}

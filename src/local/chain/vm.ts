@@ -1,0 +1,209 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import {
+  Account,
+  Clock,
+  FailedTransactionMetadata,
+  InstructionErrorBorshIo,
+  InstructionErrorCustom,
+  LiteSvm,
+  Rent,
+  TransactionErrorDuplicateInstruction,
+  TransactionErrorInstructionError,
+  TransactionErrorInsufficientFundsForRent,
+  type TransactionErrorProgramExecutionTemporarilyRestricted,
+  type TransactionMetadata,
+} from 'litesvm/dist/internal.js';
+import { SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
+import { OperatorError } from '../../errors.ts';
+import { addressKey, bytesOf, type Key, keyOf } from './keys.ts';
+import {
+  INSTRUCTION_ERRORS,
+  type InstructionError,
+  TRANSACTION_ERRORS,
+  type TransactionError,
+} from './transaction-error.ts';
+
+// Uses LiteSVM's native layer directly, because its TypeScript wrapper re-encodes every transaction and depends on a second @solana/kit.
+// It ends the process on bytes that are not a transaction, so it only gets bytes that wire.ts has decoded.
+
+/** An account. Lamports are a u64. */
+export interface AccountState {
+  readonly lamports: bigint;
+  readonly owner: Key;
+  readonly data: Buffer;
+  readonly executable: boolean;
+  readonly rentEpoch: bigint;
+}
+
+/** An instruction that a program called. */
+export interface InnerInstruction {
+  readonly programIndex: number;
+  readonly accounts: Buffer;
+  readonly data: Buffer;
+  readonly stackHeight: number;
+}
+
+/** The record of a run besides account changes. `inner` has one list for each instruction of the message. */
+export interface Details {
+  readonly logs: readonly string[];
+  readonly inner: readonly (readonly InnerInstruction[])[];
+  readonly returnData: { readonly program: Buffer; readonly data: Buffer } | null;
+  readonly units: number;
+}
+
+/** The end of a run: the error, or null, and the native record of it, which `detailsOf` reads. */
+export interface Execution {
+  readonly err: TransactionError | null;
+  readonly record: TransactionMetadata;
+}
+
+/** The end of a simulated run, with the accounts as they would be. */
+export interface Simulation extends Execution {
+  readonly accounts: ReadonlyMap<Key, AccountState>;
+}
+
+/** One LiteSVM without blockhash checks and transaction history: the local chain keeps both. */
+export interface Vm {
+  read(key: Key): AccountState | null;
+  /** Replaces an account; null removes it. */
+  write(key: Key, state: AccountState | null): void;
+  accountsOf(program: Key): Map<Key, AccountState>;
+  /** Lamports of an account, 0 when it does not exist. */
+  lamports(key: Key): bigint;
+  /** Runs and commits a decoded transaction. A failed one has paid its fee, or was not charged at all. */
+  execute(transaction: Buffer, verifySignatures: boolean): Execution;
+  simulate(transaction: Buffer, verifySignatures: boolean): Simulation;
+  /** Times in seconds since 1970. */
+  setClock(clock: { slot: number; epoch: number; epochStart: number; time: number }): void;
+  /** Lamports that make an account of this many bytes exempt from rent. */
+  rentExempt(length: number): bigint;
+  setRent(lamportsPerByte: number): void;
+  snapshot(): Uint8Array;
+}
+
+const SUBSCRIPTIONS_BINARY = fileURLToPath(
+  new URL('../../../program/subscriptions.so', import.meta.url),
+);
+
+function stateOf(account: Account): AccountState {
+  const data = account.data();
+  return {
+    lamports: account.lamports(),
+    owner: keyOf(account.owner()),
+    // A copy: a Buffer from Node's pool shares its ArrayBuffer, and the native code takes the whole ArrayBuffer.
+    data: Buffer.from(data),
+    executable: account.executable(),
+    rentEpoch: account.rentEpoch(),
+  };
+}
+
+function instructionErrorOf(error: unknown): InstructionError {
+  if (error instanceof InstructionErrorCustom) return { Custom: error.code };
+  if (error instanceof InstructionErrorBorshIo) return 'BorshIoError';
+  return INSTRUCTION_ERRORS[error as number]?.[0] ?? 'GenericError';
+}
+
+function errorOf(failure: FailedTransactionMetadata): TransactionError {
+  const error: unknown = failure.err();
+  if (typeof error === 'number') return TRANSACTION_ERRORS[error]?.[0] ?? 'SanitizeFailure';
+  if (error instanceof TransactionErrorInstructionError)
+    return { InstructionError: [error.index, instructionErrorOf(error.err())] };
+  if (error instanceof TransactionErrorDuplicateInstruction)
+    return { DuplicateInstruction: error.index };
+  if (error instanceof TransactionErrorInsufficientFundsForRent)
+    return { InsufficientFundsForRent: { account_index: error.accountIndex } };
+  const restricted = error as TransactionErrorProgramExecutionTemporarilyRestricted;
+  return { ProgramExecutionTemporarilyRestricted: { account_index: restricted.accountIndex } };
+}
+
+const outcomeOf = (result: TransactionMetadata | FailedTransactionMetadata): Execution =>
+  result instanceof FailedTransactionMetadata
+    ? { err: errorOf(result), record: result.meta() }
+    : { err: null, record: result };
+
+/** Copies a native record into plain values. It takes some 50 us, so callers do it on demand. */
+export function detailsOf(record: TransactionMetadata): Details {
+  const returned = record.returnData();
+  const data = Buffer.from(returned.data());
+  return {
+    logs: record.logs(),
+    inner: record.innerInstructions().map((calls) =>
+      calls.map((call) => {
+        const instruction = call.instruction();
+        return {
+          programIndex: instruction.programIdIndex(),
+          accounts: Buffer.from(instruction.accounts()),
+          data: Buffer.from(instruction.data()),
+          stackHeight: call.stackHeight(),
+        };
+      }),
+    ),
+    returnData: data.length === 0 ? null : { program: Buffer.from(returned.programId()), data },
+    units: Number(record.computeUnitsConsumed()),
+  };
+}
+
+/**
+ * Opens a LiteSVM with Solana's own programs (system, SPL Token, Token-2022, ATA, memo) and the Subscriptions program, from nothing or from
+ * a snapshot of itself. Throws an OperatorError when the program's binary is missing.
+ */
+export function openVm(snapshot?: Uint8Array): Vm {
+  if (!existsSync(SUBSCRIPTIONS_BINARY)) {
+    throw new OperatorError(
+      'program/subscriptions.so is missing: run npm run build:program (it needs clang-19)',
+    );
+  }
+  const svm = snapshot === undefined ? new LiteSvm() : LiteSvm.fromBytes(snapshot);
+  svm.setTransactionHistory(0n);
+  svm.setBlockhashCheck(false);
+  svm.addProgramFromFile(bytesOf(addressKey(SUBSCRIPTIONS_PROGRAM)), SUBSCRIPTIONS_BINARY);
+  return {
+    read: (key) => {
+      const account = svm.getAccount(bytesOf(key));
+      return account === null ? null : stateOf(account);
+    },
+    write: (key, state) => {
+      const account =
+        state === null
+          ? new Account(0n, new Uint8Array(), new Uint8Array(32), false, 0n)
+          : new Account(
+              state.lamports,
+              state.data,
+              bytesOf(state.owner),
+              state.executable,
+              state.rentEpoch,
+            );
+      svm.setAccount(bytesOf(key), account);
+    },
+    accountsOf: (program) =>
+      new Map(
+        svm
+          .getProgramAccounts(bytesOf(program))
+          .map((entry) => [keyOf(entry.address), stateOf(entry.account())]),
+      ),
+    lamports: (key) => svm.getBalance(bytesOf(key)) ?? 0n,
+    execute: (transaction, verifySignatures) => {
+      svm.setSigverify(verifySignatures);
+      return outcomeOf(svm.sendVersionedTransaction(transaction));
+    },
+    simulate: (transaction, verifySignatures) => {
+      svm.setSigverify(verifySignatures);
+      const result = svm.simulateVersionedTransaction(transaction);
+      if (result instanceof FailedTransactionMetadata)
+        return { ...outcomeOf(result), accounts: new Map() };
+      const accounts = result
+        .postAccounts()
+        .map((entry): [Key, AccountState] => [keyOf(entry.address), stateOf(entry.account())]);
+      return { err: null, record: result.meta(), accounts: new Map(accounts) };
+    },
+    setClock: ({ slot, epoch, epochStart, time }) =>
+      svm.setClock(
+        new Clock(BigInt(slot), BigInt(epochStart), BigInt(epoch), BigInt(epoch + 1), BigInt(time)),
+      ),
+    // The threshold of the rent sysvar is 1 since SIMD-0194; the burned share changes nothing here.
+    setRent: (lamportsPerByte) => svm.setRent(new Rent(BigInt(lamportsPerByte), 1, 50)),
+    rentExempt: (length) => svm.minimumBalanceForRentExemption(BigInt(length)),
+    snapshot: () => svm.toBytes(),
+  };
+}

@@ -1,0 +1,142 @@
+// The service's REST API as a merchant's back end or a subscriber's page calls it.
+import { OperatorError } from '../../errors.ts';
+import type { Wallet } from './wallet.ts';
+
+interface CallOptions {
+  token?: string;
+  body?: unknown;
+  /** The client's address, as a proxy would tell it: sign-ins are limited per address. */
+  from?: string;
+}
+
+export interface Api {
+  /** `data` of the answer. Throws an ApiRefusal with the envelope's code and message. A server that is down for a moment is asked again. */
+  call<T>(
+    method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+    path: string,
+    options?: CallOptions,
+  ): Promise<T>;
+  /** Every item of a paginated list. */
+  list<T>(path: string, token: string): Promise<T[]>;
+  /** Signs in with the wallet and returns the JWT. */
+  signIn(wallet: Wallet, role: 'merchant' | 'subscriber'): Promise<string>;
+}
+
+/** The service said no. */
+class ApiRefusal extends Error {
+  readonly code: string;
+  readonly status: number;
+
+  constructor(status: number, code: string, message: string) {
+    super(message);
+    this.name = 'ApiRefusal';
+    this.status = status;
+    this.code = code;
+  }
+}
+
+interface Envelope {
+  success: boolean;
+  data: unknown;
+  error?: { code: string; message: string };
+}
+
+/** Maximum downtime of a server in ms, because the sandbox occasionally kills its servers. */
+const patienceMs = 20_000;
+
+/** Sends a request until it is answered, up to a limit: a server may be away for a moment. */
+async function send(
+  baseUrl: string,
+  method: string,
+  path: string,
+  { token, body, from }: CallOptions = {},
+): Promise<{ response: Response; envelope: Envelope }> {
+  const deadline = Date.now() + patienceMs;
+  for (;;) {
+    try {
+      const response = await fetch(new URL(path, baseUrl), {
+        method,
+        headers: {
+          ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+          ...(from === undefined ? {} : { 'x-forwarded-for': from }),
+          ...(method === 'GET' || method === 'DELETE'
+            ? {}
+            : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      const envelope = (await response.json()) as Envelope;
+      // 429: wait for Retry-After. 500: the database or the chain is temporarily unreachable, as the envelope reports.
+      if ((response.status !== 429 && response.status < 500) || Date.now() > deadline)
+        return { response, envelope };
+      await pause(Number(response.headers.get('retry-after') ?? 0.2) * 1000);
+    } catch (error) {
+      if (Date.now() > deadline)
+        throw new OperatorError(`The API at ${baseUrl} does not answer.`, 1, { cause: error });
+      await pause(100);
+    }
+  }
+}
+
+/** A client of the API at `baseUrl`. */
+export function createApi(baseUrl: string): Api {
+  const call: Api['call'] = async <T>(method: string, path: string, options?: CallOptions) => {
+    const { response, envelope } = await send(baseUrl, method, path, options);
+    if (envelope.success) return envelope.data as T;
+    throw new ApiRefusal(
+      response.status,
+      envelope.error?.code ?? 'UNKNOWN',
+      `${method} ${path}: ${envelope.error?.message ?? response.statusText}`,
+    );
+  };
+
+  return {
+    call,
+    async list<T>(path: string, token: string) {
+      const items: T[] = [];
+      for (let cursor = ''; ;) {
+        const { response, envelope } = await send(
+          baseUrl,
+          'GET',
+          `${path}?limit=100${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`,
+          { token },
+        );
+        if (!envelope.success)
+          throw new ApiRefusal(
+            response.status,
+            envelope.error?.code ?? 'UNKNOWN',
+            envelope.error?.message ?? '',
+          );
+        items.push(...(envelope.data as T[]));
+        cursor = response.headers.get('x-next-cursor') ?? '';
+        if (cursor === '') return items;
+      }
+    },
+    async signIn(wallet, role) {
+      const from = addressOf(wallet);
+      const { nonce, message } = await call<{ nonce: string; message: string }>(
+        'POST',
+        '/auth/nonce',
+        {
+          body: { wallet: wallet.address, role },
+        },
+      );
+      const signature = wallet.sign(message);
+      const { token } = await call<{ token: string }>('POST', '/auth/verify', {
+        from,
+        body: { wallet: wallet.address, nonce, signature },
+      });
+      return token;
+    },
+  };
+}
+
+/** One client address per wallet, from the range for benchmarks, which is not routed (RFC 2544). */
+function addressOf({ keypair }: Wallet): string {
+  const [a = 0, b = 0, c = 0] = keypair.sign(Buffer.from('address'));
+  return `198.${18 + (a % 2)}.${b}.${c}`;
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,83 @@
+// The local chain for the sandbox: transactions of wallets (send), and the methods of a local chain (time travel, a faucet).
+import { createRpc, type Rpc } from '../../chain/rpc/client.ts';
+import { tokenAccountAddress } from '../../chain/program/addresses.ts';
+import { tokenAccountIn } from '../../chain/program/accounts.ts';
+import { OperatorError } from '../../errors.ts';
+import type { Log } from '../../log.ts';
+
+export interface SandboxChain {
+  rpc: Rpc;
+  /** Unix seconds by the chain's clock, as of the newest confirmed block. */
+  now(): Promise<bigint>;
+  /** Moves the chain's clock forward to Unix seconds; resolves when that is confirmed. */
+  travelTo(seconds: bigint): Promise<void>;
+  /** SOL for fees and USDC (base units) out of nothing. */
+  fund(owner: string, amounts: { lamports?: bigint; usdc?: bigint }): Promise<void>;
+  /** USDC base units that a wallet has. */
+  balance(owner: string): Promise<bigint>;
+  /** Sends a signed transaction (base64) and resolves with its signature once it is confirmed. Throws an OperatorError when it fails. */
+  submit(transaction: string): Promise<string>;
+  close(): Promise<void>;
+}
+
+/** Calls a method that only a local chain has. Throws an OperatorError when it is refused. */
+export async function cheat(url: string, method: string, params: unknown[]): Promise<void> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  });
+  const answer = (await response.json()) as { error?: { message: string } };
+  if (answer.error !== undefined)
+    throw new OperatorError(`The local chain refused ${method}: ${answer.error.message}`);
+}
+
+/** A handle on the local chain at `url` with `mint` as its USDC. */
+export function createSandboxChain(url: string, mint: string, log: Log): SandboxChain {
+  const rpc = createRpc({ urls: [url], log });
+
+  const now = async () => (await rpc.getClock({ commitment: 'confirmed' })).unixTimestamp;
+
+  const statusOf = async (signature: string) => {
+    const { statuses } = await rpc.getSignatureStatuses([signature]);
+    return statuses[0] ?? null;
+  };
+
+  return {
+    rpc,
+    now,
+    async travelTo(seconds) {
+      await cheat(url, 'surfnet_timeTravel', [{ absoluteTimestamp: Number(seconds) * 1000 }]);
+      // The daemons use the confirmed state, which is a block or two behind.
+      while ((await now()) < seconds) await new Promise((resolve) => setTimeout(resolve, 20));
+    },
+    async fund(owner, { lamports = 0n, usdc = 0n }) {
+      if (lamports > 0n) await cheat(url, 'requestAirdrop', [owner, Number(lamports)]);
+      if (usdc > 0n) await cheat(url, 'localnet_faucet', [owner, usdc.toString()]);
+    },
+    async balance(owner) {
+      const { accounts } = await rpc.getMultipleAccounts(
+        [tokenAccountAddress(owner, mint).address],
+        { commitment: 'confirmed' },
+      );
+      return tokenAccountIn(accounts[0] ?? null)?.amount ?? 0n;
+    },
+    async submit(transaction) {
+      const bytes = Buffer.from(transaction, 'base64');
+      const signature = await rpc.sendTransaction(bytes);
+      const deadline = Date.now() + 20_000;
+      while (Date.now() < deadline) {
+        const status = await statusOf(signature);
+        if (status?.err !== undefined && status.err !== null) {
+          throw new OperatorError(
+            `A wallet's transaction ${signature} failed: ${JSON.stringify(status.err)}`,
+          );
+        }
+        if (status !== null && status.commitment !== 'processed') return signature;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+      throw new OperatorError(`A wallet's transaction ${signature} was not confirmed within 20 s.`);
+    },
+    close: () => rpc.close(),
+  };
+}

@@ -1,0 +1,97 @@
+// The merchants: each signs in, makes an app, registers its webhook endpoint, publishes a plan on chain and makes an API key.
+import { extraEventTypes } from '../../db/events.ts';
+import type { Api } from './api.ts';
+import type { SandboxChain } from './chain.ts';
+import type { MerchantServer } from './merchant-server.ts';
+import type { Random } from './random.ts';
+import { signFor, walletFromSeed, type Wallet } from './wallet.ts';
+
+export interface Merchant {
+  wallet: Wallet;
+  token: string;
+  apiKey: string;
+  appId: string;
+  planId: string;
+  planPda: string;
+  webhookId: string;
+  webhookSecret: string;
+  amount: bigint;
+}
+
+/** Hours of a played period: thirty days. */
+export const periodHours = 720;
+
+// The last one's fee rounds to zero at 1%: a collection with a single transfer.
+const plans = [
+  { app: 'Stellar Streams', plan: 'Monthly', amount: 9_990_000n },
+  { app: 'Orbit Notes', plan: 'Team', amount: 24_999_999n },
+  { app: 'Penny Press', plan: 'Tiny', amount: 99n },
+];
+
+/** Sets up the merchants through the API; their plans are active when this resolves. */
+export async function createMerchants(
+  api: Api,
+  chain: SandboxChain,
+  server: MerchantServer,
+  random: Random,
+): Promise<Merchant[]> {
+  const wallets = plans.map(() => walletFromSeed(random.seed32()));
+  return Promise.all(
+    plans.map(async ({ app, plan, amount }, index) => {
+      const wallet = wallets[index] as Wallet;
+      await chain.fund(wallet.address, { lamports: 10_000_000_000n });
+      const token = await api.signIn(wallet, 'merchant');
+      const { id: appId } = await api.call<{ id: string }>('POST', '/merchant/apps', {
+        token,
+        body: { name: app },
+      });
+      const endpoint = await api.call<{ id: string; secret: string }>(
+        'POST',
+        `/merchant/apps/${appId}/webhooks`,
+        {
+          token,
+          body: { url: server.urlFor(index), extraEvents: extraEventTypes },
+        },
+      );
+      server.setSecret(index, endpoint.secret);
+      const planPath = `/merchant/apps/${appId}/plans`;
+      const created = await api.call<{ id: string; planPda: string; transaction: string }>(
+        'POST',
+        planPath,
+        {
+          token,
+          body: { name: plan, amount: amount.toString(), periodHours },
+        },
+      );
+      await chain.submit(signFor(wallet, created.transaction));
+      await until(`plan ${created.id} is active`, async () => {
+        const { status } = await api.call<{ status: string }>('GET', `${planPath}/${created.id}`, {
+          token,
+        });
+        return status === 'active';
+      });
+      const { key } = await api.call<{ key: string }>('POST', '/merchant/api-keys', { token });
+      const { planPda } = created;
+      return {
+        wallet,
+        token,
+        apiKey: key,
+        appId,
+        planId: created.id,
+        planPda,
+        webhookId: endpoint.id,
+        webhookSecret: endpoint.secret,
+        amount,
+      };
+    }),
+  );
+}
+
+/** Asks every 200 ms until it is so. Throws after 20 s. */
+export async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + 20_000;
+  while (!(await isSo())) {
+    if (Date.now() > deadline) throw new Error(`20 s passed, but not: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+}

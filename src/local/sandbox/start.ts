@@ -1,0 +1,247 @@
+// The sandbox: starts the processes, sets up merchants and wallets, plays, and checks the invariants.
+import { randomBytes } from 'node:crypto';
+import { SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
+import { LOCALNET_MINT } from '../chain/genesis.ts';
+import type { Log } from '../../log.ts';
+import { createApi } from './api.ts';
+import { createSandboxChain, type SandboxChain } from './chain.ts';
+import { createChaos } from './chaos.ts';
+import { gatherEvidence } from './evidence.ts';
+import { checkInvariants } from './invariants.ts';
+import { startMerchantServer } from './merchant-server.ts';
+import { createMerchants, type Merchant } from './merchants.ts';
+import { cast, play } from './play.ts';
+import type { Stage } from './subscribers.ts';
+import { allReady, startProcesses, type Processes } from './processes.ts';
+import { seeded } from './random.ts';
+import { walletFromSeed, type Wallet } from './wallet.ts';
+
+export interface SandboxOptions {
+  subscribers: number;
+  periods: number;
+  seed: number;
+  /** Processes to kill -9 in the course of the play. */
+  chaos: number;
+  /** Whether a play follows. Without one, wallets have as much time to sign as on a real chain. */
+  play: boolean;
+  dataDir?: string | undefined;
+  /** Called with progress messages. */
+  tell: (line: string) => void;
+  log: Log;
+  /** Aborted: the start or the play ends as soon as it can, by throwing the signal's reason. */
+  signal: AbortSignal;
+}
+
+/** The output of `--once --json`. */
+export interface Summary {
+  subscribers: number;
+  periods: number;
+  payments: { succeeded: number; failed: number };
+  events: Record<string, number>;
+  deliveries: { delivered: number; failed: number; attempts: number };
+  invariants: Record<string, boolean>;
+  chainSeconds: number;
+  elapsedMs: number;
+  kills: Readonly<Record<string, number>>;
+}
+
+export interface Sandbox {
+  /** The line that `--json` prints when all is up. */
+  ready: {
+    ready: true;
+    apiUrl: string;
+    metricsUrls: Record<string, string>;
+    rpcUrl: string;
+    wsUrl: string;
+    databaseUrl: string;
+    mint: string;
+    programId: string;
+    keeper: string;
+    treasury: string;
+    merchants: {
+      wallet: string;
+      secretKey: string;
+      token: string;
+      apiKey: string;
+      appId: string;
+      planId: string;
+      planPda: string;
+      webhookSecret: string;
+    }[];
+    subscribers: { wallet: string; secretKey: string; token: string }[];
+    /** A wallet with SOL and USDC that takes no part in the play, and pages that open with it or with the first merchant's. */
+    demo: {
+      wallet: string;
+      secretKey: string;
+      subscribeUrl: string;
+      accountUrl: string;
+      dashboardUrl: string;
+    };
+  };
+  processes: Processes;
+  chain: SandboxChain;
+  /** Plays the scenario once and checks every invariant; the breaches in words by invariant. */
+  playOnce(): Promise<{ summary: Summary; breaches: Record<string, string[]> }>;
+  stop(): Promise<void>;
+}
+
+// Fast enough that a play of months takes seconds, slow enough that a block holds more than one transaction.
+const playBlockMs = 30;
+// Without a play: a transaction is valid for 45 s.
+const idleBlockMs = 300;
+// SOL that a wallet gets for its fees and rents.
+const walletLamports = 1_000_000_000n;
+const demoUsdc = 1_000_000_000n;
+const keeperLamports = 1_000_000_000_000n;
+
+/** Starts everything; resolves when merchants have active plans and every wallet is signed in. */
+export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
+  const { tell, log, periods, signal } = options;
+  const startedAt = Date.now();
+  const processes = await startProcesses({
+    dataDir: options.dataDir,
+    blockMs: options.play ? playBlockMs : idleBlockMs,
+    mint: LOCALNET_MINT,
+    signal,
+  });
+  const chain = createSandboxChain(processes.rpcUrl, LOCALNET_MINT, log);
+  const server = await startMerchantServer();
+  const stop = async () => {
+    await server.close();
+    await chain.close();
+    await processes.stop();
+  };
+  try {
+    await chain.fund(processes.keeper, { lamports: keeperLamports });
+    await allReady(processes, signal);
+    tell(`everything is up after ${Date.now() - startedAt} ms: ${processes.apiUrl}`);
+    const api = createApi(processes.apiUrl);
+    // Each play on kept data uses other wallets.
+    const random = seeded(options.seed + processes.plays * 1_000_003);
+    const merchants = await createMerchants(api, chain, server, random);
+    signal.throwIfAborted();
+    const subscribers = cast(options.subscribers, periods, merchants, random);
+    await Promise.all(
+      subscribers.map(async (subscriber) => {
+        await chain.fund(subscriber.wallet.address, { lamports: walletLamports });
+        subscriber.token = await api.signIn(subscriber.wallet, 'subscriber');
+      }),
+    );
+    const demo = walletFromSeed(randomBytes(32));
+    await chain.fund(demo.address, { lamports: walletLamports, usdc: demoUsdc });
+    tell(
+      `${merchants.length} merchants have published plans, ${subscribers.length} wallets are signed in`,
+    );
+    const stage = { api, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
+
+    return {
+      ready: {
+        ready: true,
+        apiUrl: processes.apiUrl,
+        metricsUrls: processes.metricsUrls,
+        rpcUrl: processes.rpcUrl,
+        wsUrl: processes.wsUrl,
+        databaseUrl: processes.databaseUrl,
+        mint: LOCALNET_MINT,
+        programId: SUBSCRIPTIONS_PROGRAM,
+        keeper: processes.keeper,
+        treasury: processes.treasury,
+        merchants: merchants.map(describeMerchant),
+        subscribers: subscribers.map(({ wallet, token }) => ({
+          wallet: wallet.address,
+          secretKey: wallet.secretKey,
+          token,
+        })),
+        demo: demoPages(processes.apiUrl, demo, merchants),
+      },
+      processes,
+      chain,
+      playOnce: () =>
+        playOnce({ stage, processes, server, merchants, subscribers, random }, options, startedAt),
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** Plays the scenario once, gathers the evidence and checks the invariants. `startedAt` is Unix ms. */
+async function playOnce(
+  scene: {
+    stage: Stage;
+    processes: Processes;
+    server: Awaited<ReturnType<typeof startMerchantServer>>;
+    merchants: Merchant[];
+    subscribers: ReturnType<typeof cast>;
+    random: ReturnType<typeof seeded>;
+  },
+  { chaos: kills, periods, tell, signal }: SandboxOptions,
+  startedAt: number,
+): ReturnType<Sandbox['playOnce']> {
+  const { stage, processes, server, merchants, subscribers } = scene;
+  const { chain } = stage;
+  const chaos = createChaos(processes, kills, periods);
+  const treasuryBefore = await chain.balance(processes.treasury);
+  const chainStart = await chain.now();
+  await play({ ...scene, periods, chaos, tell, signal });
+  const evidence = await gatherEvidence(stage, processes, server, merchants, subscribers);
+  const breaches = checkInvariants(evidence, { subscribers, periods, treasuryBefore });
+  const { delivered, failed, attempts } = evidence.deliveries;
+  const summary: Summary = {
+    subscribers: subscribers.length,
+    periods,
+    payments: {
+      succeeded: evidence.payments.filter(({ status }) => status === 'succeeded').length,
+      failed: evidence.payments.filter(({ status }) => status === 'failed').length,
+    },
+    events: countBy(evidence.events.map(({ type }) => type)),
+    deliveries: { delivered, failed, attempts },
+    invariants: Object.fromEntries(
+      Object.entries(breaches).map(([name, found]) => [name, found.length === 0]),
+    ),
+    chainSeconds: Number((await chain.now()) - chainStart),
+    elapsedMs: Date.now() - startedAt,
+    kills: chaos.kills(),
+  };
+  return { summary, breaches };
+}
+
+/** The pages, with a wallet's key in their fragments. */
+function demoPages(apiUrl: string, demo: Wallet, [merchant]: readonly Merchant[]) {
+  const selling = merchant?.wallet.secretKey ?? '';
+  return {
+    wallet: demo.address,
+    secretKey: demo.secretKey,
+    subscribeUrl: `${apiUrl}/s/${merchant?.planId ?? ''}#demo=${demo.secretKey}`,
+    accountUrl: `${apiUrl}/account#demo=${demo.secretKey}`,
+    dashboardUrl: `${apiUrl}/dashboard#demo=${selling}`,
+  };
+}
+
+function describeMerchant({
+  wallet,
+  token,
+  apiKey,
+  appId,
+  planId,
+  planPda,
+  webhookSecret,
+}: Merchant) {
+  return {
+    wallet: wallet.address,
+    secretKey: wallet.secretKey,
+    token,
+    apiKey,
+    appId,
+    planId,
+    planPda,
+    webhookSecret,
+  };
+}
+
+function countBy(names: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const name of names.toSorted()) counts[name] = (counts[name] ?? 0) + 1;
+  return counts;
+}

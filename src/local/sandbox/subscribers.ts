@@ -1,0 +1,151 @@
+// The subscribers and their actions in the scenario.
+import { unsignedTransaction } from '../../chain/transactions/message.ts';
+import { revokeApproval } from '../../chain/transactions/system-instructions.ts';
+import { approveTransaction } from '../../chain/transactions/subscriptions.ts';
+import type { Api } from './api.ts';
+import type { SandboxChain } from './chain.ts';
+import { until, type Merchant } from './merchants.ts';
+import { signFor, type Wallet } from './wallet.ts';
+
+/** steady pays; the others have the fault of their name in the period `at`. */
+export const roles = [
+  'steady',
+  'topsUp',
+  'staysDry',
+  'revokes',
+  'cancels',
+  'merchantCancels',
+  'merchantForces',
+  'resumes',
+] as const;
+export type SubscriberRole = (typeof roles)[number];
+
+export interface Subscriber {
+  wallet: Wallet;
+  token: string;
+  merchant: Merchant;
+  role: SubscriberRole;
+  /** The period (0 is the first) in which the role's thing happens. */
+  at: number;
+  /** Set once it has subscribed. */
+  subscriptionId: string;
+  subscriptionPda: string;
+}
+
+interface Subscription {
+  status: string;
+  paidThrough: string | null;
+  cancelRequestedAt: string | null;
+}
+
+export interface Stage {
+  api: Api;
+  chain: SandboxChain;
+  programId: string;
+  mint: string;
+}
+
+const path = ({ subscriptionId }: Subscriber) => `/subscriber/subscriptions/${subscriptionId}`;
+
+/** Periods that a wallet can pay for from the start. */
+export function fundedPeriods(
+  { role, at }: Pick<Subscriber, 'role' | 'at'>,
+  periods: number,
+): number {
+  return role === 'topsUp' || role === 'staysDry' ? at : periods + 1;
+}
+
+/** Opens the subscription on chain with the transaction that the API builds, and registers it. */
+export async function subscribe({ api, chain }: Stage, subscriber: Subscriber): Promise<void> {
+  const { wallet, token, merchant } = subscriber;
+  const { transaction, subscriptionPda } = await api.call<{
+    transaction: string;
+    subscriptionPda: string;
+  }>('POST', `/subscriber/plans/${merchant.planId}/subscribe`, { token });
+  await chain.submit(signFor(wallet, transaction));
+  const body = { appId: merchant.appId, planId: merchant.planId, subscriptionPda };
+  const { id } = await api.call<{ id: string }>('POST', '/subscriber/subscriptions', {
+    token,
+    body,
+  });
+  Object.assign(subscriber, { subscriptionId: id, subscriptionPda });
+}
+
+/** The role's action in the middle of a paid period. Resolves when the service has seen it. */
+export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promise<void> {
+  const { api, chain } = stage;
+  const { role, token, merchant } = subscriber;
+  const current = () => api.call<Subscription>('GET', path(subscriber), { token });
+  const signed = async (verb: 'cancel' | 'resume') => {
+    const { transaction } = await api.call<{ transaction: string }>(
+      'POST',
+      `${path(subscriber)}/${verb}`,
+      { token },
+    );
+    await chain.submit(signFor(subscriber.wallet, transaction));
+  };
+  const cancelSeen = async () => (await current()).cancelRequestedAt !== null;
+  const asMerchant = (mode: 'period_end' | 'force') =>
+    api.call(
+      'POST',
+      `/merchant/apps/${merchant.appId}/subscriptions/${subscriber.subscriptionId}/cancel`,
+      {
+        token: merchant.apiKey,
+        body: { mode },
+      },
+    );
+  switch (role) {
+    case 'revokes':
+      return revokeDelegation(stage, subscriber);
+    case 'cancels':
+      await signed('cancel');
+      return until(`the cancel of ${subscriber.subscriptionId} is seen`, cancelSeen);
+    case 'merchantCancels':
+      await asMerchant('period_end');
+      return;
+    case 'merchantForces':
+      await asMerchant('force');
+      return;
+    case 'resumes':
+      await signed('cancel');
+      await until(`the cancel of ${subscriber.subscriptionId} is seen`, cancelSeen);
+      await signed('resume');
+      return until(
+        `the resume of ${subscriber.subscriptionId} is seen`,
+        async () => !(await cancelSeen()),
+      );
+    case 'steady':
+    case 'topsUp':
+    case 'staysDry':
+      return;
+  }
+}
+
+/** The role's action after its payment failed and was retried. */
+export async function actPastDue(
+  stage: Stage,
+  subscriber: Subscriber,
+  periods: number,
+): Promise<void> {
+  const { role, wallet, merchant } = subscriber;
+  if (role === 'topsUp')
+    await stage.chain.fund(wallet.address, { usdc: merchant.amount * BigInt(periods + 1) });
+  if (role === 'revokes') await approveAgain(stage, subscriber);
+}
+
+/** SPL Token's Revoke: the wallet takes the approval back, and its authority stays, so that approving again repairs it. */
+async function revokeDelegation({ chain, mint }: Stage, { wallet }: Subscriber): Promise<void> {
+  const { blockhash } = await chain.rpc.getLatestBlockhash();
+  const revoke = revokeApproval({ owner: wallet.address, mint });
+  await chain.submit(signFor(wallet, unsignedTransaction(wallet.address, [revoke], blockhash)));
+}
+
+async function approveAgain(
+  { chain, programId, mint }: Stage,
+  { wallet }: Subscriber,
+): Promise<void> {
+  const { blockhash } = await chain.rpc.getLatestBlockhash();
+  await chain.submit(
+    signFor(wallet, approveTransaction(programId, { user: wallet.address, mint, blockhash })),
+  );
+}

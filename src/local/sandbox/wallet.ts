@@ -1,0 +1,39 @@
+// A played wallet: a key that signs in to the API and signs the transactions that the API hands out, as a browser wallet would.
+import bs58 from 'bs58';
+import nacl from 'tweetnacl';
+import type { Keypair } from '../../chain/keypair.ts';
+import { addSignature } from '../../chain/transactions/message.ts';
+
+export interface Wallet {
+  address: string;
+  /** 64 bytes in Base58, as wallets import it. */
+  secretKey: string;
+  keypair: Keypair;
+  /** The Base58 signature of a text. */
+  sign(message: string): string;
+}
+
+/** The wallet of a 32-byte seed. tweetnacl signs, as it does in browser wallets. */
+export function walletFromSeed(seed: Buffer): Wallet {
+  const { publicKey, secretKey } = nacl.sign.keyPair.fromSeed(seed);
+  const keypair = {
+    address: bs58.encode(publicKey),
+    sign: (message: Uint8Array) => Buffer.from(nacl.sign.detached(message, secretKey)),
+  };
+  return {
+    address: keypair.address,
+    secretKey: bs58.encode(secretKey),
+    keypair,
+    sign: (message) => bs58.encode(keypair.sign(Buffer.from(message))),
+  };
+}
+
+/** Signs an unsigned transaction in base64 as one of its signers. */
+export function signFor({ keypair }: Wallet, transaction: string): string {
+  return addSignature(keypair, transaction);
+}
+
+/** The 64 bytes of its key, as a keypair file holds them. */
+export function bytesOf({ secretKey }: Wallet): Uint8Array {
+  return bs58.decode(secretKey);
+}

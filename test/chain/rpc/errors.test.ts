@@ -1,0 +1,54 @@
+import t from 'tap';
+import { EndpointFailure, RpcError, RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
+
+void t.test('a refusal names endpoint and method, and keeps the error’s data', (t) => {
+  const data = { err: 'AccountNotFound', logs: [] };
+  const error = new RpcError(
+    'https://rpc.example',
+    'sendTransaction',
+    -32002,
+    'Transaction simulation failed',
+    data,
+  );
+  t.equal(
+    error.message,
+    'https://rpc.example refused sendTransaction: Transaction simulation failed (-32002)',
+  );
+  t.equal(error.name, 'RpcError');
+  t.equal(error.data, data);
+  t.end();
+});
+
+void t.test(
+  'an outage lists each endpoint’s fault in the order of the requests, for people and for callers',
+  (t) => {
+    const cause = new Error('connect ECONNREFUSED');
+    const failures = [
+      new EndpointFailure('timeout', 'no answer within 10000 ms', {
+        endpoint: 'https://one.example',
+      }),
+      new EndpointFailure('rate_limited', 'too many requests (429)', {
+        endpoint: 'https://two.example',
+        pauseMs: 500,
+      }),
+      new EndpointFailure('unreachable', 'refused', { endpoint: 'https://three.example', cause }),
+    ];
+    const outage = new RpcUnreachable('getSlot', failures);
+    t.equal(
+      outage.message,
+      'no Solana RPC endpoint answered getSlot: https://one.example: no answer within 10000 ms; ' +
+        'https://two.example: too many requests (429); https://three.example: refused',
+    );
+    t.same(
+      outage.failures.map(({ endpoint, fault }) => [endpoint, fault]),
+      [
+        ['https://one.example', 'timeout'],
+        ['https://two.example', 'rate_limited'],
+        ['https://three.example', 'unreachable'],
+      ],
+    );
+    t.equal(failures[1]?.pauseMs, 500);
+    t.equal(failures[2]?.cause, cause);
+    t.end();
+  },
+);

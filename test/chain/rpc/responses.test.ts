@@ -1,0 +1,231 @@
+// Responses of nodes are either decoded or refused as a fault of the endpoint: never a TypeError, never a value of another type.
+import bs58 from 'bs58';
+import fc from 'fast-check';
+import t from 'tap';
+import * as answers from '../../../src/chain/rpc/responses.ts';
+import { EndpointFailure } from '../../../src/chain/rpc/errors.ts';
+
+const readers: Record<string, (value: unknown) => unknown> = {
+  object: (value) => answers.object(value, 'it'),
+  array: (value) => answers.array(value, 'it'),
+  text: (value) => answers.text(value, 'it'),
+  integer: (value) => answers.integer(value, 'it'),
+  big: (value) => answers.big(value, 'it'),
+  account: answers.account,
+  accounts: (value) => answers.accounts(value, 2),
+  statuses: (value) => answers.statuses(value, 2),
+  signatureInfos: answers.signatureInfos,
+  confirmedTransaction: answers.confirmedTransaction,
+  simulation: answers.simulation,
+  inContext: (value) => answers.inContext(value, 5n, (inner) => inner),
+};
+
+/** A transaction as a node sends it; each part can be replaced. */
+const transaction = (replaced: Record<string, unknown> = {}) => ({
+  slot: 9,
+  blockTime: 1_800_000_000,
+  transaction: {
+    signatures: ['first', 'second'],
+    message: {
+      accountKeys: ['payer', 'program'],
+      instructions: [{ programIdIndex: 1, accounts: [0, 2, 3], data: bs58.encode([1, 2, 3]) }],
+    },
+  },
+  meta: {
+    err: null,
+    fee: 5000,
+    logMessages: ['log'],
+    loadedAddresses: { writable: ['looked up, writable'], readonly: ['looked up'] },
+    innerInstructions: [
+      { index: 0, instructions: [{ programIdIndex: 3, accounts: [1], data: '', stackHeight: 2 }] },
+    ],
+  },
+  ...replaced,
+});
+
+const samples: Record<string, unknown> = {
+  account: { owner: 'x', lamports: 1, data: ['aGk=', 'base64'] },
+  accounts: [null, { owner: 'x', lamports: 1, data: ['aGk=', 'base64'] }],
+  statuses: [null, { slot: 1, err: null, confirmations: null, confirmationStatus: 'finalized' }],
+  signatureInfos: [{ signature: 's', slot: 1, err: null, blockTime: null }],
+  confirmedTransaction: transaction(),
+  simulation: { err: null, logs: ['a'], unitsConsumed: 5 },
+  inContext: { context: { slot: 7 }, value: 1 },
+};
+
+/** A copy in which one part, anywhere, is another value. */
+function corrupted(value: unknown, path: number[], by: unknown): unknown {
+  const [at, ...rest] = path;
+  if (at === undefined || typeof value !== 'object' || value === null) return by;
+  const keys = Object.keys(value);
+  const key = keys[at % Math.max(1, keys.length)];
+  if (key === undefined) return by;
+  const copy = (Array.isArray(value) ? [...(value as unknown[])] : { ...value }) as Record<
+    string,
+    unknown
+  >;
+  copy[key] = corrupted(copy[key], rest, by);
+  return copy;
+}
+
+const isFault = (run: () => unknown) => {
+  try {
+    run();
+    return true;
+  } catch (error) {
+    return (
+      error instanceof EndpointFailure && (error.fault === 'malformed' || error.fault === 'behind')
+    );
+  }
+};
+
+void t.test('any answer is either read or counted as the endpoint’s fault', async (t) => {
+  for (const [name, read] of Object.entries(readers)) {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => isFault(() => read(value))),
+      { numRuns: 200 },
+    );
+    const sample = samples[name];
+    if (sample === undefined) continue;
+    t.doesNotThrow(() => read(sample), name);
+    fc.assert(
+      fc.property(
+        fc.array(fc.nat(20), { maxLength: 6 }),
+        fc.jsonValue({ maxDepth: 1 }),
+        (path, by) => isFault(() => read(corrupted(sample, path, by))),
+      ),
+      { numRuns: 500 },
+    );
+  }
+});
+
+void t.test(
+  'a response with an older slot than requested marks the endpoint as behind',
+  async (t) => {
+    const at = (slot: number, minSlot?: bigint) =>
+      answers.inContext({ context: { slot }, value: 'x' }, minSlot, (value) => value);
+    t.same(at(5), { slot: 5n, value: 'x' });
+    t.same(at(5, 5n), { slot: 5n, value: 'x' });
+    t.throws(() => at(4, 5n), { fault: 'behind', message: 'at slot 4, not yet at 5' });
+  },
+);
+
+void t.test(
+  'a response must contain as many accounts and statuses as were requested',
+  async (t) => {
+    t.throws(() => answers.accounts([null], 2), {
+      fault: 'malformed',
+      message: /1 accounts instead of 2/,
+    });
+    t.throws(() => answers.statuses([null, null, null], 2), {
+      fault: 'malformed',
+      message: /3 statuses instead of 2/,
+    });
+    t.throws(() => answers.account({ owner: 'x', lamports: 1, data: ['hi', 'base58'] }), {
+      message: /not base64/,
+    });
+  },
+);
+
+void t.test('how far a transaction is, also where a node leaves the commitment out', async (t) => {
+  const commitmentOf = (status: Record<string, unknown>) =>
+    answers.statuses([{ slot: 1, err: null, ...status }], 1)[0]?.commitment;
+  for (const commitment of ['processed', 'confirmed', 'finalized'])
+    t.equal(commitmentOf({ confirmations: 3, confirmationStatus: commitment }), commitment);
+  t.equal(commitmentOf({ confirmations: 12 }), 'processed', 'never taken for more than is certain');
+  t.equal(commitmentOf({ confirmations: null }), 'finalized', 'rooted has no count');
+  t.equal(commitmentOf({ confirmations: 5, confirmationStatus: null }), 'processed');
+  t.throws(() => commitmentOf({ confirmationStatus: 'rooted' }), {
+    fault: 'malformed',
+    message: /./,
+  });
+  t.throws(
+    () => commitmentOf({}),
+    { fault: 'malformed', message: /./ },
+    'a status without both is not final',
+  );
+  t.throws(() => commitmentOf({ confirmationStatus: null }), { fault: 'malformed', message: /./ });
+});
+
+void t.test('a transaction without its error is malformed, not successful', async (t) => {
+  const status = { slot: 1, confirmations: null, confirmationStatus: 'finalized' };
+  const info = { signature: 's', slot: 1, blockTime: null };
+  const meta = { fee: 5000, innerInstructions: [] };
+  const malformed = { fault: 'malformed', message: /./ };
+  t.throws(() => answers.statuses([status], 1), malformed);
+  t.throws(() => answers.signatureInfos([info]), malformed);
+  t.throws(() => answers.confirmedTransaction(transaction({ meta })), malformed);
+  t.throws(() => answers.simulation({ logs: [] }), malformed);
+  t.equal(answers.statuses([{ ...status, err: null }], 1)[0]?.err, null);
+});
+
+void t.test('a transaction that succeeded has its inner instructions', async (t) => {
+  for (const innerInstructions of [null, undefined])
+    t.throws(
+      () =>
+        answers.readableTransaction(
+          transaction({ meta: { err: null, fee: 5000, innerInstructions } }),
+        ),
+      { fault: 'undecodable', message: /./ },
+      'its pulls would be missed',
+    );
+});
+
+void t.test(
+  'a transaction is resolved: its own keys first, then the looked-up writable ones, then the others',
+  async (t) => {
+    const found = answers.confirmedTransaction(transaction());
+    t.match(found, {
+      signature: 'first',
+      slot: 9n,
+      blockTime: 1_800_000_000n,
+      fee: 5000n,
+      err: null,
+      logs: ['log'],
+    });
+    t.same(found.instructions, [
+      {
+        programId: 'program',
+        accounts: ['payer', 'looked up, writable', 'looked up'],
+        data: Buffer.from([1, 2, 3]),
+        stackHeight: 1,
+      },
+    ]);
+    t.same(
+      [...found.inner],
+      [
+        [
+          0,
+          [
+            {
+              programId: 'looked up',
+              accounts: ['program'],
+              data: Buffer.alloc(0),
+              stackHeight: 2,
+            },
+          ],
+        ],
+      ],
+    );
+    t.throws(
+      () => answers.readableTransaction(null),
+      new EndpointFailure('missing', 'it does not have the transaction'),
+    );
+    t.throws(() => answers.readableTransaction({ slot: 1 }), { message: /another shape/ });
+    const meta = { err: { InstructionError: [0, { Custom: 1 }] }, fee: 5000 };
+    t.match(
+      answers.confirmedTransaction(
+        transaction({
+          blockTime: null,
+          meta,
+          transaction: { signatures: ['s'], message: { accountKeys: ['p'], instructions: [] } },
+        }),
+      ),
+      {
+        blockTime: null,
+        err: meta.err,
+        logs: null,
+      },
+    );
+  },
+);

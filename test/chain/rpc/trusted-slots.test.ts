@@ -1,0 +1,86 @@
+// Which slots are believed: those that the place of another endpoint and the time since explain.
+import t from 'tap';
+import { TrustedSlots } from '../../../src/chain/rpc/trusted-slots.ts';
+
+const START = 1_800_000_000;
+
+function setup() {
+  let seconds = 0;
+  const reported: bigint[] = [];
+  const trusted = new TrustedSlots({
+    machineSeconds: () => START + seconds,
+    monotonicMs: () => seconds * 1000,
+    onDisbelief: (slot) => reported.push(slot),
+  });
+  const believes = (endpoint: object, slot: number) => {
+    try {
+      trusted.check(endpoint, { context: { slot }, value: null });
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  const heard = (endpoint: object, slot: number, off = 0) =>
+    trusted.heard(endpoint, {
+      slot: BigInt(slot),
+      unixTimestamp: BigInt(START + seconds + off),
+    });
+  return { trusted, reported, believes, heard, pass: (by: number) => (seconds += by) };
+}
+
+const [one, other, third] = [{}, {}, {}];
+
+void t.test(
+  'one endpoint: its first slot is believed, then what elapsed time explains',
+  async (t) => {
+    const { believes, reported, pass } = setup();
+    t.equal(believes(one, 5000), true);
+    t.equal(believes(one, 5301), false);
+    t.equal(believes(one, 5300), true);
+    t.equal(believes(one, 100), true, 'an older one is not ahead');
+    pass(60);
+    t.equal(believes(one, 1001), false, 'it counts from its last slot');
+    t.equal(believes(one, 1000), true);
+    t.same(reported, [5301n], 'one report an hour');
+    pass(3600);
+    t.equal(believes(one, 1_000_000), false);
+    t.same(reported, [5301n, 1_000_000n]);
+  },
+);
+
+void t.test('another endpoint counts, not the own last slot', async (t) => {
+  const { believes, heard, pass } = setup();
+  heard(one, 5000);
+  heard(other, 1_000_000);
+  t.equal(believes(other, 1_000_000), false, 'it lies');
+  t.equal(believes(one, 5001), true);
+  pass(10);
+  t.equal(believes(other, 5400), true);
+  t.equal(believes(other, 5401), false);
+});
+
+void t.test('two endpoints that agree are right, whatever one of them said before', async (t) => {
+  const { believes, heard } = setup();
+  heard(one, 5000);
+  heard(other, 5000);
+  t.equal(believes(one, 90_000), false);
+  heard(one, 90_000);
+  heard(other, 90_000);
+  t.equal(believes(one, 90_001), true);
+  heard(third, 4_000_000);
+  t.equal(believes(third, 4_000_000), false);
+});
+
+void t.test('an endpoint that hangs, or catches up, has an old clock', async (t) => {
+  const { believes, heard } = setup();
+  heard(one, 1000, -3600);
+  t.equal(believes(other, 1000 + 9000), true, 'an hour of slots');
+  t.equal(believes(other, 1_000_000), false);
+});
+
+void t.test('an answer without a context is not judged', async (t) => {
+  const { trusted, heard } = setup();
+  heard(one, 5);
+  for (const result of [null, 5, 'x', {}, { context: null }, { context: { slot: 'x' } }])
+    t.doesNotThrow(() => trusted.check(other, result));
+});

@@ -1,0 +1,53 @@
+// `billing sandbox` interrupted: nothing that it has started is left running.
+import { setTimeout as delay } from 'node:timers/promises';
+import t from 'tap';
+import { childrenOf, isRunning } from '../../fixtures/children.ts';
+import { start } from '../../fixtures/command.ts';
+
+void t.test(
+  '--once, ctrl-C in the middle of the play: one line, exit code 130, everything stopped',
+  async (t) => {
+    const running = start(t, ['sandbox', '--once', '--subscribers', '8', '--periods', '40']);
+    await running.line('period 1 of 40');
+    const started = await childrenOf(running.child.pid ?? 0);
+    t.equal(started.length, 5);
+    running.child.kill('SIGINT');
+    const { code, stderr } = await running.ended;
+    t.equal(code, 130);
+    t.equal(
+      stderr,
+      'billing: Interrupted: the scenario did not finish, and nothing was checked.\n',
+    );
+    t.same(started.filter(isRunning), []);
+  },
+);
+
+void t.test(
+  'interrupted during the start, and again while it stops: no process is left',
+  async (t) => {
+    const running = start(t, ['sandbox', '--once']);
+    let started: number[] = [];
+    while (started.length < 2) {
+      await delay(20);
+      started = await childrenOf(running.child.pid ?? 0);
+    }
+    running.child.kill('SIGTERM');
+    t.match(await running.ended, {
+      code: 143,
+      stdout: '',
+      stderr: 'billing: Interrupted: the scenario did not finish, and nothing was checked.\n',
+    });
+    t.same(started.filter(isRunning), []);
+
+    const second = start(t, ['sandbox', '--once', '--subscribers', '8', '--periods', '40']);
+    await second.line('everything is up');
+    started = await childrenOf(second.child.pid ?? 0);
+    second.child.kill('SIGINT');
+    // Two signals at once may come in either order: the second when the first has had an effect.
+    while (started.every(isRunning)) await delay(5);
+    second.child.kill('SIGTERM');
+    t.match(await second.ended, { code: 143, stderr: /^billing: Interrupted.*\n$/ });
+    // They were killed, not asked: the last may take a moment to go.
+    while (started.some(isRunning)) await delay(20);
+  },
+);

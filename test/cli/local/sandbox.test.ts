@@ -1,0 +1,82 @@
+// `billing sandbox` on a terminal. Interrupted: sandbox.long.ts.
+import t from 'tap';
+import { childrenOf, isRunning } from '../../fixtures/children.ts';
+import { startTerminal } from '../../fixtures/terminal.ts';
+
+void t.test(
+  'on a terminal: money and webhooks as they flow, at 80x24 and 200x50; URLs and keys; the deliveries; ctrl-C stops everything',
+  async (t) => {
+    const terminal = startTerminal(t, [
+      'sandbox',
+      '--subscribers',
+      '8',
+      '--periods',
+      '4',
+      '--seed',
+      '3',
+    ]);
+    await terminal.waitFor(/everything is up/);
+    let screen = await terminal.waitFor(/Payments +[1-9]\d* collected/);
+    t.equal(terminal.buffer(), 'alternate');
+    t.match(
+      screen,
+      /^Sandbox {3}\d{4}-\d\d-\d\d \d\d:\d\d:\d\d on the chain +(live, as of|reading)/,
+    );
+    t.match(screen, /Wallets +\d+ active/);
+    t.match(screen, /USDC +\d+\.\d+ = \d+\.\d+ to merchants \+ \d+\.\d+ fees/);
+    t.ok(
+      await terminal.waitFor(
+        /\n\d\d-\d\d \d\d:\d\d {2}\S{5}…\S{4} {2}── \d+\.\d+ ──▶ .+ \d+\.\d+, fee \d+\.\d+/,
+      ),
+      'a payment on its way',
+    );
+    t.ok(
+      await terminal.waitFor(
+        /\n\d\d-\d\d \d\d:\d\d:\d\d {2}(payment|subscription|renewal)_\w+ +──▶ .+ 204 in \d+ ms/,
+      ),
+      'a webhook on its way',
+    );
+    t.match(screen.split('\n').at(-2), /q stop everything/);
+
+    terminal.resize(200, 50);
+    await terminal.waitFor(/Money, by the chain's clock {10,}Webhooks, by the clock of Postgres/);
+    t.ok(
+      await terminal.waitFor(/──▶ .*fee \d+\.\d+ {3,}\d\d-\d\d \d\d:\d\d:\d\d .*──▶ /),
+      'both side by side',
+    );
+    terminal.resize(80, 24);
+    await terminal.waitFor(/^Sandbox[^]*\nMoney[^]*\nWebhooks, by/);
+
+    terminal.press('k');
+    screen = await terminal.waitFor('Press Enter to go back to the screen');
+    t.equal(terminal.buffer(), 'normal', 'where it can be copied');
+    t.match(screen, /API key +sk_test_\w+/);
+    const [, key = '', url = ''] =
+      /Bearer (sk_test_\w+)" (http:\S+?\/subscriptions)/.exec(
+        terminal.written().replaceAll(/\r?\n/g, ''),
+      ) ?? [];
+    t.equal(
+      (await fetch(url, { headers: { authorization: `Bearer ${key}` } })).status,
+      200,
+      'and they work',
+    );
+    terminal.press('enter');
+    await terminal.waitFor(/^Sandbox/);
+
+    terminal.press('d');
+    await terminal.waitFor(/^Deliveries +live/);
+    terminal.press('enter');
+    await terminal.waitFor('x-service-signature: sha256=');
+    terminal.press('q');
+    await terminal.waitFor(/^Sandbox/);
+    await terminal.waitFor(/days of chain time in .* s: all 12 invariants hold/);
+
+    const started = await childrenOf(terminal.pid);
+    t.equal(started.length, 5, 'localnet, Postgres, serve, keeper, dispatch');
+    terminal.press('ctrl-c');
+    t.match(await terminal.ended, { code: 0 });
+    t.equal(terminal.buffer(), 'normal');
+    t.match(terminal.screen(), /Stopping\.\.\./);
+    t.same(started.filter(isRunning), [], 'nothing is left');
+  },
+);

@@ -1,0 +1,263 @@
+import { generateKeypair } from '../../../src/chain/keypair.ts';
+import t from 'tap';
+import { reconcile } from '../../../src/cli/operate/reconcile/compare.ts';
+import { createRpc, type Rpc } from '../../../src/chain/rpc/client.ts';
+import { readLastReconciliation } from '../../../src/db/reconciliation.ts';
+import { paidOnce } from '../../fixtures/agreement.ts';
+import { runShared } from '../../fixtures/command.ts';
+import { asRole } from '../../fixtures/postgres.ts';
+import { HOUR, silent, type Stage, startStage } from '../../fixtures/billing.ts';
+
+/** What `billing reconcile` works with; `rpc` in place of the stage's. */
+function reconcilerOf({ sql, rpc, net, keeper }: Stage, other: Rpc = rpc) {
+  return { sql, rpc: other, programId: net.programId, keepers: [keeper.address] };
+}
+
+const range = { since: new Date(0), until: new Date('2100-01-01') };
+
+void t.test(
+  'books that equal the chain have no difference; missing, invented and altered payments are named, missing ones recorded',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ periodHours: 24 });
+    const subscriptions = [
+      await stage.subscriber(plan),
+      await stage.subscriber(plan),
+      await stage.subscriber(plan),
+    ] as const;
+    const keeper = await stage.startKeeper();
+    const paid = async (count: number) => {
+      await stage.until(
+        'all are paid',
+        async () =>
+          (await stage.sql`select 1 from payments where status = 'succeeded'`).length === count,
+      );
+      await stage.quiet();
+    };
+    await paid(3);
+    stage.net.passSeconds(24 * HOUR + 5);
+    await paid(6);
+    await keeper.stop();
+    const reconciler = reconcilerOf(stage);
+    t.same(await reconcile(reconciler, { ...range, repair: false }), {
+      recorded: 6,
+      onChain: 6,
+      differences: [],
+    });
+
+    const [lost, altered, invented] = subscriptions;
+    const [gone] = (await stage.payments(lost)).slice(-1);
+    await stage.sql`delete from payments where tx_signature = ${gone!.txSignature} and subscription_id = ${lost.id}`;
+    await stage.sql`update subscriptions set paid_through = ${gone!.periodStart}, due_at = ${gone!.periodStart} where id = ${lost.id}`;
+    await stage.sql`update payments set amount_gross = amount_gross + 1, amount_net = amount_net + 1 where subscription_id = ${altered.id} and attempt = 1
+    and period_start = (select max(period_start) from payments where subscription_id = ${altered.id})`;
+    await stage.sql`update payments set tx_signature = ${generateKeypair().address} where subscription_id = ${invented.id}
+    and period_start = (select max(period_start) from payments where subscription_id = ${invented.id})`;
+
+    const kinds = async (repair: boolean) =>
+      (await reconcile(reconciler, { ...range, repair })).differences
+        .map(({ kind, subscriptionPda, repaired }) => [
+          kind,
+          subscriptions.findIndex(({ pda }) => pda === subscriptionPda),
+          repaired,
+        ])
+        .sort();
+    t.same(await kinds(false), [
+      ['not_on_chain', 2, false],
+      ['not_recorded', 0, false],
+      ['not_recorded', 2, false],
+      ['other_amounts', 1, false],
+    ]);
+    t.same(await kinds(true), [
+      ['not_on_chain', 2, false],
+      ['not_recorded', 0, true],
+      // Its period has a (wrong) payment: nothing is recorded beside it, nothing is deleted.
+      ['not_recorded', 2, false],
+      ['other_amounts', 1, false],
+    ]);
+    t.match((await stage.payments(lost)).at(-1), {
+      txSignature: gone!.txSignature,
+      amountGross: gone!.amountGross,
+      platformFee: gone!.platformFee,
+      periodStart: gone!.periodStart,
+      periodEnd: gone!.periodEnd,
+      source: 'keeper',
+    });
+    t.same((await stage.row(lost)).paidThrough, gone!.periodEnd);
+    t.equal((await stage.events(lost)).at(-1)?.data.txSignature, gone!.txSignature);
+    t.equal((await kinds(true)).length, 3, 'and once');
+  },
+);
+
+void t.test(
+  'a run over the default range is stored under a role that only reads, and the keepers show it; another range is not',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await stage.subscriber(await stage.plan());
+    const keeper = await stage.startKeeper();
+    await paidOnce(stage, subscription);
+    await stage.sql`
+      insert into installation (cluster, mint, program_id, keepers, treasuries, updated_at)
+      values ('localnet', 'm', 'p', '{k}', '{t}', now() - interval '1 hour')`;
+    const env = {
+      DATABASE_URL: asRole(stage.databaseUrl, 'reconcile'),
+      SOLANA_RPC_URL: stage.net.rpcUrl,
+      SOLANA_CLUSTER: 'localnet',
+      USDC_MINT: stage.net.mint,
+      SUBSCRIPTIONS_PROGRAM_ID: stage.net.programId,
+      KEEPER_ADDRESS: stage.keeper.address,
+    };
+    const shown = async () => {
+      const read = (await readLastReconciliation(stage.sql))!;
+      return { differences: read.differences, isFresh: read.ageSeconds < 1800 };
+    };
+    t.same(await shown(), { differences: 0, isFresh: false }, 'before the first run');
+    await stage.sql`update payments set amount_gross = amount_gross + 1, amount_net = amount_net + 1`;
+    const since = new Date(0).toISOString();
+    t.equal((await runShared(['reconcile', '--since', since], env)).code, 1);
+    t.same(await shown(), { differences: 0, isFresh: false }, 'another range');
+    t.match(await runShared(['reconcile'], env), { code: 1, stdout: /other_amounts/ });
+    t.same(await shown(), { differences: 1, isFresh: true });
+    await stage.until('the keeper shows it', async () =>
+      /billing_reconcile_differences\S* 1\n/.test(await keeper.registry.metrics()),
+    );
+    await stage.sql`update payments set amount_gross = amount_gross - 1, amount_net = amount_net - 1`;
+    t.equal((await runShared(['reconcile'], env)).code, 0);
+    t.same(await shown(), { differences: 0, isFresh: true });
+  },
+);
+
+void t.test(
+  'a payment in flight is no difference, and only the given range is compared',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await stage.subscriber(await stage.plan());
+    const { collector, taken } = stage.parts();
+    await collector.turn();
+    await stage.rpc.sendTransaction(taken[0]!.attempt.transaction);
+    stage.net.mineBlocks(40);
+    const reconciler = reconcilerOf(stage);
+    t.same(await reconcile(reconciler, { ...range, repair: true }), {
+      recorded: 0,
+      onChain: 1,
+      differences: [],
+    });
+    const before = { since: new Date(0), until: new Date((stage.now() - 3600) * 1000) };
+    t.same(await reconcile(reconciler, { ...before, repair: true }), {
+      recorded: 0,
+      onChain: 0,
+      differences: [],
+    });
+    t.same(await stage.payments(subscription), []);
+  },
+);
+
+void t.test(
+  'a listed transaction of the keeper that no endpoint returns is named as unreadable, recorded or not, and is never called absent',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    const subscriptions = [await stage.subscriber(plan), await stage.subscriber(plan)] as const;
+    // Each in a transaction of its own.
+    await stage.sql`update subscriptions set failed_packs = 2`;
+    const keeper = await stage.startKeeper();
+    await stage.until(
+      'both are paid',
+      async () => (await stage.sql`select 1 from payments where status = 'succeeded'`).length === 2,
+    );
+    await stage.quiet();
+    await keeper.stop();
+    const lost = (await stage.payments(subscriptions[0]))[0]!.txSignature!;
+    const recorded = (await stage.payments(subscriptions[1]))[0]!.txSignature!;
+    await stage.sql`delete from payments where tx_signature = ${lost}`;
+    const rpc: Rpc = {
+      ...stage.rpc,
+      getTransaction: async (signature, options) =>
+        [lost, recorded].includes(signature)
+          ? { signature, unreadable: 'missing' }
+          : stage.rpc.getTransaction(signature, options),
+    };
+    const { differences } = await reconcile(reconcilerOf(stage, rpc), { ...range, repair: true });
+    t.same(
+      differences.map(({ kind, signature, repaired }) => [kind, signature, repaired]),
+      [
+        ['unreadable', recorded, false],
+        ['unreadable', lost, false],
+      ],
+    );
+  },
+);
+
+void t.test(
+  'since is inclusive, until exclusive, to the millisecond; a payment without a known time is in every range',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await stage.subscriber(await stage.plan());
+    const keeper = await stage.startKeeper();
+    await paidOnce(stage, subscription);
+    await keeper.stop();
+    const [{ at }] = await stage.sql<[{ at: Date }]>`select occurred_at as at from payments`;
+    const compared = async (since: number, until: number, rpc = stage.rpc) => {
+      const reconciler = reconcilerOf(stage, rpc);
+      const { recorded, onChain, differences } = await reconcile(reconciler, {
+        since: new Date(at.getTime() + since),
+        until: new Date(at.getTime() + until),
+        repair: true,
+      });
+      t.same(differences, []);
+      return [recorded, onChain];
+    };
+    t.same(await compared(0, 1), [1, 1]);
+    t.same(await compared(-1000, 0), [0, 0]);
+    t.same(await compared(1, 1000), [0, 0]);
+    const timeless: Rpc = {
+      ...stage.rpc,
+      getSignaturesForAddress: async (...args) =>
+        (await stage.rpc.getSignaturesForAddress(...args)).map((one) => ({
+          ...one,
+          blockTime: null,
+        })),
+    };
+    await stage.sql`delete from payments`;
+    const { differences } = await reconcile(reconcilerOf(stage, timeless), {
+      since: new Date(at.getTime() + 1),
+      until: range.until,
+      repair: false,
+    });
+    t.match(
+      differences,
+      [{ kind: 'not_recorded', subscriptionPda: subscription.pda }],
+      'named rather than overlooked',
+    );
+  },
+);
+
+void t.test(
+  'two concurrent repairs and a keeper: a missing payment is recorded once, with one event',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await stage.subscriber(await stage.plan());
+    const keeper = await stage.startKeeper();
+    await paidOnce(stage, subscription);
+    const [before] = await stage.payments(subscription);
+    await stage.sql`delete from payments`;
+    const repairs = await Promise.all(
+      [1, 2].map(async () => {
+        const rpc = createRpc({ urls: [stage.net.rpcUrl], log: silent });
+        t.teardown(() => rpc.close());
+        return reconcile(reconcilerOf(stage, rpc), { ...range, repair: true });
+      }),
+    );
+    t.ok(repairs.some(({ differences }) => differences.some(({ repaired }) => repaired)));
+    await stage.quiet();
+    await keeper.stop();
+    t.match(await stage.payments(subscription), [
+      { txSignature: before!.txSignature, amountGross: before!.amountGross },
+    ]);
+    t.equal(
+      (await stage.events(subscription)).filter(({ type }) => type === 'payment_success').length,
+      2,
+      'once for each time that it was written',
+    );
+  },
+);

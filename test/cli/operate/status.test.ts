@@ -1,0 +1,218 @@
+// billing status as an operator and a monitor run it.
+import t from 'tap';
+import { generateKeypair } from '../../../src/chain/keypair.ts';
+import { runShared } from '../../fixtures/command.ts';
+import { startTestChain } from '../../fixtures/localnet.ts';
+import { testDatabase } from '../../fixtures/postgres.ts';
+import { startReceiver } from '../../fixtures/receiver.ts';
+import {
+  insertEvent,
+  insertMerchant,
+  insertPayment,
+  insertPlan,
+  insertSubscription,
+} from '../../fixtures/rows.ts';
+
+void t.test(
+  'well: exit code 0 and one screen; past a limit: each named, exit code 1',
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const chain = await startTestChain(t);
+    const keeper = generateKeypair().address;
+    chain.fund(keeper, { lamports: 1_500_000_000n });
+    chain.mineBlocks();
+    const env = {
+      DATABASE_URL: url,
+      SOLANA_RPC_URL: chain.rpcUrl,
+      SOLANA_CLUSTER: 'localnet',
+      KEEPER_ADDRESS: keeper,
+    };
+    const whole = { ...env, ENCRYPTION_KEY: 'an encryption key of 32 bytes ...' };
+    const well = await runShared(['status'], whole);
+    t.equal(well.code, 0, well.stderr);
+    t.match(well.stdout, /^billing development, \S+Z: OK$/m);
+    t.match(well.stdout, `${keeper}, 1.5 SOL`);
+    t.ok(well.stdout.split('\n').length <= 24);
+    t.match(JSON.parse((await runShared(['status', '--json'], whole)).stdout), {
+      ok: true,
+      state: 'ok',
+      problems: [],
+      unchecked: {},
+      payments: { due: 0 },
+      keeper: { sol: 1.5 },
+    });
+
+    const merchant = await insertMerchant(sql);
+    await sql`insert into webhook_endpoints (app_id, url, secret) values (${merchant.appId}, 'http://127.0.0.1:1/', '')`;
+    const planId = await insertPlan(sql, merchant);
+    const due = new Date(Date.now() - 3_600_000);
+    const subscriptionId = await insertSubscription(
+      sql,
+      { appId: merchant.appId, planId },
+      { nextPaymentDue: due, dueAt: due },
+    );
+    await insertEvent(sql, subscriptionId);
+    await sql`update delivery_queue set due_at = now() - interval '10 minutes'`;
+    const late = await runShared(['status', '--min-sol', '2'], env);
+    t.equal(late.code, 1);
+    t.match(late.stdout, /3 PAST THEIR LIMITS/);
+    t.match(late.stdout, /! a payment has been due for \d+ min; the limit is 15 min/);
+    t.match(late.stdout, /! a delivery has been due for \d+ min; the limit is 5 min/);
+    t.match(late.stdout, `! the keeper has 1.5 SOL; the limit is 2: send some to ${keeper}`);
+    t.ok(late.stdout.split('\n').length <= 24);
+    const lenient = [
+      'status',
+      '--json',
+      '--max-payment-delay',
+      '7200',
+      '--max-delivery-delay',
+      '7200',
+    ];
+    t.match(await runShared(lenient, env), { code: 0, stdout: /"ok":true/ });
+
+    const other = await startReceiver(t);
+    const chains = await runShared([...lenient, '--min-sol', '0'], {
+      ...env,
+      SOLANA_RPC_URL: `${other.url},${chain.rpcUrl}`,
+    });
+    t.equal(chains.code, 1, 'one endpoint that is down is not hidden behind one that is up');
+    t.equal((JSON.parse(chains.stdout) as { problems: string[] }).problems.length, 1);
+  },
+);
+
+void t.test(
+  'without Postgres the chain and the keeper’s SOL are shown; a wrong configuration is no status',
+  async (t) => {
+    const chain = await startTestChain(t);
+    const keeper = generateKeypair().address;
+    chain.fund(keeper, { lamports: 1_500_000_000n });
+    chain.mineBlocks();
+    const gone = {
+      DATABASE_URL: 'postgres://billing:hunter2@127.0.0.1:1/ledger',
+      SOLANA_RPC_URL: chain.rpcUrl,
+      SOLANA_CLUSTER: 'localnet',
+      KEEPER_ADDRESS: keeper,
+    };
+    const told = await runShared(['status', '--json'], gone);
+    // On a busy machine a line says after a second what it waits for.
+    t.match(told, { code: 1, stderr: /^(billing: asking Postgres and the chain: \d+ s\n)*$/ });
+    t.match(JSON.parse(told.stdout), {
+      ok: false,
+      problems: [/^Postgres at 127\.0\.0\.1:1, database "ledger" cannot be used/],
+      at: String,
+      payments: null,
+      chain: { endpoints: [{ fault: null }] },
+      keeper: { sol: 1.5 },
+    });
+    const shown = await runShared(['status'], gone);
+    t.match(shown.stdout, /! Postgres at 127\.0\.0\.1:1/);
+    t.match(shown.stdout, /1\.5 SOL/);
+    t.notMatch(told.stdout + told.stderr, 'hunter2');
+    t.match(await runShared(['status', '--json'], {}), {
+      code: 2,
+      stdout: '',
+      stderr: /DATABASE_URL is required/,
+    });
+  },
+);
+
+void t.test('an RPC endpoint that is far behind the others is a problem', async (t) => {
+  const { url } = await testDatabase(t);
+  const chain = await startTestChain(t, { lagPort: 0, blockMs: 0 });
+  const env = {
+    DATABASE_URL: url,
+    SOLANA_RPC_URL: `${chain.rpcUrl},${chain.lagUrl ?? ''}`,
+    SOLANA_CLUSTER: 'localnet',
+  };
+  chain.mineBlocks(300);
+  await chain.rpc('localnet_setFault', { kind: 'lag', slots: 150 });
+  t.match(await runShared(['status', '--json'], env), { code: 0 }, 'some slots are no problem');
+  await chain.rpc('localnet_setFault', { kind: 'lag', slots: 160 });
+  const told = await runShared(['status', '--json'], env);
+  t.equal(told.code, 1);
+  t.match(JSON.parse(told.stdout), {
+    problems: [/^RPC .+ is \d+ slots behind; the limit is 150$/],
+  });
+});
+
+void t.test(
+  'failed checks give the state "unchecked", and --require turns them into problems',
+  async (t) => {
+    const { url } = await testDatabase(t);
+    const env = { DATABASE_URL: url };
+    const shown = await runShared(['status'], env);
+    t.match(shown, { code: 0, stdout: /: OK, NOT CHECKED: chain, keeper, secrets$/m });
+    t.match(shown.stdout, /Secrets +not checked: ENCRYPTION_KEY is not set/);
+    const told = await runShared(['status', '--json'], env);
+    t.match(JSON.parse(told.stdout), {
+      ok: true,
+      state: 'unchecked',
+      unchecked: {
+        chain: 'SOLANA_RPC_URL is not set',
+        keeper: 'KEEPER_ADDRESS is not set',
+        secrets: 'ENCRYPTION_KEY is not set',
+      },
+    });
+    const demanded = await runShared(['status', '--json', '--require', 'chain,keeper'], env);
+    t.equal(demanded.code, 1);
+    t.match(JSON.parse(demanded.stdout), {
+      ok: false,
+      state: 'past_limit',
+      problems: [
+        'chain is not checked: SOLANA_RPC_URL is not set',
+        'keeper is not checked: KEEPER_ADDRESS is not set',
+      ],
+    });
+    const keeper = generateKeypair().address;
+    const dead = { ...env, SOLANA_RPC_URL: 'http://127.0.0.1:1', KEEPER_ADDRESS: keeper };
+    t.match(
+      JSON.parse((await runShared(['status', '--json', '--require', 'keeper'], dead)).stdout),
+      {
+        state: 'past_limit',
+        unchecked: { keeper: 'its SOL is unknown: no RPC endpoint answers' },
+      },
+    );
+    t.match(await runShared(['status', '--require', 'chain,sun'], env), {
+      code: 2,
+      stderr: /--require.*It must be one of chain, keeper, secrets\./,
+    });
+  },
+);
+
+void t.test(
+  'the wallets with the most payments that failed on chain in the last day, with the merchant',
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const env = { DATABASE_URL: url };
+    const none = await runShared(['status'], env);
+    t.notMatch(none.stdout, /failed on chain/);
+    const { appId, wallet: merchantWallet } = await insertMerchant(sql);
+    const planId = await insertPlan(sql, { appId, wallet: merchantWallet });
+    const fail = async (subscriptionId: string, count: number, more = {}) => {
+      const failed = { failureReason: 'insufficient_funds', txSignature: 'a', ...more };
+      for (let times = 0; times < count; times += 1)
+        await insertPayment(sql, subscriptionId, new Date().toISOString(), failed);
+    };
+    const [a, b, c] = ['a', 'b', 'c'].map((name) => `wallet ${name}`);
+    const subscribed = (subscriberWallet: string) =>
+      insertSubscription(sql, { appId, planId }, { subscriberWallet });
+    await fail(await subscribed(a!), 1);
+    const twice = await subscribed(b!);
+    await fail(twice, 2);
+    // Not on chain, and long ago.
+    await fail(twice, 1, { txSignature: null });
+    const [{ id }] = await sql<
+      [{ id: string }]
+    >`select first_id_at(now() - interval '25 hours') as id`;
+    await fail(await subscribed(c!), 1, { id });
+    const told = JSON.parse((await runShared(['status', '--json'], env)).stdout) as {
+      payments: { failedOnChain: unknown };
+    };
+    t.same(told.payments.failedOnChain, [
+      { subscriberWallet: b, merchantWallet, failures: 2 },
+      { subscriberWallet: a, merchantWallet, failures: 1 },
+    ]);
+    const shown = await runShared(['status'], env);
+    t.match(shown.stdout, /failed on chain +most by wallet b: 2 in the last day/);
+  },
+);

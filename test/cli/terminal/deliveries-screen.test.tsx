@@ -1,0 +1,208 @@
+// The deliveries screen as a component: what it shows of the views that it is told of. In a terminal, with Postgres: test/cli/operate/deliveries.test.ts.
+import t, { type Test } from 'tap';
+import {
+  type DeliveriesSource,
+  DeliveriesScreen,
+} from '../../../src/cli/terminal/deliveries-screen.tsx';
+import {
+  type DeliveryFilter,
+  type DeliveryItem,
+  type ListView,
+  noFilter,
+  noRows,
+} from '../../../src/cli/terminal/deliveries-state.ts';
+import type { DetailView } from '../../../src/cli/terminal/delivery-detail.tsx';
+import { widthOf } from '../../../src/cli/terminal/width.ts';
+import { renderScreen } from '../../fixtures/screen.ts';
+import { until } from '../../fixtures/webhooks.ts';
+import { whole } from '../../fixtures/whole-delivery.ts';
+
+const item = (number: number, fields: Partial<DeliveryItem> = {}): DeliveryItem => ({
+  id: `01a1feba-0000-7000-8000-${String(number).padStart(12, '0')}`,
+  status: 'failed',
+  eventType: 'payment_success',
+  attempts: 6,
+  createdAt: new Date(Date.UTC(2026, 10, 21, 9, 0, number)),
+  appName: `app ${number}`,
+  url: `https://example.com/${number}`,
+  lastStatus: 500,
+  lastError: null,
+  ...fields,
+});
+
+/** Newest first. */
+const items = (from: number, to: number) =>
+  Array.from({ length: from - to + 1 }, (_, index) => item(from - index));
+
+/** A source that is told what to tell. */
+function stagedSource() {
+  let tell: (list: ListView) => void = () => undefined;
+  let tellOfOne: ((detail: DetailView) => void) | undefined;
+  const filters: DeliveryFilter[] = [];
+  let wanted = 0;
+  const source: DeliveriesSource = {
+    watch(filter, told) {
+      filters.push(filter);
+      tell = told;
+      return {
+        want(rows) {
+          wanted = Math.max(wanted, rows);
+        },
+        look: () => undefined,
+        stop: () => undefined,
+      };
+    },
+    watchOne(_id, told) {
+      tellOfOne = told;
+      return { look: () => undefined, stop: () => undefined };
+    },
+    apps: () => Promise.resolve([]),
+    watchFate: () => ({ stop: () => undefined }),
+    outlook: () => Promise.reject(new Error('Postgres did not answer within 5 s')),
+  };
+  return {
+    source,
+    filters,
+    wanted: () => wanted,
+    tell: (list: Partial<ListView>) => tell({ ...noRows, asOf: new Date(), ...list }),
+    /** Waits until one is asked for, which comes after the picture. */
+    tellOfOne: async (item: DetailView['item']) => {
+      await until(() => tellOfOne !== undefined);
+      tellOfOne?.({ item, asOf: new Date(), askedAt: null, trouble: null });
+    },
+  };
+}
+
+async function screen(t: Test, size = { columns: 80, rows: 24 }) {
+  const staged = stagedSource();
+  const rendered = await renderScreen(
+    t,
+    <DeliveriesScreen source={staged.source} filter={noFilter} types={['payment_success']} />,
+    size,
+  );
+  return { ...staged, ...rendered };
+}
+
+const cursorLine = (lines: string[]) => lines.find((line) => line.startsWith('>'));
+
+void t.test(
+  'rows that arrive do not move the cursor off its row, nor its row on the screen; at the top it stays at the top',
+  async (t) => {
+    const { tell, shows, press, lines } = await screen(t);
+    tell({ rows: items(50, 1) });
+    await shows('1 of 50');
+    tell({ rows: items(51, 1) });
+    await shows('1 of 51');
+    t.match(cursorLine(lines()), 'app 51', 'nobody has chosen a row: the newest');
+    press('j', 'j', 'j');
+    await shows('4 of 51');
+    const at = lines().findIndex((line) => line.startsWith('>'));
+    t.match(lines()[at], 'app 48');
+    tell({ rows: items(60, 1) });
+    await shows('13 of 60');
+    t.match(lines()[at], /^>.*app 48/);
+  },
+);
+
+void t.test('a list whose rows fit starts at its first row', async (t) => {
+  const { tell, shows, press, lines } = await screen(t);
+  tell({ rows: items(50, 1) });
+  await shows('1 of 50');
+  press('G');
+  await shows('50 of 50');
+  tell({ rows: items(5, 1) });
+  await shows('5 of 5');
+  t.match(cursorLine(lines()), 'app 1');
+  t.equal(lines().filter((line) => / app \d/.test(line)).length, 5, 'none is scrolled away');
+});
+
+void t.test('scrolling asks for more before the end is reached', async (t) => {
+  const { tell, shows, press, wanted } = await screen(t);
+  tell({ rows: items(100, 1), more: true });
+  await shows('1 of 100 or more');
+  const before = wanted();
+  press('G');
+  await shows('100 of 100 or more');
+  // What is asked for comes after the picture.
+  await until(() => wanted() > 100);
+  t.ok(wanted() > before);
+});
+
+void t.test(
+  'text from names, addresses and servers stays in its place, and no line is wider than the terminal',
+  async (t) => {
+    const evil = '\x1b[2J\x07\u202eevil\n\t東京🎉'.repeat(20);
+    for (const columns of [20, 80, 130, 200]) {
+      const { tell, shows, lines, text } = await screen(t, { columns, rows: 24 });
+      tell({
+        rows: [
+          item(1, { appName: evil, url: evil, lastError: 'timeout' }),
+          item(2, { appName: evil }),
+        ],
+      });
+      await shows(/^>/m);
+      t.ok(
+        lines().every((line) => widthOf(line) <= columns),
+        `at ${columns} columns`,
+      );
+      t.ok(lines().length < 24);
+      t.notMatch(text(), /[\x07\u202e]/);
+    }
+  },
+);
+
+void t.test(
+  'trouble stands beside how old the rows are; a replay that cannot be counted cannot be said yes to',
+  async (t) => {
+    const { tell, shows, press, text } = await screen(t);
+    tell({ rows: items(3, 1) });
+    await shows('live, as of');
+    tell({
+      rows: items(3, 1),
+      asOf: new Date(Date.now() - 65_000),
+      trouble: 'Postgres did not answer within 5 s',
+    });
+    await shows('1 min ago · Postgres did not answer within 5 s');
+    press('r');
+    await shows(/Replay of delivery [^]*Postgres did not answer within 5 s/);
+    t.notMatch(text(), 'y/N');
+    press('y');
+    await shows('app 3');
+  },
+);
+
+void t.test(
+  'a chosen filter is requested from the source at once; results of another filter are not shown',
+  async (t) => {
+    const { tell, shows, press, filters, text } = await screen(t);
+    tell({ rows: items(3, 1) });
+    await shows('1 of 3');
+    press('s');
+    await shows('Which status?');
+    press('d', 'e', 'l', '\r');
+    await shows('status delivered');
+    await until(() => filters.at(-1)?.status === 'delivered');
+    t.same(filters.at(-1), { ...noFilter, status: 'delivered' });
+    await shows('Reading...');
+    t.notMatch(text(), 'app 3');
+    tell({ rows: [], asOf: null, lookedBackTo: new Date(Date.UTC(2026, 1, 1)) });
+    await shows('looked back to 2026-02-01 00:00:00');
+    tell({ rows: [] });
+    await shows('No delivery matches.');
+  },
+);
+
+void t.test('a key pressed the moment a picture stands is about that picture', async (t) => {
+  const { tell, tellOfOne, shows, drawn, press } = await screen(t);
+  tell({ rows: items(3, 1) });
+  await shows('1 of 3');
+  press('\r');
+  await shows('Reading...');
+  const read = drawn('lines 1 to').then(() => press(' '));
+  await tellOfOne({
+    ...whole,
+    body: JSON.stringify(Array.from({ length: 100 }, (_, line) => line)),
+  });
+  await read;
+  await shows('lines 19 to');
+});

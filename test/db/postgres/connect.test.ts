@@ -1,0 +1,266 @@
+// A connection that ends in the middle of a transaction, at each of its steps: the caller gets an error, and the process survives.
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import t, { type Test } from 'tap';
+import {
+  connect,
+  type Queryable,
+  silenceOf,
+  type Sql,
+  type Transaction,
+} from '../../../src/db/postgres/connect.ts';
+import { isLost } from '../../../src/db/postgres/outage.ts';
+import { databaseTrouble } from '../../../src/db/postgres/readiness.ts';
+import { messageOf } from '../../../src/errors.ts';
+import { testDatabase } from '../../fixtures/postgres.ts';
+import { startProxy } from '../../fixtures/proxy.ts';
+import { until } from '../../fixtures/webhooks.ts';
+
+async function pidOf(sql: Queryable): Promise<number> {
+  const [row] = await sql<[{ pid: number }]>`select pg_backend_pid() as pid`;
+  return row.pid;
+}
+
+/** Resolves once that session runs pg_sleep. */
+const sleeps = (sql: Sql, pid: number) =>
+  until(
+    async () =>
+      (
+        await sql`select from pg_stat_activity where pid = ${pid} and state = 'active' and query like '%pg_sleep%'`
+      ).length === 1,
+  );
+
+void t.test(
+  'a transaction whose connection ends is rejected, and nothing is written to the closed connection',
+  async (t) => {
+    const { url, sql: direct } = await testDatabase(t);
+    const wire = await startProxy(t, Number(new URL(url).port));
+    const behind = new URL(url);
+    behind.port = String(wire.port);
+    const sql = connect(behind.href, { max: 1, name: 'billing test' });
+    t.teardown(() => sql.end({ timeout: 1 }));
+    const escaped: unknown[] = [];
+    const note = (error: unknown) => escaped.push(error);
+    process.on('uncaughtException', note);
+    t.teardown(() => process.off('uncaughtException', note));
+
+    /** Ends the connection under it, from the server's side or on the way. */
+    const ends: Record<string, (tx: Transaction) => Promise<unknown>> = {
+      'cut while a query runs': async (tx) => {
+        const pid = await pidOf(tx);
+        void sleeps(direct, pid).then(() => wire.cut());
+        await tx`select pg_sleep(3600)`;
+      },
+      'ended by the server while a query runs': async (tx) => {
+        const pid = await pidOf(tx);
+        void sleeps(direct, pid).then(() => direct`select pg_terminate_backend(${pid})`);
+        await tx`select pg_sleep(3600)`;
+      },
+      'cut between two queries': async (tx) => {
+        await tx`select 1`;
+        wire.cut();
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      },
+      'cut, and work throws for a reason of its own': async (tx) => {
+        await tx`select 1`;
+        wire.cut();
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        throw new Error('a reason of its own');
+      },
+    };
+    for (const [name, end] of Object.entries(ends)) {
+      const error: unknown = await sql.begin(end).then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      t.ok(isLost(error), `${name}: ${String(error)}`);
+      wire.restore();
+      // The driver gives the server's last word on the lost connection to the first query of the next one.
+      const next = () => sql`select 1 as one`;
+      t.same(await next().catch(next), [{ one: 1 }], `${name}: the pool has a connection again`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    t.same(escaped, []);
+  },
+);
+
+void t.test(
+  'a transaction commits, rolls back, and accepts options and lists of queries as in postgres.js',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    await sql`create table kept (n int)`;
+    t.equal(await sql.begin(async (tx) => (await tx`insert into kept values (1)`).count), 1);
+    await t.rejects(
+      sql.begin(async (tx) => {
+        await tx`insert into kept values (2)`;
+        throw new Error('no');
+      }),
+      { message: 'no' },
+    );
+    await t.rejects(
+      sql.begin('read only', (tx) => tx`insert into kept values (3)`),
+      { code: '25006' },
+    );
+    t.equal(
+      (await sql.begin((tx) => [tx`insert into kept values (4)`, tx`insert into kept values (5)`]))
+        .length,
+      2,
+    );
+    t.same(await sql`select n from kept order by n`, [{ n: 1 }, { n: 4 }, { n: 5 }]);
+  },
+);
+
+/** A pool of one connection with short limits, and the wire that it goes over. Each limit is far above what an answer takes. */
+async function wired(t: Test, { statementMs = 1500, silentMs = 2000 } = {}) {
+  const { url, sql: direct } = await testDatabase(t);
+  const wire = await startProxy(t, Number(new URL(url).port));
+  const behind = new URL(url);
+  behind.port = String(wire.port);
+  const limits = { statementMs, lockMs: 1000, idleInTransactionMs: 1000, silentMs };
+  const sql = connect(behind.href, { max: 1, name: 'billing test', limits });
+  t.teardown(() => sql.end({ timeout: 0 }));
+  return { sql, wire, direct };
+}
+
+void t.test('a connection that receives nothing is dropped, and LISTEN starts again', async (t) => {
+  const { sql, wire } = await wired(t);
+  let listens = 0;
+  const heard: string[] = [];
+  await sql.listen(
+    'news',
+    (payload) => heard.push(payload),
+    () => (listens += 1),
+  );
+  await sql`select 1`;
+  t.equal(wire.connections, 2);
+  wire.hold();
+  await t.rejects(Promise.resolve(sql`select 1`), { code: 'CONNECTION_CLOSED' });
+  t.ok((silenceOf(sql)?.dropped ?? 0) >= 2);
+  t.match(await databaseTrouble(sql), /went silent and were dropped/);
+  // The next connection gets no answer from the start: the limit for connecting ends that.
+  await t.rejects(
+    sql.begin((tx) => tx`select 3`),
+    { code: 'CONNECT_TIMEOUT' },
+  );
+  wire.release();
+  await until(() =>
+    sql`select 2`.raw().then(
+      () => true,
+      () => false,
+    ),
+  );
+  await until(() => listens === 2);
+  await sql.notify('news', 'today');
+  await until(() => heard.length > 0);
+  t.same(heard, ['today']);
+});
+
+void t.test(
+  'a commit and a statement of a transaction that get no answer are rejected',
+  async (t) => {
+    const { sql, wire } = await wired(t);
+    await t.rejects(
+      sql.begin(async (tx) => {
+        await tx`select 1`;
+        wire.hold();
+      }),
+      { code: 'CONNECTION_CLOSED' },
+    );
+    wire.release();
+    await sql`select 1`;
+    await t.rejects(
+      sql.begin(async (tx) => {
+        wire.hold();
+        await tx`select 1`;
+      }),
+      { code: 'CONNECTION_CLOSED' },
+    );
+  },
+);
+
+void t.test(
+  'a statement that waits for a connection longer than the limit is cancelled',
+  async (t) => {
+    const { sql } = await wired(t);
+    let isCancelled = false;
+    let isFree = false;
+    const holding = sql
+      .begin(async (tx) => {
+        while (!isCancelled) await tx`select pg_sleep(0.1)`;
+      })
+      .then(() => (isFree = true));
+    await t.rejects(
+      sql`select 1`.then((rows) => [...rows]),
+      { code: '57014' },
+    );
+    t.notOk(isFree, 'before the connection is free');
+    isCancelled = true;
+    await holding;
+  },
+);
+
+void t.test(
+  'a slow statement is cancelled by the server, and its connection is kept',
+  async (t) => {
+    const { sql, wire, direct } = await wired(t, { silentMs: 10_000 });
+    await sql`select 1`;
+    await t.rejects(Promise.resolve(sql`select pg_sleep(3600)`), { code: '57014' });
+    await direct`create table locked (n int)`;
+    await direct.begin(async (tx) => {
+      await tx`lock table locked`;
+      await t.rejects(Promise.resolve(sql`select * from locked`), { code: '55P03' });
+    });
+    t.same([...(await sql`select 3 as answer`)], [{ answer: 3 }]);
+    t.equal(wire.connections, 1);
+  },
+);
+
+void t.test('the server ends an idle transaction', async (t) => {
+  const { sql } = await wired(t);
+  let begun: () => void = () => undefined;
+  const ended = sql.begin(async (tx) => {
+    await tx`select 1`;
+    await new Promise<void>((resolve) => (begun = resolve));
+  });
+  await t.rejects(ended, { code: /25P03|CONNECTION_CLOSED/ });
+  begun();
+});
+
+void t.test(
+  'the error of a connection that the server ended is not given to a later statement',
+  async (t) => {
+    const { sql, direct } = await wired(t, { statementMs: 600_000, silentMs: 1_200_000 });
+    for (let round = 0; round < 3; round += 1) {
+      const pid = await pidOf(sql);
+      const running = t.rejects(Promise.resolve(sql`select pg_sleep(3600)`), {
+        code: 'CONNECTION_CLOSED',
+      });
+      await sleeps(direct, pid);
+      await direct`select pg_terminate_backend(${pid})`;
+      await running;
+      if (round === 0) t.same([...(await sql`select 3 as answer`)], [{ answer: 3 }]);
+      if (round === 1) t.same(await sql`select 3 as answer`.values(), [[3]]);
+      if (round === 2)
+        t.same([...(await sql.begin((tx) => tx`select 3 as answer`))], [{ answer: 3 }]);
+    }
+  },
+);
+
+void t.test('errors name the port of the server', async (t) => {
+  const limits = { statementMs: 800, lockMs: 400, idleInTransactionMs: 400, silentMs: 1000 };
+  const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  const { port } = silent.address() as AddressInfo;
+  t.teardown(() => silent.close());
+  const sql = connect(`postgres://postgres@127.0.0.1:${port}/none`, {
+    max: 1,
+    name: 'billing test',
+    limits,
+  });
+  t.teardown(() => sql.end({ timeout: 0 }));
+  const error: unknown = await sql`select 1`.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  t.notMatch(messageOf(error), /undefined/);
+});

@@ -1,0 +1,62 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { firstId, firstIdAt, isId, lastId, timeOfId } from '../../../src/db/postgres/ids.ts';
+import { testDatabase } from '../../fixtures/postgres.ts';
+
+void t.test('the first id of a time has that time, and ids of earlier times are lower', (t) => {
+  fc.assert(
+    fc.property(
+      fc.date({ min: new Date(1), max: new Date('9999-12-31'), noInvalidDate: true }),
+      (time) => {
+        t.equal(timeOfId(firstIdAt(time)).getTime(), time.getTime());
+        const before = firstIdAt(new Date(time.getTime() - 1)).replace(
+          '7000-0000-000000000000',
+          '7fff-bfff-ffffffffffff',
+        );
+        t.ok(before < firstIdAt(time));
+      },
+    ),
+  );
+  t.equal(firstIdAt(new Date('1969-12-31')), firstId);
+  t.equal(firstIdAt(new Date(8.64e15)), lastId);
+  t.end();
+});
+
+void t.test(
+  'Postgres and the code read the same time from an id, and from Postgres’s ids to the microsecond',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const ids = [
+      '018cc251-f400-7fff-8000-000000000000',
+      firstIdAt(new Date(0)),
+      firstIdAt(new Date('9999-12-31')),
+      '01999999-0000-7000-8000-000000000000',
+    ];
+    const rows = await sql<
+      { id: string; at: Date }[]
+    >`select id, made_at(id) as at from unnest(${ids}::uuid[]) as given (id)`;
+    for (const { id, at } of rows) t.equal(at.getTime(), timeOfId(id).getTime(), id);
+    const firsts = await sql<{ at: Date; id: string }[]>`
+    select at, first_id_at(at) as id from unnest(${ids}::uuid[]) as given (id) cross join lateral (select made_at(given.id) as at) as made`;
+    for (const { at, id } of firsts)
+      t.equal(id, firstIdAt(at), 'and the first id of a time is the same for both');
+    const [own] = await sql<{ within: boolean }[]>`
+    with times as materialized (select clock_timestamp() as before, uuid_v7() as id)
+    select made_at(id) between before - interval '2 us' and clock_timestamp() as within from times`;
+    t.ok(own?.within);
+  },
+);
+
+void t.test('an id is a lower-case UUID without additions', (t) => {
+  t.ok([firstId, lastId, firstIdAt(new Date())].every(isId));
+  for (const text of [
+    '',
+    lastId.toUpperCase(),
+    ` ${lastId}`,
+    `${lastId}\n`,
+    lastId.replaceAll('-', ''),
+    `${lastId}0`,
+  ])
+    t.notOk(isId(text), text);
+  t.end();
+});

@@ -1,0 +1,146 @@
+import t from 'tap';
+import { connect, assertReachable } from '../../../src/db/postgres/connect.ts';
+import { assertSchema, listMigrations, migrate } from '../../../src/db/postgres/migrate.ts';
+import { testDatabase } from '../../fixtures/postgres.ts';
+import { until } from '../../fixtures/webhooks.ts';
+
+void t.test('a second migration applies no file', async (t) => {
+  const { sql } = await testDatabase(t, { empty: true });
+  const names = (await listMigrations()).map(({ name }) => name);
+  t.same(await migrate(sql), names);
+  t.same(await migrate(sql), []);
+  await assertSchema(sql);
+});
+
+void t.test('two concurrent migrations: exactly one of them applies each file', async (t) => {
+  const { sql, url } = await testDatabase(t, { empty: true });
+  const other = connect(url, { max: 2, name: 'other' });
+  t.teardown(() => other.end());
+  const applied = await Promise.all([migrate(sql), migrate(other)]);
+  t.same(
+    applied.flat(),
+    (await listMigrations()).map(({ name }) => name),
+  );
+});
+
+void t.test(
+  'a daemon refuses a schema that is missing, older or newer, and names the command to run',
+  async (t) => {
+    const { sql } = await testDatabase(t, { empty: true });
+    await t.rejects(assertSchema(sql), {
+      name: 'OperatorError',
+      message: /no schema yet\. Run "billing migrate"/,
+    });
+    await migrate(sql);
+    const last = (await listMigrations()).length;
+    await sql`delete from schema_migrations where version = ${last}`;
+    await t.rejects(assertSchema(sql), {
+      message: /is at version \d+ of \d+\. Run "billing migrate"/,
+    });
+    await sql`insert into schema_migrations (version, name, checksum) values (${last}, 'x', ${(await listMigrations()).at(-1)?.checksum ?? ''}), (9999, '9999_future.sql', 'x')`;
+    await t.rejects(assertSchema(sql), {
+      message: /schema version 9999, newer than this build/,
+      exitCode: 2,
+    });
+    await t.rejects(migrate(sql), { message: /newer than this build/, exitCode: 2 });
+  },
+);
+
+void t.test('a failed migration is rolled back completely', async (t) => {
+  const { sql } = await testDatabase(t, { empty: true });
+  await sql`create table apps (id int)`;
+  await t.rejects(migrate(sql), { code: '42P07' });
+  const [tables] = await sql<
+    { count: bigint }[]
+  >`select count(*) from pg_tables where schemaname = 'public'`;
+  t.equal(tables?.count, 1n);
+});
+
+void t.test('an unreachable Postgres is named without its password', async (t) => {
+  const url = 'postgres://someone:hunter2@127.0.0.1:1/ledger';
+  const sql = connect(url, { max: 1, name: 'nobody' });
+  const error = await assertReachable(sql, url).then(
+    () => undefined,
+    (thrown: unknown) => thrown as Error,
+  );
+  t.match(error?.message, /127\.0\.0\.1:1, database "ledger".*DATABASE_URL/);
+  t.notMatch(error?.message, /hunter2/);
+});
+
+void t.test(
+  'a migration that waits for a lock does not block the daemons, and continues when the lock is free',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const [last] = await sql<{ name: string }[]>`
+      select relname as name from pg_class where relname ~ '^events_[0-9]{4}_[0-9]{2}$' order by 1 desc limit 1`;
+    await sql.unsafe(`drop table ${last?.name ?? ''}`);
+    const holder = await sql.reserve();
+    await holder`begin`;
+    await holder`lock table events in row exclusive mode`;
+    const migrating = migrate(sql);
+    const waits = async () => {
+      const [row] = await sql<{ count: number }[]>`
+        select count(*)::int as count from pg_locks
+        where relation = 'events'::regclass and not granted and mode <> 'AccessShareLock'`;
+      return row?.count === 1;
+    };
+    await until(waits);
+    // Behind the migration's own lock request it would wait until the holder ends.
+    await sql`select count(*) from events`;
+    await holder`rollback`;
+    holder.release();
+    t.same(await migrating, []);
+    const [found] = await sql`select from pg_class where relname = ${last?.name ?? ''}`;
+    t.ok(found, 'the month was made');
+    const [setting] = await sql<{ lock: string }[]>`
+      select current_setting('lock_timeout') as lock`;
+    t.equal(setting?.lock, '0');
+  },
+);
+
+void t.test(
+  'attempts of the release before get the address of their subscription, unless one address has two open ones',
+  async (t) => {
+    const migrations = (await listMigrations()).filter(({ version }) => version <= 7);
+    const ours = migrations.pop()!.text;
+    const before = async () => {
+      const { sql } = await testDatabase(t, { empty: true });
+      for (const { text } of migrations) await sql.unsafe(text);
+      await sql`
+        with merchant as (insert into merchants (wallet) values ('m') returning id),
+        app as (insert into apps (merchant_id, name) select id, 'app' from merchant returning id),
+        plan as (
+          insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours)
+          select id, 'plan', 'plan', 1, 'owner', 'mint', 'treasury', 'keeper', 100, 24 from app returning id, app_id
+        )
+        insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, cancelled_at, ended_at)
+        select app_id, id, 'address', 'wallet', 100, 24, status, ended, ended
+        from plan, (values ('cancelled', now()), ('active', null)) as v (status, ended)`;
+      const attempt = (status: string, state: string) => sql`
+        with signed as (
+          insert into transactions (signature, bytes, last_valid_block_height) values (sha512(gen_random_uuid()::text::bytea), '\\x00', 1) returning id
+        )
+        insert into payment_attempts (subscription_id, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net, state, resolved_at)
+        select s.id, signed.id, now(), gen_random_uuid(), 100, 1, 99, ${state}, case when ${state} <> 'open' then now() end
+        from signed, subscriptions s where s.status = ${status}`;
+      await attempt('active', 'landed');
+      await attempt('active', 'open');
+      return { sql, attempt };
+    };
+    const fine = await before();
+    await fine.sql.begin((tx) => tx.unsafe(ours));
+    t.same(
+      [...(await fine.sql`select subscription_pda, state from payment_attempts order by state`)],
+      [
+        { subscriptionPda: 'address', state: 'landed' },
+        { subscriptionPda: 'address', state: 'open' },
+      ],
+    );
+    const twice = await before();
+    await twice.attempt('cancelled', 'open');
+    await t.rejects(
+      twice.sql.begin((tx) => tx.unsafe(ours)),
+      { code: '23505', detail: /\(address\)/ },
+    );
+  },
+);

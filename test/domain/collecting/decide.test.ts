@@ -1,0 +1,1464 @@
+// The keeper's decision in a world that acts at random: wallets, merchants, plans, time, other pullers, and keepers that look early, late or twice.
+import fc from 'fast-check';
+import t from 'tap';
+import { periodSeconds, pullPeriod } from '../../../src/chain/program/period.ts';
+import type { SubscriptionAccount } from '../../../src/chain/program/layouts.ts';
+import type { AttemptRow } from '../../../src/db/payment-attempts.ts';
+import type { HeldSubscription } from '../../../src/db/subscription-work.ts';
+import { type AttemptEnd, outcomeOf } from '../../../src/domain/collecting/attempt-end.ts';
+import type { ChainView, Pull } from '../../../src/domain/collecting/chain-view.ts';
+import { decide, sameInstance } from '../../../src/domain/collecting/decide.ts';
+import type { Decision, Findings } from '../../../src/domain/collecting/decision.ts';
+import { asSigned, landedPull } from '../../../src/keeper/landed-pull.ts';
+import { type FoundPull, recordPull } from '../../../src/domain/collecting/pulls.ts';
+import { timeOf, unixSeconds } from '../../../src/chain/time.ts';
+import { type Draft, draftOf, isLive } from '../../../src/domain/collecting/transitions.ts';
+import {
+  heldSubscription,
+  planAccount,
+  START,
+  subscriptionAccount,
+} from '../../fixtures/held-subscription.ts';
+
+const HOUR = 3600n;
+const keeper = 'keeper';
+const rules = {
+  keepers: [keeper],
+  isOutOfSol: () => false,
+  pastDueDays: 7,
+  feeBps: 100,
+  minimumAmount: 50n,
+};
+const terms = { amount: 1_000n, periodHours: 24n };
+const length = periodSeconds(terms.periodHours);
+
+/** A registration of the address, with its events. */
+interface Registration {
+  row: HeldSubscription;
+  happenings: Draft['happenings'][number][];
+  /** Number of the account that was registered. */
+  registered: number;
+  /** Number of the account that the keeper read first; null before. */
+  opened: number | null;
+}
+
+/** A committed attempt, and what became of its transaction. */
+interface Attempt {
+  attempt: AttemptRow;
+  /** As it was signed. */
+  row: HeldSubscription;
+  periodEnd: bigint;
+  signedAt: bigint;
+  end: 'none' | 'dead' | Pull | Extract<AttemptEnd, { kind: 'failed' }>;
+}
+
+/** What Postgres holds: a failover can lose the last changes of it. */
+interface Books extends Registration {
+  /** Ended registrations of the address, the oldest first. */
+  earlier: Registration[];
+  payments: Draft['payments'][number][];
+  /** The open attempt of the address. */
+  attempt: Attempt | null;
+}
+
+interface World extends Books {
+  now: bigint;
+  slot: bigint;
+  plan: ChainView['plan'];
+  account: SubscriptionAccount | null;
+  authority: ChainView['authority'];
+  tokens: NonNullable<ChainView['subscriberTokens']>;
+  pulls: Pull[];
+  /** Amounts of transactions that the keeper signed and forgot: each may land at any time. */
+  strays: { gross: bigint; fee: bigint }[];
+  /** Signatures of the strays that landed. */
+  forgotten: Set<string>;
+  /** Number of the newest account at the address. */
+  accounts: number;
+  signed: number;
+  /** The books after the last commits, the oldest first. */
+  commits: Books[];
+  /** What the sequence came to. */
+  outcomes: Set<string>;
+}
+
+const booksOf = ({ row, happenings, registered, opened, ...world }: World): Books => ({
+  ...{ row, registered, opened, attempt: world.attempt },
+  happenings: [...happenings],
+  payments: [...world.payments],
+  earlier: world.earlier.map((one) => ({ ...one, happenings: [...one.happenings] })),
+});
+
+type Terms = Pick<
+  HeldSubscription,
+  'trialEndsAt' | 'discountPercent' | 'discountAmount' | 'discountPeriods'
+>;
+const plain: Terms = {
+  trialEndsAt: null,
+  discountPercent: null,
+  discountAmount: null,
+  discountPeriods: null,
+};
+
+function newWorld(payer: string, given: Terms = plain): World {
+  return {
+    row: heldSubscription(START + 10n, given),
+    now: START + 10n,
+    slot: 10n,
+    plan: planAccount(),
+    account: subscriptionAccount(START + 10n, { payer }),
+    authority: { user: 'wallet', mint: 'mint', payer: 'wallet', bump: 255, initId: 1n },
+    tokens: {
+      mint: 'mint',
+      owner: 'wallet',
+      amount: 3_000n,
+      delegate: 'sa',
+      delegatedAmount: 2n ** 64n - 1n,
+      state: 'initialized',
+    },
+    pulls: [],
+    strays: [],
+    forgotten: new Set(),
+    happenings: [],
+    payments: [],
+    registered: 0,
+    opened: null,
+    earlier: [],
+    attempt: null,
+    accounts: 0,
+    signed: 0,
+    commits: [],
+    outcomes: new Set(),
+  };
+}
+
+const receiver = (owner: string) =>
+  ({
+    mint: 'mint',
+    owner,
+    amount: 0n,
+    delegate: null,
+    delegatedAmount: 0n,
+    state: 'initialized',
+  }) as const;
+
+function viewOf(world: World): ChainView {
+  return {
+    slot: world.slot,
+    now: world.now,
+    subscription: world.account,
+    plan: world.plan,
+    authority: world.authority,
+    authorityAddress: 'sa',
+    subscriberTokens: world.tokens,
+    merchantTokens: receiver('merchant'),
+    treasuryTokens: receiver('treasury'),
+  };
+}
+
+/** Moves money as the program would; false when it would refuse. */
+function pullOnChain(
+  world: World,
+  amount: bigint,
+  fee: bigint,
+  source: Pull['source'],
+  signature = `signature ${world.pulls.length}`,
+): boolean {
+  const { account, tokens } = world;
+  if (
+    account === null ||
+    world.authority?.initId !== account.initId ||
+    tokens.delegate !== 'sa' ||
+    tokens.amount < amount
+  )
+    return false;
+  const period = pullPeriod(account, world.plan, world.now);
+  if (period.available < amount) return false;
+  world.account = { ...account, periodStart: period.start, amountPulled: period.pulled + amount };
+  world.tokens = { ...tokens, amount: tokens.amount - amount };
+  world.pulls.push({
+    signature,
+    at: world.now,
+    periodStart: period.start,
+    periodEnd: period.end,
+    gross: amount,
+    fee,
+    net: amount - fee,
+    source,
+  });
+  return true;
+}
+
+function write(world: World, { state, happenings, payments }: Draft): void {
+  world.row = { ...world.row, ...state };
+  world.happenings.push(...happenings);
+  world.payments.push(...payments);
+}
+
+/** Runs `step` with this registration in the place of the newest. */
+function withRegistration(world: World, id: string, step: () => void): void {
+  const place = world.earlier.findIndex(({ row }) => row.id === id);
+  const { row, happenings, registered, opened } = world;
+  if (place < 0) {
+    if (row.id !== id) throw new Error('an attempt without a registration');
+    step();
+    return;
+  }
+  Object.assign(world, world.earlier[place]);
+  step();
+  world.earlier[place] = {
+    ...{ row: world.row, happenings: world.happenings },
+    ...{ registered: world.registered, opened: world.opened },
+  };
+  Object.assign(world, { row, happenings, registered, opened });
+}
+
+/** Commits an attempt. Its address has no other open one (unique index). */
+function sign(world: World, collect: NonNullable<Decision['collect']>): void {
+  if (world.attempt !== null) throw new Error('signed beside an open attempt');
+  const { gross: amountGross, fee: platformFee, net: amountNet } = collect.amounts;
+  world.signed += 1;
+  world.attempt = {
+    attempt: {
+      ...{ id: 'attempt', subscriptionId: world.row.id, position: 0, payments: 1 },
+      ...{ transaction: Buffer.alloc(0), lastValidBlockHeight: 0n, blockhashSlot: 0n },
+      signature: `signed ${world.signed}`,
+      periodStart: timeOf(collect.periodStart),
+      ...{ amountGross, platformFee, amountNet, feeOwed: collect.feeOwed },
+    },
+    row: world.row,
+    periodEnd: collect.periodEnd,
+    signedAt: world.now,
+    end: 'none',
+  };
+}
+
+/** The transaction of the open attempt is processed on chain, unless it has been, or its blockhash is dead. */
+function land(world: World): void {
+  const one = world.attempt;
+  if (one?.end !== 'none') return;
+  const { amountGross: gross, platformFee: fee, signature } = one.attempt;
+  const { tokens } = world;
+  if (pullOnChain(world, gross, fee, 'keeper', signature)) {
+    one.end = world.pulls.at(-1)!;
+    if (gross * 2n <= terms.amount) world.outcomes.add('half of the amount or less');
+    const { unpausedAt } = one.row;
+    if (unpausedAt !== null && unixSeconds(unpausedAt) > one.end.periodStart + length / 2n)
+      world.outcomes.add('a pause that ended late');
+    return;
+  }
+  const failure =
+    tokens.delegate !== 'sa'
+      ? ({ kind: 'subscriber', reason: 'delegate_replaced' } as const)
+      : tokens.amount < gross
+        ? ({ kind: 'subscriber', reason: 'insufficient_funds' } as const)
+        : ({ kind: 'already_collected' } as const);
+  one.end = { kind: 'failed', failure, error: failure.kind };
+}
+
+/** The pull of a landed attempt, from the account where that is certain, else from the transaction; with the pulls of the periods that it missed. */
+function paidEnd(world: World, { attempt, periodEnd }: Attempt, pull: Pull): AttemptEnd {
+  const account = sameInstance(world.row, world.account);
+  const derived = landedPull(attempt, { view: viewOf(world), account, at: pull.at }, periodEnd);
+  if (derived !== undefined && derived.periodStart !== pull.periodStart)
+    throw new Error('derived another period than the chain has');
+  const signedFor = unixSeconds(attempt.periodStart);
+  const isBetween = ({ periodStart: start }: Pull) =>
+    start >= signedFor && start < pull.periodStart;
+  return {
+    kind: 'paid',
+    pull: derived ?? asSigned(pull, attempt),
+    earlier: world.pulls.filter(isBetween),
+  };
+}
+
+/** Settles the open attempt when its end is final: processed, or after 90 s its blockhash is dead. */
+function settleAttempt(world: World): void {
+  const one = world.attempt;
+  if (one === null) return;
+  if (one.end === 'none' && world.now >= one.signedAt + 90n) one.end = 'dead';
+  const { end } = one;
+  if (end === 'none') return;
+  const { subscriptionId } = one.attempt;
+  if (subscriptionId !== world.row.id)
+    world.outcomes.add(
+      end === 'dead' ? 'expired after its registration' : 'ended after its registration',
+    );
+  withRegistration(world, subscriptionId, () => {
+    const result: AttemptEnd =
+      end === 'dead' ? { kind: 'expired' } : 'kind' in end ? end : paidEnd(world, one, end);
+    const seen = { view: viewOf(world), now: world.now, mark: (pull: Pull) => mark(world, pull) };
+    write(world, outcomeOf(rules, world.row, one, result, seen).draft);
+  });
+  world.attempt = null;
+}
+
+/** What is collected for a period: the discounted amount, reduced to the part that is not in a trial or pause, or after the plan's end. */
+function expected(row: HeldSubscription, start: bigint, end: bigint): bigint {
+  const { discountPercent, discountAmount, discountPeriods, trialEndsAt, unpausedAt } = row;
+  const isOff = discountPeriods !== 0;
+  const percent = isOff ? BigInt(discountPercent ?? 0) : 0n;
+  const off = isOff ? (discountAmount ?? 0n) : 0n;
+  const price = ((terms.amount - off) * (100n - percent)) / 100n;
+  const froms = [trialEndsAt, unpausedAt].map((at) => (at === null ? start : unixSeconds(at)));
+  const from = froms.reduce((last, at) => (at > last ? at : last), start);
+  if (end - from >= length) return price;
+  const part = from < end ? (price * (end - from)) / length : 0n;
+  return part < rules.minimumAmount ? 0n : part;
+}
+
+function recorded(world: World, pull: Pull): boolean {
+  return world.payments.some(({ txSignature }) => txSignature === pull.signature);
+}
+
+/** The pull with what the books have about it. */
+const mark = (world: World, pull: Pull): FoundPull => ({
+  ...pull,
+  recorded: recorded(world, pull),
+  isPeriodPaid: world.payments.some(
+    ({ status, periodStart }) =>
+      status === 'succeeded' && unixSeconds(periodStart) === pull.periodStart,
+  ),
+});
+
+/** As `billing reconcile --repair`: the keeper's pulls that the books lack, the oldest first. */
+function reconcile(world: World): void {
+  for (const pull of world.pulls.filter(({ source }) => source === 'keeper')) {
+    if (recorded(world, pull)) continue;
+    const draft = draftOf(world.row);
+    recordPull(draft, mark(world, pull), timeOf(pull.periodEnd));
+    if (isLive(draft.state)) draft.state.dueAt = timeOf(pull.at);
+    write(world, draft);
+  }
+}
+
+/** Checks that a period which became paid without a payment costs nothing, or less than the minimum for a part of it. */
+function checkUncollected(world: World, before: HeldSubscription): void {
+  const { row, payments, account } = world;
+  if (row.paidThrough === null || account === null) return;
+  if (before.paidThrough !== null && row.paidThrough <= before.paidThrough) return;
+  const isPaid = payments.some(
+    ({ status, periodEnd }) =>
+      status === 'succeeded' && periodEnd.getTime() === row.paidThrough?.getTime(),
+  );
+  if (isPaid) return;
+  const { start, end } = pullPeriod(account, world.plan, world.now);
+  if (end !== unixSeconds(row.paidThrough) || expected(before, start, end) !== 0n)
+    throw new Error('a period that costs something was not collected');
+}
+
+/** The pulls in the history that the keeper reads for this registration, newest first (assess.ts). */
+function history(world: World): FoundPull[] {
+  const { row, now } = world;
+  const account = sameInstance(row, world.account);
+  const anchor = row.periodAnchor === null ? now : unixSeconds(row.periodAnchor);
+  const first = account?.periodStart ?? anchor;
+  const paidThrough = row.paidThrough === null ? null : unixSeconds(row.paidThrough);
+  const isPaid = account !== null && paidThrough !== null && paidThrough > account.periodStart;
+  const since = paidThrough === null || isPaid ? first : paidThrough;
+  const found = world.pulls.filter(({ periodStart }) => periodStart >= since);
+  return found.reverse().map((pull) => mark(world, pull));
+}
+
+function decided(world: World, closes: boolean): Decision {
+  const view = viewOf(world);
+  let findings: Findings = {};
+  for (;;) {
+    const decision = decide(world.row, view, rules, findings);
+    if (decision.needs === 'pulls') {
+      findings = { ...findings, pulls: history(world) };
+    } else if (decision.needs === 'closing') {
+      if (closes) {
+        world.account = null;
+        world.slot += 1n;
+        return decide(world.row, viewOf(world), rules, findings);
+      }
+      findings = { ...findings, closingFailed: true };
+    } else return decision;
+  }
+}
+
+/** Checks that a payment of an active subscription is announced within a quarter of its period before it is due, and whether the wallet can pay. */
+function checkLookAhead(world: World, { happenings }: Draft): void {
+  const { row, account, tokens, authority, now } = world;
+  for (const { type, extra } of happenings) {
+    if (type !== 'renewal_upcoming') continue;
+    if (row.status !== 'active' || row.cancelRequestedAt !== null || account?.expiresAt !== 0n)
+      throw new Error('announced a payment that nobody will collect');
+    const approved = tokens.delegate === 'sa' && authority?.initId === account.initId;
+    const amount = extra?.amount as bigint;
+    const issue = approved
+      ? tokens.amount < amount
+        ? 'insufficient_balance'
+        : null
+      : 'approval_missing';
+    if (extra?.issue !== issue || extra.canPay !== (issue === null))
+      throw new Error(`announced ${String(extra?.issue)} instead of ${String(issue)}`);
+  }
+  const { nextPaymentDue: due, dueAt } = row;
+  if (row.status !== 'active' || row.cancelRequestedAt !== null || row.setbacks > 0) return;
+  if (due === null || unixSeconds(due) <= now || sameInstance(row, account) === null) return;
+  const lookAhead = unixSeconds(due) - length / 4n;
+  const isAnnounced = row.announcedDue?.getTime() === due.getTime();
+  if (!isAnnounced && (lookAhead <= now || dueAt === null || unixSeconds(dueAt) > lookAhead))
+    throw new Error('a payment is due that will not be announced');
+}
+
+interface Turn {
+  delay: bigint;
+  /** The transaction does not land now: never, or the keeper forgets it. */
+  lost: boolean;
+  /** The attempt stays open. */
+  open: boolean;
+  closes: boolean;
+  size: number;
+}
+
+/** Checks a payment that the keeper is about to sign, from the row that it decided from. */
+function checkCollected(
+  world: World,
+  before: HeldSubscription,
+  { amounts, periodStart, periodEnd }: NonNullable<Decision['collect']>,
+): void {
+  if (!isLive(before) || world.row.cancelRequestedAt !== null)
+    throw new Error('collected after the end or a cancellation');
+  if (before.paidThrough !== null && unixSeconds(before.paidThrough) > periodStart)
+    throw new Error('collected a paid period');
+  if (world.opened !== world.accounts)
+    throw new Error('collected from another subscription at the same address');
+  if (before.pausedAt !== null) throw new Error('collected while paused');
+  if (before.trialEndsAt !== null && unixSeconds(before.trialEndsAt) > world.now)
+    throw new Error('collected in the trial');
+  const gross = expected(before, periodStart, periodEnd);
+  if (gross > terms.amount) throw new Error('above the ceiling');
+  if (gross === 0n) throw new Error('collected what costs more than it brings');
+  if (amounts.gross !== gross || amounts.fee !== gross / 100n || periodEnd - periodStart > length)
+    throw new Error('collected another amount');
+  if (periodEnd - world.now <= 60n) throw new Error("signed right before the period's end");
+}
+
+const whileInFlight = [
+  ...['merchantForces', 'merchantCancels', 'pause', 'discount', 'strayLands'],
+  ...['resubscribe', 'failover', 'pauseUntilLate', 'pass'],
+];
+
+/** One turn of the keeper: its decision is applied, its transaction lands `delay` seconds later, later or never. */
+function turn(world: World, { delay, lost, open, closes, size }: Turn): void {
+  const before = structuredClone(world.row);
+  const decision = decided(world, closes);
+  if (decision.alert?.reason === 'period_mismatch')
+    throw new Error(`${decision.alert.reason}: ${decision.alert.detail ?? ''}`);
+  write(world, decision.draft);
+  if (world.row.periodAnchor !== null) world.opened ??= world.accounts;
+  if (decision.collect !== undefined) {
+    checkCollected(world, before, decision.collect);
+    sign(world, decision.collect);
+    if (lost && size % 2 === 0) forget(world);
+    if (lost || open) return;
+    world.now += delay;
+    const act = whileInFlight[size % whileInFlight.length]!;
+    acts[act]!(world, act === 'merchantForces' ? 0 : size);
+    land(world);
+    settleAttempt(world);
+    return;
+  }
+  checkLookAhead(world, decision.draft);
+  checkUncollected(world, before);
+  if (before.cancelRequestedBy === 'merchant' && world.row.cancelRequestedBy !== 'merchant')
+    throw new Error("a merchant's request was taken back");
+  if (!isLive(before) && world.row.status !== before.status) throw new Error('an end is final');
+  const account = sameInstance(world.row, world.account);
+  if (isLive(before) && account !== null) {
+    const moved = world.pulls.filter(({ periodStart }) => periodStart === account.periodStart);
+    if (!moved.every((pull) => recorded(world, pull)))
+      throw new Error('what anybody pulled in the period is in the books');
+  }
+  // The same look again finds nothing new.
+  const { happenings, payments } = decided(world, closes).draft;
+  const news = happenings.filter(({ type }) => type !== 'payment_failed');
+  if (news.length > 0 || payments.some(({ status }) => status === 'succeeded')) {
+    throw new Error(`told twice: ${JSON.stringify(happenings.map(({ type }) => type))}`);
+  }
+}
+
+function assert(holds: boolean, what: string): void {
+  if (!holds) throw new Error(what);
+}
+
+/** Checks the registration, then the money of its address. */
+function check(world: World): void {
+  checkRegistration(world);
+  for (const { row } of world.earlier) {
+    withRegistration(world, row.id, () => {
+      checkRegistration(world);
+    });
+    assert(!isLive(row), 'an address has one live registration');
+  }
+  checkMoney(world);
+}
+
+function checkRegistration({ row, payments, happenings }: World): void {
+  // The constraints of the table.
+  assert(
+    (row.cancelRequestedAt === null) === (row.cancelRequestedBy === null),
+    'a cancel request is whole',
+  );
+  assert((row.status === 'cancelled') === (row.cancelledAt !== null), 'cancelled has its time');
+  assert((row.status === 'past_due') === (row.pastDueSince !== null), 'past due has its start');
+  assert(!isLive(row) || row.dueAt !== null, 'a live subscription has a timer');
+  assert(isLive(row) || row.nextPaymentDue === null, 'nothing is due after the end');
+  assert(row.pausedAt === null || row.nextPaymentDue === null, 'nothing is due while paused');
+  assert(row.pausedAt === null || row.status !== 'past_due', 'dunning stops while paused');
+  const upcoming = happenings.flatMap(({ type, extra }) =>
+    type === 'renewal_upcoming' ? [(extra?.dueAt as Date).getTime()] : [],
+  );
+  assert(new Set(upcoming).size === upcoming.length, 'each due payment is announced once');
+  // Ends and revocations.
+  const paid = payments.filter(
+    ({ status, further, subscriptionId }) =>
+      status === 'succeeded' && !further && subscriptionId === row.id,
+  );
+  const ends = happenings.filter(
+    ({ type, extra }) =>
+      type === 'cancel_finalized' || (type === 'payment_failed' && extra?.final === true),
+  );
+  assert(
+    !isLive(row) || paid.every(({ periodEnd }) => row.paidThrough! >= periodEnd),
+    'paid through',
+  );
+  assert(
+    ends.length <= 1 && (isLive(row) || row.endReason === 'forced' || ends.length === 1),
+    'one end',
+  );
+  const asked = happenings.filter(({ type }) => type === 'cancel_requested').length;
+  assert(
+    asked - happenings.filter(({ type }) => type === 'subscription_resumed').length <= 1,
+    'a cancellation is told once',
+  );
+}
+
+function checkMoney({ payments, pulls, happenings, earlier, forgotten }: World): void {
+  const told = [...earlier.flatMap((one) => one.happenings), ...happenings];
+  const succeeded = payments.filter(({ status }) => status === 'succeeded');
+  const paid = succeeded.filter(({ further }) => !further);
+  assert(
+    new Set(paid.map(({ periodStart }) => periodStart.getTime())).size === paid.length,
+    'one payment a period',
+  );
+  assert(
+    new Set(succeeded.map(({ txSignature }) => txSignature)).size === succeeded.length,
+    'one payment a pull',
+  );
+  for (const payment of succeeded) {
+    const pull = pulls.find(({ signature }) => signature === payment.txSignature);
+    assert(
+      pull !== undefined && pull.gross === payment.amountGross && pull.fee === payment.platformFee,
+      'recorded is what moved',
+    );
+  }
+  const furthers = succeeded.filter(({ further }) => further);
+  for (const { periodStart } of furthers)
+    assert(
+      paid.some((payment) => payment.periodStart.getTime() === periodStart.getTime()),
+      'a further pull is beside the one that paid its period',
+    );
+  assert(
+    told.filter(({ type }) => type === 'payment_success').length === paid.length,
+    'each payment is told once',
+  );
+  // No period is pulled twice by attempts that the keeper knows.
+  const known = pulls.filter(
+    ({ source, signature }) => source === 'keeper' && !forgotten.has(signature),
+  );
+  assert(
+    new Set(known.map(({ periodStart }) => periodStart)).size === known.length,
+    'one pull of ours a period',
+  );
+}
+
+/** Percent, amount or none; for some payments or all. */
+const randomDiscount = (size: number) => ({
+  discountPercent: size % 3 === 0 ? 1 + (size % 99) : null,
+  discountAmount: size % 3 === 1 ? 1n + BigInt(size % 900) : null,
+  discountPeriods: size % 3 === 2 || size % 2 === 0 ? null : size % 4,
+});
+
+const acts: Record<string, (world: World, size: number) => void> = {
+  pass: (world, size) => void (world.now += BigInt(size)),
+  toBoundary(world, size) {
+    const start = world.account?.periodStart ?? world.now;
+    world.now += length - ((world.now - start) % length) + BigInt(size % 3) - 1n;
+  },
+  toDue(world) {
+    if (world.row.dueAt !== null && unixSeconds(world.row.dueAt) > world.now)
+      world.now = unixSeconds(world.row.dueAt);
+  },
+  skip: (world, size) => void (world.now += length * BigInt(1 + (size % 4))),
+  fund: (world, size) =>
+    void (world.tokens = {
+      ...world.tokens,
+      amount: world.tokens.amount + BigInt(size % 5) * 700n,
+    }),
+  drain: (world) => void (world.tokens = { ...world.tokens, amount: 0n }),
+  revoke: (world) => void (world.tokens = { ...world.tokens, delegate: null, delegatedAmount: 0n }),
+  approve: (world) =>
+    void (world.tokens = { ...world.tokens, delegate: 'sa', delegatedAmount: 2n ** 64n - 1n }),
+  rotate: (world, size) =>
+    void (world.authority =
+      size % 2 === 0
+        ? null
+        : { user: 'wallet', mint: 'mint', payer: 'wallet', bump: 255, initId: 2n }),
+  restore: (world) =>
+    void (world.authority = {
+      user: 'wallet',
+      mint: 'mint',
+      payer: 'wallet',
+      bump: 255,
+      initId: 1n,
+    }),
+  cancel(world) {
+    if (world.account?.expiresAt !== 0n) return;
+    const { start } = pullPeriod(world.account, world.plan, world.now);
+    world.account = {
+      ...world.account,
+      expiresAt: world.plan === null ? world.now : start + length,
+    };
+  },
+  resume(world) {
+    if (world.account !== null && world.account.expiresAt > world.now)
+      world.account = { ...world.account, expiresAt: 0n };
+  },
+  close(world) {
+    if (
+      world.account !== null &&
+      world.account.expiresAt !== 0n &&
+      world.account.expiresAt <= world.now
+    )
+      world.account = null;
+  },
+  reopen(world) {
+    if (world.account !== null || world.plan === null) return;
+    // Not on the old one's boundaries, to the second: then the two cannot be told apart.
+    const rows = [world.row, ...world.earlier.map(({ row }) => row)];
+    const anchors = rows.flatMap(({ periodAnchor }) =>
+      periodAnchor === null ? [] : [unixSeconds(periodAnchor)],
+    );
+    while (anchors.some((anchor) => (world.now - anchor) % length === 0n)) world.now += 1n;
+    world.account = subscriptionAccount(world.now);
+    world.accounts += 1;
+  },
+  replace(world) {
+    acts.cancel!(world, 0);
+    acts.skip!(world, 0);
+    acts.close!(world, 0);
+    acts.reopen!(world, 0);
+  },
+  /** The account is registered (registration.ts); a live registration of an earlier account ends. */
+  register(world, size) {
+    const { account, plan, row, earlier } = world;
+    if (account?.expiresAt !== 0n || plan?.status !== 'active' || plan.createdAt !== START) return;
+    const isSame = world.registered === world.accounts;
+    if (isSame && (isLive(row) || row.endReason === 'forced')) return;
+    const now = timeOf(world.now);
+    if (isLive(row)) {
+      world.row = {
+        ...row,
+        status: 'cancelled',
+        cancelledAt: now,
+        cancelRequestedAt: row.cancelRequestedAt ?? now,
+        cancelRequestedBy: row.cancelRequestedBy ?? 'subscriber',
+        endReason: 'resubscribed',
+        ...{ pastDueSince: null, nextPaymentDue: null, dueAt: now },
+      };
+      world.happenings.push({ type: 'cancel_finalized' });
+    }
+    const { happenings, registered, opened } = world;
+    world.earlier = [...earlier, { row: world.row, happenings, registered, opened }].map((one) => {
+      const successor =
+        one.registered === world.accounts ? 'same_account' : (one.row.successor ?? 'other_account');
+      return { ...one, row: { ...one.row, successor } };
+    });
+    const hours = [0n, 13n, 23n, 100n][size % 4]!;
+    const hadTrial = world.earlier.some((one) => one.row.trialEndsAt !== null);
+    const { start } = pullPeriod(account, plan, world.now);
+    const trialEndsAt = hadTrial || hours === 0n ? null : timeOf(start + hours * HOUR);
+    world.row = heldSubscription(world.now, {
+      id: `subscription ${world.earlier.length}`,
+      observedSlot: world.slot - 1n,
+      trialEndsAt,
+      nextPaymentDue: trialEndsAt !== null && trialEndsAt > now ? trialEndsAt : now,
+      ...randomDiscount(size),
+    });
+    Object.assign(world, { happenings: [], registered: world.accounts, opened: null });
+    world.outcomes.add('replaced registration');
+  },
+  /** Replaced and registered at once; an open attempt of the old account may land before, after or never. */
+  resubscribe(world, size) {
+    if (size % 3 === 0) land(world);
+    acts.replace!(world, 0);
+    acts.register!(world, size);
+    if (size % 3 === 1) land(world);
+  },
+  attemptLands: land,
+  /** A failover loses the last commits; the keeper forgets what it signed in them. */
+  failover(world, size) {
+    const found = world.commits[size % world.commits.length];
+    if (found === undefined) return;
+    if (world.attempt !== null && world.attempt !== found.attempt) forget(world);
+    if (world.payments.length > found.payments.length) world.outcomes.add('lost payment');
+    world.commits = world.commits.slice(0, size % world.commits.length);
+    Object.assign(world, found);
+  },
+  /** `billing reconcile --repair`, which waits while an attempt is open. */
+  reconcile(world) {
+    if (world.attempt === null) reconcile(world);
+  },
+  merchantCancels(world) {
+    if (!isLive(world.row) || world.row.cancelRequestedAt !== null) return;
+    const now = timeOf(world.now);
+    world.row = {
+      ...world.row,
+      cancelRequestedAt: now,
+      cancelRequestedBy: 'merchant',
+      nextPaymentDue: null,
+      dueAt: world.row.paidThrough ?? now,
+    };
+    world.happenings.push({ type: 'cancel_requested' });
+  },
+  pause(world) {
+    const { row } = world;
+    if (!isLive(row) || row.cancelRequestedAt !== null || row.pausedAt !== null) return;
+    const now = timeOf(world.now);
+    world.row = {
+      ...row,
+      pausedAt: now,
+      status: 'active',
+      pastDueSince: null,
+      failedAttempts: 0,
+      nextPaymentDue: null,
+      dueAt: now,
+    };
+  },
+  unpause(world) {
+    const { row } = world;
+    if (!isLive(row) || row.cancelRequestedAt !== null || row.pausedAt === null) return;
+    const now = timeOf(world.now);
+    const due = [row.paidThrough, row.trialEndsAt].reduce<Date>(
+      (last, at) => (at !== null && at > last ? at : last),
+      now,
+    );
+    world.row = { ...row, pausedAt: null, unpausedAt: now, nextPaymentDue: due, dueAt: due };
+  },
+  /** A pause that ends in the second half of a period. */
+  pauseUntilLate(world, size) {
+    acts.pause!(world, 0);
+    const start = world.account?.periodStart ?? world.now;
+    const left = length - ((world.now - start) % length);
+    const late = left - 61n - (BigInt(size) % (length / 2n));
+    if (late > 0n) world.now += late;
+    acts.unpause!(world, 0);
+  },
+  discount(world, size) {
+    if (!isLive(world.row)) return;
+    world.row = { ...world.row, ...randomDiscount(size) };
+  },
+  merchantForces(world, size) {
+    if (!isLive(world.row) || size % 4 !== 0) return;
+    const now = timeOf(world.now);
+    const cancel = {
+      cancelRequestedAt: world.row.cancelRequestedAt ?? now,
+      cancelRequestedBy: world.row.cancelRequestedBy ?? 'merchant',
+    } as const;
+    world.row = {
+      ...world.row,
+      ...cancel,
+      status: 'cancelled',
+      cancelledAt: now,
+      endReason: 'forced',
+      pastDueSince: null,
+      nextPaymentDue: null,
+      dueAt: null,
+    };
+  },
+  /** The end is later than the start of each registered account (registration refuses others), and never this very second. */
+  endPlan(world, size) {
+    if (world.plan?.endTs === 0n && size % 3 === 0)
+      world.plan = {
+        ...world.plan,
+        status: 'sunset',
+        endTs: world.now + 1n + BigInt(size % 90_000),
+      };
+  },
+  closePlan(world) {
+    if (world.plan === null || world.plan.endTs === 0n) return;
+    if (world.now <= world.plan.endTs) world.now = world.plan.endTs + 1n;
+    world.plan = null;
+  },
+  recreatePlan(world) {
+    world.plan ??= { ...newWorld('wallet').plan!, createdAt: world.now };
+  },
+  strayLands(world) {
+    const stray = world.strays.shift();
+    if (stray === undefined || !pullOnChain(world, stray.gross, stray.fee, 'keeper')) return;
+    world.forgotten.add(world.pulls.at(-1)!.signature);
+  },
+  foreignPull: (world, size) =>
+    void pullOnChain(world, size % 2 === 0 ? terms.amount : 1n + BigInt(size % 900), 0n, 'foreign'),
+};
+
+/** The commit of the open attempt is lost, not its transaction. */
+function forget(world: World): void {
+  const { end, attempt } = world.attempt!;
+  if (end === 'none') world.strays.push({ gross: attempt.amountGross, fee: attempt.platformFee });
+  world.attempt = null;
+}
+
+/** The keeper settles the attempt, or looks at what is due. */
+function look(world: World, early: boolean, how: Turn): void {
+  if (world.attempt !== null) {
+    settleAttempt(world);
+    return;
+  }
+  const isDue = ({ dueAt }: HeldSubscription) =>
+    dueAt !== null && (early || unixSeconds(dueAt) <= world.now);
+  for (const { row } of world.earlier)
+    if (isDue(row))
+      withRegistration(world, row.id, () => {
+        turn(world, how);
+      });
+  if (isDue(world.row)) turn(world, how);
+}
+
+/** A trial of some hours, and a discount, or neither. */
+const given: fc.Arbitrary<Terms> = fc
+  .record({ hours: fc.constantFrom(0, 0, 7, 13, 23, 24, 100), size: fc.nat(100_000) })
+  .map(({ hours, size }) => ({
+    ...randomDiscount(size),
+    trialEndsAt: hours === 0 ? null : timeOf(START + 10n + BigInt(hours) * HOUR),
+  }));
+
+const step = fc.record({
+  act: fc.constantFrom(...Object.keys(acts)),
+  size: fc.integer({ min: 0, max: 100_000 }),
+  early: fc.boolean(),
+  /** The keeper is down for this step. */
+  away: fc.boolean(),
+  delay: fc.constantFrom(0n, 1n, 90n, HOUR),
+  lost: fc.boolean(),
+  open: fc.boolean(),
+  closes: fc.boolean(),
+});
+
+void t.test(
+  'any sequence of events: one payment a period, none after a cancellation or an end, each event once, and books that equal the chain',
+  async (t) => {
+    const outcomes = new Set<string>();
+    fc.assert(
+      fc.property(
+        fc.constantFrom('wallet', keeper),
+        given,
+        fc.array(step, { maxLength: 60, size: 'max' }),
+        (payer, ofIt, steps) => {
+          const world = newWorld(payer, ofIt);
+          for (const { act, size, early, away, ...how } of steps) {
+            world.slot += 1n;
+            world.commits = [...world.commits.slice(-3), booksOf(world)];
+            acts[act]!(world, size);
+            if (!away) look(world, early, { ...how, size });
+            check(world);
+          }
+          world.now += 90n;
+          settleAttempt(world);
+          reconcile(world);
+          check(world);
+          for (const pull of world.pulls)
+            if (pull.source === 'keeper' && !recorded(world, pull))
+              throw new Error('a pull of the keeper is not in the books');
+          for (const outcome of world.outcomes) outcomes.add(outcome);
+          for (const { further, source } of world.payments)
+            if (further) outcomes.add(`further ${source}`);
+          outcomes.add(`${world.row.status} ${world.row.endReason ?? ''}`);
+          for (const { type } of world.happenings) outcomes.add(type);
+        },
+      ),
+      { numRuns: Number(process.env.TEST_RUNS ?? 10_000) },
+    );
+    // The world was wild enough to say something.
+    const seen = [
+      'active ',
+      'past_due ',
+      'cancelled ',
+      'expired past_due',
+      'expired plan_ended',
+      'expired plan_closed',
+      'payment_success',
+      'payment_failed',
+      'further keeper',
+      'further foreign',
+      'half of the amount or less',
+      'a pause that ended late',
+      'replaced registration',
+      'expired after its registration',
+      'ended after its registration',
+      'lost payment',
+    ];
+    for (const outcome of [
+      ...seen,
+      'cancel_requested',
+      'cancel_finalized',
+      'delegation_revoked',
+      'subscription_resumed',
+      'renewal_upcoming',
+    ]) {
+      t.ok(outcomes.has(outcome), `it came to ${outcome}`);
+    }
+  },
+);
+
+void t.test('state older than the processed state is ignored', async (t) => {
+  const world = newWorld('wallet');
+  const row = { ...world.row, observedSlot: 11n };
+  const cancelled = { ...world.account!, expiresAt: START + 20n };
+  const { draft, collect } = decide(row, { ...viewOf(world), subscription: cancelled }, rules);
+  t.same(draft.happenings, []);
+  t.equal(collect, undefined);
+  t.equal(draft.state.status, 'active');
+});
+
+void t.test(
+  'a new registration whose account an endpoint does not have yet does not count as closed',
+  async (t) => {
+    const world = newWorld('wallet');
+    const view = { ...viewOf(world), subscription: null };
+    const young = decide({ ...world.row, ageSeconds: 20 }, view, rules);
+    t.same(young.draft.happenings, []);
+    t.equal(young.draft.state.dueAt?.getTime(), Number(world.now + 10n) * 1000);
+    const old = decide({ ...world.row, ageSeconds: 200 }, view, rules);
+    t.same(
+      old.draft.happenings.map(({ type }) => type),
+      ['cancel_requested', 'cancel_finalized'],
+    );
+  },
+);
+
+void t.test(
+  'nor is one that registering saw, and no keeper yet: at no older state, and not for two minutes',
+  async (t) => {
+    const world = newWorld('wallet');
+    const view = { ...viewOf(world), subscription: null };
+    const happens = (row: Partial<HeldSubscription>) =>
+      decide({ ...world.row, ...row }, view, rules).draft.happenings.length > 0;
+    t.notOk(happens({ observedSlot: view.slot - 1n, ageSeconds: 20 }));
+    t.notOk(happens({ observedSlot: view.slot, ageSeconds: 1000 }));
+    t.ok(happens({ observedSlot: view.slot - 1n, ageSeconds: 1000 }));
+  },
+);
+
+void t.test(
+  'a delegation that was taken back is not repaired by closing the token account',
+  async (t) => {
+    const world = newWorld('wallet');
+    const row = { ...world.row, delegationRevokedAt: timeOf(START) };
+    const closed = decide(row, { ...viewOf(world), subscriberTokens: null }, rules).draft;
+    t.same(closed.state.delegationRevokedAt, row.delegationRevokedAt);
+    const opened = decide(
+      { ...row, ...closed.state },
+      { ...viewOf(world), subscriberTokens: { ...world.tokens, delegate: null } },
+      rules,
+    ).draft;
+    t.notOk(
+      opened.happenings.some(({ type }) => type === 'delegation_revoked'),
+      'told once',
+    );
+    t.equal(
+      decide({ ...row, ...closed.state }, viewOf(world), rules).draft.state.delegationRevokedAt,
+      null,
+      'an approval repairs it',
+    );
+  },
+);
+
+void t.test(
+  'of two pulls of one period, found together and newest first, the earlier pays it',
+  async (t) => {
+    const world = newWorld('wallet');
+    const { periodStart } = world.account!;
+    const pull = {
+      periodStart,
+      periodEnd: periodStart + 3600n,
+      fee: 0n,
+      source: 'foreign' as const,
+      recorded: false,
+      isPeriodPaid: false,
+    };
+    const later = { ...pull, signature: 'later', at: periodStart + 9n, gross: 20n, net: 20n };
+    const earlier = { ...pull, signature: 'earlier', at: periodStart + 3n, gross: 10n, net: 10n };
+    const view = { ...viewOf(world), subscription: { ...world.account!, amountPulled: 30n } };
+    for (const pulls of [
+      [later, earlier],
+      [later, { ...earlier, at: later.at }],
+    ]) {
+      const { payments } = decide(world.row, view, rules, { pulls, pulledFinally: true }).draft;
+      t.match(payments, [
+        { txSignature: 'earlier', further: false },
+        { txSignature: 'later', further: true },
+      ]);
+    }
+  },
+);
+
+void t.test('a failure on the operator’s side keeps the status and is retried', async (t) => {
+  const world = newWorld('wallet');
+  // The whole payment is fee, and no treasury can receive it.
+  const view = { ...viewOf(world), treasuryTokens: null };
+  const all = { ...rules, feeBps: 10_000 };
+  const { draft, alert, collect } = decide(world.row, view, all);
+  t.equal(collect, undefined);
+  t.equal(alert?.reason, 'destination_refused');
+  t.match(draft.state, { status: 'active', failedAttempts: 0, setbacks: 1 });
+  t.same(draft.happenings, []);
+});
+
+void t.test(
+  'an obstacle of the plan blocks the plan: the subscription is not set back, and waits for its next period as it was',
+  async (t) => {
+    const length = periodSeconds(terms.periodHours);
+    for (const status of ['active', 'past_due'] as const) {
+      const world = newWorld('wallet');
+      const plan = { ...world.plan!, pullers: [] };
+      const since = status === 'past_due' ? timeOf(START) : null;
+      const row = { ...world.row, status, pastDueSince: since, failedAttempts: since ? 1 : 0 };
+      const { draft, alert, blocks, collect } = decide(row, { ...viewOf(world), plan }, rules);
+      t.same([collect, alert, blocks], [undefined, undefined, 'not_a_puller']);
+      t.same(draft.happenings, []);
+      t.same(draft.state, {
+        ...draftOf(row).state,
+        observedSlot: world.slot,
+        periodAnchor: timeOf(world.account!.periodStart),
+        dueAt: timeOf(world.account!.periodStart + length),
+      });
+    }
+  },
+);
+
+void t.test(
+  'without a treasury that can receive, only the net is collected and the fee is owed; a missing account at one endpoint is not enough',
+  async (t) => {
+    const world = newWorld('wallet');
+    const view = { ...viewOf(world), treasuryTokens: null };
+    t.match(decide(world.row, view, rules).collect, {
+      amounts: { gross: 990n, fee: 0n, net: 990n },
+      feeOwed: 10n,
+    });
+    const { collect, draft } = decide(world.row, view, rules, { receiverDoubted: true });
+    t.equal(collect, undefined);
+    t.match(draft.state, { dueAt: timeOf(world.now + 60n), setbacks: 0 });
+    const second = { wallet: 'second', tokens: receiver('second') };
+    const named = { ...world.plan!, destinations: ['merchant', 'treasury', 'second'] };
+    const backed = { ...view, plan: named, backupTreasuries: [second] };
+    t.match(decide(world.row, backed, rules).collect, {
+      amounts: { gross: 1000n, fee: 10n, net: 990n },
+      treasury: 'second',
+      feeOwed: 0n,
+    });
+    // The doubt is about a receiver: with all of them nothing is in doubt.
+    const { collect: certain } = decide(world.row, viewOf(world), rules, { receiverDoubted: true });
+    t.match(certain, { treasury: 'treasury', feeOwed: 0n });
+    const lost = { ...viewOf(world), merchantTokens: null };
+    t.equal(decide(world.row, lost, rules).blocks, 'receiver_account_missing');
+    const doubted = decide(world.row, lost, rules, { receiverDoubted: true });
+    t.equal(doubted.blocks, undefined);
+    t.match(doubted.draft.state, { dueAt: timeOf(world.now + 60n) });
+  },
+);
+
+void t.test(
+  'an account whose rent the keeper paid is closed after the prepaid time, not earlier, for any end of the subscription',
+  async (t) => {
+    const world = newWorld(keeper);
+    const paidThrough = timeOf(world.now + 100n);
+    const ends = [
+      { status: 'cancelled', cancelledAt: timeOf(world.now), endReason: 'forced' },
+      { status: 'expired', endReason: 'past_due' },
+    ] as const;
+    for (const end of ends) {
+      const row = {
+        ...world.row,
+        ...end,
+        paidThrough,
+        nextPaymentDue: null,
+        dueAt: timeOf(world.now),
+      };
+      // The plan is gone, so that the program would let us.
+      const early = decide(row, { ...viewOf(world), plan: null }, rules);
+      t.equal(early.needs, undefined);
+      t.same(early.draft.state.dueAt, paidThrough);
+      t.equal(
+        decide(row, { ...viewOf(world), plan: null, now: world.now + 100n }, rules).needs,
+        'closing',
+      );
+      const others = {
+        ...viewOf(world),
+        plan: null,
+        subscription: { ...world.account!, payer: 'wallet' },
+      };
+      t.equal(
+        decide(row, others, rules).draft.state.dueAt,
+        null,
+        'what another paid for is not ours to close',
+      );
+    }
+  },
+);
+
+void t.test(
+  'a key without SOL does not sign: another key of the plan signs, or the payment is postponed without a failure of the wallet',
+  (t) => {
+    const world = newWorld('wallet');
+    const plan = { ...world.plan!, pullers: ['former', keeper] };
+    const keys = { ...rules, keepers: ['former', keeper] };
+    const without = (...empty: string[]) =>
+      decide(
+        world.row,
+        { ...viewOf(world), plan },
+        {
+          ...keys,
+          isOutOfSol: (key) => empty.includes(key),
+        },
+      );
+    t.equal(without().collect?.keeper, 'former');
+    t.equal(without('former').collect?.keeper, keeper);
+    const { collect, blocks, draft } = without('former', keeper);
+    t.equal(collect, undefined);
+    t.equal(blocks, undefined);
+    t.match(draft.state, { status: 'active', setbacks: 1, dueAt: timeOf(world.now + 10n) });
+    t.same(draft.happenings, []);
+    t.end();
+  },
+);
+
+void t.test(
+  'with more transactions on the account than can be read, no payment is collected and no subscription ended until the pulls are known or given up',
+  async (t) => {
+    const world = newWorld('wallet');
+    const pulled = { ...world.account!, amountPulled: terms.amount };
+    const row = {
+      ...world.row,
+      periodAnchor: timeOf(world.account!.periodStart),
+      observedSlot: 1n,
+    };
+    for (const [name, view] of [
+      ['pulled from', { ...viewOf(world), subscription: pulled }],
+      ['gone', { ...viewOf(world), subscription: null }],
+    ] as const) {
+      t.equal(decide(row, view, rules).needs, 'pulls', name);
+      const { draft, collect, alert } = decide(row, view, rules, { tooMany: true });
+      t.equal(collect, undefined);
+      t.match(alert, { reason: 'pull_not_found' });
+      t.match(draft.state, { status: 'active', setbacks: 1, dueAt: timeOf(world.now + 10n) });
+      t.notOk(draft.happenings.some(({ type }) => type === 'cancel_finalized'));
+    }
+  },
+);
+
+void t.test(
+  'a pull without a transaction in the history delays later periods for eight look-ups, and its own period permanently',
+  async (t) => {
+    const world = newWorld('wallet');
+    t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
+    const decided = (setbacks: number, now: bigint, findings: Findings) =>
+      decide({ ...world.row, setbacks }, { ...viewOf(world), now }, rules, {
+        pulls: [],
+        ...findings,
+      });
+    const later = world.now + length;
+    t.match(decided(8, later, { pulledFinally: true }), {
+      collect: { amounts: { gross: terms.amount } },
+      alert: { reason: 'pull_not_found' },
+    });
+    for (const held of [
+      decided(7, later, { pulledFinally: true }),
+      decided(8, later, {}),
+      decided(8, later - 1n, { pulledFinally: true }),
+    ]) {
+      t.equal(held.collect, undefined);
+      t.match(held.alert, { reason: 'pull_not_found' });
+    }
+    t.match(
+      decided(8, later, {}).draft.state,
+      { setbacks: 8, dueAt: timeOf(later + 4n) },
+      'what is not final is no failure, and soon is',
+    );
+    t.equal(decided(2, later, { pulledFinally: true }).alert, undefined);
+    const ended = { ...world.row, status: 'cancelled', cancelledAt: timeOf(world.now) } as const;
+    const looked = (setbacks: number) =>
+      decide({ ...ended, setbacks }, viewOf(world), rules, { pulls: [], pulledFinally: true }).draft
+        .state;
+    t.not(looked(7).dueAt, null);
+    t.equal(looked(8).dueAt, null, 'and what has ended is not looked at for ever');
+    const unsettled = decide({ ...ended, setbacks: 8 }, viewOf(world), rules, { pulls: [] }).draft
+      .state;
+    t.match(
+      unsettled,
+      { setbacks: 8, dueAt: timeOf(world.now + 4n) },
+      'but what is not final is not given up',
+    );
+  },
+);
+
+void t.test(
+  'more transactions than can be read delay later periods and the end for eight look-ups, and their own period permanently',
+  async (t) => {
+    const world = newWorld('wallet');
+    t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
+    const row = {
+      ...world.row,
+      periodAnchor: timeOf(world.account!.periodStart),
+      observedSlot: 1n,
+    };
+    const tooMany: Findings = { tooMany: true, pulledFinally: true };
+    const later = world.now + length;
+    const decided = (setbacks: number, now: bigint, findings = tooMany) =>
+      decide({ ...row, setbacks }, { ...viewOf(world), now }, rules, findings);
+    t.match(decided(8, later), {
+      collect: { amounts: { gross: terms.amount } },
+      alert: { reason: 'pull_not_found' },
+      draft: { payments: [] },
+    });
+    for (const held of [
+      decided(7, later),
+      decided(8, later - 1n),
+      decided(8, later, { tooMany: true }),
+    ]) {
+      t.equal(held.collect, undefined);
+      t.match(held.alert, { reason: 'pull_not_found' });
+      t.match(held.draft.state, { status: 'active' });
+    }
+
+    const gone = (setbacks: number, findings: Findings) =>
+      decide({ ...row, setbacks }, { ...viewOf(world), subscription: null }, rules, findings);
+    t.match(gone(7, tooMany).draft.state, { status: 'active', setbacks: 8 });
+    t.match(gone(8, { ...tooMany, closingNotFinal: true }).draft.state, { status: 'active' });
+    const { alert, draft } = gone(8, tooMany);
+    t.match(draft.state, { status: 'cancelled', dueAt: null });
+    t.equal(alert, undefined);
+    t.same(
+      draft.payments.map(({ status }) => status),
+      [],
+      'nothing is booked that was not read',
+    );
+
+    const ended = { ...row, status: 'cancelled', cancelledAt: timeOf(world.now) } as const;
+    const looked = (setbacks: number, view = viewOf(world)) =>
+      decide({ ...ended, setbacks }, view, rules, tooMany).draft.state;
+    for (const view of [viewOf(world), { ...viewOf(world), subscription: null }]) {
+      t.match(looked(7, view), { setbacks: 8 });
+      t.not(looked(7, view).dueAt, null);
+      t.equal(looked(8, view).dueAt, null);
+    }
+  },
+);
+
+void t.test(
+  'a period that the end of the plan cuts short is charged for the part before it, rounded down',
+  async (t) => {
+    const world = newWorld('wallet');
+    const length = periodSeconds(BigInt(world.row.periodHours));
+    const start = world.account!.periodStart;
+    const gross = (endTs: bigint) =>
+      decide(world.row, { ...viewOf(world), plan: { ...world.plan!, endTs } }, rules).collect
+        ?.amounts.gross;
+    t.equal(gross(0n), world.row.amount);
+    t.equal(gross(start + length), world.row.amount);
+    t.equal(gross(start + length / 2n), world.row.amount / 2n);
+    t.equal(gross(start + length - 1n), world.row.amount - 1n, 'rounded down');
+    const free = decide(
+      { ...world.row, amount: 1n },
+      {
+        ...viewOf(world),
+        plan: { ...world.plan!, amount: 1n, endTs: start + length - 1n },
+        subscription: { ...world.account!, amount: 1n },
+      },
+      rules,
+    );
+    t.equal(free.collect, undefined, 'less than a base unit is nothing');
+    t.same(free.draft.state.dueAt, timeOf(start + length));
+    t.same([free.alert, free.draft.happenings, free.draft.state.setbacks], [undefined, [], 0]);
+  },
+);
+
+void t.test(
+  'an amount below the minimum for the rest of a period is not collected: the period counts as paid, without payment and event',
+  async (t) => {
+    const world = newWorld('wallet');
+    const { periodStart } = world.account!;
+    const end = periodStart + length;
+    // 49 of 1,000 for what is left of the period.
+    const late = timeOf(end - (length * 49n) / 1000n);
+    const now = unixSeconds(late);
+    const since = timeOf(periodStart);
+    const past = { status: 'past_due', pastDueSince: since, failedAttempts: 1 } as const;
+    for (const [name, given] of [
+      ['after a trial', { trialEndsAt: late, nextPaymentDue: late }],
+      ['after a pause', { unpausedAt: late }],
+      ['past due', { unpausedAt: late, ...past }],
+    ] as const) {
+      const row = { ...world.row, ...given };
+      const { draft, collect } = decide(row, { ...viewOf(world), now }, rules);
+      t.equal(collect, undefined, name);
+      t.same(draft.payments, [], name);
+      t.notOk(draft.happenings.some(({ type }) => type !== 'renewal_upcoming'));
+      t.match(draft.state, {
+        status: 'active',
+        pastDueSince: null,
+        paidThrough: timeOf(end),
+        periodPulled: 0n,
+        nextPaymentDue: timeOf(end),
+      });
+    }
+    const row = { ...world.row, unpausedAt: timeOf(end - length / 20n) };
+    const due = { ...viewOf(world), now: end - length / 20n };
+    t.equal(decide(row, due, rules).collect?.amounts.gross, 50n, 'the minimum is collected');
+
+    const endTs = periodStart + (length * 49n) / 1000n;
+    const ending = { ...viewOf(world), plan: { ...world.plan!, endTs } };
+    const cut = decide(world.row, ending, rules);
+    t.equal(cut.collect, undefined, 'before the end of a plan');
+    t.match(cut.draft.state, { paidThrough: timeOf(endTs), nextPaymentDue: null });
+    const after = decide(
+      { ...world.row, ...cut.draft.state },
+      { ...ending, slot: world.slot + 1n, now: endTs + 1n },
+      rules,
+    );
+    t.match(after.draft.state, { status: 'expired', endReason: 'plan_ended' });
+  },
+);
+
+void t.test(
+  'a pull in a period that was covered without a payment pays it; the next pull is a further one',
+  async (t) => {
+    const world = newWorld('wallet');
+    const paidThrough = timeOf(world.account!.periodStart + length);
+    world.row = { ...world.row, paidThrough, nextPaymentDue: paidThrough };
+    for (const [further, told] of [
+      [false, ['payment_success']],
+      [true, []],
+    ] as const) {
+      world.slot += 1n;
+      t.ok(pullOnChain(world, 40n, 0n, 'keeper'));
+      const { draft } = decided(world, false);
+      t.match(draft.payments, [{ source: 'keeper', further }]);
+      t.same(
+        draft.happenings.map(({ type }) => type),
+        told,
+      );
+      t.same(draft.state.paidThrough, paidThrough);
+      write(world, draft);
+    }
+    t.equal(world.row.periodPulled, 80n);
+  },
+);
+
+void t.test(
+  'within 60 seconds before a period ends no payment is signed for it; the next period is due',
+  async (t) => {
+    const world = newWorld('wallet');
+    const length = periodSeconds(BigInt(world.row.periodHours));
+    const end = world.account!.periodStart + length;
+    const at = (now: bigint) => decide(world.row, { ...viewOf(world), now }, rules);
+    t.equal(at(end - 61n).collect?.periodEnd, end);
+    for (const seconds of [60n, 1n]) {
+      const { collect, draft, alert } = at(end - seconds);
+      t.equal(collect, undefined);
+      t.match(draft.state, { dueAt: timeOf(end), nextPaymentDue: timeOf(end), status: 'active' });
+      t.same([alert, draft.payments], [undefined, []]);
+      t.match(draft.happenings, [{ type: 'renewal_upcoming', extra: { dueAt: timeOf(end) } }]);
+    }
+    t.equal(at(end).collect?.periodStart, end);
+  },
+);
+
+void t.test('a plan is collected from with the first of our wallets that it names', async (t) => {
+  const world = newWorld('wallet');
+  const pulled = (pullers: string[], keepers: string[]) =>
+    decide(
+      world.row,
+      { ...viewOf(world), plan: { ...world.plan!, pullers } },
+      { ...rules, keepers },
+    );
+  t.equal(pulled(['old', 'stranger'], ['new', 'old']).collect?.keeper, 'old');
+  t.equal(pulled(['old', 'new'], ['new', 'old']).collect?.keeper, 'new');
+  t.match(pulled(['old'], ['new']), { blocks: 'not_a_puller' });
+  t.equal(pulled(['stranger'], ['other', 'merchant']).collect?.keeper, 'merchant', 'the owner may');
+});
+
+void t.test(
+  'a paid subscription is looked at a quarter of the period before its next payment, announced once, and then when it is due',
+  async (t) => {
+    const world = newWorld('wallet');
+    pullOnChain(world, terms.amount, 10n, 'keeper');
+    const { periodStart } = world.account!;
+    const due = timeOf(periodStart + length);
+    const paid = {
+      ...world.row,
+      paidThrough: due,
+      nextPaymentDue: due,
+      periodPulled: terms.amount,
+    };
+    const lookAhead = periodStart + length - length / 4n;
+    const at = (now: bigint, row: HeldSubscription = paid, view: Partial<ChainView> = {}) =>
+      decide(row, { ...viewOf(world), now, ...view }, rules).draft;
+    t.same(at(lookAhead - 1n).happenings, []);
+    t.same(at(lookAhead - 1n).state.dueAt, timeOf(lookAhead));
+    const told = at(lookAhead);
+    t.same(told.happenings, [
+      {
+        type: 'renewal_upcoming',
+        extra: { dueAt: due, amount: terms.amount, canPay: true, issue: null },
+      },
+    ]);
+    t.same([told.state.dueAt, told.state.announcedDue], [due, due]);
+    t.same(at(lookAhead + 10n, { ...paid, ...told.state }).happenings, [], 'once');
+
+    const issueWith = (view: Partial<ChainView>) =>
+      at(lookAhead, { ...paid, delegationRevokedAt: due }, view).happenings.map(
+        ({ extra }) => extra?.issue,
+      );
+    const tokens = world.tokens;
+    t.same(issueWith({ subscriberTokens: { ...tokens, amount: 999n } }), ['insufficient_balance']);
+    t.same(issueWith({ subscriberTokens: null }), ['insufficient_balance']);
+    t.same(issueWith({ subscriberTokens: { ...tokens, state: 'frozen' } }), ['account_frozen']);
+    t.same(issueWith({ subscriberTokens: { ...tokens, delegate: null } }), ['approval_missing']);
+    t.same(issueWith({ subscriberTokens: { ...tokens, delegatedAmount: 999n } }), [
+      'approval_missing',
+    ]);
+    t.same(issueWith({ authority: null }), ['approval_missing']);
+
+    const later = { ...paid, ...told.state, nextPaymentDue: timeOf(periodStart + 2n * length) };
+    t.same(
+      at(lookAhead + length, {
+        ...later,
+        paidThrough: later.nextPaymentDue,
+      }).happenings.map(({ extra }) => extra?.dueAt),
+      [later.nextPaymentDue],
+      'and the next period again',
+    );
+    const endTs = periodStart + length + length / 2n;
+    t.match(
+      at(lookAhead, paid, { plan: { ...world.plan!, endTs } }).happenings,
+      [{ extra: { amount: terms.amount / 2n } }],
+      'of the part before the plan’s end',
+    );
+    t.same(
+      at(lookAhead, paid, { plan: { ...world.plan!, endTs: unixSeconds(due) } }).happenings,
+      [],
+    );
+    const cancelled = { subscription: { ...world.account!, expiresAt: unixSeconds(due) } };
+    t.same(
+      at(lookAhead, paid, cancelled).happenings.map(({ type }) => type),
+      ['cancel_requested'],
+      'never after a cancellation, though nobody had seen it',
+    );
+    t.same(at(unixSeconds(due) + 1n).happenings, [], 'nor when it is due already');
+  },
+);

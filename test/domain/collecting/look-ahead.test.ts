@@ -1,0 +1,44 @@
+import t from 'tap';
+import type { SubscriptionState } from '../../../src/db/subscription-work.ts';
+import { isToAnnounce, lookAheadAt, nextLook } from '../../../src/domain/collecting/look-ahead.ts';
+
+const due = new Date('2026-03-01T00:00:00Z');
+const state = (changes: Partial<SubscriptionState> = {}) =>
+  ({
+    status: 'active',
+    cancelRequestedAt: null,
+    nextPaymentDue: due,
+    announcedDue: null,
+    ...changes,
+  }) as SubscriptionState;
+
+void t.test('a payment is announced a quarter of its period before, at most 3 days', async (t) => {
+  const before = (periodHours: number) =>
+    (due.getTime() - lookAheadAt(due, periodHours).getTime()) / 60_000;
+  t.equal(before(1), 15);
+  t.equal(before(24), 6 * 60);
+  t.equal(before(7 * 24), 42 * 60);
+  t.equal(before(288), 72 * 60);
+  t.equal(before(730), 72 * 60);
+  t.equal(before(8760), 72 * 60);
+});
+
+void t.test(
+  'each due time is announced once, of an active subscription without a cancel request; another due time again',
+  async (t) => {
+    t.ok(isToAnnounce(state()));
+    t.notOk(isToAnnounce(state({ announcedDue: new Date(due) })));
+    t.ok(isToAnnounce(state({ announcedDue: new Date(due.getTime() - 1000) })));
+    t.notOk(isToAnnounce(state({ cancelRequestedAt: due })));
+    t.notOk(isToAnnounce(state({ nextPaymentDue: null })), 'paused, or the plan ends');
+    for (const status of ['past_due', 'cancelled', 'expired'] as const)
+      t.notOk(isToAnnounce(state({ status })), status);
+  },
+);
+
+void t.test('the keeper looks to announce first, then to collect', async (t) => {
+  t.same(nextLook(state(), 24), new Date('2026-02-28T18:00:00Z'));
+  t.same(nextLook(state({ announcedDue: due }), 24), due);
+  t.same(nextLook(state({ status: 'past_due' }), 24), due);
+  t.equal(nextLook(state({ nextPaymentDue: null }), 24), null);
+});

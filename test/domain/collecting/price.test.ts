@@ -1,0 +1,160 @@
+// The amount due for a period, over random terms: at most the ceiling, rounded down, and zero for the time before the end of a trial or a pause.
+import fc from 'fast-check';
+import t from 'tap';
+import { timeOf } from '../../../src/chain/time.ts';
+import { split } from '../../../src/domain/money.ts';
+import {
+  amountDue,
+  amountPastDue,
+  amountToCollect,
+  discounted,
+  discountOf,
+  type PriceTerms,
+  priceOf,
+  usesDiscount,
+} from '../../../src/domain/collecting/price.ts';
+
+const START = 1_800_000_000n;
+const base: PriceTerms = {
+  amount: 10_000_000n,
+  periodHours: 720,
+  trialEndsAt: null,
+  discountPercent: null,
+  discountAmount: null,
+  discountPeriods: null,
+  unpausedAt: null,
+};
+const whole = { start: START, end: START + 720n * 3600n };
+
+void t.test(
+  'a discount is an amount or a percentage, and the reduced amount is rounded down',
+  (t) => {
+    t.equal(discounted(999n, { percentOff: 50, amountOff: null }), 499n);
+    t.equal(discounted(1n, { percentOff: 1, amountOff: null }), 0n);
+    t.equal(discounted(999n, { percentOff: null, amountOff: 998n }), 1n);
+    t.equal(discounted(999n, { percentOff: null, amountOff: 5000n }), 0n);
+    t.end();
+  },
+);
+
+void t.test(
+  'an amount below the minimum is collected for a whole period, and not for a part of one',
+  (t) => {
+    const late = (rest: bigint) => ({ ...base, trialEndsAt: timeOf(whole.end - rest) });
+    const part = 720n * 36n; // A hundredth of the period: 100,000.
+    t.equal(amountToCollect(late(part), whole, 100_000n), 100_000n);
+    t.equal(amountToCollect(late(part - 1n), whole, 100_000n), 0n);
+    t.equal(amountToCollect(late(0n), whole, 1n), 0n);
+    const unpaused = { ...base, unpausedAt: timeOf(whole.end - part + 1n) };
+    t.equal(amountToCollect(unpaused, whole, 100_000n), 0n);
+    const cut = { start: whole.start, end: whole.start + part - 1n };
+    t.equal(amountToCollect(base, cut, 100_000n), 0n, 'before the end of a plan');
+    const cheap = { ...base, discountAmount: 9_999_999n };
+    t.equal(amountToCollect(cheap, whole, 100_000n), 1n, 'as agreed');
+    t.end();
+  },
+);
+
+void t.test('a used-up discount does not reduce the payment', (t) => {
+  const terms = { ...base, discountPercent: 25 };
+  t.equal(priceOf(terms), 7_500_000n);
+  t.equal(priceOf({ ...terms, discountPeriods: 1 }), 7_500_000n);
+  t.equal(priceOf({ ...terms, discountPeriods: 0 }), 10_000_000n);
+  t.equal(discountOf({ ...terms, discountPeriods: 0 }), null);
+  t.end();
+});
+
+void t.test(
+  'a past-due payment has the amount of the current period, even if the next attempt is in the next period',
+  (t) => {
+    const past = {
+      ...base,
+      status: 'past_due',
+      periodAnchor: timeOf(START - 720n * 3600n),
+      planEndsAt: null,
+      unpausedAt: timeOf(START + 360n * 3600n),
+      nextPaymentDue: timeOf(whole.end),
+    };
+    t.equal(amountPastDue(past), 5_000_000n);
+    t.equal(amountPastDue({ ...past, discountPercent: 50 }), 2_500_000n);
+    t.equal(amountPastDue({ ...past, nextPaymentDue: timeOf(whole.end + 1n) }), 10_000_000n);
+    t.equal(amountPastDue({ ...past, planEndsAt: timeOf(START + 540n * 3600n) }), 2_500_000n);
+    t.equal(amountPastDue({ ...past, periodAnchor: null }), 10_000_000n);
+    t.equal(amountPastDue({ ...past, nextPaymentDue: null }), null, 'it is not tried again');
+    t.equal(amountPastDue({ ...past, status: 'active' }), null);
+    t.end();
+  },
+);
+
+void t.test(
+  'when a trial or a pause ends inside a period, the rest of the period is charged',
+  (t) => {
+    const trialEndsAt = timeOf(START + 168n * 3600n);
+    t.equal(amountDue({ ...base, trialEndsAt }, whole), (10_000_000n * 552n) / 720n);
+    t.equal(
+      amountDue({ ...base, trialEndsAt, discountPercent: 50 }, whole),
+      (5_000_000n * 552n) / 720n,
+    );
+    const unpausedAt = timeOf(START + 360n * 3600n);
+    t.equal(amountDue({ ...base, trialEndsAt, unpausedAt }, whole), 5_000_000n);
+    t.equal(amountDue({ ...base, trialEndsAt: timeOf(whole.end) }, whole), 0n);
+    t.equal(amountDue({ ...base, trialEndsAt: timeOf(START) }, whole), 10_000_000n);
+    t.end();
+  },
+);
+
+const maxAmount = 2n ** 63n - 1n;
+const time = fc.option(
+  fc.bigInt({ min: -100_000n, max: 40_000_000n }).map((s) => timeOf(START + s)),
+);
+const terms: fc.Arbitrary<PriceTerms> = fc
+  .record({
+    amount: fc.oneof(fc.bigInt({ min: 1n, max: 1000n }), fc.bigInt({ min: 1n, max: maxAmount })),
+    periodHours: fc.integer({ min: 1, max: 8760 }),
+    trialEndsAt: time,
+    unpausedAt: time,
+    kind: fc.constantFrom('none', 'percent', 'amount'),
+    percent: fc.integer({ min: 1, max: 99 }),
+    part: fc.bigInt({ min: 1n, max: maxAmount }),
+    discountPeriods: fc.option(fc.nat(3)),
+  })
+  .map(({ kind, percent, part, discountPeriods, ...rest }) => ({
+    ...rest,
+    discountPercent: kind === 'percent' ? percent : null,
+    discountAmount: kind === 'amount' && rest.amount > 1n ? 1n + (part % (rest.amount - 1n)) : null,
+    discountPeriods: kind === 'none' ? null : discountPeriods,
+  }));
+
+void t.test(
+  'for any terms: amounts from 0 to the ceiling, a part of a period costs its share rounded down, and fee and net add up to the collected amount',
+  (t) => {
+    fc.assert(
+      fc.property(terms, fc.nat(8760), fc.integer({ min: 0, max: 10_000 }), (given, cut, bps) => {
+        const length = BigInt(given.periodHours) * 3600n;
+        const end = START + length - ((BigInt(cut) * 3600n) % length);
+        const due = amountDue(given, { start: START, end });
+        const price = priceOf(given);
+        if (due < 0n || due > given.amount || price > given.amount) return false;
+        const from = [given.trialEndsAt, given.unpausedAt]
+          .map((at) => (at === null ? START : BigInt(at.getTime()) / 1000n))
+          .reduce((last, at) => (at > last ? at : last), START);
+        const rest = end > from ? end - from : 0n;
+        // Rounded down: at most one base unit less than the exact part.
+        if (due * length > price * rest || (due + 1n) * length <= price * rest) return false;
+        const { fee, net } = split(due, bps);
+        return fee === (due * BigInt(bps)) / 10_000n && fee + net === due && net >= 0n;
+      }),
+      { numRuns: 5000 },
+    );
+    t.end();
+  },
+);
+
+void t.test('a payment only uses up a counted discount if it has the discounted amount', (t) => {
+  const given = { ...base, discountPercent: 10, discountPeriods: 2 };
+  t.ok(usesDiscount(given, whole, 9_000_000n));
+  t.notOk(usesDiscount(given, whole, 10_000_000n), 'signed before the discount was given');
+  t.notOk(usesDiscount({ ...given, discountPeriods: null }, whole, 9_000_000n));
+  t.notOk(usesDiscount({ ...given, discountPeriods: 0 }, whole, 10_000_000n));
+  t.end();
+});

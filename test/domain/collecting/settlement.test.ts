@@ -1,0 +1,347 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import bs58 from 'bs58';
+import t from 'tap';
+import { holdCollection, readBrake, resumeCollection } from '../../../src/db/collection-holds.ts';
+import { insertAttempts } from '../../../src/db/payment-attempts.ts';
+import { claimDue } from '../../../src/db/subscription-leases.ts';
+import { readSubscriptions, type HeldSubscription } from '../../../src/db/subscription-work.ts';
+import { forceCancel } from '../../../src/domain/subscribing/cancel.ts';
+import {
+  type SubscriptionChange,
+  settle,
+  settleRows,
+} from '../../../src/domain/collecting/settlement.ts';
+import {
+  applyCancelSeen,
+  draftOf,
+  type Draft,
+} from '../../../src/domain/collecting/transitions.ts';
+import { testDatabase } from '../../fixtures/postgres.ts';
+import type { Sql } from '../../../src/db/postgres/connect.ts';
+
+const now = new Date('2026-05-01T00:00:00Z');
+
+async function subscription(sql: Sql): Promise<string> {
+  const [{ id }] = await sql<[{ id: string }]>`
+    with m as (insert into merchants (wallet) values (${randomUUID()}) returning id),
+    a as (insert into apps (merchant_id, name) select id, 'app' from m returning id),
+    p as (
+      insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at)
+      select id, 'plan', ${randomUUID()}, 1, 'merchant', 'mint', 'treasury', 'keeper', 1000, 24, 'active', ${now} from a returning id, app_id
+    )
+    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at)
+    select app_id, id, ${randomUUID()}, 'wallet', 1000, 24, ${now}, ${now} from p returning id`;
+  return id;
+}
+
+async function claim(sql: Sql) {
+  const claimId = randomUUID();
+  const [due] = await claimDue(sql, { claimId, chainNow: now, limit: 1, leaseSeconds: 60 });
+  return { id: due!.id, claimId, notices: 0 };
+}
+
+/** A claimed subscription of its own. */
+async function claim1(sql: Sql) {
+  await subscription(sql);
+  return claim(sql);
+}
+
+type Claim = Awaited<ReturnType<typeof claim>>;
+
+/** Reads the row, assesses it and writes the outcome. */
+async function settleHeld(
+  sql: Sql,
+  held: Claim,
+  assess: (row: HeldSubscription) => SubscriptionChange | undefined,
+) {
+  const [row] = await readSubscriptions(sql, [held.id]);
+  return settleRows(sql, [{ ...held, row: row! }], now, assess);
+}
+
+const cancelSeen = (row: HeldSubscription): { draft: Draft } => {
+  const draft = draftOf(row);
+  applyCancelSeen(draft, BigInt(now.getTime() / 1000));
+  return { draft };
+};
+
+void t.test('an assessment with a lost claim is not written and has no event', async (t) => {
+  const { sql } = await testDatabase(t);
+  const id = await subscription(sql);
+  const held = await claim(sql);
+  await sql.begin((tx) => forceCancel(tx, { id, status: 'active' }));
+  const { written } = await settleHeld(sql, held, cancelSeen);
+  t.same(written, []);
+  const types = await sql<
+    { type: string }[]
+  >`select type from events where subscription_id = ${id}`;
+  t.same(types, [{ type: 'cancel_forced' }]);
+});
+
+void t.test('a change and its event are written together or not at all', async (t) => {
+  const { sql } = await testDatabase(t);
+  const id = await subscription(sql);
+  const held = await claim(sql);
+  const broken = (row: HeldSubscription) => {
+    const { draft } = cancelSeen(row);
+    draft.happenings.push({ type: 'no_such_type' as never });
+    return { draft };
+  };
+  await t.rejects(settleHeld(sql, held, broken), { code: '23514' });
+  t.match((await readSubscriptions(sql, [id]))[0], { cancelRequestedAt: null });
+  t.same(await sql`select 1 from events`, []);
+  await settleHeld(sql, held, cancelSeen);
+  t.match((await readSubscriptions(sql, [id]))[0], { cancelRequestedBy: 'subscriber' });
+  t.equal((await sql`select 1 from events`).length, 1);
+});
+
+void t.test('a notice during a claim makes the subscription due again', async (t) => {
+  const { sql } = await testDatabase(t);
+  const id = await subscription(sql);
+  const held = await claim(sql);
+  await sql`update subscriptions set notices = notices + 1 where id = ${id}`;
+  const later = new Date(now.getTime() + 86_400_000);
+  await settleHeld(sql, held, (row) => {
+    const draft = draftOf(row);
+    draft.state.dueAt = later;
+    return { draft };
+  });
+  t.same((await readSubscriptions(sql, [id]))[0]?.dueAt, now);
+  const again = await claim(sql);
+  await settleHeld(sql, { ...again, notices: 1 }, (row) => {
+    const draft = draftOf(row);
+    draft.state.dueAt = later;
+    return { draft };
+  });
+  t.same((await readSubscriptions(sql, [id]))[0]?.dueAt, later);
+});
+
+const attempt = () => ({
+  position: 0,
+  payments: 1,
+  periodStart: now,
+  signature: bs58.encode(randomBytes(64)),
+  transaction: Buffer.from('signed'),
+  lastValidBlockHeight: 1n,
+  blockhashSlot: 0n,
+  amountGross: 1000n,
+  platformFee: 10n,
+  amountNet: 990n,
+  feeOwed: 0n,
+});
+
+/** The row's version, its lease, and its attempts. */
+async function stored(sql: Sql, id: string) {
+  const [row] = await readSubscriptions(sql, [id]);
+  const attempts =
+    await sql`select 1 from payment_attempts where subscription_id = ${id} and state = 'open'`;
+  return { ...row!, attempts: attempts.length };
+}
+
+void t.test(
+  'committing a payment does not write a row that has no other change, and keeps its observed slot',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const id = await subscription(sql);
+    const held = await claim(sql);
+    const before = await stored(sql, id);
+    const judged = (row: typeof before, change: object) => {
+      const draft = draftOf(row);
+      Object.assign(draft.state, { observedSlot: 7n, ...change });
+      return [{ claim: held, row, draft, attempt: attempt() }];
+    };
+    const { written, attempts } = await settle(sql, judged(before, {}), now);
+    t.equal(written.length, 1);
+    t.ok(attempts.has(id));
+    const after = await stored(sql, id);
+    t.match(after, { version: before.version, attempts: 1 });
+    // With anything else to write it is written.
+    await sql`update payment_attempts set state = 'expired', resolved_at = now() where subscription_id = ${id}`;
+    await settle(sql, judged(before, { periodAnchor: now }), now);
+    t.match(await stored(sql, id), { periodAnchor: now, observedSlot: 7n, attempts: 1 });
+  },
+);
+
+void t.test(
+  'a row that was changed since it was read is judged as it is now, even while the change is being made',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const id = await subscription(sql);
+    const held = await claim(sql);
+    const seen = await stored(sql, id);
+    const judged: (Date | null)[] = [];
+    let settled: Promise<unknown> | undefined;
+    await sql.begin(async (tx) => {
+      await tx`update subscriptions set cancel_requested_at = ${now}, cancel_requested_by = 'merchant' where id = ${id}`;
+      settled = settleRows(sql, [{ ...held, row: seen }], now, (row) => {
+        judged.push(row.cancelRequestedAt);
+        return { draft: draftOf(row) };
+      });
+      for (;;) {
+        const [{ waiting }] = await sql<
+          [{ waiting: boolean }]
+        >`select exists (select from pg_locks where not granted) as waiting`;
+        if (waiting) break;
+      }
+      t.same(judged, [null], 'the change is not seen yet');
+    });
+    await settled;
+    t.same(judged, [null, now], 'it was assessed anew');
+  },
+);
+
+void t.test(
+  'a transaction is committed with all of its payments or with none: one that changed or was lost keeps the others from it',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const ids = [await subscription(sql), await subscription(sql), await subscription(sql)];
+    const claims = [await claim(sql), await claim(sql), await claim(sql)];
+    const rows = new Map((await readSubscriptions(sql, ids)).map((row) => [row.id, row]));
+    const pack = () => {
+      const shared = { ...attempt(), payments: 3 };
+      return claims.map((held, position) => {
+        const row = rows.get(held.id)!;
+        return { claim: held, row, draft: draftOf(row), attempt: { ...shared, position } };
+      });
+    };
+    const open = async () =>
+      (await sql`select position from payment_attempts where state = 'open' order by position`).map(
+        ({ position }) => position as number,
+      );
+    const [changed, lost] = claims;
+    await sql`update subscriptions set notices = notices + 1 where id = ${changed!.id}`;
+    const first = await settle(sql, pack(), now);
+    t.equal(first.written.length, 0);
+    t.equal(first.changed.length, 3);
+    t.same(await open(), []);
+    for (const row of await readSubscriptions(sql, ids)) rows.set(row.id, row);
+    await sql.begin((tx) => forceCancel(tx, { id: lost!.id, status: 'active' }));
+    const second = await settle(sql, pack(), now);
+    t.equal(second.written.length, 0);
+    t.same(second.changed.map(({ row }) => row.id).sort(), [changed!.id, claims[2]!.id].sort());
+    t.same(await open(), []);
+    t.same(await sql`select 1 from transactions`, []);
+  },
+);
+
+void t.test(
+  'two keepers commit a payment of one address at once: the second waits for the first, and writes the rest without that payment',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const held = [await claim1(sql), await claim1(sql), await claim1(sql)];
+    const ids = held.map(({ id }) => id);
+    const rows = new Map((await readSubscriptions(sql, ids)).map((row) => [row.id, row]));
+    const shared = { ...attempt(), payments: 2 };
+    const assessments = held.map((one, place) => {
+      const row = rows.get(one.id)!;
+      const signed = place < 2 ? { ...shared, position: place } : attempt();
+      return { claim: one, row, draft: draftOf(row), attempt: signed };
+    });
+    const [taken, packed, alone] = ids as [string, string, string];
+    let settled: ReturnType<typeof settle> | undefined;
+    await sql.begin(async (tx) => {
+      const { subscriptionPda } = rows.get(taken)!;
+      const claimId = randomUUID();
+      await insertAttempts(tx, [{ ...attempt(), subscriptionId: taken, subscriptionPda, claimId }]);
+      settled = settle(sql, assessments, now);
+      for (;;) {
+        const [{ waiting }] = await sql<
+          [{ waiting: boolean }]
+        >`select exists (select from pg_locks where not granted) as waiting`;
+        if (waiting) break;
+      }
+    });
+    const { written, changed, attempts } = (await settled)!;
+    t.same(
+      written.map(({ row }) => row.id),
+      [alone],
+    );
+    t.same([...attempts.keys()], [alone]);
+    t.same(
+      changed.map(({ row }) => row.id),
+      [packed],
+      'to be signed again without the one that is taken',
+    );
+    t.match(
+      [await stored(sql, taken), await stored(sql, packed)],
+      [{ attempts: 1 }, { attempts: 0 }],
+    );
+    t.equal((await sql`select 1 from transactions`).length, 2, 'no transaction without payments');
+  },
+);
+
+void t.test('a transaction ends with the last of its payments', async (t) => {
+  const { sql } = await testDatabase(t);
+  const held = [await claim1(sql), await claim1(sql)];
+  const rows = new Map(
+    (
+      await readSubscriptions(
+        sql,
+        held.map(({ id }) => id),
+      )
+    ).map((row) => [row.id, row]),
+  );
+  const shared = { ...attempt(), payments: 2 };
+  const committed = await settle(
+    sql,
+    held.map((one, position) => ({
+      claim: one,
+      row: rows.get(one.id)!,
+      draft: draftOf(rows.get(one.id)!),
+      attempt: { ...shared, position },
+    })),
+    now,
+  );
+  const end = async (place: number) => {
+    const one = held[place]!;
+    const row = (await readSubscriptions(sql, [one.id]))[0]!;
+    const resolution = {
+      id: committed.attempts.get(one.id)!,
+      state: 'landed' as const,
+      error: null,
+    };
+    await settle(sql, [{ claim: one, row, draft: draftOf(row), resolution }], now);
+    const [transaction] = await sql`select state, bytes is null as empty from transactions`;
+    return transaction;
+  };
+  t.match(await end(0), { state: 'open', empty: false });
+  t.match(await end(1), { state: 'landed', empty: true });
+});
+
+void t.test(
+  'an attempt is committed only on the timeline of its decision, after the wait, and unless it is held',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    await sql`
+      insert into installation (cluster, mint, program_id, keepers, treasuries) values ('localnet', 'm', 'p', '{k}', '{t}')`;
+    const held = await claim1(sql);
+    const [row] = await readSubscriptions(sql, [held.id]);
+    const { timeline } = await readBrake(sql);
+    const commit = async (decidedOn: string | null) => {
+      const draft = draftOf(row!);
+      const one = { claim: held, row: row!, draft, attempt: attempt() };
+      const { written, changed } = await settle(sql, [one], now, decidedOn);
+      return [written.length, changed.length];
+    };
+    // Postgres failed over between the read of the accounts and the commit, and another keeper has seen it.
+    t.same(await commit('000000AA'), [0, 1]);
+    // It failed over, and no keeper has seen it yet.
+    await sql`update installation set timeline = '000000AA'`;
+    t.same(await commit(timeline), [0, 1]);
+    await sql`update installation set timeline = ${timeline}, collects_after_height = 1`;
+    t.same(await commit(timeline), [0, 1]);
+    await sql`update installation set collects_after_height = null`;
+    const change = {
+      merchantId: null,
+      planId: row!.planId,
+      what: null,
+      reason: 'a test',
+      by: { who: 'tester', host: 'here' },
+    };
+    await holdCollection(sql, change);
+    t.same(await commit(timeline), [0, 1]);
+    t.same(await sql`select 1 from transactions`, []);
+    await resumeCollection(sql, change);
+    t.same(await commit(timeline), [1, 0]);
+    t.equal((await sql`select 1 from transactions`).length, 1);
+  },
+);

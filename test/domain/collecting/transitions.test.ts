@@ -1,0 +1,285 @@
+// The state machine, one transition after the other; that no sequence of them breaks a rule is in decide.test.ts.
+import t from 'tap';
+import type { HeldSubscription } from '../../../src/db/subscription-work.ts';
+import type { Pull } from '../../../src/domain/collecting/chain-view.ts';
+import {
+  applyCancelSeen,
+  applyCover,
+  applyDelegation,
+  applyEnd,
+  applyFailure,
+  applyFurther,
+  applyPayment,
+  applyResume,
+  draftOf,
+  type FailedTry,
+} from '../../../src/domain/collecting/transitions.ts';
+import { heldSubscription } from '../../fixtures/held-subscription.ts';
+
+const HOUR = 3600n;
+const at = (seconds: bigint) => new Date(Number(seconds) * 1000);
+const T = 1_800_000_000n;
+
+const row = (changes: Partial<HeldSubscription> = {}): HeldSubscription =>
+  heldSubscription(T, { amount: 100n, setbacks: 2, failedPacks: 1, ...changes });
+
+const pull = (start: bigint, changes: Partial<Pull> = {}): Pull => ({
+  signature: `from ${start}`,
+  at: start + 5n,
+  periodStart: start,
+  periodEnd: start + 24n * HOUR,
+  gross: 100n,
+  fee: 1n,
+  net: 99n,
+  source: 'keeper',
+  ...changes,
+});
+
+const failure = (changes: Partial<FailedTry> = {}): FailedTry => ({
+  reason: 'insufficient_funds',
+  now: T,
+  periodStart: T,
+  periodEnd: T + 24n * HOUR,
+  nextPeriod: null,
+  amounts: { gross: 100n, fee: 1n, net: 99n },
+  signature: null,
+  ...changes,
+});
+
+const pastDue = { status: 'past_due', pastDueSince: at(T), failedAttempts: 3 } as const;
+
+void t.test('a draft does not change its row', async (t) => {
+  const before = row();
+  const draft = draftOf(before);
+  applyPayment(draft, pull(T), at(T + 24n * HOUR));
+  applyCancelSeen(draft, T);
+  applyEnd(draft, { now: T, endReason: null, accountClosed: true, dueAt: null });
+  t.same(before, row());
+});
+
+void t.test(
+  'a payment pays its period, ends past_due, and its event has the number of attempts',
+  async (t) => {
+    const draft = draftOf(row(pastDue));
+    const next = at(T + 24n * HOUR);
+    applyPayment(draft, pull(T), next);
+    t.match(draft.state, {
+      status: 'active',
+      paidThrough: next,
+      nextPaymentDue: next,
+      dueAt: next,
+      pastDueSince: null,
+      failedAttempts: 0,
+      setbacks: 0,
+      failedPacks: 0,
+      discountPeriods: null,
+      periodPulled: 100n,
+    });
+    t.match(draft.payments, [
+      {
+        status: 'succeeded',
+        attempt: 4,
+        txSignature: `from ${T}`,
+        occurredAt: at(T + 5n),
+        further: false,
+      },
+    ]);
+    t.match(draft.happenings, [
+      { type: 'payment_success', extra: { nextPaymentDue: next, amountGross: 100n } },
+    ]);
+  },
+);
+
+void t.test(
+  'a late found pull of an older period is recorded with an event and does not move dates back',
+  async (t) => {
+    const paidThrough = at(T + 48n * HOUR);
+    const draft = draftOf(row({ ...pastDue, paidThrough, periodPulled: 40n }));
+    applyPayment(draft, pull(T), at(T + 24n * HOUR));
+    t.match(draft.state, { ...pastDue, paidThrough, periodPulled: 40n });
+    t.equal(draft.payments.length, 1);
+    t.equal(draft.happenings.length, 1);
+  },
+);
+
+void t.test(
+  'a payment that lands after a cancellation or an end is recorded, and does not reactivate the subscription',
+  async (t) => {
+    const end = at(T + 24n * HOUR);
+    const asked = draftOf(
+      row({ cancelRequestedAt: at(T), cancelRequestedBy: 'merchant', nextPaymentDue: null }),
+    );
+    applyPayment(asked, pull(T), at(T + 24n * HOUR));
+    t.match(asked.state, { status: 'active', paidThrough: end, nextPaymentDue: null, dueAt: end });
+    const ended = draftOf(
+      row({ status: 'cancelled', cancelledAt: at(T), nextPaymentDue: null, dueAt: null }),
+    );
+    applyPayment(ended, pull(T), at(T + 24n * HOUR));
+    t.match(ended.state, {
+      status: 'cancelled',
+      paidThrough: end,
+      nextPaymentDue: null,
+      dueAt: null,
+    });
+    t.equal(ended.payments.length, 1);
+  },
+);
+
+void t.test('the last period of a plan is followed by its end', async (t) => {
+  const draft = draftOf(row());
+  applyPayment(draft, pull(T, { periodEnd: T + 7n * HOUR }), null);
+  t.match(draft.state, { nextPaymentDue: null, dueAt: at(T + 7n * HOUR) });
+});
+
+void t.test(
+  'a period recorded for an earlier registration counts without a second event; a further pull does not pay for a period',
+  async (t) => {
+    const covered = draftOf(row());
+    applyCover(covered, pull(T), at(T + 24n * HOUR));
+    t.match(covered.state, { paidThrough: at(T + 24n * HOUR), periodPulled: 100n });
+    t.same([covered.payments, covered.happenings], [[], []]);
+    const further = draftOf(row({ paidThrough: at(T + 24n * HOUR), periodPulled: 10n }));
+    const before = structuredClone(further.state);
+    applyFurther(further, pull(T, { source: 'foreign', fee: 0n, net: 100n }));
+    t.same(further.state, before);
+    t.same(further.happenings, []);
+    t.match(further.payments, [
+      { status: 'succeeded', further: true, attempt: 1, platformFee: 0n },
+    ]);
+  },
+);
+
+void t.test(
+  'the first failure begins being past due, the others keep its beginning, the last one ends it',
+  async (t) => {
+    const first = draftOf(row());
+    applyFailure(first, failure(), 7);
+    t.match(first.state, {
+      status: 'past_due',
+      pastDueSince: at(T),
+      failedAttempts: 1,
+      setbacks: 0,
+      nextPaymentDue: at(T + HOUR),
+      dueAt: at(T + HOUR),
+    });
+    t.match(first.happenings, [
+      { type: 'payment_failed', extra: { attempt: 1, final: false, nextAttemptAt: at(T + HOUR) } },
+    ]);
+    t.notOk('txSignature' in first.happenings[0]!.extra!);
+    const later = draftOf(row({ ...pastDue }));
+    applyFailure(later, failure({ now: T + 30n * HOUR, signature: 'failed on chain' }), 7);
+    t.match(later.state, { pastDueSince: at(T), failedAttempts: 4 });
+    t.match(later.payments, [
+      {
+        status: 'failed',
+        txSignature: 'failed on chain',
+        attempt: 4,
+        occurredAt: at(T + 30n * HOUR),
+      },
+    ]);
+    t.match(later.happenings, [{ extra: { txSignature: 'failed on chain' } }]);
+    const last = draftOf(row({ ...pastDue }));
+    applyFailure(last, failure({ now: T + 7n * 24n * HOUR }), 7);
+    t.match(last.state, {
+      status: 'expired',
+      pastDueSince: null,
+      endReason: 'past_due',
+      nextPaymentDue: null,
+      dueAt: null,
+    });
+    t.match(last.happenings, [{ extra: { final: true, nextAttemptAt: null } }]);
+  },
+);
+
+void t.test(
+  'a cancellation stops the next payment; when it is reverted, the payment is due again',
+  async (t) => {
+    const paidThrough = at(T + 24n * HOUR);
+    const draft = draftOf(row({ paidThrough, nextPaymentDue: paidThrough }));
+    applyCancelSeen(draft, T);
+    t.match(draft.state, {
+      status: 'active',
+      cancelRequestedAt: at(T),
+      cancelRequestedBy: 'subscriber',
+      nextPaymentDue: null,
+      paidThrough,
+    });
+    applyResume(draft, paidThrough);
+    t.match(draft.state, {
+      cancelRequestedAt: null,
+      cancelRequestedBy: null,
+      nextPaymentDue: paidThrough,
+    });
+    t.same(
+      draft.happenings.map(({ type }) => type),
+      ['cancel_requested', 'subscription_resumed'],
+    );
+  },
+);
+
+void t.test(
+  'a revocation has one event however often it is seen, and another one after a repair',
+  async (t) => {
+    const draft = draftOf(row());
+    const see = (obstacle: string | undefined, now: bigint) =>
+      applyDelegation(draft, obstacle, now);
+    see('delegate_replaced', T);
+    see('authority_closed', T + 1n);
+    t.same(draft.state.delegationRevokedAt, at(T));
+    t.equal(draft.happenings.length, 1);
+    see(undefined, T + 2n);
+    t.equal(draft.state.delegationRevokedAt, null);
+    see('authority_closed', T + 4n);
+    t.match(draft.happenings, [
+      { extra: { reason: 'delegate_replaced' } },
+      { extra: { reason: 'authority_closed' } },
+    ]);
+    t.same(draft.state.delegationRevokedAt, at(T + 4n));
+  },
+);
+
+void t.test(
+  'an end after a request is a cancellation, one for the plan’s sake an expiry with its reason',
+  async (t) => {
+    const asked = draftOf(row({ cancelRequestedAt: at(T), cancelRequestedBy: 'subscriber' }));
+    applyEnd(asked, { now: T + 9n, endReason: null, accountClosed: true, dueAt: null });
+    t.match(asked.state, {
+      status: 'cancelled',
+      cancelledAt: at(T + 9n),
+      dueAt: null,
+      setbacks: 0,
+    });
+    t.match(asked.happenings, [
+      { type: 'cancel_finalized', extra: { accountClosed: true, cancelledAt: at(T + 9n) } },
+    ]);
+    const gone = draftOf(row(pastDue));
+    applyEnd(gone, {
+      now: T + 9n,
+      endReason: 'plan_closed',
+      accountClosed: false,
+      dueAt: at(T + 99n),
+    });
+    t.match(gone.state, {
+      status: 'expired',
+      endReason: 'plan_closed',
+      cancelledAt: null,
+      pastDueSince: null,
+      nextPaymentDue: null,
+      dueAt: at(T + 99n),
+    });
+    t.match(gone.happenings, [{ extra: { endReason: 'plan_closed', accountClosed: false } }]);
+  },
+);
+
+void t.test('a plan’s own retryHours and pastDueDays count in place of the defaults', async (t) => {
+  const own = { retryHours: [2, 48], pastDueDays: 3 };
+  const tried = (now: bigint) => {
+    const draft = draftOf(row({ ...(now === T ? {} : pastDue), ...own }));
+    applyFailure(draft, failure({ now }), 7);
+    return draft.state;
+  };
+  t.match(tried(T), { status: 'past_due', dueAt: at(T + 2n * HOUR) });
+  t.match(tried(T + 2n * HOUR), { dueAt: at(T + 48n * HOUR) });
+  t.match(tried(T + 48n * HOUR), { dueAt: at(T + 72n * HOUR) }, 'the last attempt at the expiry');
+  t.match(tried(T + 72n * HOUR), { status: 'expired', dueAt: null });
+});

@@ -1,0 +1,270 @@
+// Refunds on a real chain: recorded when the transfer is final, once, and nothing else that names the reference is taken for one.
+import assert from 'node:assert/strict';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { refundTransaction } from '../../../src/chain/transactions/refund.ts';
+import {
+  askRefund,
+  readRefundGround,
+  recordRefunds,
+} from '../../../src/domain/subscribing/refunds.ts';
+import { generateKeypair, type Keypair } from '../../../src/chain/keypair.ts';
+import { createRpc } from '../../../src/chain/rpc/client.ts';
+import type { LocalnetOptions } from '../../../src/local/chain/start.ts';
+import { addSignature, unsignedTransaction } from '../../../src/chain/transactions/message.ts';
+import { startRewritingEndpoint } from '../../fixtures/bad-endpoint.ts';
+import { paidOnce } from '../../fixtures/agreement.ts';
+import { type Stage, startStage, type Subscription } from '../../fixtures/billing.ts';
+import { naming } from '../../fixtures/junk.ts';
+
+/** A subscription that has paid. Afterwards blocks are made by hand, so that no blockhash expires, however slow the machine is. */
+async function start(
+  t: Test,
+  options: LocalnetOptions = {},
+): Promise<{ stage: Stage; subscription: Subscription }> {
+  const stage = await startStage(t, { blockMs: 0, ...options });
+  const subscription = await stage.subscriber(await stage.plan());
+  const blocks = setInterval(() => stage.net.mineBlocks(), 20);
+  t.teardown(() => clearInterval(blocks));
+  const keeper = await stage.startKeeper();
+  await paidOnce(stage, subscription);
+  await keeper.stop();
+  clearInterval(blocks);
+  return { stage, subscription };
+}
+
+async function ask(stage: Stage, { id, wallet, plan }: Subscription, amount: bigint | null) {
+  const [payment] = await stage.sql<{ id: string; appId: string; status: string }[]>`
+    select id, app_id, status from payments where subscription_id = ${id}`;
+  const { address: merchant } = plan.merchant;
+  const parties = { mint: stage.net.mint, merchant, subscriber: wallet.address };
+  const ground = await readRefundGround(stage.rpc, parties);
+  const asked = { ...payment!, subscriptionId: id, subscriberWallet: wallet.address };
+  return stage.sql.begin((tx) => askRefund(tx, asked, amount, ground));
+}
+
+async function send(stage: Stage, keypair: Keypair, transaction: string) {
+  const bytes = Buffer.from(addSignature(keypair, transaction), 'base64');
+  const signature = await stage.rpc.sendTransaction(bytes);
+  stage.net.mineBlocks(40);
+  const { statuses } = await stage.rpc.getSignatureStatuses([signature]);
+  assert.equal(statuses[0]?.commitment, 'finalized');
+  return signature;
+}
+
+/** Sends `count` transactions that name an address, and makes the blocks that finalize them. */
+async function flood(stage: Stage, reference: string, count: number) {
+  const stranger = stage.wallet();
+  const { blockhash } = await stage.rpc.getLatestBlockhash();
+  const sent = Array.from({ length: count }, (_, place) => {
+    const instruction = naming(stranger.address, [reference], BigInt(place + 1));
+    const unsigned = unsignedTransaction(stranger.address, [instruction], blockhash);
+    return Buffer.from(addSignature(stranger, unsigned), 'base64');
+  });
+  for (let start = 0; start < count; start += 50)
+    await Promise.all(
+      sent.slice(start, start + 50).map((bytes) => stage.rpc.sendTransaction(bytes)),
+    );
+  stage.net.mineBlocks(40);
+  const listed = await stage.rpc.getSignaturesForAddress(reference, { commitment: 'finalized' });
+  assert.ok(listed.length >= Math.min(count, 1000));
+}
+
+const refunds = (stage: Stage) =>
+  stage.sql<{ status: string; txSignature: string | null; lookAt: Date | null }[]>`
+    select status, tx_signature, look_at from refunds order by id`;
+const refunded = async (stage: Stage) =>
+  (await stage.sql<{ amountRefunded: bigint }[]>`select amount_refunded from payments`)[0]!
+    .amountRefunded;
+const lookNow = (stage: Stage) =>
+  stage.sql`update refunds set look_at = now() where look_at is not null`;
+
+void t.test(
+  'a refund is recorded when its transfer is finalized: the payment, one event, and no change at later look-ups',
+  async (t) => {
+    const { stage, subscription } = await start(t);
+    const { context } = stage.parts();
+    const { refund, unsigned } = await ask(stage, subscription, 1_000_000n);
+    await recordRefunds(context);
+    t.match(await refunds(stage), [{ status: 'pending' }], 'not sent yet');
+    const before = await stage.balance(subscription.wallet.address);
+    const txSignature = await send(stage, subscription.plan.merchant, unsigned.transaction);
+    t.equal((await stage.balance(subscription.wallet.address)) - before, 1_000_000n);
+    await lookNow(stage);
+    await recordRefunds(context);
+    t.match(await refunds(stage), [{ status: 'succeeded', txSignature, lookAt: null }]);
+    t.equal(await refunded(stage), 1_000_000n);
+    await stage.sql`update refunds set look_at = now()`;
+    await recordRefunds(context);
+    t.equal(await refunded(stage), 1_000_000n, 'once');
+    const told = (await stage.events(subscription)).filter(
+      ({ type }) => type === 'refund_recorded',
+    );
+    t.equal(told.length, 1);
+    t.match(told[0]!.data, { refundId: refund.id, amount: '1000000', txSignature });
+  },
+);
+
+void t.test(
+  'an expired refund whose transfer landed later is recorded, but never beyond the net of the payment',
+  async (t) => {
+    const { stage, subscription } = await start(t);
+    const { context } = stage.parts();
+    const first = await ask(stage, subscription, null);
+    // An earlier release let it expire by its age alone.
+    await stage.sql`
+      update refunds set created_at = now() - interval '6 minutes', blockhash = null, last_valid_block_height = null, blockhash_slot = null`;
+    await recordRefunds(context);
+    t.match(await refunds(stage), [{ status: 'expired' }]);
+    const second = await ask(stage, subscription, null);
+    for (const { unsigned } of [first, second])
+      await send(stage, subscription.plan.merchant, unsigned.transaction);
+    await lookNow(stage);
+    await recordRefunds(context);
+    const statuses = (await refunds(stage)).map(({ status }) => status).sort();
+    t.equal(statuses.filter((status) => status === 'succeeded').length, 1);
+    t.equal(await refunded(stage), 5_000_000n - 50_000n);
+  },
+);
+
+void t.test(
+  'a refund expires only when its blockhash is dead by both endpoints: until then no second transfer is offered',
+  async (t) => {
+    const { stage, subscription } = await start(t, { lagPort: 0 });
+    const rpc = createRpc({
+      urls: [stage.net.rpcUrl, stage.net.lagUrl!],
+      log: pino({ enabled: false }),
+    });
+    t.teardown(() => rpc.close());
+    const { context } = stage.parts(rpc);
+    await ask(stage, subscription, null);
+    await stage.sql`update refunds set created_at = now() - interval '6 minutes'`;
+    // Its own last block height does not decide.
+    await stage.sql`update refunds set last_valid_block_height = 1`;
+    const look = async () => {
+      await lookNow(stage);
+      await recordRefunds(context);
+      return (await refunds(stage))[0]?.status;
+    };
+    t.equal(await look(), 'pending', 'it may land');
+    await t.rejects(ask(stage, subscription, null), { code: 'CONFLICT' });
+    stage.net.mineBlocks(200);
+    await stage.net.rpc('localnet_setFault', { kind: 'status', status: 500, endpoint: 'lagging' });
+    t.equal(await look(), 'pending', 'one endpoint does not answer');
+    await stage.net.rpc('localnet_clearFaults');
+    await stage.until('both endpoints are heard', async () => (await look()) === 'expired');
+  },
+);
+
+void t.test(
+  'another amount, another receiver and a stranger’s transfer are not taken for the refund',
+  async (t) => {
+    const { stage, subscription } = await start(t);
+    const { context } = stage.parts();
+    const { refund } = await ask(stage, subscription, 1_000_000n);
+    const { reference } = refund;
+    const { merchant } = subscription.plan;
+    const stranger = stage.wallet();
+    const { mint } = stage.net;
+    const right = { mint, merchant: merchant.address, subscriber: subscription.wallet.address };
+    const wrong: [Keypair, Parameters<typeof refundTransaction>[0]][] = [
+      [merchant, { ...right, amount: 999_999n, reference }],
+      [merchant, { ...right, subscriber: stranger.address, amount: 1_000_000n, reference }],
+      [stranger, { ...right, merchant: stranger.address, amount: 1_000_000n, reference }],
+      [merchant, { ...right, amount: 1_000_000n, reference: generateKeypair().address }],
+    ];
+    for (const [keypair, transfer] of wrong) {
+      const { blockhash } = await stage.rpc.getLatestBlockhash();
+      const given = { hasTokenAccount: true, blockhash };
+      await send(stage, keypair, refundTransaction(transfer, given));
+    }
+    await lookNow(stage);
+    await recordRefunds(context);
+    t.match(await refunds(stage), [{ status: 'pending', txSignature: null }]);
+    t.equal(await refunded(stage), 0n);
+  },
+);
+
+void t.test(
+  'a refund is found however many later transactions name its reference: more than are read, more than a page lists',
+  async (t) => {
+    const { stage, subscription } = await start(t);
+    const { context } = stage.parts();
+    for (const [count, amount] of [
+      [60, 1_000_000n],
+      [1_010, 2_000_000n],
+    ] as const) {
+      const { refund, unsigned } = await ask(stage, subscription, amount);
+      const txSignature = await send(stage, subscription.plan.merchant, unsigned.transaction);
+      await flood(stage, refund.reference, count);
+      await stage.sql`update refunds set created_at = now() - interval '6 minutes' where id = ${refund.id}`;
+      await lookNow(stage);
+      await recordRefunds(context);
+      t.match((await refunds(stage)).at(-1), { status: 'succeeded', txSignature });
+    }
+    t.equal(await refunded(stage), 3_000_000n);
+  },
+);
+
+void t.test(
+  'before a refund expires all endpoints are asked: one that has no history does not decide',
+  async (t) => {
+    const { stage, subscription } = await start(t);
+    const { refund, unsigned } = await ask(stage, subscription, 1_000_000n);
+    const txSignature = await send(stage, subscription.plan.merchant, unsigned.transaction);
+    const forgetful = await startRewritingEndpoint(stage.net.rpcUrl, (method, _params, result) =>
+      method === 'getSignaturesForAddress' ? [] : result,
+    );
+    t.teardown(() => forgetful.close());
+    const both = createRpc({
+      urls: [forgetful.url, stage.net.rpcUrl],
+      log: pino({ enabled: false }),
+    });
+    t.teardown(() => both.close());
+    const { context } = stage.parts({
+      getSignaturesForAddress: (...given) => both.getSignaturesForAddress(...given),
+    });
+    await stage.sql`update refunds set created_at = now() - interval '6 minutes' where id = ${refund.id}`;
+    await lookNow(stage);
+    await recordRefunds(context);
+    t.match(await refunds(stage), [{ status: 'succeeded', txSignature }]);
+  },
+);
+
+void t.test(
+  'a refund expires only when its whole history was read: one with too many transactions, or without an answer, stays pending and reserved',
+  async (t) => {
+    const { stage, subscription } = await start(t);
+    const { refund } = await ask(stage, subscription, null);
+    await stage.sql`update refunds set created_at = now() - interval '2 days'`;
+    const pending = { status: 'pending', lookAt: Date };
+
+    const away = stage.parts({
+      getSignaturesForAddress: () => Promise.reject(new Error('no endpoint answers')),
+    });
+    await t.rejects(recordRefunds(away.context), { message: 'no endpoint answers' });
+    t.match(await refunds(stage), [pending], 'the chain is away');
+
+    let pages = 0;
+    const endless = stage.parts({
+      getSignaturesForAddress: (_, { limit = 0 } = {}) => {
+        pages += 1;
+        const page = Array.from({ length: limit }, (_, place) => `${pages}-${place}`);
+        return Promise.resolve(
+          page.map((signature) => ({ signature, slot: 1n, err: 'failed', blockTime: 1n })),
+        );
+      },
+    });
+    await lookNow(stage);
+    await recordRefunds(endless.context);
+    t.match(await refunds(stage), [pending], 'a history without end');
+    t.equal(pages, 50, 'and pages are read up to a bound');
+
+    await flood(stage, refund.reference, 51);
+    await lookNow(stage);
+    const { context } = stage.parts();
+    await recordRefunds(context);
+    t.match(await refunds(stage), [pending], 'more transactions before it than are read');
+    await t.rejects(ask(stage, subscription, null), { code: 'CONFLICT' }, 'nothing is left');
+  },
+);

@@ -1,0 +1,155 @@
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import type { SubscriptionAccount } from '../../src/chain/program/layouts.ts';
+import { InFlight, type OpenAttempt } from '../../src/keeper/in-flight.ts';
+
+const account = { periodStart: 5n, amountPulled: 100n, expiresAt: 0n } as SubscriptionAccount;
+
+/** A committed attempt with the fields that are tracked. */
+function signed({
+  id = '',
+  address = 'another',
+  here = true,
+  signature = randomUUID(),
+  payments = 1,
+}: Partial<Record<'id' | 'address' | 'signature', string>> & {
+  here?: boolean;
+  payments?: number;
+} = {}): OpenAttempt {
+  const attempt = { signature, payments };
+  const afterwards = here ? { address, account } : null;
+  return {
+    id: id || randomUUID(),
+    claimId: randomUUID(),
+    notices: 0n,
+    attempt,
+    afterwards,
+    leasedAt: 7,
+    periodEnd: here ? 9n : null,
+  } as unknown as OpenAttempt;
+}
+
+void t.test(
+  'finished payments are forgotten by claim: the same subscription under a new claim stays',
+  (t) => {
+    const book = new InFlight();
+    const id = randomUUID();
+    const [first, second] = [
+      signed({ id, address: 'account' }),
+      signed({ id, address: 'account' }),
+    ];
+    const [before] = book.take([first]);
+    t.ok(book.isOurs(first.attempt.signature));
+    const [after] = book.take([second]);
+    t.equal(book.size, 1);
+    t.notOk(book.has(before!), 'the first is not what is in flight any more');
+    t.notOk(book.isOurs(first.attempt.signature), 'nor is its transaction');
+    book.forget([first]);
+    t.equal(book.carrierOf(id), after);
+    t.ok(book.explains('account', account, 1n));
+    book.forget([second]);
+    t.equal(book.size, 0);
+    t.notOk(book.isOurs(second.attempt.signature));
+    t.notOk(book.explains('account', account, 1n));
+    t.end();
+  },
+);
+
+void t.test(
+  'a payment taken over by another keeper no longer explains notices by earlier signatures of this keeper',
+  (t) => {
+    const book = new InFlight();
+    const id = randomUUID();
+    const first = signed({ id, address: 'account' });
+    book.take([first]);
+    const later = signed({ id, here: false });
+    book.take([later]);
+    t.notOk(book.explains('account', account, 1n));
+    t.notOk(book.isOurs(first.attempt.signature));
+    book.forget([later]);
+    t.notOk(book.explains('account', account, 1n));
+    t.end();
+  },
+);
+
+void t.test(
+  'only transactions in flight are settled, and not before their pause has passed',
+  (t) => {
+    const book = new InFlight();
+    const id = randomUUID();
+    const [before] = book.take([signed({ id })]);
+    const [after] = book.take([signed({ id })]);
+    const [other] = book.take([signed()]);
+    after!.settleAt = 20;
+    other!.settleAt = 10;
+    for (const one of [before!, after!, other!]) book.ended(one);
+    t.same(book.settleable(9), []);
+    t.same(book.settleable(10), [other]);
+    t.same(book.settleable(20), [after, other]);
+    book.forget([...other!.payments.values()]);
+    t.same(book.settleable(20), [after]);
+    t.end();
+  },
+);
+
+void t.test(
+  'a payment signed by another process explains no notice, and the chain is read before it is sent',
+  (t) => {
+    const book = new InFlight();
+    const theirs = signed({ here: false });
+    const [taken] = book.take([theirs]);
+    t.equal(taken?.isOwn, false);
+    t.equal(book.of(theirs.id)?.checked, null);
+    t.notOk(book.isOurs(theirs.attempt.signature));
+    const own = signed();
+    t.equal(book.take([own])[0]?.isOwn, true);
+    t.equal(book.of(own.id)?.checked, 0n);
+    t.end();
+  },
+);
+
+void t.test('payments of one transaction are in flight together, and leave it one by one', (t) => {
+  const book = new InFlight();
+  const pack = { signature: 'pack', payments: 3 };
+  const [first, second, third] = [signed(pack), signed(pack), signed(pack)];
+  const [carrier] = book.take([first, second, third]);
+  t.equal(book.size, 3);
+  t.equal([...book.all()].length, 1);
+  t.equal(book.carrierOf(second.id), carrier);
+  book.ended(carrier!);
+  book.forget([first, third]);
+  t.same([...carrier!.payments.keys()], [second.id]);
+  t.same(book.settleable(Infinity), [carrier]);
+  book.forget([second]);
+  t.same(book.settleable(Infinity), []);
+  t.notOk(book.has(carrier!));
+  t.end();
+});
+
+void t.test(
+  'a payment claimed back from another keeper returns to its transaction, which counts as sent by the other',
+  (t) => {
+    const book = new InFlight();
+    const pack = { signature: 'pack', payments: 2 };
+    const [first, second] = [signed(pack), signed(pack)];
+    const [carrier] = book.take([first, second]);
+    book.forget([first]);
+    t.same(book.take([{ ...first, claimId: randomUUID(), periodEnd: null }]), [], 'nothing new');
+    t.equal(carrier!.payments.size, 2);
+    t.equal(carrier!.isOwn, false);
+    t.end();
+  },
+);
+
+void t.test('after a notice of another change the payment explains no later notice', (t) => {
+  const book = new InFlight();
+  const [one] = book.take([signed({ address: 'account' })]);
+  t.ok(book.explains('account', account, 3n));
+  t.equal(one?.slot, 3n, 'where it seems to have landed');
+  t.notOk(book.explains('account', { ...account, expiresAt: 1n }, 4n), 'cancelled');
+  t.notOk(book.explains('account', account, 5n), 'and resumed');
+  t.equal(one?.slot, 3n);
+  book.clear();
+  t.equal(book.size, 0);
+  t.end();
+});

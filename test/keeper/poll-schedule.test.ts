@@ -1,0 +1,57 @@
+import t from 'tap';
+import { isSentAgain, shouldPoll, type Polled } from '../../src/keeper/poll-schedule.ts';
+
+const sent: Polled = { takenAt: 0, polledAt: 0, sends: 1, isOwn: true, status: null, slot: null };
+const silent = { slot: 0n, heardAt: -Infinity };
+const confirmed = { slot: 7n, err: null, commitment: 'confirmed' } as const;
+
+void t.test('a young transaction is looked for often, an old one every second', (t) => {
+  t.notOk(shouldPoll(sent, silent, 100));
+  t.ok(shouldPoll(sent, silent, 150));
+  t.notOk(shouldPoll({ ...sent, polledAt: 10_000 }, silent, 10_900));
+  t.ok(shouldPoll({ ...sent, polledAt: 10_000 }, silent, 11_000));
+  t.end();
+});
+
+void t.test('a landed transaction is polled once it is rooted, and now and then before', (t) => {
+  for (const landed of [
+    { ...sent, slot: 7n, polledAt: 10_000 },
+    { ...sent, slot: 7n, status: confirmed, polledAt: 10_000 },
+  ]) {
+    t.notOk(shouldPoll(landed, { slot: 6n, heardAt: 12_000 }, 12_100));
+    t.ok(shouldPoll(landed, { slot: 6n, heardAt: 12_400 }, 12_500), 'a fork may have dropped it');
+    t.ok(shouldPoll(landed, { slot: 7n, heardAt: 12_000 }, 12_000));
+    t.ok(
+      shouldPoll(landed, { slot: 6n, heardAt: 9000 }, 11_000),
+      'the stream tells nothing any more',
+    );
+  }
+  t.end();
+});
+
+void t.test(
+  'finalized transactions are not polled, nor unsent ones unless another process may have sent them',
+  (t) => {
+    t.notOk(
+      shouldPoll({ ...sent, status: { ...confirmed, commitment: 'finalized' } }, silent, 60_000),
+    );
+    t.notOk(shouldPoll({ ...sent, sends: 0 }, silent, 60_000));
+    t.ok(shouldPoll({ ...sent, sends: 0, isOwn: false }, silent, 60_000));
+    t.end();
+  },
+);
+
+void t.test(
+  'an unseen transaction is sent again after two seconds, later if its status was not polled',
+  (t) => {
+    const one = { ...sent, sentAt: 10_000 };
+    t.ok(isSentAgain({ ...one, sends: 0, sentAt: -Infinity }, 0), 'the first time at once');
+    t.notOk(isSentAgain({ ...one, polledAt: 10_500 }, 11_999));
+    t.ok(isSentAgain({ ...one, polledAt: 10_500 }, 12_000));
+    t.notOk(isSentAgain(one, 15_999));
+    t.ok(isSentAgain(one, 16_000));
+    t.notOk(isSentAgain({ ...one, slot: 7n }, 60_000), 'a notice has it');
+    t.notOk(isSentAgain({ ...one, slot: 7n, status: confirmed }, 60_000));
+    t.end();
+  },
+);

@@ -1,0 +1,185 @@
+// Two payments of the keeper in one period: a loss of history made the keeper forget one that was on its way, and at 60 % off both fit in the period.
+import bs58 from 'bs58';
+import { type Logger, pino } from 'pino';
+import t, { type Test } from 'tap';
+import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
+import { addSignature } from '../../src/chain/transactions/message.ts';
+import {
+  askRefund,
+  readRefundGround,
+  recordRefunds,
+} from '../../src/domain/subscribing/refunds.ts';
+import type { OpenAttempt } from '../../src/keeper/in-flight.ts';
+import { AMOUNT, due, paidOnce, pullsOnChain, sent, signAndDie } from '../fixtures/agreement.ts';
+import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';
+
+const GROSS = (AMOUNT * 2n) / 5n;
+const FEE = GROSS / 100n;
+
+/** A payment at 60 % off is signed and committed, and the commit is lost. */
+async function forgotten(t: Test) {
+  const { stage, subscription } = await due(t, { blockMs: 400 });
+  await stage.sql`update subscriptions set discount_percent = 60 where id = ${subscription.id}`;
+  const [lost] = await signAndDie(stage);
+  // With another blockhash the next signature is another one.
+  stage.net.mineBlocks(2);
+  await stage.sql`delete from payment_attempts`;
+  await stage.sql`delete from transactions`;
+  await stage.sql`update subscriptions set claim_id = null, lease_until = null`;
+  return { stage, subscription, lost: lost! };
+}
+
+/** A keeper signs anew, and its payment is final and recorded. */
+async function paidAnew(stage: Stage, subscription: Subscription, log?: Logger) {
+  const keeper = await stage.startKeeper({}, { ...(log && { log }) });
+  await sent(stage, keeper);
+  stage.net.mineBlocks(40);
+  await paidOnce(stage, subscription);
+  return keeper;
+}
+
+async function land(stage: Stage, { attempt }: OpenAttempt) {
+  await stage.rpc.sendTransaction(attempt.transaction);
+  await stage.until('the forgotten payment is final', async () => {
+    stage.net.mineBlocks(10);
+    const { statuses } = await stage.rpc.getSignatureStatuses([attempt.signature]);
+    return statuses[0]?.err === null && statuses[0].commitment === 'finalized';
+  });
+}
+
+const compared = ({ sql, rpc, net, keeper }: Stage, repair: boolean) =>
+  reconcile(
+    { sql, rpc, programId: net.programId, keepers: [keeper.address] },
+    { since: new Date(0), until: new Date('2100-01-01'), repair },
+  );
+
+interface Recorded {
+  id: string;
+  appId: string;
+  status: string;
+  txSignature: string;
+  further: boolean;
+}
+
+/** Checks the two payments, one event, and books that equal the chain; returns the further one. */
+async function bothBooked(t: Test, stage: Stage, subscription: Subscription): Promise<Recorded> {
+  const rows = await stage.sql<Recorded[]>`select * from payments order by further`;
+  const whole = { status: 'succeeded', source: 'keeper', amountGross: GROSS, platformFee: FEE };
+  t.match(rows, [
+    { ...whole, further: false, amountNet: GROSS - FEE, feeOwed: 0n },
+    { ...whole, further: true, amountNet: GROSS - FEE, feeOwed: 0n },
+  ]);
+  t.same(
+    rows.map(({ txSignature }) => txSignature).sort(),
+    (await pullsOnChain(stage, subscription)).map(({ signature }) => signature).sort(),
+  );
+  t.same(
+    (await stage.events(subscription)).map(({ type }) => type),
+    ['subscription_created', 'payment_success'],
+    'one a period',
+  );
+  t.same(await compared(stage, false), { recorded: 2, onChain: 2, differences: [] });
+  return rows[1]!;
+}
+
+void t.test(
+  'a second payment of the keeper in a period is recorded with its fee, alerted and refundable; the next period is collected once',
+  async (t) => {
+    const { stage, subscription, lost } = await forgotten(t);
+    const said: Record<string, unknown>[] = [];
+    const write = (line: string) => void said.push(JSON.parse(line) as Record<string, unknown>);
+    const keeper = await paidAnew(stage, subscription, pino({ level: 'error' }, { write }));
+    await land(stage, lost);
+    await stage.until('both are recorded', async () => {
+      // What is not final yet is looked up again after some seconds.
+      stage.net.passSeconds(11);
+      return (await stage.payments(subscription)).length === 2;
+    });
+    await stage.quiet();
+    const further = await bothBooked(t, stage, subscription);
+    t.match(
+      await keeper.registry.metrics(),
+      /billing_keeper_alerts_total\{(?=.*reason="charged_twice").*\} 1\n/,
+    );
+    const charged = said.filter(({ msg }) => msg === 'charged twice');
+    t.equal(charged.length, 1);
+    t.match(charged, [
+      {
+        level: 50,
+        subscription: subscription.id,
+        subscriptionPda: subscription.pda,
+        signature: further.txSignature,
+        amount: GROSS.toString(),
+        reason: 'charged_twice',
+      },
+    ]);
+    stage.net.passSeconds(720 * HOUR);
+    await stage.until('the next period is paid', async () => {
+      stage.net.mineBlocks(10);
+      return (await stage.payments(subscription)).length === 3;
+    });
+    await keeper.stop();
+
+    const { wallet, plan } = subscription;
+    const [mint, merchant, subscriber] = [stage.net.mint, plan.merchant.address, wallet.address];
+    const ground = await readRefundGround(stage.rpc, { mint, merchant, subscriber });
+    const asked = { ...further, subscriptionId: subscription.id, subscriberWallet: subscriber };
+    const { unsigned } = await stage.sql.begin((tx) => askRefund(tx, asked, null, ground));
+    const before = await stage.balance(subscriber);
+    await stage.rpc.sendTransaction(
+      Buffer.from(addSignature(plan.merchant, unsigned.transaction), 'base64'),
+    );
+    const { context } = stage.parts();
+    await stage.until('the refund is recorded', async () => {
+      stage.net.mineBlocks(10);
+      await stage.sql`update refunds set look_at = now() where look_at is not null`;
+      await recordRefunds(context);
+      return (await stage.sql`select 1 from refunds where status = 'succeeded'`).length === 1;
+    });
+    t.equal((await stage.balance(subscriber)) - before, GROSS - FEE);
+    t.match(await stage.sql`select amount_refunded from payments where further`, [
+      { amountRefunded: GROSS - FEE },
+    ]);
+  },
+);
+
+void t.test('reconcile records a second payment that no keeper has seen, once', async (t) => {
+  const { stage, subscription, lost } = await forgotten(t);
+  await (await paidAnew(stage, subscription)).stop();
+  await land(stage, lost);
+  const { signature } = lost.attempt;
+  const found = { kind: 'charged_twice', signature, subscriptionPda: subscription.pda };
+  t.match((await compared(stage, false)).differences, [{ ...found, repaired: false }]);
+  t.match((await compared(stage, true)).differences, [{ ...found, repaired: true }]);
+  await bothBooked(t, stage, subscription);
+  t.match(await stage.row(subscription), { status: 'active', claimId: null });
+});
+
+void t.test(
+  'a landed attempt of a period that is paid already is settled as a further payment',
+  async (t) => {
+    const { stage, subscription, lost } = await forgotten(t);
+    await (await paidAnew(stage, subscription)).stop();
+    const { paidThrough } = await stage.row(subscription);
+    const parts = stage.parts();
+    // The lost attempt is there again, as after a restore of both halves of a history.
+    const { signature, transaction, lastValidBlockHeight, periodStart } = lost.attempt;
+    await stage.sql`update subscriptions set claim_id = ${lost.claimId}, lease_until = now() + interval '1 hour'`;
+    const [{ id: transactionId }] = await stage.sql<[{ id: string }]>`
+      insert into transactions (signature, bytes, last_valid_block_height)
+      select signature, ${Buffer.from(transaction)}, ${lastValidBlockHeight}
+      from (values (decode(${Buffer.from(bs58.decode(signature)).toString('hex')}, 'hex'))) as v (signature) returning id`;
+    await stage.sql`
+      insert into payment_attempts (id, subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
+      values (${lost.attempt.id}, ${subscription.id}, ${subscription.pda}, ${transactionId}, ${periodStart}, ${lost.claimId}, ${GROSS}, ${FEE}, ${GROSS - FEE})`;
+    await land(stage, lost);
+    const { statuses } = await stage.rpc.getSignatureStatuses([signature]);
+    const { done, unknown } = await parts.resolver.landed([{ ...lost, status: statuses[0]! }]);
+    t.same([done.length, unknown.length], [1, 0]);
+    await bothBooked(t, stage, subscription);
+    t.match(await stage.sql`select state from payment_attempts where id = ${lost.attempt.id}`, [
+      { state: 'landed' },
+    ]);
+    t.match(await stage.row(subscription), { status: 'active', paidThrough });
+  },
+);

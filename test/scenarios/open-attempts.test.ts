@@ -1,0 +1,432 @@
+// Two pulls fit in one period where a payment is at most half of the plan's amount: then only the open attempt of an address protects the subscriber.
+import t, { type Test } from 'tap';
+import {
+  cancelSubscription,
+  revokeDelegation,
+  transferSubscription,
+} from '../../src/chain/program/instructions.ts';
+import { timeOf } from '../../src/chain/time.ts';
+import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
+import { readSubscriptions } from '../../src/db/subscription-work.ts';
+import { endReplacedRegistration } from '../../src/db/subscriptions.ts';
+import { forceCancel } from '../../src/domain/subscribing/cancel.ts';
+import { Sweep } from '../../src/keeper/sweep.ts';
+import { Tracker } from '../../src/keeper/tracker.ts';
+import { AMOUNT, due, pullsOnChain } from '../fixtures/agreement.ts';
+import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
+
+const PERIOD = 720 * HOUR;
+/** A payment with a discount of 60 percent. */
+const REDUCED = (AMOUNT * 40n) / 100n;
+
+const discount = (stage: Stage) =>
+  stage.sql`update subscriptions set discount_percent = 60 where status = 'active'`;
+
+async function attemptsOf(stage: Stage, { id }: Subscription): Promise<string[]> {
+  const rows = await stage.sql<{ state: string }[]>`
+    select state from payment_attempts where subscription_id = ${id} order by id`;
+  return rows.map(({ state }) => state);
+}
+
+/** As `until`, while the chain goes on: what was sent lands, or expires. */
+const mining = (stage: Stage, what: string, holds: () => Promise<boolean>) =>
+  stage.until(what, async () => {
+    stage.net.mineBlocks(4);
+    return holds();
+  });
+
+void t.test(
+  'one sender holds a transaction back for a cancellation while another sends it: its other payment is collected once',
+  async (t) => {
+    const stage = await startStage(t, { blockMs: 400 });
+    const plan = await stage.plan({ amount: AMOUNT });
+    const [x, y] = [await stage.subscriber(plan), await stage.subscriber(plan)];
+    await discount(stage);
+    const parts = stage.parts();
+    await parts.collector.turn();
+    const [first, second] = parts.taken.splice(0);
+    t.equal(first?.attempt.signature, second?.attempt.signature, 'one transaction');
+    await stage.sql.begin((tx) => forceCancel(tx, { id: x.id, status: 'active' }));
+    await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 30, count: 1 });
+
+    let checks = 0;
+    const check = async (query: PromiseLike<unknown>) => {
+      const rows = await query;
+      checks += 1;
+      // The other sender read the rows before the cancellation, and sends right after this one has decided to hold it back.
+      if (checks === 1) setImmediate(() => void sendElsewhere());
+      return rows;
+    };
+    const sendElsewhere = async () => {
+      const [carrier] = tracker.inFlight.all();
+      if (carrier !== undefined) carrier.sends += 1;
+      await stage.rpc.sendTransaction(first!.attempt.transaction);
+    };
+    const sql = new Proxy(parts.context.sql, {
+      apply(target, self, args: [readonly string[], ...unknown[]]) {
+        const query = Reflect.apply(target, self, args) as PromiseLike<unknown>;
+        return args[0].join('').includes('select s.id, s.notices') ? check(query) : query;
+      },
+    });
+    const tracker = new Tracker({ ...parts.context, sql }, parts.resolver);
+    t.teardown(() => tracker.stop(0));
+    tracker.add([first!, second!]);
+    await stage.until('it was held back twice', async () => checks >= 2);
+    await parts.collector.turn();
+    t.same(parts.taken, [], 'nothing is signed for y while the transaction may land');
+    await mining(stage, 'y is paid', async () => (await stage.payments(y)).length > 0);
+    await parts.collector.turn();
+    t.same(parts.taken, []);
+    t.match(await pullsOnChain(stage, y), [{ amount: REDUCED }]);
+    t.equal((await pullsOnChain(stage, y)).length, 1);
+    t.same(await attemptsOf(stage, y), ['landed']);
+  },
+);
+
+/** The subscriber cancels, closes the account, subscribes again and registers that; returns the new registration. */
+async function reopened(stage: Stage, plan: Plan, { id, wallet, pda }: Subscription) {
+  const { programId } = stage.net;
+  const parties = { subscriber: wallet.address, plan: plan.pda, subscription: pda };
+  await stage.send([wallet], [cancelSubscription(programId, parties)]);
+  stage.net.passSeconds(PERIOD);
+  const close = { authority: wallet.address, plan: plan.pda, subscription: pda };
+  await stage.send([wallet], [revokeDelegation(programId, close)]);
+  stage.net.passSeconds(100);
+  await stage.open(plan, wallet);
+  await stage.sql.begin((tx) => endReplacedRegistration(tx, id));
+  const again = await stage.register(plan, wallet);
+  await discount(stage);
+  return again;
+}
+
+void t.test(
+  'an attempt of an earlier registration lands in the new account: its period is known to the new registration and not collected again',
+  async (t) => {
+    const { stage, plan, subscription: one } = await due(t, { blockMs: 400 });
+    await discount(stage);
+    const parts = stage.parts();
+    await parts.collector.turn();
+    const [signed] = parts.taken.splice(0);
+    await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 60, count: 1 });
+    await stage.rpc.sendTransaction(signed!.attempt.transaction);
+    const two = await reopened(stage, plan, one);
+    t.same(await pullsOnChain(stage, two), [], 'it is on its way');
+    await parts.collector.turn();
+    t.same(parts.taken, [], 'the address has an open attempt');
+
+    await stage.startKeeper();
+    await mining(
+      stage,
+      'the new registration is paid',
+      async () => (await stage.row(two)).paidThrough !== null,
+    );
+    const { periodStart } = (await stage.onChain(two))!;
+    const pulls = await pullsOnChain(stage, two);
+    t.match(pulls, [{ signature: signed!.attempt.signature, amount: REDUCED, periodStart }]);
+    t.equal(pulls.length, 1);
+    t.match(await stage.payments(one), [{ txSignature: signed!.attempt.signature }]);
+    t.same(await stage.payments(two), [], 'it is recorded under the registration that signed it');
+    t.match(await stage.row(two), { paidThrough: timeOf(periodStart + BigInt(PERIOD)) });
+    t.same(await attemptsOf(stage, two), []);
+
+    stage.net.passSeconds(PERIOD);
+    await mining(
+      stage,
+      'the next period is paid',
+      async () => (await stage.payments(two)).length === 1,
+    );
+    t.equal((await pullsOnChain(stage, two)).length, 2);
+  },
+);
+
+void t.test(
+  'an attempt of an earlier registration never lands: the new one is signed for once it has expired',
+  async (t) => {
+    const { stage, plan, subscription: one } = await due(t, { blockMs: 400 });
+    await discount(stage);
+    const parts = stage.parts();
+    await parts.collector.turn();
+    parts.taken.splice(0);
+    const two = await reopened(stage, plan, one);
+    await parts.collector.turn();
+    t.same(parts.taken, [], 'the address has an open attempt');
+    await stage.startKeeper();
+    await mining(
+      stage,
+      'the new registration is paid',
+      async () => (await stage.payments(two)).length > 0,
+    );
+    t.same(await attemptsOf(stage, one), ['expired']);
+    t.same(await attemptsOf(stage, two), ['landed']);
+    t.match(await pullsOnChain(stage, two), [{ amount: REDUCED }]);
+    t.equal((await pullsOnChain(stage, two)).length, 1);
+  },
+);
+
+/** An open attempt of an ended registration at the address of this one. */
+async function insertOlderAttempt(stage: Stage, { id, pda }: Subscription): Promise<void> {
+  await stage.sql`
+    with older as (
+      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, cancelled_at, ended_at)
+      select app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, 'cancelled', now(), now()
+      from subscriptions where id = ${id} returning id
+    ), signed as (
+      insert into transactions (signature, bytes, last_valid_block_height) values (sha512(${pda}::bytea), '\\x00', 1) returning id
+    )
+    insert into payment_attempts (subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
+    select older.id, ${pda}, signed.id, now(), gen_random_uuid(), 100, 1, 99 from older, signed`;
+}
+
+void t.test(
+  'an address that gets an open attempt between the claim and the commit is left out, and the others are signed without it',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ amount: AMOUNT });
+    const [x, y, z] = [
+      await stage.subscriber(plan),
+      await stage.subscriber(plan),
+      await stage.subscriber(plan),
+    ];
+    let reads = 0;
+    const { collector, taken } = stage.parts({
+      getMultipleAccounts: async (...args) => {
+        reads += 1;
+        if (reads === 1) await insertOlderAttempt(stage, y);
+        return stage.rpc.getMultipleAccounts(...args);
+      },
+    });
+    await collector.turn();
+    t.same(taken.map(({ id }) => id).sort(), [x.id, z.id].sort());
+    t.equal(new Set(taken.map(({ attempt }) => attempt.signature)).size, 1, 'in one transaction');
+    t.match(taken, [{ attempt: { payments: 2 } }, { attempt: { payments: 2 } }]);
+    t.match(await stage.row(y), { claimId: null, setbacks: 0 });
+    await collector.turn();
+    t.equal(taken.length, 2, 'it is passed over');
+    await stage.sql`update payment_attempts set state = 'expired', resolved_at = now() where subscription_pda = ${y.pda}`;
+    await collector.turn();
+    t.equal(taken[2]?.id, y.id);
+  },
+);
+
+/** A signed payment whose signature no endpoint knows, and which no history lists while `isHidden`. */
+async function unlisted(t: Test, { waited = 0 } = {}) {
+  const { stage, subscription } = await due(t);
+  await discount(stage);
+  const history = { isHidden: true };
+  const parts = stage.parts({
+    getSignatureStatuses: async (signatures, options) => ({
+      ...(await stage.rpc.getSignatureStatuses(signatures, options)),
+      statuses: signatures.map(() => null),
+    }),
+    getSignaturesForAddress: async (...args) => {
+      const listed = await stage.rpc.getSignaturesForAddress(...args);
+      const [hidden] = taken;
+      return listed.filter(
+        ({ signature }) => !history.isHidden || signature !== hidden?.attempt.signature,
+      );
+    },
+  });
+  const { collector, taken } = parts;
+  if (waited > 0) stage.net.passSeconds(waited);
+  await collector.turn();
+  const flying = taken[0]!;
+  const attempt = async () => (await attemptsOf(stage, subscription))[0];
+  const look = async (settleTries: number) =>
+    (await parts.resolver.expired([{ ...flying, settleTries }])).done.length;
+  return { stage, subscription, flying, attempt, look, history, ...parts };
+}
+
+/** The merchant pulls with its own key. */
+function ownPull(stage: Stage, { wallet, plan, pda }: Subscription, amount: bigint) {
+  const pull = transferSubscription(stage.net.programId, {
+    subscriber: wallet.address,
+    plan: plan.pda,
+    subscription: pda,
+    caller: plan.merchant.address,
+    receiver: plan.merchant.address,
+    mint: stage.net.mint,
+    amount,
+  });
+  return stage.send([plan.merchant], [pull]);
+}
+
+void t.test(
+  'the account counts more than the pulls in the history: the attempt waits, and is booked once the history lists it',
+  async (t) => {
+    const { stage, subscription, flying, attempt, look, history, ...parts } = await unlisted(t);
+    const { signature } = flying.attempt;
+    await stage.rpc.sendTransaction(flying.attempt.transaction);
+    stage.net.mineBlocks();
+    const own = await ownPull(stage, subscription, 1_000_000n);
+    stage.net.mineBlocks(200);
+    t.equal(await look(0), 0);
+    t.equal(await look(20), 0, 'however often it was looked for in this period');
+    t.equal(await attempt(), 'open');
+    history.isHidden = false;
+    t.equal(await look(1), 1);
+    t.equal(await attempt(), 'landed');
+    // The next read of the accounts records the merchant's pull.
+    await new Sweep(parts.context, { minutes: 60 }).look([subscription.id]);
+    await parts.collect();
+    t.match(await stage.payments(subscription), [
+      { txSignature: signature, source: 'keeper', amountGross: REDUCED, platformFee: 20_000n },
+      { txSignature: own, source: 'foreign', amountGross: 1_000_000n, further: true },
+    ]);
+    t.equal(parts.taken.length, 1, 'and nothing else was signed');
+  },
+);
+
+void t.test(
+  'pulls of others that add up to all that the account counts end the attempt as expired',
+  async (t) => {
+    const { stage, subscription, attempt, look } = await unlisted(t);
+    await ownPull(stage, subscription, 1_000_000n);
+    await ownPull(stage, subscription, 500_000n);
+    stage.net.mineBlocks(200);
+    t.equal(await look(0), 1);
+    t.equal(await attempt(), 'expired');
+  },
+);
+
+void t.test(
+  'never explained: after eight look-ups and in a later period the attempt ends as unexplained, and the next period is collected',
+  async (t) => {
+    const { stage, subscription, flying, attempt, look, ...parts } = await unlisted(t);
+    const { context, taken } = parts;
+    await stage.rpc.sendTransaction(flying.attempt.transaction);
+    stage.net.mineBlocks();
+    await ownPull(stage, subscription, 1_000_000n);
+    stage.net.mineBlocks(200);
+    t.equal(await look(8), 0, 'its period is not over');
+    stage.net.passSeconds(PERIOD);
+    stage.net.mineBlocks(40);
+    t.equal(await look(7), 0);
+    await parts.collect();
+    t.equal(taken.length, 1, 'nothing is collected while it is open');
+    t.equal(await look(8), 1);
+    t.equal(await attempt(), 'unexplained');
+    const alerts = (await context.metrics.alerts.get()).values.filter(({ value }) => value > 0);
+    t.match(alerts, [{ labels: { reason: 'attempt_unexplained' }, value: 1 }]);
+
+    const reconciler = {
+      sql: stage.sql,
+      rpc: context.rpc,
+      programId: stage.net.programId,
+      keepers: [],
+    };
+    const range = { since: new Date(0), until: new Date('2100-01-01'), repair: false };
+    const { differences } = await reconcile(reconciler, range);
+    t.match(differences, [
+      {
+        kind: 'unexplained',
+        signature: flying.attempt.signature,
+        subscriptionPda: subscription.pda,
+        detail: /^2000000 for the period from .* no history shows whether they were moved/,
+      },
+    ]);
+
+    for (let looks = 0; looks < 12 && taken.length < 2; looks += 1) {
+      await parts.collect();
+      stage.net.passSeconds(900);
+      stage.net.mineBlocks(40);
+    }
+    const next = timeOf(BigInt(flying.attempt.periodStart.getTime() / 1000 + PERIOD));
+    t.match(taken.slice(1), [{ attempt: { periodStart: next, amountGross: REDUCED } }]);
+    const found = await reconcile(
+      { ...reconciler, rpc: stage.rpc, keepers: [stage.keeper.address] },
+      range,
+    );
+    t.same(
+      found.differences.map(({ kind, signature }) => [kind, signature]),
+      [['charged_twice', flying.attempt.signature]],
+      "a history that lists it explains it: the merchant's own pull has paid the period",
+    );
+  },
+);
+
+void t.test(
+  'landed in the period after the one that it was signed for, and never explained: no period is collected twice',
+  async (t) => {
+    const { stage, subscription, flying, attempt, look, ...parts } = await unlisted(t, {
+      waited: PERIOD - 300,
+    });
+    const { taken } = parts;
+    stage.net.passSeconds(300);
+    await stage.rpc.sendTransaction(flying.attempt.transaction);
+    stage.net.mineBlocks(200);
+    const [landed] = await pullsOnChain(stage, subscription);
+    const { periodStart } = landed!;
+    t.ok(timeOf(periodStart) > flying.attempt.periodStart, 'it landed a period later');
+    t.equal(await look(8), 1);
+    t.equal(await attempt(), 'unexplained');
+    for (let looks = 0; looks < 12; looks += 1) {
+      await parts.collect();
+      stage.net.passSeconds(900);
+      stage.net.mineBlocks(40);
+    }
+    t.equal(taken.length, 1, 'the period in which it landed is not collected again');
+    stage.net.passSeconds(PERIOD);
+    for (let looks = 0; looks < 12 && taken.length < 2; looks += 1) {
+      await parts.collect();
+      stage.net.passSeconds(900);
+      stage.net.mineBlocks(40);
+    }
+    t.match(taken.slice(1), [{ attempt: { periodStart: timeOf(periodStart + BigInt(PERIOD)) } }]);
+  },
+);
+
+void t.test(
+  'an account in a later period than the attempt shows nothing of it: the histories get the time to list it',
+  async (t) => {
+    const { stage, subscription, flying, attempt, look, history } = await unlisted(t);
+    await stage.rpc.sendTransaction(flying.attempt.transaction);
+    stage.net.mineBlocks(200);
+    stage.net.passSeconds(PERIOD);
+    stage.net.mineBlocks(40);
+    await ownPull(stage, subscription, 1_000_000n);
+    stage.net.mineBlocks(40);
+    const account = await stage.onChain(subscription);
+    t.equal(account?.amountPulled, 1_000_000n, "it counts the merchant's pull alone");
+    for (const tries of [0, 3]) t.equal(await look(tries), 0);
+    t.equal(await attempt(), 'open');
+    history.isHidden = false;
+    t.equal(await look(4), 1);
+    t.equal(await attempt(), 'landed');
+    t.match(await stage.payments(subscription), [{ txSignature: flying.attempt.signature }]);
+  },
+);
+
+void t.test(
+  'never sent, and the account in a later period: it expires once the histories have had the time to list it',
+  async (t) => {
+    const { stage, subscription, attempt, look } = await unlisted(t);
+    stage.net.mineBlocks(200);
+    stage.net.passSeconds(PERIOD);
+    stage.net.mineBlocks(40);
+    await ownPull(stage, subscription, 1_000_000n);
+    stage.net.mineBlocks(40);
+    t.equal(await look(3), 0);
+    t.equal(await look(4), 1);
+    t.equal(await attempt(), 'expired');
+  },
+);
+
+void t.test(
+  'after the end of an attempt no registration of its address reads the account as of before it',
+  async (t) => {
+    const { stage, plan, subscription: one } = await due(t);
+    const { collector, resolver, taken } = stage.parts();
+    await collector.turn();
+    const [flying] = taken;
+    await stage.rpc.sendTransaction(flying!.attempt.transaction);
+    stage.net.mineBlocks(40);
+    const { statuses } = await stage.rpc.getSignatureStatuses([flying!.attempt.signature]);
+    const status = statuses[0]!;
+    t.ok(status.slot > flying!.row.observedSlot);
+    t.equal((await resolver.landed([{ ...flying!, status }])).done.length, 1);
+    await stage.sql.begin((tx) => endReplacedRegistration(tx, one.id));
+    const two = await stage.register(plan, one.wallet);
+    for (const { observedSlot } of await readSubscriptions(stage.sql, [one.id, two.id]))
+      t.ok(observedSlot >= status.slot);
+  },
+);

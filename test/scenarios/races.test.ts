@@ -1,0 +1,216 @@
+// Keepers among themselves, and what subscribers, merchants and forks do while a payment is on its way.
+import bs58 from 'bs58';
+import t from 'tap';
+import { subscriptionIn } from '../../src/chain/program/accounts.ts';
+import { cancelSubscription } from '../../src/chain/program/instructions.ts';
+import { forceCancel } from '../../src/domain/subscribing/cancel.ts';
+import { timeOf } from '../../src/chain/time.ts';
+import { AMOUNT, agree, due, pullsOnChain, sent, signAndDie } from '../fixtures/agreement.ts';
+import { HOUR, startStage } from '../fixtures/billing.ts';
+
+for (const keepers of [2, 4]) {
+  void t.test(`${keepers} keepers at once: every subscription is paid once`, async (t) => {
+    const stage = await startStage(t, { blockMs: 0 });
+    const plan = await stage.plan({ amount: AMOUNT });
+    const subscriptions = await Promise.all(
+      Array.from({ length: 40 }, () => stage.subscriber(plan)),
+    );
+    await Promise.all(Array.from({ length: keepers }, () => stage.startKeeper()));
+    await stage.until('all are pulled', async () => {
+      const { accounts } = await stage.rpc.getMultipleAccounts(
+        subscriptions.map(({ pda }) => pda),
+        { commitment: 'processed' },
+      );
+      return accounts.every(
+        (account) => subscriptionIn(account, stage.net.programId)!.amountPulled > 0n,
+      );
+    });
+    stage.mine();
+    await stage.until('all are paid', async () => {
+      const [{ paid }] = await stage.sql<
+        [{ paid: number }]
+      >`select count(*)::int as paid from payments`;
+      return paid >= subscriptions.length;
+    });
+    for (const subscription of subscriptions.slice(0, 5)) await agree(t, stage, subscription, 1);
+    const [{ signed, paid }] = await stage.sql<[{ signed: number; paid: number }]>`
+      select (select count(*) from payment_attempts)::int as signed, (select count(*) from payments)::int as paid`;
+    t.same({ signed, paid }, { signed: 40, paid: 40 });
+    t.equal(await stage.balance(stage.treasury.address), 1n + (40n * AMOUNT) / 100n);
+  });
+}
+
+void t.test(
+  'the subscriber cancels while a payment is on its way: it is recorded, and it is the last',
+  async (t) => {
+    const { stage, subscription } = await due(t, { blockMs: 0 });
+    await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 90, count: 1 });
+    await sent(stage, await stage.startKeeper());
+    const parties = {
+      subscriber: subscription.wallet.address,
+      plan: subscription.plan.pda,
+      subscription: subscription.pda,
+    };
+    await stage.send([subscription.wallet], [cancelSubscription(stage.net.programId, parties)]);
+    stage.net.mineBlocks(90);
+    stage.mine();
+    await agree(t, stage, subscription, 1);
+    await stage.until(
+      'the cancellation is seen',
+      async () => (await stage.row(subscription)).cancelRequestedAt !== null,
+    );
+    t.match(await stage.row(subscription), { status: 'active', nextPaymentDue: null });
+    stage.net.passSeconds(720 * HOUR + 5);
+    await stage.until(
+      'it is cancelled',
+      async () => (await stage.row(subscription)).status === 'cancelled',
+    );
+    await agree(t, stage, subscription, 1);
+  },
+);
+
+void t.test('forced to an end between commit and send: never sent', async (t) => {
+  const { stage, subscription } = await due(t);
+  await signAndDie(stage);
+  await stage.sql.begin((tx) => forceCancel(tx, { id: subscription.id, status: 'active' }));
+  await stage.startKeeper();
+  await agree(t, stage, subscription, 0);
+  t.same(
+    (await stage.events(subscription)).map(({ type }) => type),
+    ['subscription_created', 'cancel_forced'],
+  );
+  const [attempt] = await stage.sql<[{ state: string }]>`select state from payment_attempts`;
+  t.equal(attempt.state, 'expired');
+});
+
+void t.test(
+  'a payment that lands after a forced end is recorded truthfully, and is the last',
+  async (t) => {
+    const { stage, subscription } = await due(t, { blockMs: 0 });
+    await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 90, count: 1 });
+    await sent(stage, await stage.startKeeper());
+    await stage.sql.begin((tx) => forceCancel(tx, { id: subscription.id, status: 'active' }));
+    stage.net.mineBlocks(90);
+    stage.mine();
+    await stage.until(
+      'it has landed',
+      async () => (await pullsOnChain(stage, subscription)).length === 1,
+    );
+    await agree(t, stage, subscription, 1);
+    await stage.until(
+      'there is nothing left to do',
+      async () => (await stage.row(subscription)).dueAt === null,
+    );
+    t.equal((await stage.row(subscription)).status, 'cancelled');
+    t.same(
+      (await stage.events(subscription)).map(({ type, data }) => [type, data.status]),
+      [
+        ['subscription_created', 'active'],
+        ['cancel_forced', 'cancelled'],
+        ['payment_success', 'cancelled'],
+      ],
+    );
+    stage.net.passSeconds(720 * HOUR + 5);
+    await agree(t, stage, subscription, 1);
+  },
+);
+
+void t.test(
+  'a fork that drops a confirmed payment: the same transaction lands again, and only then it is recorded',
+  async (t) => {
+    const { stage, subscription } = await due(t, { blockMs: 0 });
+    // What the wallet did is final before anything forks.
+    stage.net.mineBlocks(40);
+    await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 25, count: 1 });
+    await sent(stage, await stage.startKeeper());
+    await stage.until('the payment is confirmed', async () => {
+      stage.net.mineBlocks();
+      const [attempt] = await stage.sql<
+        { signature: Buffer }[]
+      >`select signature from transactions`;
+      if (attempt === undefined) return false;
+      const { statuses } = await stage.rpc.getSignatureStatuses([bs58.encode(attempt.signature)]);
+      return statuses[0]?.commitment === 'confirmed';
+    });
+    await stage.net.rpc('localnet_forgetBlocks', 20);
+    t.same(await pullsOnChain(stage, subscription), [], 'the payment is gone');
+    t.same(await stage.payments(subscription), [], 'confirmed was not final');
+    stage.mine();
+    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+    await agree(t, stage, subscription, 1);
+  },
+);
+
+void t.test(
+  'a fork drops a confirmed payment and its blockhash: signed again, recorded once',
+  async (t) => {
+    const { stage, subscription } = await due(t, { blockMs: 0 });
+    // What the wallet did is final before anything forks.
+    stage.net.mineBlocks(40);
+    await sent(stage, await stage.startKeeper());
+    await stage.until('the payment is confirmed', async () => {
+      stage.net.mineBlocks();
+      return (await pullsOnChain(stage, subscription)).length === 1;
+    });
+    await stage.net.rpc('localnet_forgetBlocks', 20);
+    t.same(await pullsOnChain(stage, subscription), []);
+    stage.mine();
+    await agree(t, stage, subscription, 1);
+  },
+);
+
+void t.test(
+  'killed while a batch is under way, keeper after keeper: every subscription is paid once',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ amount: AMOUNT });
+    const subscriptions = await Promise.all(
+      Array.from({ length: 20 }, () => stage.subscriber(plan)),
+    );
+    for (let round = 0; round < 3; round += 1) {
+      const taken = await signAndDie(stage);
+      await Promise.all(
+        taken
+          .slice(0, round * 7)
+          .map(({ attempt }) => stage.rpc.sendTransaction(attempt.transaction)),
+      );
+    }
+    await stage.startKeeper();
+    for (const subscription of subscriptions) await agree(t, stage, subscription, 1);
+  },
+);
+
+void t.test(
+  'one subscription with broken books does not delay the others, and is not collected twice',
+  async (t) => {
+    const stage = await startStage(t, { blockMs: 0 });
+    const plan = await stage.plan({ amount: AMOUNT });
+    const [broken, ...others] = await Promise.all(
+      Array.from({ length: 5 }, () => stage.subscriber(plan)),
+    );
+    const account = (await stage.onChain(broken!))!;
+    const start = timeOf(account.periodStart);
+    await stage.sql`
+    insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
+      platform_fee, amount_net, tx_signature, occurred_at)
+    values (${plan.appId}, ${plan.id}, ${broken!.id}, ${broken!.pda}, ${broken!.wallet.address}, 'succeeded', ${start},
+      ${timeOf(account.periodStart + 720n * 3600n)}, 1, 0, 1, 'not a signature', ${start})`;
+    const keeper = await stage.startKeeper();
+    await sent(stage, keeper);
+    stage.mine();
+    await stage.until('the others are paid', async () => {
+      const [{ paid }] = await stage.sql<
+        [{ paid: number }]
+      >`select count(*)::int as paid from payments where tx_signature <> 'not a signature'`;
+      return paid === others.length;
+    });
+    await stage.until('it is told', async () =>
+      (await keeper.registry.metrics()).includes('reason="cannot_be_settled"'),
+    );
+    const [open] = await stage.sql<
+      [{ state: string }]
+    >`select state from payment_attempts where subscription_id = ${broken!.id}`;
+    t.equal(open.state, 'open', 'and stays open for people to look into');
+    t.equal((await pullsOnChain(stage, broken!)).length, 1);
+  },
+);
