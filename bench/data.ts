@@ -60,7 +60,7 @@ async function claimBehindSnapshot(server: Server): Promise<number> {
 }
 
 /** The longest of statements on deliveries and events, one after the other until `isOver`, in milliseconds. */
-async function longestWait(sql: Sql, isOver: () => boolean): Promise<number> {
+async function maxWait(sql: Sql, isOver: () => boolean): Promise<number> {
   const own = await sql.reserve();
   let longest = 0;
   while (!isOver()) {
@@ -82,7 +82,7 @@ async function dropAMonth(server: Server): Promise<Record<string, number>> {
   await fillMonths(sql, await seedApp(sql, 'http://127.0.0.1:9/'), ['2025_01'], MONTH_ROWS);
   await server.checkpoint();
   let isDropped = false;
-  const waiting = longestWait(sql, () => isDropped);
+  const waiting = maxWait(sql, () => isDropped);
   const started = performance.now();
   for (const table of ['deliveries', 'events'] as const)
     if ((await dropMonth(sql, table, 1)) !== '2025_01')

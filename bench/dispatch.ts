@@ -19,20 +19,20 @@ import { deliverOurs } from './dispatch/ours.ts';
 import { deliverPgBoss, preparePgBoss } from './dispatch/pgboss.ts';
 import type { Result } from './run.ts';
 
-const rounds = 3;
+const ROUNDS = 3;
 // Some 8 s, because the one-time work of a dispatcher (start, learn that its endpoints respond, write the last outcomes) takes 0.1 s of a round.
-const deliveries = 100_000;
-const peerDeliveries = 15_000;
-const limitConcurrency = 100;
-const latencyEvents = 500;
-const claimRounds = 105;
+const DELIVERIES = 100_000;
+const PEER_DELIVERIES = 15_000;
+const LIMIT_CONCURRENCY = 100;
+const LATENCY_EVENTS = 500;
+const CLAIM_ROUNDS = 105;
 // As many requests in flight as the limit has. For a single endpoint its cap is that of the process; for fifty it is the default.
 const throughput = {
   one: {
-    WEBHOOK_CONCURRENCY: String(limitConcurrency),
-    WEBHOOK_ENDPOINT_CONCURRENCY: String(limitConcurrency),
+    WEBHOOK_CONCURRENCY: String(LIMIT_CONCURRENCY),
+    WEBHOOK_ENDPOINT_CONCURRENCY: String(LIMIT_CONCURRENCY),
   },
-  fifty: { WEBHOOK_CONCURRENCY: String(limitConcurrency) },
+  fifty: { WEBHOOK_CONCURRENCY: String(LIMIT_CONCURRENCY) },
 };
 
 interface Rates {
@@ -47,9 +47,9 @@ async function besideLimit(
   receivers: Receivers,
   ours: () => Promise<number>,
 ): Promise<number> {
-  const before = await sendLimit(receivers, deliveries, limitConcurrency);
+  const before = await sendLimit(receivers, DELIVERIES, LIMIT_CONCURRENCY);
   const rate = await ours();
-  const after = await sendLimit(receivers, deliveries, limitConcurrency);
+  const after = await sendLimit(receivers, DELIVERIES, LIMIT_CONCURRENCY);
   rates.limit.push((before + after) / 2);
   rates.ours.push(rate);
   rates.toLimit.push(rate / ((before + after) / 2));
@@ -81,25 +81,25 @@ async function throughputs(server: Server): Promise<Result> {
     toPgBoss: [] as number[],
   };
   // One round more than counts: the first warms everything up.
-  for (let round = 0; round <= rounds; round += 1) {
+  for (let round = 0; round <= ROUNDS; round += 1) {
     const fresh = {
       one: { limit: [], ours: [], toLimit: [] } as Rates,
       fifty: { limit: [], ours: [], toLimit: [] } as Rates,
     };
     for (const name of ['one', 'fifty'] as const) {
       const { sql } = ours[name];
-      await fillQueue(sql, apps[name], deliveries);
+      await fillQueue(sql, apps[name], DELIVERIES);
       await sql`vacuum analyze`;
       await server.checkpoint();
       const receivers = name === 'one' ? one : fifty;
       await besideLimit(fresh[name], receivers, () =>
-        deliverOurs(ours[name], receivers, deliveries, throughput[name]),
+        deliverOurs(ours[name], receivers, DELIVERIES, throughput[name]),
       );
     }
     await server.checkpoint();
-    const byGraphile = await deliverGraphile(graphile, one, peerDeliveries);
+    const byGraphile = await deliverGraphile(graphile, one, PEER_DELIVERIES);
     await server.checkpoint();
-    const byPgBoss = await deliverPgBoss(boss, pgBoss, one, peerDeliveries);
+    const byPgBoss = await deliverPgBoss(boss, pgBoss, one, PEER_DELIVERIES);
     if (round === 0) continue;
     for (const name of ['one', 'fifty'] as const) {
       for (const key of ['limit', 'ours', 'toLimit'] as const)
@@ -138,11 +138,11 @@ async function latencies(server: Server): Promise<Result> {
   const taken = { ours: [] as Latency[], graphile: [] as Latency[] };
   for (let round = 0; round < 3; round += 1) {
     const ours = await server.database(`latency_ours_${round}`);
-    taken.ours.push(await latencyOurs(ours, receivers, latencyEvents));
+    taken.ours.push(await latencyOurs(ours, receivers, LATENCY_EVENTS));
     await ours.drop();
     const graphile = await server.database(`latency_graphile_${round}`, true);
     await prepareGraphile(graphile);
-    taken.graphile.push(await latencyGraphile(graphile, receivers, latencyEvents));
+    taken.graphile.push(await latencyGraphile(graphile, receivers, LATENCY_EVENTS));
     await graphile.drop();
   }
   receivers.stop();
@@ -160,7 +160,7 @@ async function latencies(server: Server): Promise<Result> {
 
 async function claims(server: Server): Promise<Result> {
   const [empty, full] = [await server.database('claim_empty'), await server.database('claim_full')];
-  const { emptyMs, fullMs } = await claimCost(empty, full, claimRounds);
+  const { emptyMs, fullMs } = await claimCost(empty, full, CLAIM_ROUNDS);
   await empty.drop();
   await full.drop();
   return {

@@ -35,7 +35,7 @@ export function observeLoops(next: LoopObserver | undefined): void {
 }
 
 /** Cap of the backoff after failed turns, which is also the longest delay after Postgres recovers. */
-const failureMs = 2000;
+const FAILURE_MS = 2000;
 
 /** Starts a loop. Its promise never rejects. */
 export function startLoop({ name = 'other', idleMs, turn, onError }: LoopOptions): Loop {
@@ -70,7 +70,7 @@ export function startLoop({ name = 'other', idleMs, turn, onError }: LoopOptions
         failures += 1;
         observer?.failed(identity, name, error);
         onError(error, failures);
-        wait = backoff(failures, { cap: failureMs });
+        wait = backoff(failures, { cap: FAILURE_MS });
       }
       if (isStopped()) break;
       if (wait > 0 && (!isWoken() || failures > 0)) await pause(wait);

@@ -22,7 +22,7 @@ const { values: flags, positionals } = parseArgs({
   },
 });
 /** Bytes after which a worker is replaced. */
-const mostMemory = 1024 ** 3;
+const MAX_MEMORY = 1024 ** 3;
 const root = fileURLToPath(new URL('..', import.meta.url));
 /** The seconds that each file took in the last run here. A fresh clone has none. */
 const durationsFile = join(root, '.tap/durations.json');
@@ -184,7 +184,7 @@ class Suite {
     console.log(`${ok ? 'ok' : 'not ok'} ${file} # ${seconds.toFixed(1)} s, ${passed} passed`);
     this.#running.delete(worker);
     // A failure may leave something behind.
-    if (!ok || report === undefined || report.memory > mostMemory) worker.stop();
+    if (!ok || report === undefined || report.memory > MAX_MEMORY) worker.stop();
     else this.#idle.push(worker);
     this.#fill();
   }

@@ -8,7 +8,7 @@ import { buildApp } from '../../src/http/app.ts';
 import { createLog } from '../../src/log.ts';
 
 /** Requests that the load makes in a minute at the very most. */
-const plenty = 100_000_000;
+const PLENTY = 100_000_000;
 
 export interface Subject {
   kind: 'ours' | 'bare';
@@ -30,7 +30,7 @@ function ours(sql: Sql) {
     jwtSecrets: ['a secret for the benchmark, 32 bytes'],
     secretBox: secretBox(['a key for the benchmark, of 32 bytes']),
     planMinimumAmount: 1n,
-    requestsPerMinute: { free: plenty, pro: plenty },
+    requestsPerMinute: { free: PLENTY, pro: PLENTY },
     corsOrigins: [],
     trustProxy: [],
     ping: () => Promise.reject(new Error('no ping here')),

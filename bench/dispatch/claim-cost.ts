@@ -5,8 +5,8 @@ import { claimDeliveries, releaseClaims } from '../../src/db/delivery-queue.ts';
 import { connectQueue } from '../../src/db/postgres/queue-connection.ts';
 import { fillQueue, median, seedApps, type Database } from './harness.ts';
 
-const endpoints = 20;
-const room = 10;
+const ENDPOINTS = 20;
+const ROOM = 10;
 
 /** `finished` and `future` rows belong to 1,000 endpoints, the ones that are claimed from among them. */
 async function prepare(
@@ -14,7 +14,7 @@ async function prepare(
   finished: number,
   future: number,
 ): Promise<() => Promise<number>> {
-  const apps = await seedApps(sql, Array<string>(endpoints).fill('http://127.0.0.1:9/'));
+  const apps = await seedApps(sql, Array<string>(ENDPOINTS).fill('http://127.0.0.1:9/'));
   const endpointOf = sql`coalesce((${apps.map(({ endpointId }) => endpointId)}::uuid[])[number % 1000 + 1], lpad(to_hex(number % 1000), 32, '0')::uuid)`;
   const per = 250_000;
   await sql`alter table delivery_queue disable trigger all`;
@@ -28,16 +28,16 @@ async function prepare(
       insert into delivery_queue (endpoint_id, event_id, event_type, attempts, due_at)
       select ${endpointOf}, gen_random_uuid(), 'payment_success', number % 2, now() + interval '1 hour'
       from generate_series(${from}::int, ${Math.min(from + per, future) - 1}::int) as number`;
-  await fillQueue(sql, apps, 100 * endpoints);
+  await fillQueue(sql, apps, 100 * ENDPOINTS);
   await sql`vacuum analyze`;
   const claims = connectQueue(sql, 1);
-  const requests = apps.map(({ endpointId }) => ({ endpointId, room, floor: null }));
+  const requests = apps.map(({ endpointId }) => ({ endpointId, room: ROOM, floor: null }));
   return async () => {
     const claimId = randomUUID();
     const started = performance.now();
     const claimed = await claimDeliveries(claims, requests, { claimId, claimMs: 60_000 });
     const elapsed = performance.now() - started;
-    if (claimed.length !== endpoints * room) throw new Error(`${claimed.length} were claimed`);
+    if (claimed.length !== ENDPOINTS * ROOM) throw new Error(`${claimed.length} were claimed`);
     await releaseClaims(
       claims,
       claimed.map(({ id }) => ({ id, claimId })),

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fillQueue, now, seedApps, type Database, type Receivers } from './harness.ts';
 import { startOurs } from './ours.ts';
 
-const count = 5000;
+const COUNT = 5000;
 
 /** Deliveries a second of `receivers.urls[0]`, whose backlog is queued once all the others have every place that they get. */
 export async function healthyRate(database: Database, receivers: Receivers): Promise<number> {
@@ -19,9 +19,9 @@ export async function healthyRate(database: Database, receivers: Receivers): Pro
   const port = Number(new URL(receivers.urls[0] ?? '').port);
   receivers.reset();
   const started = now();
-  await fillQueue(sql, [healthy], count);
-  while (((await receivers.counts()).get(port) ?? 0) < count) await delay(10);
+  await fillQueue(sql, [healthy], COUNT);
+  while (((await receivers.counts()).get(port) ?? 0) < COUNT) await delay(10);
   const elapsed = now() - started;
   await dispatcher.stop();
-  return (count / elapsed) * 1000;
+  return (COUNT / elapsed) * 1000;
 }

@@ -1,12 +1,12 @@
 // Measures the time of 1,000 deliveries to a healthy endpoint, alone and next to hung ones, at the default settings. The dispatcher has tried a delivery to
 // every endpoint before the clock starts; the hung ones always have a backlog.
 import { setTimeout as delay } from 'node:timers/promises';
-import { createNotifier, deliveriesQueued } from '../../src/db/postgres/notify.ts';
+import { createNotifier, DELIVERIES_QUEUED } from '../../src/db/postgres/notify.ts';
 import { bodyOf, fillQueue, now, seedApps, type Database, type Receivers } from './harness.ts';
 import { queueBodies } from '../../test/fixtures/webhooks.ts';
 import { startOurs } from './ours.ts';
 
-const count = 1000;
+const COUNT = 1000;
 
 /** Milliseconds from queueing to the last receipt at `receivers.urls[0]`. `backlog`: number of deliveries queued for each hung endpoint. */
 export async function healthyMs(
@@ -22,7 +22,7 @@ export async function healthyMs(
   if (hung.length > 0) await fillQueue(sql, hung, backlog * hung.length);
   receivers.reset();
   const dispatcher = await startOurs(database, {});
-  const notifier = createNotifier(sql, deliveriesQueued);
+  const notifier = createNotifier(sql, DELIVERIES_QUEUED);
   await fillQueue(sql, apps, 20 * apps.length);
   notifier.notify();
   let warm = 0;
@@ -37,14 +37,14 @@ export async function healthyMs(
   if (hung.length > 0) await delay(6000);
   receivers.reset();
   const port = Number(new URL(receivers.urls[0] ?? '').port);
-  const bodies = Array<string>(count).fill(bodyOf('a delivery'));
+  const bodies = Array<string>(COUNT).fill(bodyOf('a delivery'));
   const started = now();
   await queueBodies(sql, watched, bodies);
   notifier.notify();
   for (;;) {
     await delay(5);
     const received = (await receivers.counts()).get(port) ?? 0;
-    if (received >= count) break;
+    if (received >= COUNT) break;
   }
   const elapsed = now() - started;
   await notifier.flush();

@@ -1,7 +1,7 @@
 // From enqueueing (the moment before the insert is sent) to receipt, at 50 events a second: ours beside graphile-worker.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { createNotifier, deliveriesQueued } from '../../src/db/postgres/notify.ts';
+import { createNotifier, DELIVERIES_QUEUED } from '../../src/db/postgres/notify.ts';
 import { startGraphile } from './graphile.ts';
 import { bodyOf, now, quantile, seedApps, type Database, type Receivers } from './harness.ts';
 import { startOurs } from './ours.ts';
@@ -11,7 +11,7 @@ export interface Latency {
   p99: number;
 }
 
-const everyMs = 20;
+const EVERY_MS = 20;
 
 async function measure(
   receivers: Receivers,
@@ -24,7 +24,7 @@ async function measure(
   const inserts: Promise<void>[] = [];
   const started = now();
   for (let index = 0; index < count; index += 1) {
-    await delay(Math.max(0, started + index * everyMs - now()));
+    await delay(Math.max(0, started + index * EVERY_MS - now()));
     const id = randomUUID();
     queued.set(id, now());
     inserts.push(enqueue(id));
@@ -47,7 +47,7 @@ export async function latencyOurs(
   // One statement per event, as in the peer. The triggers are off, because their checks are not measured.
   await sql`alter table events disable trigger user`;
   const dispatcher = await startOurs(database, {});
-  const notifier = createNotifier(sql, deliveriesQueued);
+  const notifier = createNotifier(sql, DELIVERIES_QUEUED);
   const endpoints = new Set([app.endpointId]);
   let sequence = 0;
   const latency = await measure(receivers, count, async (id) => {

@@ -4,9 +4,9 @@ import { randomUUID } from 'node:crypto';
 import { bodyOf, now, type Database, type Receivers } from './harness.ts';
 import { createAttemptLog, createSender, type Payload } from './job.ts';
 
-const queue = 'send';
-const loops = 4;
-const batchSize = 100;
+const QUEUE = 'send';
+const LOOPS = 4;
+const BATCH_SIZE = 100;
 
 export async function preparePgBoss({ sql, url }: Database): Promise<PgBoss> {
   await createAttemptLog(sql);
@@ -15,7 +15,7 @@ export async function preparePgBoss({ sql, url }: Database): Promise<PgBoss> {
     throw error;
   });
   await boss.start();
-  await boss.createQueue(queue);
+  await boss.createQueue(QUEUE);
   return boss;
 }
 
@@ -30,7 +30,7 @@ export async function deliverPgBoss(
   for (let from = 0; from < count; from += 5000) {
     await boss.insert(
       Array.from({ length: Math.min(5000, count - from) }, (_, index) => ({
-        name: queue,
+        name: QUEUE,
         data: {
           id: randomUUID(),
           url: receivers.urls[(from + index) % receivers.urls.length],
@@ -41,21 +41,21 @@ export async function deliverPgBoss(
   }
   await sql`vacuum analyze`;
   const origins = receivers.urls.map((url) => new URL(url).origin);
-  const sender = createSender(sql, origins, Math.ceil((loops * batchSize) / origins.length));
+  const sender = createSender(sql, origins, Math.ceil((LOOPS * BATCH_SIZE) / origins.length));
   receivers.reset();
   const started = now();
   const work = async () => {
     for (;;) {
-      const jobs = await boss.fetch<Payload>(queue, { batchSize });
+      const jobs = await boss.fetch<Payload>(QUEUE, { batchSize: BATCH_SIZE });
       if (jobs.length === 0) return;
       await sender.sendAll(jobs.map((job) => job.data));
       await boss.complete(
-        queue,
+        QUEUE,
         jobs.map((job) => job.id),
       );
     }
   };
-  await Promise.all(Array.from({ length: loops }, work));
+  await Promise.all(Array.from({ length: LOOPS }, work));
   const elapsed = now() - started;
   await sender.close();
   return (count / elapsed) * 1000;

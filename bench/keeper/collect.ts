@@ -1,6 +1,6 @@
 // A keeper that collects payments that are all due together, from the claim to the committed payment.
 import { setTimeout as pause } from 'node:timers/promises';
-import { subscriptionsDue } from '../../src/db/postgres/notify.ts';
+import { SUBSCRIPTIONS_DUE } from '../../src/db/postgres/notify.ts';
 import { timeOf } from '../../src/chain/time.ts';
 import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
 import type { Database } from '../dispatch/harness.ts';
@@ -70,7 +70,7 @@ export async function startCollecting(
       ];
       await chain.pass();
       const started = performance.now();
-      await sql.notify(subscriptionsDue, '');
+      await sql.notify(SUBSCRIPTIONS_DUE, '');
       await settled();
       const seconds = (performance.now() - started) / 1000;
       await expect(paid + payments);
@@ -82,7 +82,7 @@ export async function startCollecting(
     },
     async recovered() {
       await sql`update subscriptions set due_at = ${timeOf(BigInt(await chain.now()))} where status = 'past_due' and claim_id is null`;
-      await sql.notify(subscriptionsDue, '');
+      await sql.notify(SUBSCRIPTIONS_DUE, '');
       await settled();
       const [row] = await sql`select 1 from subscriptions where status <> 'active' limit 1`;
       if (row !== undefined) throw new Error('a subscription is still past due');

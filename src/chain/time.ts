@@ -33,7 +33,7 @@ export interface ChainClockOptions {
 }
 
 /** Maximum number of consecutive slots that leaders skip. A larger step means that the stream was down, or a local chain's time was moved. */
-const MOST_SKIPPED = 8n;
+const MAX_SKIPPED = 8n;
 /** Milliseconds without a new slot after which a stream counts as silent. */
 const SILENCE_MS = 5000;
 /** A reading within this time (ms) after a jump expires sooner, because a lagging endpoint may show the time before the jump. */
@@ -80,7 +80,7 @@ export function createChainClock(
     },
     slot(slot) {
       const at = monotonicMs();
-      const isJump = newest !== undefined && slot - newest.slot > MOST_SKIPPED;
+      const isJump = newest !== undefined && slot - newest.slot > MAX_SKIPPED;
       if (isJump) jumpedAt = at;
       if (newest === undefined || slot > newest.slot) newest = { slot, at };
       return isJump;

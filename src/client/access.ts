@@ -17,7 +17,7 @@ export interface AccessGuardOptions {
   /** Seconds between two tries while the service is away. 5 unless given. */
   retrySeconds?: number;
   /** Customers whose answers are kept at the most. 10,000 unless given. */
-  mostCustomers?: number;
+  maxCustomers?: number;
   /** Milliseconds of a clock that never goes back. performance.now unless given. */
   clock?: () => number;
 }
@@ -42,7 +42,7 @@ export function createAccessGuard(
     appId,
     keepSeconds = 3600,
     retrySeconds = 5,
-    mostCustomers = 10_000,
+    maxCustomers = 10_000,
     clock = () => performance.now(),
   }: AccessGuardOptions,
 ): (customer: Customer) => Promise<Access> {
@@ -53,7 +53,7 @@ export function createAccessGuard(
     kept.delete(key);
     kept.set(key, entry);
     const [oldest] = kept.keys();
-    if (kept.size > mostCustomers && oldest !== undefined) kept.delete(oldest);
+    if (kept.size > maxCustomers && oldest !== undefined) kept.delete(oldest);
   };
 
   const isKept = ({ holdsUntil }: Kept) => clock() <= holdsUntil + keepSeconds * 1000;

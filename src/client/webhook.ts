@@ -31,7 +31,7 @@ export class WebhookVerificationError extends Error {
   }
 }
 
-const toleranceMs = 300_000;
+const TOLERANCE_MS = 300_000;
 
 /**
  * Checks a webhook request and returns its event. `rawBody`: the bytes (or the text) as they came in, before any parser. `secret`: the
@@ -114,7 +114,7 @@ function timestampOf(text: string | undefined, now: Date): string {
       'The timestamp header is missing or is not Unix time in seconds.',
     );
   }
-  if (Math.abs(now.getTime() - Number(text) * 1000) > toleranceMs) {
+  if (Math.abs(now.getTime() - Number(text) * 1000) > TOLERANCE_MS) {
     throw new WebhookVerificationError(
       'timestamp_out_of_tolerance',
       'The timestamp is more than 300 seconds away from the current time.',

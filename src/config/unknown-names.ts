@@ -5,9 +5,9 @@ const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_
 /** Kubernetes and Docker set such names for a service whose name begins with one of the prefixes. */
 const injected = /_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$/;
 /** Maximum edit distance at which a name counts as a mistyped known name. */
-const closeness = 2;
+const CLOSENESS = 2;
 /** Minimum length for that check, because shorter names are close to too many others. */
-const shortest = 7;
+const MIN_LENGTH = 7;
 
 const all = Object.values<Variable<unknown>>(variables);
 const known = new Set(
@@ -19,9 +19,9 @@ export function unknownNames(names: readonly string[]): string[] {
   return names.flatMap((name) => {
     if (known.has(name) || injected.test(name)) return [];
     const [nearest = '', letters = Infinity] = closest(name);
-    const isClose = letters <= closeness && name.length >= shortest;
+    const isClose = letters <= CLOSENESS && name.length >= MIN_LENGTH;
     if (!isClose && !prefixes.some((prefix) => name.startsWith(prefix))) return [];
-    const hint = letters <= 2 * closeness ? ` Is ${nearest} meant?` : '';
+    const hint = letters <= 2 * CLOSENESS ? ` Is ${nearest} meant?` : '';
     return [`${name} is not a variable of billing.${hint}`];
   });
 }

@@ -16,7 +16,7 @@ export interface Health extends LoopObserver {
 }
 
 /** Time (ms) for which a loop may fail before the daemon is not ready. */
-const patienceMs = 5000;
+const PATIENCE_MS = 5000;
 
 /** Registers metrics in `registry`. Calls `onOutage` when an outage begins, and `log` whenever it logs. */
 export function createHealth(registry: Registry, log: () => Log, onOutage: () => void): Health {
@@ -69,7 +69,7 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
     trouble() {
       if (outage !== undefined) return `Postgres is unavailable: ${outage.reason}`;
       const now = performance.now();
-      const found = [...failing.values()].find(({ since }) => now - since > patienceMs);
+      const found = [...failing.values()].find(({ since }) => now - since > PATIENCE_MS);
       if (found === undefined) return undefined;
       const seconds = Math.round((now - found.since) / 1000);
       return `"${found.name}" has failed for ${seconds} s: ${found.reason}`;

@@ -10,9 +10,9 @@ import { startLoop, type Loop } from '../loop.ts';
 import type { Readiness } from './metrics.ts';
 
 /** Heartbeat interval in milliseconds. */
-const heartbeatMs = 5000;
+const HEARTBEAT_MS = 5000;
 /** Timeout for removing the row on stop, in milliseconds. */
-const stopMs = 1000;
+const STOP_MS = 1000;
 
 /** Writes the daemon's row, which `billing status` reads, to Postgres every few seconds. */
 export function startHeartbeat(
@@ -37,7 +37,7 @@ export function startHeartbeat(
   });
   const loop = startLoop({
     name: 'heartbeat',
-    idleMs: heartbeatMs,
+    idleMs: HEARTBEAT_MS,
     async turn() {
       const trouble = (await ready()) ?? null;
       await writeDaemon(sql, { id, name, host: hostname(), pid: process.pid, trouble });
@@ -54,7 +54,7 @@ export function startHeartbeat(
       const removed = loop.stop().then(() => removeDaemon(sql, id));
       await Promise.race([
         removed.catch(() => undefined),
-        delay(stopMs, undefined, { ref: false }),
+        delay(STOP_MS, undefined, { ref: false }),
       ]);
     },
   };

@@ -13,7 +13,7 @@ export interface MetricsServer {
   close(): Promise<void>;
 }
 
-const readyMs = 2000;
+const READY_MS = 2000;
 
 /** A registry with Node's own metrics (event-loop lag, memory, GC), labelled with the daemon's name. */
 export function createRegistry(daemon: string): Registry {
@@ -50,8 +50,8 @@ async function reasonWithin(ready: Readiness): Promise<string | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<string>((resolve) => {
     timer = setTimeout(
-      () => resolve(`the readiness check has not ended within ${readyMs / 1000} s`),
-      readyMs,
+      () => resolve(`the readiness check has not ended within ${READY_MS / 1000} s`),
+      READY_MS,
     );
   });
   try {

@@ -51,7 +51,7 @@ export interface Daemon {
 }
 
 /** Grace period for the current work after the first signal, in milliseconds. */
-const graceMs = 10_000;
+const GRACE_MS = 10_000;
 
 /**
  * Runs a daemon until SIGTERM or SIGINT, then stops it within 10 s; a second signal ends the process at once. Returns the exit code.
@@ -107,13 +107,13 @@ export async function runDaemon(
     log.info({ metrics: metrics.url }, `${role} is running`);
     const signal = await signalled;
     log.info({ signal }, 'stopping; no new work is taken');
-    const [stopped] = await Promise.all([within(graceMs, daemon.stop()), notifying?.stop()]);
+    const [stopped] = await Promise.all([within(GRACE_MS, daemon.stop()), notifying?.stop()]);
     await Promise.all([metrics.close(), beating.stop(), secrets.stop()]);
     observeLoops(undefined);
     if (stopped) log.info('stopped');
     else
       log.warn(
-        { graceMs },
+        { graceMs: GRACE_MS },
         'stopped with unfinished work; its leases expire and another process takes it over',
       );
     return 0;
@@ -233,7 +233,7 @@ export async function withPostgres<T>(
 }
 
 /** Time that a process has to stop after its supervisor has exited, in milliseconds. */
-const orphanedMs = 5000;
+const ORPHANED_MS = 5000;
 
 function firstSignal(log: Log): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
@@ -250,7 +250,7 @@ function firstSignal(log: Log): Promise<NodeJS.Signals> {
     process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
     // A process started with an IPC channel (by the sandbox) stops when its supervisor exits.
     const onOrphaned = () => {
-      setTimeout(() => process.exit(1), orphanedMs).unref();
+      setTimeout(() => process.exit(1), ORPHANED_MS).unref();
       onSignal('SIGTERM');
     };
     if (process.connected) process.once('disconnect', onOrphaned);

@@ -7,7 +7,7 @@ import { fingerprintsOf } from '../domain/accounts/secrets.ts';
 import type { Log } from '../log.ts';
 import { startLoop } from '../loop.ts';
 
-const checkMs = 30_000;
+const CHECK_MS = 30_000;
 
 /** Counts at the start and every 30 s, if ENCRYPTION_KEY is configured. */
 export function watchSecrets(
@@ -26,7 +26,7 @@ export function watchSecrets(
   let count = 0;
   const loop = startLoop({
     name: 'checking secrets',
-    idleMs: checkMs,
+    idleMs: CHECK_MS,
     async turn() {
       const before = count;
       count = await countForeignSecrets(sql, fingerprints);

@@ -12,12 +12,12 @@ import type { Readiness } from './metrics.ts';
 const execute = promisify(execFile);
 
 /** Poll interval (ms) of the readiness before READY=1, and afterwards without a watchdog. */
-const startingMs = 200;
-const idleMs = 10_000;
+const STARTING_MS = 200;
+const IDLE_MS = 10_000;
 /** Timeout of one message in milliseconds. */
-const messageMs = 5000;
+const MESSAGE_MS = 5000;
 /** Time (ms) that stop() waits for the current check or message. */
-const lastMs = 1000;
+const LAST_MS = 1000;
 
 export interface Notifying {
   /** Sends STOPPING=1 and resolves once it is sent; never rejects. */
@@ -40,7 +40,7 @@ export function startNotifying(
     try {
       await execute('systemd-notify', assignments, {
         env: { NOTIFY_SOCKET: socket, PATH: path },
-        timeout: messageMs,
+        timeout: MESSAGE_MS,
       });
       failing = false;
       return true;
@@ -67,8 +67,8 @@ export function startNotifying(
         told = status;
         toldReady = isReady;
       }
-      const pause = isReady ? (watchdogMs ?? 2 * idleMs) / 2 : startingMs;
-      await delay(Math.min(pause, idleMs), undefined, { signal: stopping.signal }).catch(
+      const pause = isReady ? (watchdogMs ?? 2 * IDLE_MS) / 2 : STARTING_MS;
+      await delay(Math.min(pause, IDLE_MS), undefined, { signal: stopping.signal }).catch(
         () => undefined,
       );
     }
@@ -79,7 +79,7 @@ export function startNotifying(
     async stop() {
       stopping.abort();
       // Bounded, because the readiness check may hang too.
-      await Promise.race([ended, delay(lastMs, undefined, { ref: false })]);
+      await Promise.race([ended, delay(LAST_MS, undefined, { ref: false })]);
       await tell('STOPPING=1', 'STATUS=finishing work in progress');
     },
   };

@@ -36,7 +36,7 @@ export interface AccessRecord extends AccessQuestion {
 }
 
 /** Subscriptions read per customer and list; a limit keeps the statement bounded. */
-const most = 50;
+const MAX_ROWS = 50;
 
 /** End of the paid time or the trial, as coveredUntil in domain/access.ts. Must equal the expression of the index subscriptions_by_coverage. */
 const covered = (sql: Queryable) =>
@@ -89,7 +89,7 @@ const ofPlan = (sql: Queryable) => sql`(asked.plan_id is null or plan_id = asked
 /** Only the wallet itself can register its subscriptions, so the newest rows suffice. */
 const ofWallet = (sql: Queryable) => sql`
   select ${terms(sql)} from subscriptions where app_id = asked.app_id and subscriber_wallet = asked.wallet and ${ofPlan(sql)}
-  order by id desc limit ${most}`;
+  order by id desc limit ${MAX_ROWS}`;
 
 // Any wallet can register with any external id, so unpaid registrations must not push out the one that grants access: rows with the longest
 // coverage come first. The newest rows only explain why access is denied; the plan is filtered after the limit to bound the read.
@@ -97,10 +97,10 @@ const ofExternalId = (sql: Queryable) => sql`
   (
     select ${terms(sql)} from subscriptions
     where app_id = asked.app_id and external_id = asked.external_id and ${ofPlan(sql)} and ${covered(sql)} is not null
-    order by ${covered(sql)} desc, id desc limit ${most}
+    order by ${covered(sql)} desc, id desc limit ${MAX_ROWS}
   ) union (
     select * from (
-      select ${terms(sql)} from subscriptions where app_id = asked.app_id and external_id = asked.external_id order by id desc limit ${most}
+      select ${terms(sql)} from subscriptions where app_id = asked.app_id and external_id = asked.external_id order by id desc limit ${MAX_ROWS}
     ) as newest where ${ofPlan(sql)}
   )`;
 

@@ -1,5 +1,5 @@
 import type { Queryable } from './postgres/connect.ts';
-import { lastId } from './postgres/ids.ts';
+import { LAST_ID } from './postgres/ids.ts';
 import { type Page, pageOf } from './postgres/lists.ts';
 import type { MerchantRow } from './merchants.ts';
 
@@ -84,7 +84,7 @@ export function listKeysAdmin(
   return sql<ApiKeyAdminRow[]>`
     select k.id, k.prefix, k.created_at, k.last_used_at, k.revoked_at, k.merchant_id, m.wallet
     from api_keys k join merchants m on m.id = k.merchant_id
-    where k.id < ${after ?? lastId} ${merchantId === null ? sql`` : sql`and k.merchant_id = ${merchantId}`}
+    where k.id < ${after ?? LAST_ID} ${merchantId === null ? sql`` : sql`and k.merchant_id = ${merchantId}`}
     order by k.id desc limit ${limit}`;
 }
 

@@ -4,7 +4,7 @@ import { type Actor, recordAction } from './admin-actions.ts';
 import type { Queryable, Sql, Transaction } from './postgres/connect.ts';
 
 // An arbitrary key of advisory locks: "hold" on a phone keypad.
-const holdLock = 4653n;
+const HOLD_LOCK = 4653n;
 
 /** State that forbids to sign. */
 export interface Brake {
@@ -39,13 +39,13 @@ export async function readBrake(sql: Queryable): Promise<Brake> {
 /** Reads it for attempts that this transaction commits: no hold and no change of the timeline is recorded until its end. */
 export async function lockBrake(tx: Transaction): Promise<Brake> {
   // A statement of its own: the next one sees what was committed while this one waited.
-  await tx`select pg_advisory_xact_lock_shared(${holdLock})`;
+  await tx`select pg_advisory_xact_lock_shared(${HOLD_LOCK})`;
   return readBrake(tx);
 }
 
 /** Waits for the transactions that hold the shared lock; later ones wait for this one. */
 async function lockAlone(tx: Transaction): Promise<void> {
-  await tx`select pg_advisory_xact_lock(${holdLock})`;
+  await tx`select pg_advisory_xact_lock(${HOLD_LOCK})`;
 }
 
 /** What a hold covers; all with null in both. */

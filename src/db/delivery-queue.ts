@@ -191,16 +191,16 @@ export async function findRecorded(
   return new Set(rows.map(({ id }) => id));
 }
 
-const cancelLimit = 1000;
+const MAX_CANCELLED = 1000;
 
 /** Cancels an endpoint's unclaimed deliveries. A claimed delivery is cancelled when its claim ends. */
 export async function cancelUnclaimed(sql: Queryable, endpointId: string): Promise<void> {
-  for (let count = cancelLimit; count === cancelLimit;) {
+  for (let count = MAX_CANCELLED; count === MAX_CANCELLED;) {
     ({ count } = await sql`
       with free as (
         select id from delivery_queue
         where endpoint_id = ${endpointId} and (claimed_until is null or claimed_until < clock_timestamp())
-        order by id limit ${cancelLimit} for update skip locked
+        order by id limit ${MAX_CANCELLED} for update skip locked
       ), ended as (
         delete from delivery_queue where id = any(array(select id from free)) returning *
       )

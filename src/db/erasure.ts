@@ -1,7 +1,7 @@
 // Erases a merchant's personal data: names, URLs, keys, secrets, event bodies and webhook responses. Payments, plan terms and subscription states are
 // the books and stay, as do wallet addresses, which are public on chain.
 import type { Queryable, Sql } from './postgres/connect.ts';
-import { firstId } from './postgres/ids.ts';
+import { FIRST_ID } from './postgres/ids.ts';
 
 /** Number of rows erased per table. */
 export interface Erased {
@@ -16,8 +16,8 @@ export interface Erased {
 }
 
 /** Replaces a name: the schema does not allow an empty one. */
-const blank = 'Erased';
-const batch = 1000;
+const BLANK = 'Erased';
+const BATCH = 1000;
 
 /** Counts the merchant's active and past-due subscriptions. */
 export async function countLiveSubscriptions(sql: Queryable, merchantId: string): Promise<number> {
@@ -51,12 +51,12 @@ async function eraseAccount(
   await sql`update merchants set name = null, email = null, updated_at = now() where id = ${id}`;
   const erased = {
     apps: await count(sql`
-      update apps set name = ${blank}, description = null, website_url = null, return_origins = '{}', updated_at = now()
+      update apps set name = ${BLANK}, description = null, website_url = null, return_origins = '{}', updated_at = now()
       where merchant_id = ${id}
-        and (name <> ${blank} or description is not null or website_url is not null or return_origins <> '{}')`),
+        and (name <> ${BLANK} or description is not null or website_url is not null or return_origins <> '{}')`),
     plans: await count(sql`
-      update plans set name = ${blank}, metadata_uri = '', status = 'ended', collection_blocked_reason = null, updated_at = now()
-      where app_id in ${apps} and (name <> ${blank} or metadata_uri <> '' or status <> 'ended')`),
+      update plans set name = ${BLANK}, metadata_uri = '', status = 'ended', collection_blocked_reason = null, updated_at = now()
+      where app_id in ${apps} and (name <> ${BLANK} or metadata_uri <> '' or status <> 'ended')`),
     keys: await count(sql`delete from api_keys where merchant_id = ${id}`),
     endpoints: await count(sql`
       update webhook_endpoints set url = '', secret = '', previous_secret = case when previous_secret is not null then ''::bytea end,
@@ -93,7 +93,7 @@ interface Batch {
 async function eraseEvents(sql: Sql, appId: string, after: string): Promise<Batch | undefined> {
   const [row] = await sql<Batch[]>`
     with page as (
-      select id from events where app_id = ${appId} and id > ${after}::uuid order by id limit ${batch}
+      select id from events where app_id = ${appId} and id > ${after}::uuid order by id limit ${BATCH}
     ), done as (
       update events e set body = json_build_object('id', e.id, 'type', e.type, 'createdAt', e.body::json -> 'createdAt', 'data',
         json_build_object('erased', true))::text
@@ -111,7 +111,7 @@ async function eraseDeliveries(
 ): Promise<Batch | undefined> {
   const [row] = await sql<Batch[]>`
     with page as (
-      select id from deliveries where endpoint_id = ${endpointId} and id > ${after}::uuid order by id limit ${batch}
+      select id from deliveries where endpoint_id = ${endpointId} and id > ${after}::uuid order by id limit ${BATCH}
     ), done as (
       update deliveries d set last_response = null, last_address = null
       from page where d.id = page.id and (d.last_response is not null or d.last_address is not null) returning 1
@@ -126,10 +126,10 @@ async function eraseDeliveries(
 
 async function inBatches(erase: (after: string) => Promise<Batch | undefined>): Promise<number> {
   let erased = 0;
-  for (let after: string | null = firstId; after !== null;) {
+  for (let after: string | null = FIRST_ID; after !== null;) {
     const done = await erase(after);
     erased += done?.erased ?? 0;
-    after = done?.seen === batch ? done.last : null;
+    after = done?.seen === BATCH ? done.last : null;
   }
   return erased;
 }

@@ -1,5 +1,5 @@
 import type { Queryable } from './postgres/connect.ts';
-import { lastId } from './postgres/ids.ts';
+import { LAST_ID } from './postgres/ids.ts';
 import type { Page } from './postgres/lists.ts';
 
 export type Tier = 'free' | 'pro';
@@ -64,7 +64,7 @@ export function listMerchantsAdmin(
 ): Promise<MerchantAdminRow[]> {
   return sql<MerchantAdminRow[]>`
     select id, wallet, name, email, tier, fee_bps, created_at from merchants
-    where id < ${after ?? lastId} ${tier === null ? sql`` : sql`and tier = ${tier}`}
+    where id < ${after ?? LAST_ID} ${tier === null ? sql`` : sql`and tier = ${tier}`}
     order by id desc limit ${limit}`;
 }
 

@@ -1,7 +1,7 @@
 // Queues events again. A replay goes to the live endpoint of the event's app and is skipped when the app has none. Every delivery after an event's first
 // is marked `replayed`, so the partial indexes on that column find them all.
 import type { Queryable, Transaction } from './postgres/connect.ts';
-import { firstId } from './postgres/ids.ts';
+import { FIRST_ID } from './postgres/ids.ts';
 import type { Fragment } from './postgres/lists.ts';
 import { isSelected, isUnsent, liveEndpoint, type Selection } from './replay-selection.ts';
 
@@ -203,7 +203,7 @@ export function queueDeliveriesAgain(
       from all_deliveries delivery
         join events event on event.id = delivery.event_id
         left join webhook_endpoints live on ${liveEndpoint(sql, selection)}
-      where delivery.id > ${run.cursor ?? firstId}::uuid and ${isSelected(sql, selection, run.until)}
+      where delivery.id > ${run.cursor ?? FIRST_ID}::uuid and ${isSelected(sql, selection, run.until)}
       order by delivery.id limit ${limit}`,
   );
 }
@@ -220,7 +220,7 @@ export function queueUnsent(
     sql`
       select event.id, null::uuid as replay_of, event.id as event_id, event.type, live.id as endpoint_id
       from events event left join webhook_endpoints live on ${liveEndpoint(sql, { ids: null, type: selection.type })}
-      where event.id > ${run.cursor ?? firstId}::uuid and ${isUnsent(sql, selection, run.until)}
+      where event.id > ${run.cursor ?? FIRST_ID}::uuid and ${isUnsent(sql, selection, run.until)}
       order by event.id limit ${limit}`,
   );
 }

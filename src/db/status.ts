@@ -2,7 +2,7 @@
 import type { Queryable } from './postgres/connect.ts';
 
 /** Upper limit of every count. */
-export const countLimit = 10_000;
+export const MAX_COUNTED = 10_000;
 
 export interface DatabaseFacts {
   version: string;
@@ -31,20 +31,20 @@ export interface PaymentFacts {
   oldestOpenAt: Date | null;
   /** Subscriptions in backoff after setbacks, and the highest number of setbacks in a row. */
   setBack: number;
-  mostSetbacks: number;
+  maxSetbacks: number;
   lastPaymentAt: Date | null;
 }
 
 export async function readPaymentFacts(sql: Queryable): Promise<PaymentFacts> {
   const [row] = await sql<PaymentFacts[]>`
     select open.count as open, open.oldest as oldest_open_at, back.count as set_back, coalesce(back.most, 0) as most_setbacks,
-      (select occurred_at from (select id, status, occurred_at from payments order by id desc limit ${countLimit}) as newest
+      (select occurred_at from (select id, status, occurred_at from payments order by id desc limit ${MAX_COUNTED}) as newest
         where status = 'succeeded' order by id desc limit 1) as last_payment_at
     from
       (select count(*)::int as count, min(created_at) as oldest
-        from (select created_at from payment_attempts where state = 'open' order by created_at, id limit ${countLimit}) as counted) as open,
+        from (select created_at from payment_attempts where state = 'open' order by created_at, id limit ${MAX_COUNTED}) as counted) as open,
       (select count(*)::int as count, max(setbacks) as most
-        from (select setbacks from subscriptions where setbacks > 0 order by setbacks desc limit ${countLimit}) as counted) as back`;
+        from (select setbacks from subscriptions where setbacks > 0 order by setbacks desc limit ${MAX_COUNTED}) as counted) as back`;
   if (row === undefined) throw new Error('no facts');
   return row;
 }
@@ -65,7 +65,7 @@ export function listCostlyWallets(sql: Queryable, limit: number): Promise<Costly
     from (
       select plan_id, subscriber_wallet from payments
       where status = 'failed' and tx_signature is not null and id >= first_id_at(now() - interval '1 day')
-      order by id desc limit ${countLimit}
+      order by id desc limit ${MAX_COUNTED}
     ) as newest join plans p on p.id = newest.plan_id
     group by newest.subscriber_wallet order by failures desc, newest.subscriber_wallet limit ${limit}`;
 }
@@ -86,14 +86,14 @@ export async function readDeliveryFacts(sql: Queryable): Promise<DeliveryFacts> 
         select 1 from webhook_endpoints e cross join lateral (
           select 1 from deliveries d where d.endpoint_id = e.id and d.status = 'failed'
             and d.id >= first_id_at(now() - interval '2 days')
-          limit ${countLimit}
+          limit ${MAX_COUNTED}
         ) as given_up
-        where e.deleted_at is null limit ${countLimit}
+        where e.deleted_at is null limit ${MAX_COUNTED}
       ) as counted
     ) as failed
     from (
       select count(*)::int as count, count(*) filter (where attempts > 0)::int as retrying
-      from (select attempts from delivery_queue limit ${countLimit}) as counted
+      from (select attempts from delivery_queue limit ${MAX_COUNTED}) as counted
     ) as pending`;
   if (row === undefined) throw new Error('no facts');
   return row;

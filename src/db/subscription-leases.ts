@@ -1,7 +1,7 @@
 // Leases of subscriptions. A lease belongs to one claim until it expires, and every write under it repeats the claim id.
 import { claimed, type ClaimKey } from './postgres/claims.ts';
 import type { Queryable } from './postgres/connect.ts';
-import { firstId } from './postgres/ids.ts';
+import { FIRST_ID } from './postgres/ids.ts';
 
 export interface Claim {
   claimId: string;
@@ -30,7 +30,7 @@ export function claimDue(
     after,
   }: Claim & { chainNow: Date; after?: DuePlace | undefined },
 ): Promise<DuePlace[]> {
-  const { dueAt, id } = after ?? { dueAt: new Date(0), id: firstId };
+  const { dueAt, id } = after ?? { dueAt: new Date(0), id: FIRST_ID };
   return sql<DuePlace[]>`
     with due as (
       select s.id

@@ -1,6 +1,6 @@
 // The position of the keepers' sweep through the subscriptions. All keepers share one sweep.
 import type { Queryable } from './postgres/connect.ts';
-import { firstId } from './postgres/ids.ts';
+import { FIRST_ID } from './postgres/ids.ts';
 import type { DuePlace } from './subscription-leases.ts';
 
 /** Pace of the sweep, in seconds. */
@@ -29,7 +29,7 @@ export interface SweepStep {
 export async function lastPlace(sql: Queryable): Promise<DuePlace> {
   const [last] = await sql<DuePlace[]>`
     select due_at, id from subscriptions where due_at is not null order by due_at desc, id desc limit 1`;
-  return last ?? { dueAt: new Date(0), id: firstId };
+  return last ?? { dueAt: new Date(0), id: FIRST_ID };
 }
 
 /**

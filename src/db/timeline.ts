@@ -16,7 +16,7 @@ export interface TimelineRow {
   webhookId: string | null;
 }
 
-const most = 200;
+const MAX_ROWS = 200;
 
 /** The newest 200 entries of a subscription, newest first: events, payments, attempts that did not land, and deliveries. */
 export async function listTimeline(sql: Queryable, subscriptionId: string): Promise<TimelineRow[]> {
@@ -25,7 +25,7 @@ export async function listTimeline(sql: Queryable, subscriptionId: string): Prom
     (Omit<TimelineRow, 'signature'> & { signature: Buffer | null; signed: string | null })[]
   >`
     with recent as (
-      select id, app_id, type from events where subscription_id = ${subscriptionId} order by sequence desc limit ${most}
+      select id, app_id, type from events where subscription_id = ${subscriptionId} order by sequence desc limit ${MAX_ROWS}
     ), delivered as (
       select d.id, d.created_at, d.status, d.event_type, d.endpoint_id
       from recent join webhook_endpoints w on w.app_id = recent.app_id
@@ -43,7 +43,7 @@ export async function listTimeline(sql: Queryable, subscriptionId: string): Prom
       select id, 'delivery', created_at, status, null, null, null, event_type, endpoint_id from delivered
       union all
       (select id, 'payment', occurred_at, status, amount_gross::text, null, tx_signature, failure_reason, null
-      from payments where subscription_id = ${subscriptionId} order by occurred_at desc limit ${most})
+      from payments where subscription_id = ${subscriptionId} order by occurred_at desc limit ${MAX_ROWS})
       union all
       select a.id, 'attempt', a.created_at, a.state, a.amount_gross::text, t.signature, null, a.error, null
       from (
@@ -51,9 +51,9 @@ export async function listTimeline(sql: Queryable, subscriptionId: string): Prom
         where s.id = ${subscriptionId} and a.state = 'open'
         union all
         (select * from payment_attempts
-        where subscription_id = ${subscriptionId} and state in ('failed', 'expired', 'unexplained') order by id desc limit ${most})
+        where subscription_id = ${subscriptionId} and state in ('failed', 'expired', 'unexplained') order by id desc limit ${MAX_ROWS})
       ) as a join transactions t on t.id = a.transaction_id
-    ) as entries order by at desc, id desc limit ${most}`;
+    ) as entries order by at desc, id desc limit ${MAX_ROWS}`;
   return rows.map(({ signature, signed, ...row }) => ({
     ...row,
     signature: signature === null ? signed : bs58.encode(signature),

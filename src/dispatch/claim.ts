@@ -28,17 +28,17 @@ export interface ClaimerParts {
 }
 
 /** Endpoints per statement. */
-const requestLimit = 500;
-const aheadMs = 100;
-const aheadLimit = 500;
+const MAX_REQUESTS = 500;
+const AHEAD_MS = 100;
+const MAX_AHEAD = 500;
 /** Claimed but unsent deliveries over all endpoints. */
-const readyLimit = 4000;
+const MAX_READY = 4000;
 /** Claims read back this far for rows that commit late. A row that commits even later is found by the next claim from the queue's start. */
-const commitMs = 10_000;
+const COMMIT_MS = 10_000;
 /** Interval at which a busy endpoint's queue is claimed from its start, where rows with expired claims are. */
-const fromStartMs = 30_000;
+const FROM_START_MS = 30_000;
 /** Idle time after which an endpoint's state is dropped; it then starts again with a window of one request. */
-const forgetMs = 600_000;
+const FORGET_MS = 600_000;
 
 /** State of an endpoint's rows in the queue. */
 interface Known {
@@ -100,7 +100,7 @@ export class Claimer {
       if (room <= 0) continue;
       left[known.queue.pace] -= room;
       asked.set(known.queue.endpointId, { known, room });
-      if (asked.size === requestLimit) break;
+      if (asked.size === MAX_REQUESTS) break;
     }
     if (asked.size === 0) return [];
     const requests = [...asked.values()].map(({ known, room }) => this.requestOf(known, room));
@@ -175,7 +175,7 @@ export class Claimer {
 
   /** Drops the state of endpoints that were idle for ten minutes. */
   forget(): void {
-    const before = performance.now() - forgetMs;
+    const before = performance.now() - FORGET_MS;
     for (const [endpointId, { queue, isDue }] of this.known)
       if (!isDue && queue.inFlight === 0 && queue.ready.length === 0 && queue.usedAt < before)
         this.known.delete(endpointId);
@@ -205,9 +205,9 @@ export class Claimer {
 
   private requestOf(known: Known, room: number): ClaimRequest {
     const now = performance.now();
-    const isFromStart = known.claimedTo === undefined || now - known.startedAt > fromStartMs;
+    const isFromStart = known.claimedTo === undefined || now - known.startedAt > FROM_START_MS;
     if (isFromStart) known.startedAt = now;
-    const recent = this.parts.clock.now() - commitMs;
+    const recent = this.parts.clock.now() - COMMIT_MS;
     const floor = isFromStart ? null : Math.min(known.claimedTo ?? recent, recent);
     return { endpointId: known.queue.endpointId, room, floor };
   }
@@ -216,7 +216,7 @@ export class Claimer {
   private places(): Record<Pace, number> {
     const { concurrency } = this.parts;
     return {
-      fast: Math.max(0, readyLimit - this.readyCount),
+      fast: Math.max(0, MAX_READY - this.readyCount),
       slow: concurrency.free('slow'),
       failing: concurrency.free('failing'),
     };
@@ -227,7 +227,7 @@ export class Claimer {
     const { pace, responseMs = Infinity, window, inFlight, ready } = queue;
     const free = window - inFlight - ready.length;
     if (pace !== 'fast') return Math.min(free, left[pace]);
-    const ahead = Math.min(aheadLimit, Math.ceil((window * aheadMs) / Math.max(1, responseMs)));
+    const ahead = Math.min(MAX_AHEAD, Math.ceil((window * AHEAD_MS) / Math.max(1, responseMs)));
     // The prefetch buffer is refilled when it is half empty, because few large claims are cheaper than many small ones.
     return ready.length > ahead / 2 ? 0 : Math.min(free + ahead, left.fast);
   }

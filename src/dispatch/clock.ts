@@ -11,9 +11,9 @@ export interface DatabaseClock {
 }
 
 /** Longest round trip of a quick response. */
-const quickMs = 100;
+const QUICK_MS = 100;
 /** Repetitions of the first sync while responses are slow, because there is no earlier reading to compare with. */
-const firstAgain = 3;
+const FIRST_AGAIN = 3;
 
 /** `monotonic`: a monotonic clock in milliseconds. */
 export function databaseClock(monotonic: () => number = () => performance.now()): DatabaseClock {
@@ -24,7 +24,7 @@ export function databaseClock(monotonic: () => number = () => performance.now())
     const askedAt = monotonic();
     const unixMs = await ask();
     const answeredAt = monotonic();
-    const isQuick = answeredAt - askedAt <= quickMs;
+    const isQuick = answeredAt - askedAt <= QUICK_MS;
     const [least, most] = [unixMs - answeredAt, unixMs - askedAt];
     return {
       unixMs,
@@ -42,7 +42,7 @@ export function databaseClock(monotonic: () => number = () => performance.now())
       let answer = await question(ask, offset);
       const { unixMs } = answer;
       for (
-        let again = offset === undefined ? firstAgain : 0;
+        let again = offset === undefined ? FIRST_AGAIN : 0;
         again > 0 && !answer.isQuick;
         again -= 1
       ) {

@@ -15,12 +15,12 @@ export interface CompleterParts {
 }
 
 /** Outcomes per statement. */
-const batchLimit = 500;
+const MAX_BATCH = 500;
 /** Number of waiting outcomes from which a second batch is written in parallel. */
-const secondBatch = 300;
+const SECOND_BATCH = 300;
 /** After a batch of `busyBatch` or more the next one gathers for `gatherMs`: large batches cost half as much per row. */
-const busyBatch = 50;
-const gatherMs = 10;
+const BUSY_BATCH = 50;
+const GATHER_MS = 10;
 
 export class Completer {
   /** Whether the last batch could not be written. */
@@ -37,7 +37,7 @@ export class Completer {
 
   add(outcome: Outcome): void {
     this.queued.push(outcome);
-    if (this.writing > 0 && (this.writing > 1 || this.queued.length < secondBatch)) return;
+    if (this.writing > 0 && (this.writing > 1 || this.queued.length < SECOND_BATCH)) return;
     this.writing += 1;
     const writer = this.drain().finally(() => this.writers.delete(writer));
     this.writers.add(writer);
@@ -57,7 +57,7 @@ export class Completer {
     // Outcomes of one event-loop turn share a batch.
     await new Promise(setImmediate);
     for (let failures = 0; this.queued.length > 0;) {
-      const batch = this.queued.slice(0, batchLimit);
+      const batch = this.queued.slice(0, MAX_BATCH);
       this.queued = this.queued.slice(batch.length);
       this.inHand += batch.length;
       try {
@@ -66,8 +66,8 @@ export class Completer {
         this.isFailing = false;
         failures = 0;
         this.parts.onWritten();
-        if (batch.length >= busyBatch && this.queued.length < secondBatch)
-          await new Promise((resolve) => setTimeout(resolve, gatherMs));
+        if (batch.length >= BUSY_BATCH && this.queued.length < SECOND_BATCH)
+          await new Promise((resolve) => setTimeout(resolve, GATHER_MS));
       } catch (error) {
         this.inHand -= batch.length;
         this.queued = batch.concat(this.queued);

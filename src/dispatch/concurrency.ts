@@ -44,7 +44,7 @@ export class EndpointQueue {
 
   get pace(): Pace {
     if (this.isFailing) return 'failing';
-    return this.responseMs === undefined || this.responseMs > slowMs ? 'slow' : 'fast';
+    return this.responseMs === undefined || this.responseMs > SLOW_MS ? 'slow' : 'fast';
   }
 }
 
@@ -54,8 +54,8 @@ export interface Place {
   pace: Pace;
 }
 
-const slowMs = 250;
-const turnMs = 100;
+const SLOW_MS = 250;
+const TURN_MS = 100;
 const paces: readonly Pace[] = ['fast', 'slow', 'failing'];
 
 export class Concurrency {
@@ -116,7 +116,7 @@ export class Concurrency {
     queue.usedAt = performance.now();
     queue.turn -= 1;
     if (queue.turn <= 0) {
-      queue.turn = Math.floor(turnMs / Math.max(1, queue.responseMs ?? turnMs));
+      queue.turn = Math.floor(TURN_MS / Math.max(1, queue.responseMs ?? TURN_MS));
       this.waiting[pace].delete(queue);
     }
     this.update(queue);

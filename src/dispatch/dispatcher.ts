@@ -12,7 +12,7 @@ import type { Registry } from 'prom-client';
 import { required, type Config } from '../config/config.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { countDue } from '../db/delivery-queue.ts';
-import { deliveriesQueued, namedIn } from '../db/postgres/notify.ts';
+import { DELIVERIES_QUEUED, namedIn } from '../db/postgres/notify.ts';
 import { findDefaultRows } from '../db/postgres/partitions.ts';
 import { connectQueue } from '../db/postgres/queue-connection.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
@@ -20,7 +20,7 @@ import { secretBox } from '../domain/accounts/secrets.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { startLoop, type Loop } from '../loop.ts';
-import { deadlineMs, WebhookClient } from '../webhooks/http.ts';
+import { DEADLINE_MS, WebhookClient } from '../webhooks/http.ts';
 import { createSsrfGuard, guardOptions } from '../webhooks/ssrf-guard.ts';
 import { Claimer } from './claim.ts';
 import { databaseClock } from './clock.ts';
@@ -40,13 +40,13 @@ export interface DispatcherResources {
 }
 
 /** Connections for outcomes, sweeps and gauges. */
-const queueConnections = 3;
+const QUEUE_CONNECTIONS = 3;
 /** Minimum remaining time of a claim beyond the request's deadline when a request starts: time to write the outcome. */
-const marginMs = 500;
-const gaugeMs = 15_000;
-const dueCountLimit = 100_000;
+const MARGIN_MS = 500;
+const GAUGE_MS = 15_000;
+const MAX_DUE_COUNTED = 100_000;
 /** Number of unwritten outcomes at which claiming stops, because deliveries without a written outcome are sent again after a crash. */
-const unwrittenLimit = 4000;
+const MAX_UNWRITTEN = 4000;
 
 /** Starts a dispatcher. Throws an OperatorError when a claim is not longer than the time that endpoints have to answer. */
 export async function startDispatcher(
@@ -54,9 +54,9 @@ export async function startDispatcher(
   { pollMs = 1000 } = {},
 ): Promise<Dispatcher> {
   const { webhookLease } = resources.config;
-  if (webhookLease * 1000 < deadlineMs + 2 * marginMs) {
+  if (webhookLease * 1000 < DEADLINE_MS + 2 * MARGIN_MS) {
     throw new OperatorError(
-      `WEBHOOK_LEASE_SECONDS is ${webhookLease}, and must be longer than the ${deadlineMs / 1000} s that an endpoint has to answer: give 6 or more.`,
+      `WEBHOOK_LEASE_SECONDS is ${webhookLease}, and must be longer than the ${DEADLINE_MS / 1000} s that an endpoint has to answer: give 6 or more.`,
       2,
     );
   }
@@ -89,7 +89,7 @@ export class Dispatcher {
     this.log = log;
     this.config = config;
     this.claimMs = config.webhookLease * 1000;
-    this.queue = connectQueue(sql, queueConnections);
+    this.queue = connectQueue(sql, QUEUE_CONNECTIONS);
     this.claims = connectQueue(sql, 1);
     const { queue, claims, clock, claimMs } = this;
     this.concurrency = new Concurrency({
@@ -97,7 +97,7 @@ export class Dispatcher {
       perEndpoint: config.webhookEndpointConcurrency,
     });
     const { concurrency } = this;
-    const reserveMs = deadlineMs + marginMs;
+    const reserveMs = DEADLINE_MS + MARGIN_MS;
     this.claimer = new Claimer({ claims, queue, clock, concurrency, claimMs, reserveMs });
     this.poller = new Poller({ queue, clock, claimer: this.claimer, pollMs });
     this.client = new WebhookClient(createSsrfGuard(guardOptions(config)));
@@ -129,7 +129,7 @@ export class Dispatcher {
       this.loop.wake();
     };
     // Called after each reconnect too: notifications may have been missed.
-    await this.queue.listen(deliveriesQueued, onNotify, () => onNotify(''));
+    await this.queue.listen(DELIVERIES_QUEUED, onNotify, () => onNotify(''));
   }
 
   /** The reason why no deliveries are sent; undefined while they are. */
@@ -176,10 +176,10 @@ export class Dispatcher {
   private startGauges(): Loop {
     return startLoop({
       name: 'measuring',
-      idleMs: gaugeMs,
+      idleMs: GAUGE_MS,
       turn: async () => {
         const { due, oldestDueSeconds, defaultRows } = this.metrics;
-        due.set(await countDue(this.queue, dueCountLimit));
+        due.set(await countDue(this.queue, MAX_DUE_COUNTED));
         oldestDueSeconds.set(this.poller.oldestMs / 1000);
         const tables = await findDefaultRows(this.queue);
         for (const [table, isUsed] of Object.entries(tables))
@@ -246,7 +246,7 @@ export class Dispatcher {
   }
 
   private get mayClaim(): boolean {
-    return !this.completer.isFailing && this.completer.waiting < unwrittenLimit;
+    return !this.completer.isFailing && this.completer.waiting < MAX_UNWRITTEN;
   }
 
   /** Wakes the loop for another claim. Not while claiming is stopped: the free places would wake it in a busy loop. */

@@ -14,7 +14,7 @@ export interface SendingEndpoint {
   rotatedAt: number | null;
 }
 
-const keptAtMost = 10_000;
+const MAX_KEPT = 10_000;
 
 export class EndpointCache {
   /** In order of last use. */
@@ -60,7 +60,7 @@ export class EndpointCache {
       this.known.set(id, endpoint);
     }
     for (const id of this.known.keys()) {
-      if (this.known.size <= keptAtMost) break;
+      if (this.known.size <= MAX_KEPT) break;
       this.known.delete(id);
     }
     return found;

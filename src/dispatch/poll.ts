@@ -7,8 +7,8 @@ import type { Claimer } from './claim.ts';
 import type { DatabaseClock } from './clock.ts';
 
 /** Maximum share of time spent on sweeps: with very many endpoints they run less often. */
-const sweepShare = 0.1;
-const longestPauseMs = 10_000;
+const SWEEP_SHARE = 0.1;
+const MAX_PAUSE_MS = 10_000;
 
 export interface PollerParts {
   queue: Sql;
@@ -59,7 +59,7 @@ export class Poller {
     for (const { endpointId } of found) claimer.found(endpointId, true);
     claimer.forget();
     const endedAt = performance.now();
-    const pauseMs = Math.min(longestPauseMs, (endedAt - startedAt) / sweepShare);
+    const pauseMs = Math.min(MAX_PAUSE_MS, (endedAt - startedAt) / SWEEP_SHARE);
     // A notification during the sweep may have set an earlier time.
     this.nextSweep = Math.min(this.nextSweep, endedAt + Math.max(pollMs, pauseMs));
     this.earliestSweep = endedAt + pauseMs;

@@ -16,9 +16,9 @@ export interface RetentionOptions {
   onError: (error: unknown, failures: number) => void;
 }
 
-const hourMs = 3_600_000;
+const HOUR_MS = 3_600_000;
 /** Retry interval after a lock was not free: a dump holds its locks for minutes or hours, and each try briefly blocks all statements on the table. */
-const lockedMs = 300_000;
+const LOCKED_MS = 300_000;
 
 /** Runs at the start and every hour, one month of one table per turn. Retries after five minutes when a lock is not free. */
 export function startRetention(
@@ -44,7 +44,7 @@ export function startRetention(
   let locked = 0;
   return startLoop({
     name: 'retention',
-    idleMs: () => (locked > 0 ? lockedMs : hourMs),
+    idleMs: () => (locked > 0 ? LOCKED_MS : HOUR_MS),
     onError,
     async turn() {
       try {

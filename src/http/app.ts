@@ -57,11 +57,11 @@ const exposedHeaders = [
   'x-next-cursor',
   'x-request-id',
 ];
-const bodyLimit = 64 * 1024;
+const MAX_BODY_BYTES = 64 * 1024;
 /** Milliseconds in which a whole request must arrive. */
-const requestTimeout = 30_000;
+const REQUEST_TIMEOUT = 30_000;
 /** Requests per connection before it is closed. */
-const maxRequestsPerSocket = 1000;
+const MAX_REQUESTS_PER_SOCKET = 1000;
 
 /** Builds the API from its dependencies. The caller listens and closes. */
 export function buildApp(deps: ApiDeps): Api {
@@ -93,11 +93,11 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
       disableRequestLogging: true,
       requestIdLogLabel: 'requestId',
     }),
-    bodyLimit,
-    requestTimeout,
+    bodyLimit: MAX_BODY_BYTES,
+    requestTimeout: REQUEST_TIMEOUT,
     connectionTimeout: 60_000,
     keepAliveTimeout: 65_000,
-    maxRequestsPerSocket,
+    maxRequestsPerSocket: MAX_REQUESTS_PER_SOCKET,
     http: { connectionsCheckingInterval: 2000, requireHostHeader: false },
     forceCloseConnections: 'idle',
     return503OnClosing: false,

@@ -8,7 +8,7 @@ import { ServiceError, type ErrorCode, type Fault } from '../errors.ts';
 import { refusal, statusOf } from './envelope.ts';
 import { formats } from './fields.ts';
 
-const mostFaults = 20;
+const MAX_FAULTS = 20;
 
 /** Code and message for Fastify's own errors (https://fastify.dev/docs/latest/Reference/Errors/). */
 const framework: Record<string, [ErrorCode, string]> = {
@@ -41,13 +41,13 @@ function sendRefusal(
 }
 
 /** Retry-After during an outage, in seconds. */
-const retrySeconds = 5;
+const RETRY_SECONDS = 5;
 
 /** 503: the request is valid, but Postgres or the chain is unavailable. The daemon logs an outage of Postgres once, so requests do not. */
 function sendUnavailable(reply: FastifyReply, message: string): FastifyReply {
   return reply
     .code(503)
-    .header('retry-after', retrySeconds)
+    .header('retry-after', RETRY_SECONDS)
     .type('application/json; charset=utf-8')
     .send(refusal('INTERNAL_ERROR', message));
 }
@@ -173,7 +173,7 @@ function faultsOf({ validation = [], validationContext }: FastifyError): Fault[]
   const told = validation.filter(
     ({ keyword, instancePath }) => keyword !== 'pattern' || !formatted.has(instancePath),
   );
-  return told.slice(0, mostFaults).map(({ instancePath, keyword, params, message }) => {
+  return told.slice(0, MAX_FAULTS).map(({ instancePath, keyword, params, message }) => {
     const at = instancePath.slice(1).replaceAll('/', '.');
     const inside = (name: unknown) => (at === '' ? String(name) : `${at}.${String(name)}`);
     if (keyword === 'required')

@@ -4,7 +4,7 @@ import { isAddress } from '../chain/program/addresses.ts';
 import { isId } from '../db/postgres/ids.ts';
 import { invalidField } from '../errors.ts';
 
-const maxAmount = 2n ** 63n - 1n;
+const MAX_AMOUNT = 2n ** 63n - 1n;
 // Four-digit ISO years end at 9999; a time zone could push a later instant beyond that.
 const latestTime = Date.UTC(9999, 0, 1);
 const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
@@ -28,7 +28,7 @@ export const formats = {
     message: 'must be a signature in Base58',
   },
   amount: {
-    fits: (text: string) => /^[1-9]\d{0,18}$/.test(text) && BigInt(text) <= maxAmount,
+    fits: (text: string) => /^[1-9]\d{0,18}$/.test(text) && BigInt(text) <= MAX_AMOUNT,
     message:
       'must be a whole number of USDC base units as a string, from "1" to "9223372036854775807"',
   },
@@ -70,21 +70,21 @@ export const formats = {
   uuid: { fits: (text: string) => isId(text.toLowerCase()), message: 'must be an id: a UUID' },
 } as const;
 
-const exampleId = '019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60';
-const exampleTime = '2026-01-31T12:00:00.000Z';
-const exampleWallet = '9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM';
+const EXAMPLE_ID = '019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60';
+const EXAMPLE_TIME = '2026-01-31T12:00:00.000Z';
+const EXAMPLE_WALLET = '9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM';
 
 export const Id = Type.String({
   format: 'uuid',
   description: 'UUIDv7 in lower case.',
-  examples: [exampleId],
+  examples: [EXAMPLE_ID],
 });
 /** An id in a path. The schema accepts any string: a malformed id is a 404, and a 400 for an invalid body comes first. */
-export const PathId = Type.String({ description: 'UUIDv7 in lower case.', examples: [exampleId] });
+export const PathId = Type.String({ description: 'UUIDv7 in lower case.', examples: [EXAMPLE_ID] });
 export const Wallet = Type.String({
   format: 'address',
   description: 'A Solana address in Base58.',
-  examples: [exampleWallet],
+  examples: [EXAMPLE_WALLET],
 });
 export const Pda = Type.String({
   format: 'address',
@@ -122,7 +122,7 @@ export const Time = Type.Unsafe<Date>({
   type: 'string',
   format: 'date-time',
   description: 'ISO 8601, UTC.',
-  examples: [exampleTime],
+  examples: [EXAMPLE_TIME],
 });
 export const TimeInput = Type.String({
   format: 'instant',
@@ -136,7 +136,7 @@ export const ExternalId = Type.String({
   description: 'Your id of the customer, 1 to 120 characters. Several subscriptions may share it.',
   examples: ['customer-1'],
 });
-const mostMetadataBytes = 4096;
+const MAX_METADATA_BYTES = 4096;
 const metadata = {
   type: 'object',
   additionalProperties: { type: 'string', format: 'text' },
@@ -154,7 +154,7 @@ export const MetadataInput = Type.Unsafe<Record<string, string>>({
 /** Throws VALIDATION_ERROR for metadata of more than 4 KiB as JSON. */
 export function refuseLongMetadata(metadata: Readonly<Record<string, string>> | undefined): void {
   if (metadata === undefined) return;
-  if (Buffer.byteLength(JSON.stringify(metadata)) <= mostMetadataBytes) return;
+  if (Buffer.byteLength(JSON.stringify(metadata)) <= MAX_METADATA_BYTES) return;
   throw invalidField('metadata', 'must be at most 4096 bytes as JSON');
 }
 

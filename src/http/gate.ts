@@ -8,7 +8,7 @@ import { type ApiDeps, type Caller, callerKey } from './context.ts';
 import type { Limiter, Allowance } from './limits.ts';
 
 /** Caps an address at the rate of this many callers below the Pro tier, because anyone can create any number of wallets. */
-const callersPerAddress = 20;
+const CALLERS_PER_ADDRESS = 20;
 
 export interface Gate {
   /** Authenticates the request, spends its budgets and checks the role. */
@@ -50,7 +50,7 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
       const [ceiling] = await Promise.all([
         pro
           ? undefined
-          : limiter.spend(`callers of ${addressSubject(request.ip)}`, free * callersPerAddress),
+          : limiter.spend(`callers of ${addressSubject(request.ip)}`, free * CALLERS_PER_ADDRESS),
         spend(reply, callerKey(caller), pro ? deps.requestsPerMinute.pro : free),
       ]);
       if (ceiling !== undefined) refuse(reply, ceiling);

@@ -4,11 +4,11 @@ import type { Sql } from '../db/postgres/connect.ts';
 import { spendBudgets, type Budget } from '../db/rate-budgets.ts';
 import type { Tier } from '../db/merchants.ts';
 
-const windowMs = 60_000;
+const WINDOW_MS = 60_000;
 /** Number of windows in memory above which ended ones are dropped. */
-const sweepAbove = 10_000;
+const SWEEP_ABOVE = 10_000;
 /** Minimum time between two scans of the windows, because a scan per request would be quadratic in the number of callers. */
-const sweepMs = 1000;
+const SWEEP_MS = 1000;
 
 export interface Allowance {
   allowed: boolean;
@@ -50,7 +50,7 @@ export function createLimiter(sql: Sql): Limiter {
 
   const keep = ({ subject, spent, remainingMs }: Budget): Window => {
     const now = performance.now();
-    if (windows.size >= sweepAbove && now - sweptAt >= sweepMs) {
+    if (windows.size >= SWEEP_ABOVE && now - sweptAt >= SWEEP_MS) {
       sweptAt = now;
       for (const [name, { endsAt }] of windows) if (endsAt <= now) windows.delete(name);
     }
@@ -66,7 +66,7 @@ export function createLimiter(sql: Sql): Limiter {
         limit,
         count: waiting.length,
       }));
-      for (const budget of await spendBudgets(sql, spendings, windowMs)) {
+      for (const budget of await spendBudgets(sql, spendings, WINDOW_MS)) {
         const { limit, waiting } = asked.get(budget.subject) as Turn;
         const window = keep(budget);
         waiting.forEach(({ resolve }, place) => {
@@ -113,7 +113,7 @@ function allowance(window: Window | undefined, limit: number, allowed: boolean):
     remaining: Math.max(0, limit - (window?.spent ?? 0)),
     resetSeconds:
       window === undefined
-        ? windowMs / 1000
+        ? WINDOW_MS / 1000
         : Math.max(1, Math.ceil((window.endsAt - performance.now()) / 1000)),
   };
 }

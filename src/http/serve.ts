@@ -9,11 +9,11 @@ import { deleteOldKeys } from '../db/idempotency.ts';
 import { deleteOldOffers } from '../db/offered-transactions.ts';
 import { deleteExpiredNonces } from '../db/nonces.ts';
 import {
-  anyEndpoint,
+  ANY_ENDPOINT,
   appName,
   createNotifier,
-  deliveriesQueued,
-  subscriptionsDue,
+  DELIVERIES_QUEUED,
+  SUBSCRIPTIONS_DUE,
 } from '../db/postgres/notify.ts';
 import { deleteEndedBudgets } from '../db/rate-budgets.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
@@ -29,12 +29,12 @@ import { startLoop, type Loop } from '../loop.ts';
 import { rpcObserver } from '../daemon/metrics.ts';
 import type { Daemon, DaemonResources } from '../daemon/run.ts';
 
-const sweepMs = 60_000;
-const replaysMs = 10_000;
+const SWEEP_MS = 60_000;
+const REPLAYS_MS = 10_000;
 /** Concurrent analytics and exports; further ones wait for the pool. */
-const reportConnections = 3;
+const REPORT_CONNECTIONS = 3;
 /** Delay of the genesis hash check, which loads the RPC client: doing it at the start would take a seventh of the startup time. */
-const settledMs = 1000;
+const SETTLED_MS = 1000;
 // Errors of listen(2), each with a remedy.
 const listenFaults: readonly (readonly [string, string])[] = [
   ['EADDRINUSE', 'another process has that address; set PORT to a free one'],
@@ -74,10 +74,10 @@ export async function startServe({
     log,
     observe: rpcObserver(registry),
   });
-  const dispatchers = createNotifier(sql, deliveriesQueued);
-  const keepers = createNotifier(sql, subscriptionsDue);
+  const dispatchers = createNotifier(sql, DELIVERIES_QUEUED);
+  const keepers = createNotifier(sql, SUBSCRIPTIONS_DUE);
   const reports = connect(required(config, 'databaseUrl').databaseUrl, {
-    max: reportConnections,
+    max: REPORT_CONNECTIONS,
     name: 'billing serve',
     limits: reportLimits,
   });
@@ -90,7 +90,7 @@ export async function startServe({
     chain,
     onAnswer: durations(registry),
     wakeDispatchers: (appId) =>
-      dispatchers.notify(new Set([anyEndpoint, ...(appId === undefined ? [] : [appName(appId)])])),
+      dispatchers.notify(new Set([ANY_ENDPOINT, ...(appId === undefined ? [] : [appName(appId)])])),
     wakeKeepers: () => keepers.notify(),
     wakeReplays: () => replays.wake(),
   });
@@ -99,7 +99,7 @@ export async function startServe({
   await app.ready();
   const address = await listen(app, config);
   log.info({ address, publicUrl: config.publicUrl }, 'listening');
-  const asking = setTimeout(() => tellOfWrongCluster(chain, config, log), settledMs);
+  const asking = setTimeout(() => tellOfWrongCluster(chain, config, log), SETTLED_MS);
   return {
     ready: () => databaseTrouble(sql),
     async stop() {
@@ -211,7 +211,7 @@ function tellOfWrongCluster(chain: Rpc, { cluster }: Config, log: Log): void {
 function startReplays(sql: Sql, log: Log, wakeDispatchers: () => void): Loop {
   return startLoop({
     name: 'replaying',
-    idleMs: replaysMs,
+    idleMs: REPLAYS_MS,
     turn: async () => {
       const worked = await workOnReplays(sql);
       if (worked) wakeDispatchers();
@@ -225,7 +225,7 @@ function startReplays(sql: Sql, log: Log, wakeDispatchers: () => void): Loop {
 function sweep(sql: Sql, log: Log): Loop {
   return startLoop({
     name: 'deleting old rows',
-    idleMs: sweepMs,
+    idleMs: SWEEP_MS,
     turn: async () => {
       const [nonces, keys, samples, readers, offers] = await Promise.all([
         deleteExpiredNonces(sql),

@@ -5,14 +5,14 @@ import type { Api } from './context.ts';
 
 const root = fileURLToPath(new URL('../../dist/public', import.meta.url));
 // Swagger UI sets style attributes.
-const pagePolicy =
+const PAGE_POLICY =
   "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'; object-src 'none'; frame-ancestors 'none'";
 
 /** Registers a route for each file of dist/public, so that no other path reaches the disk. */
 export function staticFiles(api: Api): void {
   api.addHook('onRequest', (request, reply, done) => {
     if (request.routeOptions.url?.startsWith('/docs') === true)
-      reply.header('content-security-policy', pagePolicy);
+      reply.header('content-security-policy', PAGE_POLICY);
     done();
   });
   void api.register(fastifyStatic, {

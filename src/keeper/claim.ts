@@ -26,7 +26,7 @@ import { PullLookups } from './pull-history.ts';
 /** Subscriptions claimed at once: their accounts take some seven requests of 100. */
 const BATCH = 200;
 /** The longest wait (ms) while nothing is due: other processes make subscriptions due too. */
-const MOST_WAIT_MS = 5000;
+const MAX_WAIT_MS = 5000;
 const LEAST_WAIT_MS = 100;
 /** A pass over what is due starts again after this, so that subscriptions that became due behind it wait no longer. */
 const PASS_MS = 2000;
@@ -67,7 +67,7 @@ export class Collector {
 
   /** Claims and commits one batch; resolves with true when there is probably more. Throws when chain or database cannot be reached. */
   async turn(): Promise<boolean> {
-    this.#waitMs = MOST_WAIT_MS;
+    this.#waitMs = MAX_WAIT_MS;
     const { sql, clock, onRead } = this.#context;
     const limit = Math.min(BATCH, this.#queue.room());
     if (limit <= 0) return false;
@@ -122,8 +122,8 @@ export class Collector {
     if (due.length > 0 || after !== undefined) this.#waitMs = LEAST_WAIT_MS;
     else {
       const next = await readNextDue(sql, chainNow);
-      const untilDue = next === null ? MOST_WAIT_MS : next.getTime() - chainNow.getTime();
-      this.#waitMs = Math.max(LEAST_WAIT_MS, Math.min(MOST_WAIT_MS, untilDue));
+      const untilDue = next === null ? MAX_WAIT_MS : next.getTime() - chainNow.getTime();
+      this.#waitMs = Math.max(LEAST_WAIT_MS, Math.min(MAX_WAIT_MS, untilDue));
     }
     return due;
   }

@@ -19,7 +19,7 @@ const POLL_MS = 400;
 const RESEND_MS = 2000;
 const PATIENCE_MS = 20_000;
 /** Batches under way at once. */
-const MOST_CLOSINGS = 4;
+const MAX_CLOSINGS = 4;
 
 /** Subscriptions by id whose account is closed, with the slot of that. */
 export type Closed = ReadonlyMap<string, bigint>;
@@ -46,7 +46,7 @@ export class Closings {
   /** Begins to close the accounts of subscriptions held under a claim, or postpones them without room. Does not wait for the closing. */
   async take(claimId: string, rows: readonly ReadSubscription[]): Promise<void> {
     const { sql, clock } = this.#context;
-    if (this.#underWay.size >= MOST_CLOSINGS || this.#stopping.signal.aborted) {
+    if (this.#underWay.size >= MAX_CLOSINGS || this.#stopping.signal.aborted) {
       const until = putOffUntil(await clock.now());
       await releaseClaims(sql, heldUnder(claimId, rows), { until });
       return;

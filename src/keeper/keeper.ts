@@ -15,7 +15,7 @@ import { TransactionVersions } from '../chain/transactions/version.ts';
 import { watchRpc, type WatchedRpc } from '../chain/rpc/watched.ts';
 import { type Config, required } from '../config/config.ts';
 import type { Sql } from '../db/postgres/connect.ts';
-import { createNotifier, deliveriesQueued, subscriptionsDue } from '../db/postgres/notify.ts';
+import { createNotifier, DELIVERIES_QUEUED, SUBSCRIPTIONS_DUE } from '../db/postgres/notify.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
 import { recordRefunds } from '../domain/subscribing/refunds.ts';
 import { Signer } from './signer.ts';
@@ -125,7 +125,7 @@ export class Keeper {
       reportUnreadable: createUnreadableReport(log, metrics),
       onRead: (rows) => this.#tokenAccounts.watch(rows.map(followsOf)),
       absence: absenceJudge(config, rpc, { log, metrics }),
-      deliveries: createNotifier(sql, deliveriesQueued),
+      deliveries: createNotifier(sql, DELIVERIES_QUEUED),
       programId,
       mint,
       keypair: keypairs[0],
@@ -273,7 +273,7 @@ export class Keeper {
       log,
     });
     const wake = () => this.#collect();
-    const listening = await sql.listen(subscriptionsDue, wake, wake).catch((error: unknown) => {
+    const listening = await sql.listen(SUBSCRIPTIONS_DUE, wake, wake).catch((error: unknown) => {
       log.warn({ err: error }, 'cannot listen for registrations; polling finds them');
       return undefined;
     });

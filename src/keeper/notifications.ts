@@ -19,10 +19,10 @@ import type { Sweep } from './sweep.ts';
 /** Notices kept while the chain cannot be read; beyond that the sweep finds their changes. */
 const MOST = 10_000;
 /** Failed turns in a row before the notices are dropped and a sweep is started. */
-const MOST_FAILURES = 10;
+const MAX_FAILURES = 10;
 const LOOK_AT_ONCE = 100;
 /** Turns for which a transaction that no endpoint returns is looked up. */
-const MOST_MISSES = 25;
+const MAX_MISSES = 25;
 
 /** What has come in, by subject, each with its slot. */
 class Heard {
@@ -111,7 +111,7 @@ export class Notifications {
     } catch (error) {
       this.#failures += 1;
       // Mostly an endpoint that is behind the notice's slot.
-      if (this.#failures < MOST_FAILURES && this.#heard.size + taken.size < MOST)
+      if (this.#failures < MAX_FAILURES && this.#heard.size + taken.size < MOST)
         this.#heard.addOlder(taken);
       else {
         this.#failures = 0;
@@ -162,7 +162,7 @@ export class Notifications {
     for (const one of unreadable) {
       const { slot, misses } = transactions.get(one.signature) ?? { slot: 0n, misses: 0 };
       transactions.delete(one.signature);
-      if (one.unreadable === 'missing' && misses < MOST_MISSES)
+      if (one.unreadable === 'missing' && misses < MAX_MISSES)
         this.#heard.transactions.set(one.signature, { slot, misses: misses + 1 });
       // The sweep and the read before each payment see its changes.
       else reportUnreadable([one]);

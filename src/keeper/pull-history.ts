@@ -137,7 +137,7 @@ export async function pullOfLanded(
 /** Each makes several requests at once and takes ten seconds or more where the history is long. */
 const LOOKUPS_AT_ONCE = 8;
 /** Claims held at once. Where all are slow, the last look-up begins within 40 s, before its lease (45 s) ends, and renews it then. */
-const MOST_HELD = 32;
+const MAX_HELD = 32;
 
 interface Lookup extends ClaimKey {
   readonly row: ReadSubscription;
@@ -167,7 +167,7 @@ export class PullLookups {
   /** Queues subscriptions held under a claim, or postpones those without room. Does not wait for the look-ups. */
   async take(claimId: string, rows: readonly ReadSubscription[]): Promise<void> {
     const lookups = rows.map((row) => ({ id: row.id, claimId, row }));
-    const taken = lookups.slice(0, this.#isStopped ? 0 : MOST_HELD - this.#held.size);
+    const taken = lookups.slice(0, this.#isStopped ? 0 : MAX_HELD - this.#held.size);
     for (const one of taken) this.#held.add(one);
     this.#waiting.push(...taken);
     while (this.#running < LOOKUPS_AT_ONCE && this.#waiting.length > 0) void this.#run();

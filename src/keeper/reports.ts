@@ -128,7 +128,7 @@ export function reportBlocked(
 }
 
 /** Signatures that are remembered. A signature that was forgotten is counted again. */
-const MOST_KNOWN = 10_000;
+const MAX_KNOWN = 10_000;
 
 /** Counts and logs unreadable transactions, each signature once. */
 export type ReportUnreadable = (found: readonly UnreadableTransaction[]) => void;
@@ -144,7 +144,7 @@ export function createUnreadableReport(
       if (known.has(signature)) continue;
       known.add(signature);
       const [oldest] = known;
-      if (known.size > MOST_KNOWN && oldest !== undefined) known.delete(oldest);
+      if (known.size > MAX_KNOWN && oldest !== undefined) known.delete(oldest);
       metrics.unreadable.inc({ reason });
       log.warn({ signature, reason }, 'transaction unreadable');
     }

@@ -48,7 +48,7 @@ export interface Ends {
 /** Tries (75 s) for which a complete history is waited for where the account has moved on to a later period. */
 const PATIENT_TRIES = 4;
 /** Look-ups in vain (a quarter of an hour) after which an attempt may end as unexplained. */
-const MOST_LOOKS = 8;
+const MAX_LOOKS = 8;
 /** Transactions of a batch looked up at once. */
 const LOOKUPS_AT_ONCE = 16;
 
@@ -198,7 +198,7 @@ async function paid(
 }
 
 /**
- * The end of an attempt whose signature no endpoint knows, after its blockhash has expired. Undefined while it is not certain. After MOST_LOOKS in vain it
+ * The end of an attempt whose signature no endpoint knows, after its blockhash has expired. Undefined while it is not certain. After MAX_LOOKS in vain it
  * is unexplained once a later period has begun, because then nothing more can be collected for its own.
  */
 async function endOfUnknown(
@@ -218,7 +218,7 @@ async function endOfUnknown(
   if (end !== undefined) return end;
   const periodEnd = signedFor + periodSeconds(BigInt(row.periodHours));
   const isOver = view.now >= periodEnd || (view.subscription?.periodStart ?? 0n) > signedFor;
-  if (isOver && settleTries >= MOST_LOOKS) return { kind: 'unexplained' };
+  if (isOver && settleTries >= MAX_LOOKS) return { kind: 'unexplained' };
   context.log.warn(
     { signature: attempt.signature, unreadable: history?.unreadable.length, tries: settleTries },
     'expired payment waits: no RPC endpoint explains what the account shows',

@@ -22,7 +22,7 @@ import type { ReadSubscription } from '../db/subscription-work.ts';
 import type { Collectable } from '../domain/collecting/decision.ts';
 
 /** A payment whose transaction failed this often because of other payments gets a transaction of its own. */
-const MOST_FAILED_PACKS = 2;
+const MAX_FAILED_PACKS = 2;
 
 /** The shared parts of all transactions of a batch. */
 export interface Terms {
@@ -130,7 +130,7 @@ export class Signer {
     };
     const computeUnits = this.#fees.units(this.#shapeOf(one));
     const part = paymentPart(collection, { computeUnits, loadedDataBytes: OWN_DATA_BYTES });
-    return { ...one, part, alone: collect.isDoubted || row.failedPacks >= MOST_FAILED_PACKS };
+    return { ...one, part, alone: collect.isDoubted || row.failedPacks >= MAX_FAILED_PACKS };
   }
 
   #sign(

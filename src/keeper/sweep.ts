@@ -17,7 +17,7 @@ const BATCH = 128;
 /** The part of SWEEP_MINUTES that a lap takes: the rest is for a keeper that dies with a batch. */
 const SPREAD = 0.8;
 /** Seconds after which the walk is looked at again, though no step is due: another keeper may have begun a lap. */
-const MOST_WAIT_SECONDS = 30;
+const MAX_WAIT_SECONDS = 30;
 /** Between steps of a lap whose length is unknown. */
 const STEP_SECONDS = 1;
 /** Between steps that are late: collecting comes first. */
@@ -83,7 +83,7 @@ export class Sweep {
 
   /** Milliseconds until the next step. */
   waitMs(): number {
-    return Math.min(MOST_WAIT_SECONDS, this.#waitSeconds) * 1000;
+    return Math.min(MAX_WAIT_SECONDS, this.#waitSeconds) * 1000;
   }
 
   /** A stream was off: everything is to be looked at soon. */
@@ -125,7 +125,7 @@ export class Sweep {
       hurry: this.#isGap || this.#goal !== undefined,
       limit: BATCH,
     });
-    this.#waitSeconds = step === undefined ? MOST_WAIT_SECONDS : (step.waitSeconds ?? STEP_SECONDS);
+    this.#waitSeconds = step === undefined ? MAX_WAIT_SECONDS : (step.waitSeconds ?? STEP_SECONDS);
     if (step !== undefined && last !== undefined) {
       this.#goal = allRound(step, last);
       this.#isGap = false;

@@ -22,11 +22,11 @@ import type { Ends, Landed, Resolver, Unsettled } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
 
 /** Payments. */
-const MOST_IN_FLIGHT = 8192;
+const MAX_IN_FLIGHT = 8192;
 /** Payments: a signed transaction ages while it waits, and no other keeper can take it. Collectors continue while half of these are sent. */
-const MOST_UNSENT = 1024;
+const MAX_UNSENT = 1024;
 /** The same in seconds, where sends have a rate: a blockhash is good for some 30. */
-const MOST_UNSENT_SECONDS = 10;
+const MAX_UNSENT_SECONDS = 10;
 /** Loops of sending and of settling: one waits for the network while the other uses Postgres. */
 const [SENDERS, SETTLERS] = [2, 2];
 /** How long a round waits for the rate limit of sends before it looks again. */
@@ -279,12 +279,12 @@ export class Tracker implements Queue {
   #free(): number {
     const unsent = this.#unsent.reduce((sum, { size }) => sum + size, 0);
     const { perSecond } = this.#context.rpc.sendRate();
-    const isLong = this.#unsent.length >= perSecond * MOST_UNSENT_SECONDS;
-    return isLong ? 0 : Math.min(MOST_IN_FLIGHT - this.inFlight.size, MOST_UNSENT - unsent);
+    const isLong = this.#unsent.length >= perSecond * MAX_UNSENT_SECONDS;
+    return isLong ? 0 : Math.min(MAX_IN_FLIGHT - this.inFlight.size, MAX_UNSENT - unsent);
   }
 
   #tellRoom(): void {
-    if (!this.#isRoomAwaited || this.#free() < MOST_UNSENT / 2) return;
+    if (!this.#isRoomAwaited || this.#free() < MAX_UNSENT / 2) return;
     this.#isRoomAwaited = false;
     this.onRoom();
   }

@@ -5,11 +5,11 @@ import { classify } from './errors.ts';
 import type { SsrfGuard } from './ssrf-guard.ts';
 
 /** Deadline in ms from the start of the request to the status line; a body that is incomplete by then is truncated. */
-export const deadlineMs = 5000;
+export const DEADLINE_MS = 5000;
 
-const bodyLimit = 4096;
+const MAX_BODY_BYTES = 4096;
 /** Servers close idle connections after 5 s (Node's default) or later. Closing earlier avoids a request on a connection that the server is closing. */
-const keepAliveMs = 4000;
+const KEEP_ALIVE_MS = 4000;
 
 export interface Answer {
   /** null when no status line came. */
@@ -43,7 +43,7 @@ export class WebhookClient {
   constructor(guard: SsrfGuard) {
     this.guard = guard;
     this.connect = buildConnector({
-      timeout: deadlineMs,
+      timeout: DEADLINE_MS,
       // Explicit, so that NODE_TLS_REJECT_UNAUTHORIZED cannot turn it off.
       rejectUnauthorized: true,
       ...(guard.lookup === undefined ? {} : { lookup: guard.lookup }),
@@ -84,8 +84,8 @@ export class WebhookClient {
         // The only deadline is that of the exchange.
         headersTimeout: 0,
         bodyTimeout: 0,
-        keepAliveTimeout: keepAliveMs,
-        keepAliveMaxTimeout: keepAliveMs,
+        keepAliveTimeout: KEEP_ALIVE_MS,
+        keepAliveMaxTimeout: KEEP_ALIVE_MS,
         keepAliveTimeoutThreshold: 0,
         connect: (options, callback) => {
           const bare = options.hostname.replace(/^\[(.*)\]$/, '$1');
@@ -151,7 +151,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   constructor(connection: Connection, done: (answer: Answer, isClean: boolean) => void) {
     this.connection = connection;
     this.done = done;
-    this.deadline = setTimeout(() => this.settle('timeout'), deadlineMs);
+    this.deadline = setTimeout(() => this.settle('timeout'), DEADLINE_MS);
   }
 
   // undici treats a handler without this method as an old-style handler.
@@ -171,9 +171,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.chunks.push(Buffer.from(chunk.subarray(0, bodyLimit - this.length)));
+    this.chunks.push(Buffer.from(chunk.subarray(0, MAX_BODY_BYTES - this.length)));
     this.length += chunk.length;
-    if (this.length >= bodyLimit) this.settle('cut off');
+    if (this.length >= MAX_BODY_BYTES) this.settle('cut off');
   }
 
   onResponseEnd(): void {

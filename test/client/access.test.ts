@@ -140,7 +140,7 @@ void t.test(
 
 void t.test('the cache keeps at most the configured number of customers', async (t) => {
   const { state, guard } = await scene(t);
-  const access = guard({ mostCustomers: 2 });
+  const access = guard({ maxCustomers: 2 });
   for (const externalId of ['a', 'b', 'c', 'c', 'b', 'a']) await access({ externalId });
   t.equal(state.requests, 4, 'the oldest was dropped');
 });

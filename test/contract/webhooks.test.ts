@@ -4,7 +4,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import t, { type Test } from 'tap';
 import { verifyWebhook, WebhookVerificationError } from '../../src/client/webhook.ts';
 import { appendEvents } from '../../src/domain/outbox/events.ts';
-import { deadlineMs } from '../../src/webhooks/http.ts';
+import { DEADLINE_MS } from '../../src/webhooks/http.ts';
 import { encryptionKey, testApi } from '../fixtures/http.ts';
 import { startReceiver, type Answer, type Received, type Receiver } from '../fixtures/receiver.ts';
 import { insertPlan, insertSubscription } from '../fixtures/rows.ts';
@@ -410,5 +410,5 @@ rule('Answer to a webhook | within 5 seconds', async (t) => {
   const [attempt] = await attemptsOf(sql, hungDelivery);
   t.equal(attempt!.error, 'timeout', 'it ended by itself');
   t.ok(attempt!.durationMs >= 4900, `${attempt!.durationMs} ms`);
-  t.equal(deadlineMs, 5000);
+  t.equal(DEADLINE_MS, 5000);
 });

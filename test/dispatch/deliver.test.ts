@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
 import { deleteEndpoint } from '../../src/db/endpoints.ts';
-import { createNotifier, deliveriesQueued } from '../../src/db/postgres/notify.ts';
+import { createNotifier, DELIVERIES_QUEUED } from '../../src/db/postgres/notify.ts';
 import { generateWebhookSecret, openSecrets } from '../../src/domain/outbox/endpoints.ts';
 import { secretBox } from '../../src/domain/accounts/secrets.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
@@ -246,7 +246,7 @@ void t.test('a notification wakes the dispatcher; without one it looks by itself
   const app = await seedApp(sql, receiver.url);
   // By itself it would look again in ten minutes.
   const heedful = await runDispatcher(t, database, { pollMs: 600_000 });
-  const notifier = createNotifier(sql, deliveriesQueued);
+  const notifier = createNotifier(sql, DELIVERIES_QUEUED);
   for (let round = 1; round <= 5; round += 1) {
     await queueDeliveries(sql, app, 1);
     notifier.notify();

@@ -105,9 +105,9 @@ void t.test('the connections of operators.md are those of the code', async (t) =
   const text = (await read('docs/operators.md')).replaceAll(/\s+/g, ' ');
   const numberIn = async (file: string, name: string) =>
     Number(new RegExp(`const ${name} = (\\d+);`).exec(await read(file))?.[1]);
-  const reports = await numberIn('src/http/serve.ts', 'reportConnections');
+  const reports = await numberIn('src/http/serve.ts', 'REPORT_CONNECTIONS');
   // And one for claims.
-  const queue = (await numberIn('src/dispatch/dispatcher.ts', 'queueConnections')) + 1;
+  const queue = (await numberIn('src/dispatch/dispatcher.ts', 'QUEUE_CONNECTIONS')) + 1;
   t.ok(
     text.includes(`\`serve\` ${words[reports]} more for analytics and exports`),
     String(reports),

@@ -10,7 +10,7 @@ import { connect, type Sql } from '../../src/db/postgres/connect.ts';
 import { listDeliveries } from '../../src/db/deliveries.ts';
 import { listEndpoints } from '../../src/db/endpoints.ts';
 import { readFeed } from '../../src/db/event-feed.ts';
-import { firstId, lastId } from '../../src/db/postgres/ids.ts';
+import { FIRST_ID, LAST_ID } from '../../src/db/postgres/ids.ts';
 import { listEvents } from '../../src/db/events.ts';
 import {
   countMatching,
@@ -342,12 +342,12 @@ void t.test(`lists in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t)
     { name: 'a merchant', ask: (handle: Sql) => findMerchants(handle, [many.wallet]), most: 1 },
     {
       name: 'the event feed',
-      ask: (handle: Sql) => readFeed(handle, appId, { after: firstId, bound: lastId, limit }),
+      ask: (handle: Sql) => readFeed(handle, appId, { after: FIRST_ID, bound: LAST_ID, limit }),
       most: limit,
     },
     {
       name: 'the event feed, further on',
-      ask: (handle: Sql) => readFeed(handle, appId, { after: event, bound: lastId, limit }),
+      ask: (handle: Sql) => readFeed(handle, appId, { after: event, bound: LAST_ID, limit }),
       most: limit,
     },
   ] as List[];

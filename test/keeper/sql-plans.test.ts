@@ -29,7 +29,7 @@ import { testDatabase } from '../fixtures/postgres.ts';
 
 const OTHERS = Number(process.env.PLAN_ROWS ?? 40_000);
 /** Nobody has more plans than this. */
-const MOST_PLANS = 1_000_000;
+const MAX_PLANS = 1_000_000;
 const TABLES = [
   'subscriptions',
   'payments',
@@ -151,7 +151,7 @@ async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finis
       insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at, observed_at)
       select id, 'plan', ${kind}::text || n, n, 'owner', 'mint', 'treasury', 'keeper', 100, 1, ${isLive ? 'active' : 'ended'}, now(),
         now() - n * interval '1 second'
-      from (select id from apps order by id limit 1) as app, generate_series(1, ${isLive ? LIVE : Math.min(MOST_PLANS, count)}::int) as n`;
+      from (select id from apps order by id limit 1) as app, generate_series(1, ${isLive ? LIVE : Math.min(MAX_PLANS, count)}::int) as n`;
     for (const { indexdef } of indexes) await tx.unsafe(indexdef);
   });
   for (const table of TABLES) await sql`vacuum analyze ${sql(table)}`;

@@ -1,7 +1,7 @@
 // A night of faults: in each, every subscription comes due once while it lasts. Measured: when it was seen, when everything was well again, what was lost
 // and what was done twice.
 import { setTimeout as pause } from 'node:timers/promises';
-import { periodHours } from '../../src/local/sandbox/merchants.ts';
+import { PERIOD_HOURS } from '../../src/local/sandbox/merchants.ts';
 import type { Fault } from './faults.ts';
 import { type Ground, startGround } from './ground.ts';
 import { Lookout } from './lookout.ts';
@@ -80,7 +80,7 @@ async function inPeace({ ground, rounds }: Night): Promise<void> {
 
 /** Advances the chain's clock until every subscription is due. */
 async function nextRound(state: Night): Promise<() => Promise<void>> {
-  const due = Number(await state.ground.chain.now()) + periodHours * 3600;
+  const due = Number(await state.ground.chain.now()) + PERIOD_HOURS * 3600;
   return async () => {
     state.rounds += 1;
     await state.ground.cheat('surfnet_timeTravel', { absoluteTimestamp: due * 1000 });

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import t from 'tap';
-import { createNotifier, deliveriesQueued } from '../../src/db/postgres/notify.ts';
+import { createNotifier, DELIVERIES_QUEUED } from '../../src/db/postgres/notify.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { ok, startReceiver, status } from '../fixtures/receiver.ts';
 import { queueDeliveries, runDispatcher, seedApp, until } from '../fixtures/webhooks.ts';
@@ -25,7 +25,7 @@ void t.test(
     );
     const dispatcher = await runDispatcher(t, database, { env: { WEBHOOK_CONCURRENCY: '20' } });
     await hung.got(1);
-    const notifier = createNotifier(sql, deliveriesQueued);
+    const notifier = createNotifier(sql, DELIVERIES_QUEUED);
     for (let round = 1; round <= 10; round += 1) {
       for (const { app } of healthy) await queueDeliveries(sql, app, 5);
       notifier.notify();

@@ -7,7 +7,7 @@ import { Registry } from 'prom-client';
 import t from 'tap';
 import { connect } from '../../src/db/postgres/connect.ts';
 import { migrate } from '../../src/db/postgres/migrate.ts';
-import { createNotifier, deliveriesQueued } from '../../src/db/postgres/notify.ts';
+import { createNotifier, DELIVERIES_QUEUED } from '../../src/db/postgres/notify.ts';
 import { observeLoops } from '../../src/loop.ts';
 import { startEmbeddedPostgres } from '../../src/local/sandbox/postgres.ts';
 import { asRole, makeTestRoles, testDatabase } from '../fixtures/postgres.ts';
@@ -71,7 +71,7 @@ void t.test(
         (await sql`select 1 from pg_stat_activity where query ilike 'listen%'`).length === 1,
     );
     const [next = ''] = await queueDeliveries(sql, app, 1);
-    createNotifier(sql, deliveriesQueued).notify();
+    createNotifier(sql, DELIVERIES_QUEUED).notify();
     await attempted(sql, next);
   },
 );

@@ -24,7 +24,7 @@ const requestsPerKill = 50;
 const leaseSeconds = isShort ? '3600' : '10';
 const queueEveryMs = 100;
 /** Deliveries queued at once to each endpoint, and the most that are ahead of the requests. */
-const [batch, mostAhead] = [5, 500];
+const [batch, maxAhead] = [5, 500];
 const deadlineMs = 5000;
 
 /** One in this number of requests fails. */
@@ -132,7 +132,7 @@ async function queueing(
 ) {
   const ids: string[] = [];
   while (!isOver()) {
-    const isAhead = ids.length > countRequests(receivers) + mostAhead;
+    const isAhead = ids.length > countRequests(receivers) + maxAhead;
     for (const app of isAhead ? [] : apps) {
       const first = ids.length;
       const bodies = Array.from({ length: batch }, (_, place) =>

@@ -15,7 +15,7 @@ import { HOUR, type Plan, startStage, type Stage, type Subscription } from '../f
 import { approve, payTokens, revokeApproval } from '../fixtures/tokens.ts';
 
 /** Lamports that a payment costs at most, alone in its transaction: a signature, and as much for priority. */
-const MOST_LAMPORTS = 10_000n;
+const MAX_LAMPORTS = 10_000n;
 /** The default of PLAN_MINIMUM_AMOUNT. */
 const DUST = 100_000n;
 
@@ -172,7 +172,7 @@ void t.test(
         const lamports = await spent(stage, before);
         t.equal(lamports, await feesOf(stage), 'nothing but fees');
         t.ok(
-          lamports <= MOST_LAMPORTS * (landed + failed),
+          lamports <= MAX_LAMPORTS * (landed + failed),
           `${lamports} lamports for ${landed} payments and ${failed} failed attempts`,
         );
       }),

@@ -8,7 +8,7 @@ import { silent, startStage } from '../fixtures/billing.ts';
 const SUBSCRIPTIONS = 200;
 const [SENDS, REQUESTS] = [5, 10];
 /** What 10,000 subscriptions may take. */
-const [MOST_SECONDS, OF] = [300, 10_000];
+const [MAX_SECONDS, OF] = [300, 10_000];
 /** A keeper's start simulates, and sweeps through all subscriptions. */
 const START_REQUESTS = 20;
 const AT_ONCE = 20;
@@ -69,7 +69,7 @@ void t.test(
     // Polls take what is left. A send that is repeated, and what a keeper reads at rest, depend on the time that it takes.
     const transactions = (await stage.sql`select 1 from transactions`).length;
     const others = reads + made('getLatestBlockhash', 'simulateTransaction');
-    const most = (perSecond: number) => (perSecond * MOST_SECONDS * SUBSCRIPTIONS) / OF;
+    const most = (perSecond: number) => (perSecond * MAX_SECONDS * SUBSCRIPTIONS) / OF;
     t.ok(transactions <= most(SENDS), `${transactions} transactions of ${most(SENDS)}`);
     t.ok(others <= most(REQUESTS - SENDS) + START_REQUESTS, `${others} other requests`);
     t.equal(

@@ -12,14 +12,14 @@ import { type Player, recordPlan } from './cast.ts';
 import type { Ground } from './ground.ts';
 import { hasPutOff, passPutOff, stubborn, untilIdle } from './scene.ts';
 
-const MOST_LOST_MS = 2000;
+const MAX_LOST_MS = 2000;
 /** Maximum blocks, besides 20, that transactions are held: less than a blockhash lives. */
 const HELD_BLOCKS = 120;
 const LOOK_MS = 100;
 /** Heights of a lying endpoint are told until then. */
 const LIES_MS = 2000;
 /** Short waits for a subscription: less than ten minutes together. */
-const MOST_PUT_OFF = 5;
+const MAX_PUT_OFF = 5;
 const FAR = new Date('2200-01-01');
 
 /** Rows lost, by table. */
@@ -57,7 +57,7 @@ export async function failOver(
   { ground, pair, players, lost }: Stage,
   random: Random,
 ): Promise<void> {
-  const [ms, moves] = [random.below(MOST_LOST_MS), random.pick(['before', 'after'] as const)];
+  const [ms, moves] = [random.below(MAX_LOST_MS), random.pick(['before', 'after'] as const)];
   await pair.detach();
   // Some signatures that are lost land only while the keepers wait, or after that where they do not.
   if (random.below(3) > 0)
@@ -140,7 +140,7 @@ async function settled(ground: Ground): Promise<void> {
   for (let passed = 0; ;) {
     await untilIdle(ground);
     // Payments that were held are looked at a minute later; what is found ten minutes after the loss holds collection.
-    if (passed === MOST_PUT_OFF || (passed > 0 && !(await hasPutOff(ground)))) return;
+    if (passed === MAX_PUT_OFF || (passed > 0 && !(await hasPutOff(ground)))) return;
     await passPutOff(ground);
     passed += 1;
   }

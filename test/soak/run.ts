@@ -49,7 +49,7 @@ const { result, breaches } = await soak({
   payments: wholeNumber('payments', given.payments, 100_000),
   subscriptions: wholeNumber('subscriptions', given.subscriptions, 5000),
   keepers: wholeNumber('keepers', given.keepers, 4),
-  mostLamports: wholeNumber('most-lamports', given['most-lamports'], 700),
+  maxLamports: wholeNumber('most-lamports', given['most-lamports'], 700),
   ...(calm !== undefined && { calm }),
   ...(halfPrice !== undefined && { halfPrice }),
   ...(keepData !== undefined && { keepData }),

@@ -2,7 +2,7 @@
 // due times.
 import { setTimeout as pause } from 'node:timers/promises';
 import pRetry from 'p-retry';
-import { subscriptionsDue } from '../../src/db/postgres/notify.ts';
+import { SUBSCRIPTIONS_DUE } from '../../src/db/postgres/notify.ts';
 import { readWorkLeft } from '../../src/db/sandbox.ts';
 import { timeOf } from '../../src/chain/time.ts';
 import { messageOf } from '../../src/errors.ts';
@@ -171,7 +171,7 @@ export function createScene(
         const absoluteTimestamp = (Number(await chainNow(ground)) + seconds) * 1000;
         await ground.cheat('surfnet_timeTravel', { absoluteTimestamp });
       });
-      await stubborn(() => ground.sql.notify(subscriptionsDue, ''));
+      await stubborn(() => ground.sql.notify(SUBSCRIPTIONS_DUE, ''));
       if (random.below(AIR_STEPS) === 0) cancelSome(number);
       if (meanwhile !== undefined) {
         await meanwhile();

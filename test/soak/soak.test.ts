@@ -27,7 +27,7 @@ void t.test(
       patience: 14,
       // The file's timeout ends what hangs.
       drainMs: Infinity,
-      mostLamports: 5000,
+      maxLamports: 5000,
     };
     const { result, breaches } = await soak({ seed: 3, ...few, tell: (line) => t.comment(line) });
     t.same(breaches, []);

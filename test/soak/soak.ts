@@ -28,7 +28,7 @@ export interface SoakOptions {
   /** Milliseconds that the keepers have at the end. */
   drainMs?: number;
   /** Maximum average cost of a payment. */
-  mostLamports: number;
+  maxLamports: number;
   /** Runs without faults and kills, to find problems that do not depend on them. */
   calm?: boolean;
   /** A third of the payments at 40 % or less, a standby to which Postgres fails over with a loss, and endpoints that lie about heights. */
@@ -102,7 +102,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     keepers,
     subscriptions,
     payments,
-    mostLamports,
+    maxLamports,
     tell,
     calm = false,
     halfPrice = false,
@@ -194,7 +194,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
       ...breaches,
       nothingLeftUndone: undone,
       paymentsAreCheap:
-        figures.lamportsPerPayment <= mostLamports
+        figures.lamportsPerPayment <= maxLamports
           ? []
           : [`${figures.lamportsPerPayment} lamports for each payment`],
       noAlerts: Object.entries(alerts).map(([reason, count]) => `${count} times ${reason}`),

@@ -6,7 +6,7 @@ import { createServer as createTlsServer } from 'node:tls';
 import { setTimeout as delay } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import { deadlineMs, WebhookClient, type Answer } from '../../src/webhooks/http.ts';
+import { DEADLINE_MS, WebhookClient, type Answer } from '../../src/webhooks/http.ts';
 import { createSsrfGuard, type SsrfGuardOptions } from '../../src/webhooks/ssrf-guard.ts';
 import { startNameServer } from '../fixtures/name-server.ts';
 import { startReceiver, status } from '../fixtures/receiver.ts';
@@ -82,12 +82,12 @@ async function drip(
 
 /** The answer of a request that lasts until its deadline and no longer. Timers run in the order of their times, however late. */
 async function cutAtDeadline(t: Test, url: string): Promise<Answer> {
-  t.equal(deadlineMs, 5000);
+  t.equal(DEADLINE_MS, 5000);
   const answered = send(sender(t), url);
-  const late = delay(deadlineMs + 1000, 'late' as const, { ref: false });
+  const late = delay(DEADLINE_MS + 1000, 'late' as const, { ref: false });
   const answer = await Promise.race([answered, late]);
   if (answer === 'late') throw new Error('not cut at the deadline');
-  t.ok(answer.durationMs >= deadlineMs - 50, `${answer.durationMs} ms`);
+  t.ok(answer.durationMs >= DEADLINE_MS - 50, `${answer.durationMs} ms`);
   return answer;
 }
 
@@ -165,7 +165,7 @@ void t.test(
     // The deadline never comes.
     const { setTimeout: start } = globalThis;
     const endless = (run: (...given: unknown[]) => void, ms: number, ...given: unknown[]) =>
-      start(run, ms === deadlineMs ? 2 ** 31 - 1 : ms, ...given);
+      start(run, ms === DEADLINE_MS ? 2 ** 31 - 1 : ms, ...given);
     t.intercept(globalThis, 'setTimeout', { value: endless });
     let open = 0;
     const url = await httpServer(t, (request, response) => {

@@ -9,7 +9,7 @@ import { EndpointFailure, RpcError } from './errors.ts';
 /** Solana's MAX_PROCESSING_AGE: a transaction can land up to 150 blocks after the block of its blockhash. */
 export const BLOCKHASH_LIFE = 150n;
 /** Blockhashes that one endpoint is asked about for one call, and at once. Many transactions share a blockhash. */
-const MOST_BLOCKHASHES = 64;
+const MAX_BLOCKHASHES = 64;
 const BLOCKHASHES_AT_ONCE = 8;
 
 function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
@@ -24,7 +24,7 @@ async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<L
     blockHeight > lastValidBlockHeight ? undefined : 'live',
   );
   const past = [...lifetimes.entries()].filter(([place]) => ends[place] === undefined);
-  await each(past.slice(0, MOST_BLOCKHASHES), BLOCKHASHES_AT_ONCE, async ([place, one]) => {
+  await each(past.slice(0, MAX_BLOCKHASHES), BLOCKHASHES_AT_ONCE, async ([place, one]) => {
     const { blockhash, slot: since } = one;
     const config = {
       commitment: 'finalized',

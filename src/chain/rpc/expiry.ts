@@ -15,7 +15,7 @@ export const lifetimeKey = ({ blockhash, lastValidBlockHeight, slot }: Lifetime)
   `${blockhash} ${lastValidBlockHeight} ${slot}`;
 
 /** Slots that an endpoint may be behind the most advanced one. One that is further behind does not know what is live. */
-const MOST_BEHIND = 150n;
+const MAX_BEHIND = 150n;
 
 /**
  * The blockhashes that are dead: at finalized, every endpoint that answers says that they are not valid, and that the height is past their last block.
@@ -29,7 +29,7 @@ export async function witnessExpiry(
   if (distinct.length === 0) return new Map();
   const answers = await rpc.getLifetimesEverywhere(distinct.map(([, one]) => one));
   const newest = newestSlot(answers.map(({ slot }) => slot));
-  const isCurrent = ({ slot }: LifetimeAnswer) => slot + MOST_BEHIND >= newest;
+  const isCurrent = ({ slot }: LifetimeAnswer) => slot + MAX_BEHIND >= newest;
   const dead = distinct.flatMap(([key], place): [string, Expiry][] => {
     if (answers.some((one) => one.ends[place] === 'live' && isCurrent(one))) return [];
     const slots = answers.map(({ ends }) => ends[place]).filter((end) => typeof end === 'bigint');

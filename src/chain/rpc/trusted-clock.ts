@@ -11,7 +11,7 @@ export interface TrustedClockOptions {
   readonly monotonicMs?: () => number;
 }
 
-const MOST_SECONDS_OFF = 600;
+const MAX_SECONDS_OFF = 600;
 const REPORT_MS = 3_600_000;
 
 /** Whether a reading of the cluster's clock (Unix seconds) may be acted on. */
@@ -33,7 +33,7 @@ export function createTrustedClock(
   let last: { seconds: number; at: number } | undefined;
   let reportedAt = -Infinity;
   let isAsking = false;
-  const near = (one: number, other: number) => Math.abs(one - other) <= MOST_SECONDS_OFF;
+  const near = (one: number, other: number) => Math.abs(one - other) <= MAX_SECONDS_OFF;
 
   async function confirm(seconds: number): Promise<void> {
     const answers = await readAll();

@@ -22,7 +22,7 @@ interface Reading {
 }
 
 /** Slots that an endpoint may be ahead of what the time explains: two minutes at 400 ms. */
-const MOST_AHEAD = 300n;
+const MAX_AHEAD = 300n;
 /** More than a cluster makes: slots take 400 ms, later 200. */
 const SLOTS_PER_SECOND = 10;
 const REPORT_MS = 3_600_000;
@@ -90,7 +90,7 @@ export class TrustedSlots<Endpoint extends object> {
   #boundBy({ slot, seconds, at }: Reading): bigint {
     // The machine may have been suspended, or its clock be set: the longer time counts.
     const passed = Math.max(0, this.#seconds() - seconds, (this.#now() - at) / 1000);
-    return slot + MOST_AHEAD + BigInt(Math.ceil(passed * SLOTS_PER_SECOND));
+    return slot + MAX_AHEAD + BigInt(Math.ceil(passed * SLOTS_PER_SECOND));
   }
 
   #seconds(): number {

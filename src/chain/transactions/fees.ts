@@ -8,11 +8,11 @@ import type { Log } from '../../log.ts';
 /** Compute units of a payment that was not simulated: the maximum that Solana allows for its instructions. */
 const DEFAULT_UNITS = 600_000;
 /** Maximum priority fee per payment, in lamports. */
-const MOST_LAMPORTS = 5_000n;
+const MAX_LAMPORTS = 5_000n;
 /** Minimum price in micro-lamports per compute unit. */
 const LEAST_PRICE = 1_000n;
 const PERCENTILE = 0.75;
-const MOST_DOUBLINGS = 20;
+const MAX_DOUBLINGS = 20;
 const PRICE_AGE_MS = 10_000;
 /** Simulations of each shape. */
 const SAMPLES = 4;
@@ -24,7 +24,7 @@ const MARGIN = 1.2;
 const RAISE_PAUSE_MS = 30_000;
 /** Bytes of the accounts that only one payment loads: subscription, plan, authority and three token accounts (some 1,500 bytes, with room to grow). */
 export const OWN_DATA_BYTES = 4096;
-const MOST_DATA_BYTES = TRANSACTION_LIMITS[1].loadedDataBytes;
+const MAX_DATA_BYTES = TRANSACTION_LIMITS[1].loadedDataBytes;
 /** Each account counts 64 bytes on top of its data (SIMD-0186), and a transaction has at most 64. */
 const ACCOUNTS_BYTES = 64 * 64;
 
@@ -86,9 +86,9 @@ export class Fees {
   /** The priority fee of a transaction in lamports: doubled per expired attempt, capped per payment. */
   priorityFee(payments: readonly PaidPeriod[], price: bigint, units: number): bigint {
     const expired = Math.max(0, ...payments.map((one) => this.expiries(one)));
-    const raised = price * 2n ** BigInt(Math.min(expired, MOST_DOUBLINGS));
+    const raised = price * 2n ** BigInt(Math.min(expired, MAX_DOUBLINGS));
     const lamports = (raised * BigInt(units) + MICRO - 1n) / MICRO;
-    const most = MOST_LAMPORTS * BigInt(payments.length);
+    const most = MAX_LAMPORTS * BigInt(payments.length);
     return lamports < most ? lamports : most;
   }
 
@@ -122,7 +122,7 @@ export class Fees {
 
   /** Limit of the loaded data that payments share (programs and mint), in addition to OWN_DATA_BYTES per payment. */
   sharedData(): number {
-    const most = MOST_DATA_BYTES - TRANSACTION_LIMITS[1].addresses * OWN_DATA_BYTES;
+    const most = MAX_DATA_BYTES - TRANSACTION_LIMITS[1].addresses * OWN_DATA_BYTES;
     if (this.#loadedBytes === undefined) return most;
     return Math.min(most, Math.ceil(this.#margin * this.#loadedBytes) + ACCOUNTS_BYTES);
   }

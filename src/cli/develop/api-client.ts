@@ -50,7 +50,7 @@ export interface CallOptions {
   timeoutMs?: number;
 }
 
-const answerMs = 15_000;
+const ANSWER_MS = 15_000;
 
 /**
  * A client with the key from --api-key-file, BILLING_API_KEY or a prompt; never from the command line, where other users can see it.
@@ -68,7 +68,7 @@ export async function openApi(
   return {
     url,
     key,
-    async call(method, path, { body, signal: until, timeoutMs = answerMs } = {}) {
+    async call(method, path, { body, signal: until, timeoutMs = ANSWER_MS } = {}) {
       let status: number;
       let text: string;
       let headers: Record<string, unknown>;

@@ -38,9 +38,9 @@ interface Feed {
   cursor: string;
 }
 
-const waitSeconds = 15;
+const WAIT_SECONDS = 15;
 /** Milliseconds beyond the wait after which the connection counts as dead. */
-const graceMs = 10_000;
+const GRACE_MS = 10_000;
 /** Retry delays (ms) while the local server refuses connections, because it is being restarted. */
 const refusedMs = [200, 400, 800, 1600];
 
@@ -84,9 +84,9 @@ async function forwardAll(
   const counts = { delivered: 0, failed: 0 };
   const path = `/merchant/apps/${app.id}/events/next`;
   const next = (after: string) =>
-    client.call<Feed>('GET', `${path}?wait=${waitSeconds}&after=${after}`, {
+    client.call<Feed>('GET', `${path}?wait=${WAIT_SECONDS}&after=${after}`, {
       signal,
-      timeoutMs: waitSeconds * 1000 + graceMs,
+      timeoutMs: WAIT_SECONDS * 1000 + GRACE_MS,
     });
   const begin = () => client.call<Feed>('GET', path, { signal });
   let cursor: string | undefined = (await begin()).data.cursor;

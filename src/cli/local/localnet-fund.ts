@@ -18,7 +18,7 @@ export interface FundFlags {
   json?: boolean;
 }
 
-const pollMs = 50;
+const POLL_MS = 50;
 
 /** Funds the wallet, waits for confirmation, prints the balances and returns 0. Throws an OperatorError. */
 export function fund(address: string, flags: FundFlags): Promise<number> {
@@ -41,7 +41,7 @@ export function fund(address: string, flags: FundFlags): Promise<number> {
       await chain.fund(address, { lamports: flags.sol, usdc: flags.usdc });
       let now = await balances();
       while (now.lamports < before.lamports + flags.sol || now.usdc < before.usdc + flags.usdc) {
-        await pause(pollMs, undefined, { signal });
+        await pause(POLL_MS, undefined, { signal });
         now = await balances();
       }
       if (flags.json === true) answerJson({ address, ...now });

@@ -25,9 +25,9 @@ export interface Story {
 }
 
 // Rows per list: more than fit on a screen.
-const listed = 200;
-const limitMs = 5000;
-const idleMs = 250;
+const LISTED = 200;
+const LIMIT_MS = 5000;
+const IDLE_MS = 250;
 
 /** Shows the screen until the user leaves or `signal` aborts. `showAccess` runs on the restored terminal and returns whether to continue. */
 export async function showSandbox(
@@ -40,7 +40,7 @@ export async function showSandbox(
   const database = connectWithDeadline(databaseUrl, {
     max: 3,
     name: 'billing sandbox screen',
-    limitMs,
+    limitMs: LIMIT_MS,
   });
   const source: SandboxSource = {
     apiUrl,
@@ -51,8 +51,8 @@ export async function showSandbox(
           const read = async (): Promise<Flow> => {
             const [totals, payments, webhooks, chainNow] = await Promise.all([
               database.ask(readFlowTotals),
-              database.ask((sql) => listFlowPayments(sql, listed)),
-              database.ask((sql) => listFlowWebhooks(sql, listed)),
+              database.ask((sql) => listFlowPayments(sql, LISTED)),
+              database.ask((sql) => listFlowWebhooks(sql, LISTED)),
               sandbox.chain.now(),
             ]);
             const restarts = Object.values(sandbox.processes.daemons).reduce(
@@ -71,7 +71,7 @@ export async function showSandbox(
           return false;
         },
         (freshness) => tell({ flow, ...story, ...freshness }),
-        idleMs,
+        IDLE_MS,
       );
     },
   };

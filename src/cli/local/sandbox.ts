@@ -33,7 +33,7 @@ export function sandbox(flags: SandboxFlags): Promise<number> {
     } catch (error) {
       // Running steps fail when the scenario is stopped.
       if (signal.aborted)
-        throw Interrupted.by(signal, flags.once === true ? cutShort : 'Interrupted.', {
+        throw Interrupted.by(signal, flags.once === true ? CUT_SHORT : 'Interrupted.', {
           cause: error,
         });
       throw error;
@@ -41,7 +41,7 @@ export function sandbox(flags: SandboxFlags): Promise<number> {
   });
 }
 
-const cutShort = 'Interrupted: the scenario did not finish, and nothing was checked.';
+const CUT_SHORT = 'Interrupted: the scenario did not finish, and nothing was checked.';
 
 async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<number> {
   const {

@@ -13,7 +13,7 @@ import {
   type Walk,
   type WholeDelivery,
 } from '../../db/deliveries.ts';
-import { createNotifier, deliveriesQueued } from '../../db/postgres/notify.ts';
+import { createNotifier, DELIVERIES_QUEUED } from '../../db/postgres/notify.ts';
 import { signedHeaders, signingKeys } from '../../webhooks/sign.ts';
 import { readLog, type LogQuery } from '../../domain/outbox/delivery-log.ts';
 import { everything, planReplay, runReplay } from '../../domain/outbox/replay.ts';
@@ -27,8 +27,8 @@ import { describePlan } from './replay.ts';
 import { startPolling, type Polling } from '../terminal/poll.ts';
 
 // Rows of the first read, before scrolling.
-const firstRows = 100;
-const appsShown = 1000;
+const FIRST_ROWS = 100;
+const APPS_SHOWN = 1000;
 
 /** A source that reads from `database`. Without `secrets` it cannot show signatures. */
 export function openSource(
@@ -66,7 +66,7 @@ export function openSource(
         (freshness) => tell({ item, ...freshness }),
       );
     },
-    apps: () => database.ask((sql) => listAppNames(sql, appsShown)),
+    apps: () => database.ask((sql) => listAppNames(sql, APPS_SHOWN)),
     watchFate: (ids, tell) => watchFate(database, watching, ids, tell),
     outlook: (ids) => outlook(database, ids),
     close() {
@@ -83,7 +83,7 @@ function watchList(
   tell: Parameters<DeliveriesSource['watch']>[1],
 ): ListWatch {
   let view: Omit<ListView, keyof Freshness> = { rows: [], more: false, lookedBackTo: null };
-  let wanted = firstRows;
+  let wanted = FIRST_ROWS;
   let next: string | null = null;
   let complete = false;
   const watch = watching(
@@ -117,7 +117,7 @@ function watchList(
     ...watch,
     want(rows) {
       if (rows <= wanted) return;
-      wanted = rows + firstRows;
+      wanted = rows + FIRST_ROWS;
       watch.look();
     },
   };
@@ -138,7 +138,7 @@ async function outlook(
     run: () =>
       database.ask(async (sql) => {
         await runReplay(sql, selection, plan);
-        const notifier = createNotifier(sql, deliveriesQueued);
+        const notifier = createNotifier(sql, DELIVERIES_QUEUED);
         notifier.notify();
         await notifier.flush();
         return listReplaysOf(sql, ids, plan.before);

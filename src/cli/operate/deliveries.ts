@@ -27,9 +27,9 @@ export interface DeliveriesFlags {
   json?: boolean;
 }
 
-const defaultLimit = 50;
+const DEFAULT_LIMIT = 50;
 // Time limit of a query of the screen, which then retries.
-const limitMs = 5000;
+const LIMIT_MS = 5000;
 
 /** Shows the screen when stdin and stdout are terminals and neither --json nor --limit is given; else prints. Returns the exit code. */
 export function deliveries(flags: DeliveriesFlags): Promise<number> {
@@ -82,7 +82,7 @@ async function assertExist(sql: Resources['sql'], { appId, endpointId }: LogQuer
 async function print(
   { sql }: Resources,
   query: LogQuery,
-  { limit = defaultLimit, json = false }: DeliveriesFlags,
+  { limit = DEFAULT_LIMIT, json = false }: DeliveriesFlags,
 ): Promise<number> {
   await assertExist(sql, query);
   const rows: LoggedDelivery[] = [];
@@ -148,7 +148,7 @@ async function show({ config, sql }: Resources, query: LogQuery): Promise<number
   const database = connectWithDeadline(databaseUrl, {
     max: 3,
     name: 'billing deliveries',
-    limitMs,
+    limitMs: LIMIT_MS,
   });
   const source = openSource(database, secretsOf(config));
   try {

@@ -34,13 +34,13 @@ interface Delivery {
   createdAt: string;
 }
 
-const mostRows = 100;
-const defaultLimit = 50;
+const MAX_ROWS = 100;
+const DEFAULT_LIMIT = 50;
 
 /** Prints the newest deliveries of an app as a table or as JSON lines. Returns the exit code. */
 export function deliveriesOverApi(flags: DeliveriesFlags & DeveloperFlags): Promise<number> {
   const query = parseQuery(flags);
-  const { limit = defaultLimit, json = false } = flags;
+  const { limit = DEFAULT_LIMIT, json = false } = flags;
   return withApp(flags, async (client, appId, signal) => {
     const path = `/merchant/apps/${appId}/${query.endpointId === null ? '' : `webhooks/${query.endpointId}/`}deliveries`;
     const rows: Delivery[] = [];
@@ -48,7 +48,7 @@ export function deliveriesOverApi(flags: DeliveriesFlags & DeveloperFlags): Prom
     await withProgress('looking', async ({ update }) => {
       do {
         const parameters = new URLSearchParams({
-          limit: String(Math.min(mostRows, limit - rows.length)),
+          limit: String(Math.min(MAX_ROWS, limit - rows.length)),
           ...filtersOf(query),
           ...(cursor !== undefined && { cursor }),
         });
@@ -95,7 +95,7 @@ interface Replay {
 }
 
 /** Poll interval of a run, doubled each time, because the API limits Free to 100 requests a minute. */
-const [firstPollMs, longestPollMs] = [250, 2000];
+const [firstPollMs, maxPollMs] = [250, 2000];
 
 /** Counts and asks for confirmation, as `billing replay` does. Returns the exit code: 1 when it was not confirmed. Throws Interrupted. */
 export function replayOverApi(ids: string[], flags: ReplayFlags & DeveloperFlags): Promise<number> {
@@ -144,7 +144,7 @@ async function runReplay(
   { signal, progress }: Work,
 ): Promise<number> {
   let run = await call<Replay>(client, `${app}/replays`, filters);
-  for (let ms = firstPollMs; run.status === 'running'; ms = Math.min(2 * ms, longestPollMs)) {
+  for (let ms = firstPollMs; run.status === 'running'; ms = Math.min(2 * ms, maxPollMs)) {
     progress.update(`${run.queued} of ${run.total}`);
     await pause(ms, undefined, { signal }).catch(() => undefined);
     if (signal.aborted)

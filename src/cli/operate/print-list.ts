@@ -4,7 +4,7 @@ import { answer, answerJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table, type Cell } from '../terminal/table.ts';
 
-const rowsAtOnce = 1000;
+const ROWS_AT_ONCE = 1000;
 
 export interface Listing<T> {
   what: string;
@@ -30,14 +30,14 @@ export async function printList<T extends { id: string }>({
   await withProgress(`reading ${what}`, async (progress) => {
     let count = 0;
     for (let after: string | null = null; ;) {
-      const found: readonly T[] = await page(after, rowsAtOnce);
+      const found: readonly T[] = await page(after, ROWS_AT_ONCE);
       for (const item of found) {
         if (json) answerJson(item);
         else rows.push(row(item));
       }
       after = found.at(-1)?.id ?? null;
       progress.update(`${(count += found.length)} so far`);
-      if (found.length < rowsAtOnce) return;
+      if (found.length < ROWS_AT_ONCE) return;
     }
   });
   if (json) return;

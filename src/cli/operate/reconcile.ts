@@ -3,7 +3,7 @@ import { oneChain, SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import { createRpc } from '../../chain/rpc/client.ts';
 import { required } from '../../config/config.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
-import { createNotifier, deliveriesQueued } from '../../db/postgres/notify.ts';
+import { createNotifier, DELIVERIES_QUEUED } from '../../db/postgres/notify.ts';
 import { storeReconciliation } from '../../db/reconciliation.ts';
 import { OperatorError } from '../../errors.ts';
 import { reconcile, type Reconciliation } from './reconcile/compare.ts';
@@ -63,7 +63,7 @@ export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
         if (kind === 'charged_twice' && repaired)
           log.error({ signature, subscriptionPda, reason: kind }, 'charged twice');
       if (result.differences.some(({ repaired }) => repaired)) {
-        const notifier = createNotifier(sql, deliveriesQueued);
+        const notifier = createNotifier(sql, DELIVERIES_QUEUED);
         notifier.notify();
         await notifier.flush();
       }

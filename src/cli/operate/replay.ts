@@ -1,5 +1,5 @@
 // `billing replay`: sends events again, selected by delivery ids or filters.
-import { createNotifier, deliveriesQueued } from '../../db/postgres/notify.ts';
+import { createNotifier, DELIVERIES_QUEUED } from '../../db/postgres/notify.ts';
 import {
   planReplay,
   runReplay,
@@ -61,7 +61,7 @@ export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
         note('Nothing was queued.');
         return 1;
       }
-      const notifier = createNotifier(sql, deliveriesQueued);
+      const notifier = createNotifier(sql, DELIVERIES_QUEUED);
       const { queued, finished } = await withProgress('queueing', (progress) =>
         runReplay(sql, selection, plan, {
           signal,

@@ -1,7 +1,7 @@
 // `billing keys reseal`: re-encrypts webhook secrets with the newest ENCRYPTION_KEY, so that older keys can be removed from the list.
 import { required } from '../../config/config.ts';
 import { listSealedSecrets, replaceSealedSecret } from '../../db/endpoints.ts';
-import { firstId } from '../../db/postgres/ids.ts';
+import { FIRST_ID } from '../../db/postgres/ids.ts';
 import { secretBox } from '../../domain/accounts/secrets.ts';
 import { OperatorError } from '../../errors.ts';
 import { runCommand } from '../../daemon/run.ts';
@@ -13,7 +13,7 @@ export interface ResealFlags {
   json?: boolean;
 }
 
-const batch = 500;
+const BATCH = 500;
 
 /** Re-encrypts the secrets of all live endpoints. Returns the exit code: 1 when no key decrypts a secret. */
 export function reseal({ envFile, json = false }: ResealFlags): Promise<number> {
@@ -28,9 +28,9 @@ export function reseal({ envFile, json = false }: ResealFlags): Promise<number> 
     let current = 0;
     const unreadable: string[] = [];
     await withProgress('re-encrypting webhook secrets', async () => {
-      let after = firstId;
+      let after = FIRST_ID;
       for (;;) {
-        const rows = await listSealedSecrets(sql, { after, limit: batch });
+        const rows = await listSealedSecrets(sql, { after, limit: BATCH });
         const sealed = rows.flatMap(({ id, secret, previousSecret }) =>
           [secret, previousSecret].flatMap((before) => (before === null ? [] : [{ id, before }])),
         );
@@ -44,7 +44,7 @@ export function reseal({ envFile, json = false }: ResealFlags): Promise<number> 
           }
         }
         after = rows.at(-1)?.id ?? after;
-        if (rows.length < batch) return;
+        if (rows.length < BATCH) return;
       }
     });
     if (json) answerJson({ resealed, current, unreadable });

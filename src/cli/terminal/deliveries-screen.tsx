@@ -77,7 +77,7 @@ const dialogKeys = [
 
 const unread: DetailView = { item: undefined, asOf: null, askedAt: null, trouble: null };
 // Title, filter, and under the body the extent and the keys.
-const frameLines = 4;
+const FRAME_LINES = 4;
 
 const words = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
@@ -89,7 +89,7 @@ export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
   const { mode } = state;
   const openId = idOf(state);
   const detail = useDetail(source, openId, state.looks);
-  const height = Math.max(1, size.rows - 1 - frameLines);
+  const height = Math.max(1, size.rows - 1 - FRAME_LINES);
   const page = Math.max(1, height - 1);
 
   useList(source, state, page, (list) => dispatch({ do: 'list', filter: state.filter, list }));

@@ -39,7 +39,7 @@ export interface StyledLine {
 }
 
 // A longer body is cut on the screen. Requests have a few hundred bytes; 4 KiB of an answer are stored.
-const linesShown = 2000;
+const LINES_SHOWN = 2000;
 
 /** `attempt`: the one whose request and response are shown, the last when null. */
 export function deliveryLines(
@@ -136,5 +136,5 @@ function responseLines({ number, httpStatus, error, response }: AttemptView): St
 }
 
 function indented(lines: string[]): StyledLine[] {
-  return lines.slice(0, linesShown).map((line) => ({ text: `  ${line}` }));
+  return lines.slice(0, LINES_SHOWN).map((line) => ({ text: `  ${line}` }));
 }

@@ -13,7 +13,7 @@ export interface Freshness {
 }
 
 // Slower than this is worth a word.
-const slowMs = 2000;
+const SLOW_MS = 2000;
 
 /** The age of the data on the screen, and the error that keeps newer data away. */
 export function freshness({ asOf, askedAt, trouble }: Freshness, now: Date): Part {
@@ -21,7 +21,7 @@ export function freshness({ asOf, askedAt, trouble }: Freshness, now: Date): Par
   const age = asOf === null ? 'nothing read yet' : `as of ${moment(asOf).slice(11)}`;
   const old = asOf === null ? age : `${age}, ${span(now.getTime() - asOf.getTime())} ago`;
   if (trouble !== null) return { text: `${old} · ${safeText(trouble)}`, tone: 'bad' };
-  if (waiting > slowMs)
+  if (waiting > SLOW_MS)
     return { text: `${old} · waiting for Postgres for ${span(waiting)}`, tone: 'warn' };
   return { text: asOf === null ? 'reading' : `live, ${age} UTC`, tone: 'dim' };
 }

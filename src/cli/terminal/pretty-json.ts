@@ -1,7 +1,7 @@
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 
 /** Deeper JSON is not laid out: its indentation would be far longer than its text. */
-const deepest = 64;
+const MAX_DEPTH = 64;
 
 /** JSON text laid out over lines, each token as it was written. undefined for anything but a JSON object or array of at most 64 levels. */
 export function prettyJson(text: string): string | undefined {
@@ -25,7 +25,7 @@ export function prettyJson(text: string): string | undefined {
       if (opened || before === ',') pretty += newline();
       pretty += each === ':' ? ': ' : each;
       if (each === '{' || each === '[') depth += 1;
-      if (depth > deepest) return undefined;
+      if (depth > MAX_DEPTH) return undefined;
     }
   }
   return pretty;

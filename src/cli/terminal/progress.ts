@@ -7,9 +7,9 @@ export interface Progress {
   end: () => void;
 }
 
-const quietMs = 1000;
-const terminalMs = 200;
-const logMs = 10_000;
+const QUIET_MS = 1000;
+const TERMINAL_MS = 200;
+const LOG_MS = 10_000;
 
 /** Starts counting. `what` names the work: "comparing with the chain". */
 function startProgress(what: string, stream: NodeJS.WriteStream = process.stderr): Progress {
@@ -28,8 +28,8 @@ function startProgress(what: string, stream: NodeJS.WriteStream = process.stderr
   };
   let timer = setTimeout(function again() {
     show();
-    timer = setTimeout(again, stream.isTTY ? terminalMs : logMs).unref();
-  }, quietMs).unref();
+    timer = setTimeout(again, stream.isTTY ? TERMINAL_MS : LOG_MS).unref();
+  }, QUIET_MS).unref();
   return {
     update(text) {
       words = text;

@@ -77,9 +77,9 @@ const nothing: SandboxView = {
   trouble: null,
 };
 // Title, progress, and below the body the URL of the API and the keys.
-const frameLines = 4;
+const FRAME_LINES = 4;
 // From here on there is room for the two lists side by side.
-const wideColumns = 150;
+const WIDE_COLUMNS = 150;
 
 export function SandboxScreen({ source, onWish }: Props): ReactNode {
   const { exit } = useApp();
@@ -101,7 +101,7 @@ export function SandboxScreen({ source, onWish }: Props): ReactNode {
   const { flow, act, outcome } = view;
   const time = flow === null ? '' : `   ${moment(flow.chainTime)} on the chain`;
   const summary = summaryLines(view, columns);
-  const room = Math.max(0, rows - 1 - frameLines - summary.length);
+  const room = Math.max(0, rows - 1 - FRAME_LINES - summary.length);
   return (
     <Frame
       size={size}
@@ -202,7 +202,7 @@ function summaryLines({ flow, outcome }: SandboxView, width: number): Part[][] {
 }
 
 function Lists({ flow, width, height }: { flow: Flow; width: number; height: number }): ReactNode {
-  if (width >= wideColumns) {
+  if (width >= WIDE_COLUMNS) {
     const half = Math.floor((width - 3) / 2);
     const left = paymentLines(flow.payments, half, height);
     const right = webhookLines(flow.webhooks, half, height);

@@ -2,9 +2,9 @@
 import { render, useStdout } from 'ink';
 import { type ReactNode, useEffect, useState } from 'react';
 
-const enter = '\x1b[?1049h\x1b[H';
-const leave = '\x1b[?1049l\x1b[?25h';
-const wipe = '\x1b[2J\x1b[H';
+const ENTER = '\x1b[?1049h\x1b[H';
+const LEAVE = '\x1b[?1049l\x1b[?25h';
+const WIPE = '\x1b[2J\x1b[H';
 
 export interface Size {
   columns: number;
@@ -17,12 +17,12 @@ export interface Size {
  */
 export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise<void> {
   const { stdout } = process;
-  stdout.write(enter);
+  stdout.write(ENTER);
   // Also after process.exit and an uncaught exception.
-  const restore = () => void stdout.write(leave);
+  const restore = () => void stdout.write(LEAVE);
   process.once('exit', restore);
   // A terminal that became narrower wraps the old picture, and it cannot be erased line by line.
-  const onResize = () => void stdout.write(wipe);
+  const onResize = () => void stdout.write(WIPE);
   stdout.prependListener('resize', onResize);
   const screen = render(node, { stdout: quiet(stdout), exitOnCtrlC: false, patchConsole: false });
   const end = () => screen.unmount();

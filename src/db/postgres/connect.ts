@@ -8,7 +8,7 @@ import { createSilence, type Silence } from './silence.ts';
 import { createSocketOpener, type TlsMode } from './socket.ts';
 
 /** Cap of the reconnect backoff, ms. */
-const reconnectMs = 1000;
+const RECONNECT_MS = 1000;
 
 const types = { bigint: postgres.BigInt, ...arrayTypes };
 
@@ -75,7 +75,7 @@ export function connect(
     transform: postgres.camel,
     connect_timeout: 5,
     // Seconds. The default of postgres.js grows to 20 s, which would delay every daemon after Postgres recovers.
-    backoff: (attempt: number) => backoff(attempt, { base: 20, cap: reconnectMs }) / 1000,
+    backoff: (attempt: number) => backoff(attempt, { base: 20, cap: RECONNECT_MS }) / 1000,
     idle_timeout: 60,
     onnotice: () => undefined,
     connection: {

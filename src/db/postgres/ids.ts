@@ -1,7 +1,7 @@
 // Ids are UUIDs version 7 (RFC 9562): they sort by creation time, so a time range is an id range.
 
-export const firstId = '00000000-0000-0000-0000-000000000000';
-export const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+export const FIRST_ID = '00000000-0000-0000-0000-000000000000';
+export const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
 /** Whether a text is a lower-case UUID, the form of every id. */
 export function isId(text: string): boolean {
@@ -11,8 +11,8 @@ export function isId(text: string): boolean {
 /** The lowest id of this time. */
 export function firstIdAt(time: Date): string {
   const ms = time.getTime();
-  if (ms < 0) return firstId;
-  if (ms >= 2 ** 48) return lastId;
+  if (ms < 0) return FIRST_ID;
+  if (ms >= 2 ** 48) return LAST_ID;
   const hex = ms.toString(16).padStart(12, '0');
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-0000-000000000000`;
 }
@@ -25,7 +25,7 @@ export function timeOfId(id: string): Date {
 /** The id range of [since, until): `first` is inclusive, `end` exclusive. null means no bound. */
 export function idsBetween(since: Date | null, until: Date | null): { first: string; end: string } {
   return {
-    first: since === null ? firstId : firstIdAt(since),
-    end: until === null ? lastId : firstIdAt(until),
+    first: since === null ? FIRST_ID : firstIdAt(since),
+    end: until === null ? LAST_ID : firstIdAt(until),
   };
 }

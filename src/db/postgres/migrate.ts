@@ -8,10 +8,10 @@ import { grantRights } from './roles.ts';
 
 const directory = new URL('../../../sql/', import.meta.url);
 // An arbitrary key: "billing" on a phone keypad.
-const advisoryLock = 2455464n;
+const ADVISORY_LOCK = 2455464n;
 /** Statements of the daemons queue behind a migration that waits for a table lock, so the migration gives up early and retries. */
-const lockTimeout = '2s';
-const lockTries = 30;
+const LOCK_TIMEOUT = '2s';
+const LOCK_TRIES = 30;
 
 export interface Migration {
   version: number;
@@ -59,14 +59,14 @@ export async function migrate(
   const migrations = await listMigrations();
   const reserved = await sql.reserve();
   const giveBack = async () => {
-    await reserved`select pg_advisory_unlock(${advisoryLock})`.catch(() => undefined);
+    await reserved`select pg_advisory_unlock(${ADVISORY_LOCK})`.catch(() => undefined);
     await reserved`reset lock_timeout`.catch(() => undefined);
     reserved.release();
   };
   try {
     onStep('waiting for another migration to end');
-    await reserved`select pg_advisory_lock(${advisoryLock})`;
-    await reserved`select set_config('lock_timeout', ${lockTimeout}, false)`;
+    await reserved`select pg_advisory_lock(${ADVISORY_LOCK})`;
+    await reserved`select set_config('lock_timeout', ${LOCK_TIMEOUT}, false)`;
     const applied = await appliedVersions(reserved);
     refuseForeign(migrations, applied);
     const pending = migrations.filter(({ version }) => !applied.has(version));
@@ -108,7 +108,7 @@ async function patiently(what: string, work: () => PromiseLike<unknown>): Promis
       return;
     } catch (error) {
       if (!isLocked(error)) throw error;
-      if (tries === lockTries)
+      if (tries === LOCK_TRIES)
         throw new OperatorError(
           `Another session holds a lock that "${what}" needs (a dump, or a transaction left open: see pg_stat_activity). Nothing of it was applied: run "billing migrate" again.`,
           1,

@@ -4,15 +4,15 @@ import type { Sql } from './connect.ts';
 import { isId } from './ids.ts';
 
 /** Sent when events were written. Dispatchers and long-polling requests of the event feed listen. */
-export const deliveriesQueued = 'billing_deliveries';
+export const DELIVERIES_QUEUED = 'billing_deliveries';
 /** Sent when subscriptions became due early. Keepers listen. */
-export const subscriptionsDue = 'billing_due';
+export const SUBSCRIPTIONS_DUE = 'billing_due';
 
 /** Maximum number of names per notification, whose payload is limited to 8,000 bytes. With more names the payload is empty, which means "any". */
-const namedAtMost = 200;
+const MAX_NAMED = 200;
 
 /** Payload name for "any endpoint", for callers that do not know which. */
-export const anyEndpoint = '*';
+export const ANY_ENDPOINT = '*';
 
 /** Payload name of an app. An endpoint's name is its id. */
 export const appName = (appId: string): string => `@${appId}`;
@@ -50,7 +50,7 @@ export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Noti
         names === undefined || owed === 'anything'
           ? 'anything'
           : new Set([...(owed ?? []), ...names]);
-      if (owed !== 'anything' && owed.size > namedAtMost) owed = 'anything';
+      if (owed !== 'anything' && owed.size > MAX_NAMED) owed = 'anything';
       if (timer === undefined) send();
     },
     async flush() {
@@ -74,7 +74,7 @@ export function namedIn(payload: string): Named {
   const names = payload.split(' ');
   const endpoints = names.filter(isId);
   const apps = names.filter((name) => name.startsWith('@')).map((name) => name.slice(1));
-  const any = names.filter((name) => name === anyEndpoint);
+  const any = names.filter((name) => name === ANY_ENDPOINT);
   if (!apps.every(isId) || endpoints.length + apps.length + any.length < names.length)
     return { endpoints: undefined, apps: undefined };
   return { endpoints: any.length > 0 ? undefined : endpoints, apps };

@@ -42,7 +42,7 @@ const outages = new Set(['25006', '53100', '53200', '53300', '58030']);
 /** deadlock_detected, lock_not_available */
 const locks = new Set(['40P01', '55P03']);
 /** query_canceled */
-const tooSlow = '57014';
+const TOO_SLOW = '57014';
 
 /** Whether the connection was lost. */
 export function isLost(error: unknown): boolean {
@@ -82,12 +82,12 @@ export function isOutage(error: unknown): boolean {
   if (isLost(error) || !(error instanceof Error)) return isLost(error);
   const { code = '' } = error as NodeJS.ErrnoException;
   // postgres.js rejects a statement that was cancelled while it waited for a connection with the server's code, but not as a PostgresError.
-  return error instanceof postgres.PostgresError ? outages.has(code) : code === tooSlow;
+  return error instanceof postgres.PostgresError ? outages.has(code) : code === TOO_SLOW;
 }
 
 /** Whether the server cancelled the statement because of statement_timeout. */
 export function isTooSlow(error: unknown): boolean {
-  return error instanceof postgres.PostgresError && error.code === tooSlow;
+  return error instanceof postgres.PostgresError && error.code === TOO_SLOW;
 }
 
 /** Whether a retry may succeed: an outage, a statement timeout or a lock timeout. */
@@ -95,13 +95,13 @@ export function isUnavailable(error: unknown): boolean {
   return isOutage(error) || isLocked(error) || isTooSlow(error);
 }
 // https://www.postgresql.org/docs/current/errcodes-appendix.html: 23505 unique_violation.
-const uniqueViolation = '23505';
+const UNIQUE_VIOLATION = '23505';
 
 /** Whether a statement violated the unique index `constraint`. */
 export function isDuplicate(error: unknown, constraint: string): boolean {
   return (
     error instanceof postgres.PostgresError &&
-    error.code === uniqueViolation &&
+    error.code === UNIQUE_VIOLATION &&
     error.constraint_name === constraint
   );
 }

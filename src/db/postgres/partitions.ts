@@ -5,7 +5,7 @@ import type { Queryable, Sql, Transaction } from './connect.ts';
 export type PartitionedTable = 'deliveries' | 'events';
 
 /** Creating or dropping a partition waits for every statement on the table, and later statements queue behind it. So it gives up after this. */
-const lockTimeout = '200ms';
+const LOCK_TIMEOUT = '200ms';
 
 /** Creates the missing partitions of this month and the next three. Throws an error for which isLocked() is true when a lock is not free. */
 export async function makeMonths(sql: Sql): Promise<string[]> {
@@ -33,7 +33,7 @@ export function dropMonth(sql: Sql, table: PartitionedTable, days: number): Prom
 function alone<T>(sql: Sql, work: (tx: Transaction) => Promise<T>): Promise<T | null> {
   return sql.begin(async (tx) => {
     const [lock] = await tx<{ isFree: boolean }[]>`
-      select pg_try_advisory_xact_lock(hashtext('billing partitions')) as is_free, set_config('lock_timeout', ${lockTimeout}, true)`;
+      select pg_try_advisory_xact_lock(hashtext('billing partitions')) as is_free, set_config('lock_timeout', ${LOCK_TIMEOUT}, true)`;
     return lock?.isFree === true ? await work(tx) : null;
   }) as Promise<T | null>;
 }

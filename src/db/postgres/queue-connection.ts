@@ -6,13 +6,13 @@ import { openPool, type Sql } from './connect.ts';
 const ordered = { enable_sort: 'off', enable_bitmapscan: 'off', enable_seqscan: 'off' };
 
 /** Statements take milliseconds, or some tenths of a second on an overloaded machine. */
-const answerMs = 10_000;
+const ANSWER_MS = 10_000;
 
 /**
  * A separate pool of at most `max` connections to the same database; the caller ends it. The server cancels slow statements. A connection that receives
  * nothing within `limitMs` is dropped: its statements reject, and LISTEN reconnects.
  */
-export function connectQueue(sql: Sql, max: number, { limitMs = answerMs } = {}): Sql {
+export function connectQueue(sql: Sql, max: number, { limitMs = ANSWER_MS } = {}): Sql {
   const planned = {
     ...sql.options,
     max,

@@ -3,17 +3,17 @@ import { messageOf } from '../../errors.ts';
 import { daemonLimits, silenceOf, type Sql } from './connect.ts';
 
 /** Milliseconds beyond statement_timeout after which a statement counts as stuck rather than slow. */
-const graceMs = 500;
+const GRACE_MS = 500;
 /** Milliseconds after a drop of silent connections during which other connections are suspect too. */
-const suspectMs = 5000;
+const SUSPECT_MS = 5000;
 
 /** The reason why the daemons cannot use Postgres; undefined when they can. Never rejects, but may wait as long as the statement does. */
 export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
   const silence = silenceOf(sql);
   const waitingMs = silence?.waitingMs() ?? 0;
-  if (waitingMs > daemonLimits.statementMs + graceMs)
+  if (waitingMs > daemonLimits.statementMs + GRACE_MS)
     return `a statement has waited ${Math.round(waitingMs / 1000)} s for Postgres`;
-  if (silence !== undefined && silence.droppedAgoMs() < suspectMs)
+  if (silence !== undefined && silence.droppedAgoMs() < SUSPECT_MS)
     return 'connections to Postgres went silent and were dropped';
   try {
     const [found] = await sql<{ readOnly: boolean; recovering: boolean }[]>`

@@ -17,13 +17,13 @@ export interface Silence {
 }
 
 /** The limit is counted in this many timer ticks, so that a process that was suspended does not blame Postgres for the time. */
-const looks = 20;
+const READS = 20;
 
 /** When work stays unanswered for `silentMs`, every connection that received nothing in that time is dropped. */
 export function createSilence(silentMs: number, openSocket: OpenSocket): Silence {
   const sockets = new Map<Socket, { bytes: number; look: number }>();
   const waiting = new Set<{ look: number; cancel: () => void }>();
-  const lookMs = silentMs / looks;
+  const lookMs = silentMs / READS;
   let look = 0;
   let timer: NodeJS.Timeout | undefined;
   let dropped = 0;
@@ -37,7 +37,7 @@ export function createSilence(silentMs: number, openSocket: OpenSocket): Silence
         sockets.set(socket, { bytes: socket.bytesRead, look });
     }
     // Work that began between two ticks has waited for less than its number of ticks.
-    const late = [...waiting].filter((work) => look - work.look > looks);
+    const late = [...waiting].filter((work) => look - work.look > READS);
     if (late.length > 0) drop();
     for (const work of late) work.cancel();
     if (waiting.size > 0) return;
@@ -47,7 +47,7 @@ export function createSilence(silentMs: number, openSocket: OpenSocket): Silence
   const drop = () => {
     for (const [socket, heard] of sockets) {
       // A socket without any bytes is still connecting; connect_timeout of postgres.js covers that.
-      if (heard.bytes === 0 || look - heard.look < looks) continue;
+      if (heard.bytes === 0 || look - heard.look < READS) continue;
       socket.destroy();
       sockets.delete(socket);
       dropped += 1;

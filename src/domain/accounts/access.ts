@@ -6,7 +6,7 @@
 import type { AccessTerms } from '../../db/access.ts';
 
 const HOUR_MS = 3_600_000;
-const mostGraceMs = 72 * HOUR_MS;
+const MAX_GRACE_MS = 72 * HOUR_MS;
 
 /** The grace in milliseconds: the plan's own, else a tenth of the period and at most 72 hours. */
 export function graceMs({
@@ -14,7 +14,7 @@ export function graceMs({
   graceHours,
 }: Pick<AccessTerms, 'periodHours' | 'graceHours'>): number {
   return graceHours === null
-    ? Math.min((periodHours * HOUR_MS) / 10, mostGraceMs)
+    ? Math.min((periodHours * HOUR_MS) / 10, MAX_GRACE_MS)
     : graceHours * HOUR_MS;
 }
 

@@ -11,8 +11,8 @@ export interface Cursors {
   unseal(cursor: string, scope: string): string | undefined;
 }
 
-const idLength = 16;
-const macLength = 12;
+const ID_LENGTH = 16;
+const MAC_LENGTH = 12;
 
 /** `secrets`: those of JWT_SECRET, because cursors are as short-lived as tokens. The first issues, all are accepted. */
 export function createCursors(secrets: readonly string[]): Cursors {
@@ -20,7 +20,7 @@ export function createCursors(secrets: readonly string[]): Cursors {
     Buffer.from(hkdfSync('sha256', secret, '', 'billing page cursor', 32)),
   );
   const mac = (key: Buffer, id: Buffer, scope: string) =>
-    createHmac('sha256', key).update(id).update(scope).digest().subarray(0, macLength);
+    createHmac('sha256', key).update(id).update(scope).digest().subarray(0, MAC_LENGTH);
   return {
     issue(id, scope) {
       const bytes = Buffer.from(id.replaceAll('-', ''), 'hex');
@@ -30,10 +30,10 @@ export function createCursors(secrets: readonly string[]): Cursors {
     },
     read(cursor, scope) {
       const bytes = Buffer.from(cursor, 'base64url');
-      if (bytes.length !== idLength + macLength || bytes.toString('base64url') !== cursor)
+      if (bytes.length !== ID_LENGTH + MAC_LENGTH || bytes.toString('base64url') !== cursor)
         return undefined;
-      const id = bytes.subarray(0, idLength);
-      if (!keys.some((key) => timingSafeEqual(mac(key, id, scope), bytes.subarray(idLength))))
+      const id = bytes.subarray(0, ID_LENGTH);
+      if (!keys.some((key) => timingSafeEqual(mac(key, id, scope), bytes.subarray(ID_LENGTH))))
         return undefined;
       return id.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
     },
@@ -46,10 +46,10 @@ export function createCursors(secrets: readonly string[]): Cursors {
     },
     unseal(cursor, scope) {
       const bytes = Buffer.from(cursor, 'base64url');
-      if (bytes.length < macLength) return undefined;
-      const place = bytes.subarray(macLength);
+      if (bytes.length < MAC_LENGTH) return undefined;
+      const place = bytes.subarray(MAC_LENGTH);
       return keys.some((key) =>
-        timingSafeEqual(mac(key, place, `place ${scope}`), bytes.subarray(0, macLength)),
+        timingSafeEqual(mac(key, place, `place ${scope}`), bytes.subarray(0, MAC_LENGTH)),
       )
         ? place.toString()
         : undefined;

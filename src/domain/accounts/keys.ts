@@ -5,7 +5,7 @@ import bs58 from 'bs58';
 export type Environment = 'development' | 'production';
 
 const markers = { development: 'sk_test_', production: 'sk_live_' } as const;
-const shownAfterMarker = 6;
+const SHOWN_AFTER_MARKER = 6;
 
 export interface NewKey {
   /** The whole secret, shown once. */
@@ -19,7 +19,7 @@ export interface NewKey {
 export function generateKey(environment: Environment): NewKey {
   const marker = markers[environment];
   const key = marker + bs58.encode(randomBytes(32));
-  return { key, prefix: key.slice(0, marker.length + shownAfterMarker), hash: hashKey(key) };
+  return { key, prefix: key.slice(0, marker.length + SHOWN_AFTER_MARKER), hash: hashKey(key) };
 }
 
 /** The SHA-256 that is stored for a key. */

@@ -11,10 +11,10 @@ export interface SecretBox {
   isCurrent(sealed: Uint8Array): boolean;
 }
 
-const version = 1;
-const header = 1 + 4;
-const nonceLength = 12;
-const tagLength = 16;
+const VERSION = 1;
+const HEADER = 1 + 4;
+const NONCE_LENGTH = 12;
+const TAG_LENGTH = 16;
 
 /** The fingerprint with which a sealed secret identifies its key, for each key. */
 export function fingerprintsOf(keys: readonly string[]): Buffer[] {
@@ -31,11 +31,11 @@ export function secretBox(keys: readonly string[]): SecretBox {
   if (newest === undefined) throw new Error('no encryption key');
   return {
     seal(secret, owner) {
-      const nonce = randomBytes(nonceLength);
+      const nonce = randomBytes(NONCE_LENGTH);
       const cipher = createCipheriv('aes-256-gcm', newest.key, nonce).setAAD(Buffer.from(owner));
       const sealed = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
       return Buffer.concat([
-        Buffer.of(version),
+        Buffer.of(VERSION),
         newest.fingerprint,
         nonce,
         sealed,
@@ -43,22 +43,22 @@ export function secretBox(keys: readonly string[]): SecretBox {
       ]);
     },
     isCurrent: (sealed) =>
-      sealed[0] === version && newest.fingerprint.equals(sealed.subarray(1, header)),
+      sealed[0] === VERSION && newest.fingerprint.equals(sealed.subarray(1, HEADER)),
     open(sealed, owner) {
       const bytes = Buffer.from(sealed);
-      const fingerprint = bytes.subarray(1, header);
+      const fingerprint = bytes.subarray(1, HEADER);
       const fitting = derived.find((each) => each.fingerprint.equals(fingerprint));
-      if (bytes[0] !== version || fitting === undefined)
+      if (bytes[0] !== VERSION || fitting === undefined)
         throw new Error('it was encrypted with a key that ENCRYPTION_KEY does not list');
       const decipher = createDecipheriv(
         'aes-256-gcm',
         fitting.key,
-        bytes.subarray(header, header + nonceLength),
+        bytes.subarray(HEADER, HEADER + NONCE_LENGTH),
       )
         .setAAD(Buffer.from(owner))
-        .setAuthTag(bytes.subarray(-tagLength));
+        .setAuthTag(bytes.subarray(-TAG_LENGTH));
       return Buffer.concat([
-        decipher.update(bytes.subarray(header + nonceLength, -tagLength)),
+        decipher.update(bytes.subarray(HEADER + NONCE_LENGTH, -TAG_LENGTH)),
         decipher.final(),
       ]).toString('utf8');
     },

@@ -4,7 +4,7 @@ import bs58 from 'bs58';
 import { isSigned } from '../../chain/keypair.ts';
 import type { Role } from './tokens.ts';
 
-const nonceLifetimeMs = 5 * 60_000;
+const NONCE_LIFETIME_MS = 5 * 60_000;
 
 export interface SignInRequest {
   wallet: string;
@@ -32,7 +32,7 @@ export function signInMessage({ wallet, role, page, cluster, now }: SignInReques
   expiresAt: Date;
 } {
   const nonce = bs58.encode(randomBytes(24));
-  const expiresAt = new Date(now.getTime() + nonceLifetimeMs);
+  const expiresAt = new Date(now.getTime() + NONCE_LIFETIME_MS);
   const message = [
     `${new URL(page).host} wants you to sign in with your Solana account:`,
     wallet,

@@ -19,7 +19,7 @@ export interface Tokens {
   verify(token: string): Promise<Bearer | undefined>;
 }
 
-const lifetimeSeconds = 3600;
+const LIFETIME_SECONDS = 3600;
 
 /** `secrets`: those of JWT_SECRET; the first signs, all verify. `issuer`: PUBLIC_URL, which is also the audience. */
 export function createTokens(secrets: readonly string[], issuer: string): Tokens {
@@ -35,10 +35,10 @@ export function createTokens(secrets: readonly string[], issuer: string): Tokens
         .setAudience(issuer)
         .setSubject(wallet)
         .setIssuedAt(issuedAt)
-        .setExpirationTime(issuedAt + lifetimeSeconds)
+        .setExpirationTime(issuedAt + LIFETIME_SECONDS)
         .setJti(randomUUID())
         .sign(newest);
-      return { token, expiresAt: new Date((issuedAt + lifetimeSeconds) * 1000) };
+      return { token, expiresAt: new Date((issuedAt + LIFETIME_SECONDS) * 1000) };
     },
     async verify(token) {
       for (const key of keys) {

@@ -83,12 +83,12 @@ export function ourSetback(draft: Draft, { now }: ChainView): Decision {
 }
 
 /** Slots that the endpoints may be behind a row for a moment: a minute. */
-const MOST_BEHIND = 150n;
+const MAX_BEHIND = 150n;
 
 /** Waits for an endpoint to reach the row's slot. Far behind it, the endpoints or the row's slot are wrong: the operator is told. */
 export function awaitSlot(draft: Draft, view: ChainView): Decision {
   const { observedSlot } = draft.row;
-  if (observedSlot - view.slot <= MOST_BEHIND) return retrySoon(draft, view, 1n);
+  if (observedSlot - view.slot <= MAX_BEHIND) return retrySoon(draft, view, 1n);
   const detail = `seen at slot ${observedSlot}, the endpoints are at ${view.slot}`;
   return { ...ourSetback(draft, view), alert: { reason: 'slot_not_reached', detail } };
 }

@@ -3,7 +3,7 @@
 import { unixSeconds } from '../../chain/time.ts';
 import type { SubscriptionState } from '../../db/subscription-work.ts';
 
-const MOST_EARLY_TRIES = 2;
+const MAX_EARLY_TRIES = 2;
 
 /** Whether a payment of the period that starts at `start` (Unix seconds) failed on chain for the subscriber's reason. */
 export function failedOnChain(
@@ -24,7 +24,7 @@ export function noteChainFailure(state: SubscriptionState, periodStart: Date): v
 export function tryEarly(state: SubscriptionState, start: bigint, now: Date): void {
   if (state.nextPaymentDue === null || now >= state.nextPaymentDue) return;
   if (failedOnChain(state, start)) {
-    if (state.earlyTries >= MOST_EARLY_TRIES) return;
+    if (state.earlyTries >= MAX_EARLY_TRIES) return;
     state.earlyTries += 1;
   }
   state.nextPaymentDue = now;

@@ -2,14 +2,14 @@
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 
 const FIRST_SECONDS = 10;
-const MOST_SECONDS = 900;
+const MAX_SECONDS = 900;
 const PUT_OFF_SECONDS = 30n;
 const HELD_SECONDS = 60n;
 
 /** Chain time of the next try after `setbacks` consecutive failures, the last at `now` (Unix seconds): 10 s, 20 s, 40 s... up to 15 min. */
 export function setbackUntil(now: bigint, setbacks: number): Date {
   return timeOf(
-    now + BigInt(Math.min(MOST_SECONDS, FIRST_SECONDS * 2 ** Math.min(setbacks - 1, 20))),
+    now + BigInt(Math.min(MAX_SECONDS, FIRST_SECONDS * 2 ** Math.min(setbacks - 1, 20))),
   );
 }
 

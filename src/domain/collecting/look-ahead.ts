@@ -4,13 +4,13 @@ import type { SubscriptionState } from '../../db/subscription-work.ts';
 import type { renewalIssues } from '../reasons.ts';
 
 const HOUR_MS = 3_600_000;
-const MOST_MS = 72 * HOUR_MS;
+const MAX_MS = 72 * HOUR_MS;
 
 export type RenewalIssue = keyof typeof renewalIssues;
 
 /** Chain time at which a payment is announced: a quarter of the period before `due`, at most 3 days. */
 export function lookAheadAt(due: Date, periodHours: number): Date {
-  return new Date(due.getTime() - Math.min((periodHours * HOUR_MS) / 4, MOST_MS));
+  return new Date(due.getTime() - Math.min((periodHours * HOUR_MS) / 4, MAX_MS));
 }
 
 /** Whether the next payment has yet to be announced. A past-due payment is not announced: payment_failed has reported it. */

@@ -21,10 +21,10 @@ export interface FoundPull extends Pull {
 }
 
 /** After this many setbacks (half an hour, backoff.ts) a finalized pull that no history contains no longer delays other payments. */
-const MOST_LOOKS = 8;
+const MAX_LOOKS = 8;
 
 /** Whether the look-ups for a finalized pull are exhausted. */
-export const isGivenUp = ({ setbacks }: HeldSubscription) => setbacks >= MOST_LOOKS;
+export const isGivenUp = ({ setbacks }: HeldSubscription) => setbacks >= MAX_LOOKS;
 
 /**
  * The pulls found; undefined while they still have to be looked up. A history that is too long to read counts as empty once the look-ups are exhausted,

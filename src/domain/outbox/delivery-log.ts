@@ -1,6 +1,6 @@
 // Reads the log of all deliveries backwards from the newest, in steps of bounded size.
 import type { LogFilters, LoggedDelivery, Source, Walk, Walked } from '../../db/deliveries.ts';
-import { idsBetween, lastId, timeOfId } from '../../db/postgres/ids.ts';
+import { idsBetween, LAST_ID, timeOfId } from '../../db/postgres/ids.ts';
 
 export interface LogQuery extends LogFilters {
   /** Lower bound of the creation time, inclusive. */
@@ -18,9 +18,9 @@ export interface LogStep {
 }
 
 /** Rows read per statement: some 20 ms of Postgres's time when they are in memory. */
-const walkRows = 10_000;
+const WALK_ROWS = 10_000;
 /** Rows returned per statement. */
-const pageRows = 500;
+const PAGE_ROWS = 500;
 
 /**
  * Yields matching deliveries, newest first, until `limit` are found or the log is exhausted. Each step runs one statement through `walk` and may find
@@ -29,14 +29,14 @@ const pageRows = 500;
 export async function* readLog(
   walk: (filters: LogFilters, walk: Walk) => Promise<Walked>,
   { since, until, ...filters }: LogQuery,
-  { before = lastId, limit }: { before?: string | undefined; limit: number },
+  { before = LAST_ID, limit }: { before?: string | undefined; limit: number },
 ): AsyncGenerator<LogStep, void, undefined> {
   const { first: from, end: bound } = idsBetween(since, until);
   let at = before < bound ? before : bound;
   const source = sourceOf(filters);
   for (let left = limit; left > 0;) {
-    const page = Math.min(left, pageRows);
-    const looked = filters.status === null && filters.type === null ? page : walkRows;
+    const page = Math.min(left, PAGE_ROWS);
+    const looked = filters.status === null && filters.type === null ? page : WALK_ROWS;
     const { rows, walked, walkedTo } = await walk(filters, {
       source,
       before: at,

@@ -3,7 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { readFeed, readFeedBound, readFeedStart, type FeedRow } from '../../db/event-feed.ts';
-import { deliveriesQueued, namedIn } from '../../db/postgres/notify.ts';
+import { DELIVERIES_QUEUED, namedIn } from '../../db/postgres/notify.ts';
 
 /** A reader's position in the feed. */
 export interface FeedPage {
@@ -12,7 +12,7 @@ export interface FeedPage {
 }
 
 /** First retry delay of a woken reader that found nothing, because an older transaction is still open; the delay quadruples each time. */
-const firstRetryMs = 50;
+const FIRST_RETRY_MS = 50;
 
 /** The position before every event from now on. */
 export async function startFeed(sql: Sql): Promise<FeedPage> {
@@ -50,7 +50,7 @@ export class EventFeed {
         const leftMs = deadline - performance.now();
         if (leftMs <= 0 || signal.aborted) return { rows, next: { after } };
         if (retryMs === undefined) {
-          if (await follower.woken(leftMs, signal)) retryMs = firstRetryMs;
+          if (await follower.woken(leftMs, signal)) retryMs = FIRST_RETRY_MS;
         } else {
           await pause(Math.min(retryMs, leftMs), undefined, { signal }).catch(() => undefined);
           retryMs *= 4;
@@ -68,7 +68,7 @@ export class EventFeed {
         if (apps === undefined || apps.includes(follower.appId)) follower.wake();
     };
     this.listening ??= this.sql.listen(
-      deliveriesQueued,
+      DELIVERIES_QUEUED,
       (payload) => wake(namedIn(payload).apps),
       // Called after each reconnect too: notifications may have been missed.
       () => wake(undefined),

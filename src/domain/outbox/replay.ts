@@ -110,7 +110,7 @@ export interface ReplayOptions {
   signal?: AbortSignal;
 }
 
-const batchRows = 1000;
+const BATCH_ROWS = 1000;
 
 /**
  * Queues everything that `plan` counted, in batches; each batch moves the run's cursor in the same transaction. After an interruption the same selection
@@ -120,7 +120,7 @@ export async function runReplay(
   sql: Sql,
   selection: Selection,
   plan: ReplayPlan,
-  { batch = batchRows, onProgress, signal }: ReplayOptions = {},
+  { batch = BATCH_ROWS, onProgress, signal }: ReplayOptions = {},
 ): Promise<{ queued: number; finished: boolean }> {
   const open = await startReplay(sql, selection, plan, null);
   let { queued } = open;
@@ -153,7 +153,7 @@ export function startReplay(
 }
 
 /** Queues one batch of the runs started through the API; a loop of `serve` calls it. Returns whether more may be left. */
-export function workOnReplays(sql: Sql, batch = batchRows): Promise<boolean> {
+export function workOnReplays(sql: Sql, batch = BATCH_ROWS): Promise<boolean> {
   return sql.begin(async (tx) => {
     const run = await lockRequestedRun(tx);
     if (run === undefined) return false;
@@ -179,8 +179,8 @@ export async function requeueForNext(
     const selection = { ...everything, endpointId: replaced, status };
     const until = await readNow(tx);
     let cursor: string | null = null;
-    for (let seen = batchRows; seen === batchRows;) {
-      const step: Step = await queueDeliveriesAgain(tx, selection, { cursor, until }, batchRows);
+    for (let seen = BATCH_ROWS; seen === BATCH_ROWS;) {
+      const step: Step = await queueDeliveriesAgain(tx, selection, { cursor, until }, BATCH_ROWS);
       ({ seen, last: cursor } = step);
       total += step.queued;
     }

@@ -4,14 +4,14 @@
 //   pending --failure--> pending again after 1 m, 5 m, 30 m, 2 h, 12 h --sixth failure--> failed
 //   pending --410--> failed
 
-const minute = 60_000;
-const hour = 60 * minute;
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
 
 /** Milliseconds from the end of failed attempt 1, 2, 3, 4, 5 to the next attempt. */
-const retryDelays: readonly number[] = [minute, 5 * minute, 30 * minute, 2 * hour, 12 * hour];
+const retryDelays: readonly number[] = [MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 12 * HOUR];
 
 /** Upper limit of a Retry-After, in milliseconds. */
-export const longestRetryAfter = 12 * hour;
+export const MAX_RETRY_AFTER = 12 * HOUR;
 
 export type Verdict = { status: 'delivered' | 'failed' } | { status: 'pending'; delayMs: number };
 
@@ -24,7 +24,7 @@ export function judge(number: number, httpStatus: number | null, retryAfterMs = 
   const delayMs = retryDelays[number - 1];
   if (httpStatus === 410 || delayMs === undefined) return { status: 'failed' };
   const asked =
-    httpStatus === 429 || httpStatus === 503 ? Math.min(retryAfterMs, longestRetryAfter) : 0;
+    httpStatus === 429 || httpStatus === 503 ? Math.min(retryAfterMs, MAX_RETRY_AFTER) : 0;
   return { status: 'pending', delayMs: Math.max(delayMs, asked) };
 }
 

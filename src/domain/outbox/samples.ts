@@ -13,7 +13,7 @@ export const sampleTypes = [...eventTypes, 'ping'] as const;
 
 export type SampleType = (typeof sampleTypes)[number];
 
-const monthMs = 730 * 3_600_000;
+const MONTH_MS = 730 * 3_600_000;
 
 export interface Sample {
   id: string;
@@ -59,7 +59,7 @@ function sampleEvent(
       body: planEventBody({ eventId: id, appId, planPda: madeUp(32), ...plan }, type, extra),
     };
   }
-  const periodEnd = new Date(now.getTime() + monthMs);
+  const periodEnd = new Date(now.getTime() + MONTH_MS);
   const { extra, status, paid } = scenes(now, periodEnd, { refundId, transactionId })[type];
   const context = {
     eventId: id,

@@ -203,16 +203,16 @@ export async function adoptPlan(
 }
 
 /** Pending plans per merchant. A limit, because a keeper polls each of them until it ends, 7 days after its creation. */
-const pendingPlans = 20;
+const PENDING_PLANS = 20;
 
 /**
  * Stores a plan in the caller's transaction. Throws CONFLICT when its address is already registered, or too many of the merchant's plans are pending.
  */
 export async function storePlan(sql: Transaction, plan: NewPlan): Promise<PlanRow> {
-  if (plan.status === 'pending' && (await countPendingPlans(sql, plan.appId)) >= pendingPlans) {
+  if (plan.status === 'pending' && (await countPendingPlans(sql, plan.appId)) >= PENDING_PLANS) {
     throw new ServiceError(
       'CONFLICT',
-      `${pendingPlans} plans are pending: publish one first. A plan that is not published within 7 days ends.`,
+      `${PENDING_PLANS} plans are pending: publish one first. A plan that is not published within 7 days ends.`,
     );
   }
   try {

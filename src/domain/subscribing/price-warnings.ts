@@ -15,7 +15,7 @@ export interface PriceWarning {
 }
 
 /** Ratio from which a price is suspicious: a decimal point misplaced by one digit. */
-const factor = 10n;
+const FACTOR = 10n;
 
 /**
  * Compares prices per hour. Warns when the plan costs at most a tenth of the cheapest other plan, or at least ten times the most expensive one. `others`
@@ -25,8 +25,8 @@ export function priceWarnings(plan: Price, others: readonly Price[]): PriceWarni
   const ascending = others.filter(({ id }) => id !== plan.id).toSorted(byPricePerHour);
   const [cheapest, dearest] = [ascending[0], ascending.at(-1)];
   if (cheapest === undefined || dearest === undefined) return [];
-  if (compare(plan, cheapest, factor) <= 0) return [warning('below', plan, cheapest, 'cheapest')];
-  if (compare(dearest, plan, factor) <= 0) return [warning('above', plan, dearest, 'dearest')];
+  if (compare(plan, cheapest, FACTOR) <= 0) return [warning('below', plan, cheapest, 'cheapest')];
+  if (compare(dearest, plan, FACTOR) <= 0) return [warning('above', plan, dearest, 'dearest')];
   return [];
 }
 

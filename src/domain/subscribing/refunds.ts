@@ -34,9 +34,9 @@ const AWAITED_AT_ONCE = 20;
 /** Page size of getSignaturesForAddress. */
 const PAGE = 1000;
 /** Pages read per poll; a limit, because anyone can make the history of a public reference long. */
-const MOST_PAGES = 50;
+const MAX_PAGES = 50;
 /** Only the oldest transactions of a reference are read: the reference is secret until the transfer is sent. */
-const MOST_READ = 50;
+const MAX_READ = 50;
 
 export interface RefundablePayment {
   id: string;
@@ -196,11 +196,11 @@ async function listOldest(
   let oldest: SignatureInfo[] = [];
   let isWhole = true;
   let before: string | undefined;
-  for (let pages = 0; pages < MOST_PAGES; pages += 1) {
+  for (let pages = 0; pages < MAX_PAGES; pages += 1) {
     const options = { before, limit: PAGE, commitment: 'finalized', everywhere } as const;
     const page = await rpc.getSignaturesForAddress(reference, options);
     const successful = [...oldest, ...page.filter(({ err }) => err === null)];
-    oldest = successful.slice(-MOST_READ);
+    oldest = successful.slice(-MAX_READ);
     isWhole &&= oldest.length === successful.length;
     if (page.length < PAGE) return { oldest: oldest.toReversed(), isWhole };
     before = page.at(-1)?.signature;

@@ -28,7 +28,7 @@ import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
 import { observePlan, partiesOf, planFaults } from './plans.ts';
 
 /** The message when a merchant's wallet subscribes to its own plan. */
-export const ownPlanFault = 'is a plan of this wallet: a merchant cannot subscribe to its own plan';
+export const OWN_PLAN_FAULT = 'is a plan of this wallet: a merchant cannot subscribe to its own plan';
 
 export interface RegistrationRequest {
   appId: string;
@@ -122,7 +122,7 @@ function judgeRegistration(
   ) {
     throw invalidField('subscriptionPda', 'is not the address of your subscription to this plan');
   }
-  if (wallet === plan.owner) throw invalidField('planId', ownPlanFault);
+  if (wallet === plan.owner) throw invalidField('planId', OWN_PLAN_FAULT);
   if (plan.status !== 'active') {
     const why = {
       pending: 'is not published on chain yet',

@@ -13,11 +13,11 @@ import { invalidField } from '../../errors.ts';
 import { type ChainSender, reaching, type Unsigned } from './chain-reads.ts';
 
 /** Milliseconds that one request waits for confirmation; afterwards the caller repeats the request with the same transaction. */
-const patienceMs = 8000;
-const pollMs = 250;
-const resendMs = 2000;
+const PATIENCE_MS = 8000;
+const POLL_MS = 250;
+const RESEND_MS = 2000;
 /** Offset of the message in a transaction with one signer: a count byte and a 64-byte signature come first. */
-const messageOffset = 65;
+const MESSAGE_OFFSET = 65;
 
 export interface SignedOffer {
   offer: OfferedTransaction;
@@ -44,7 +44,7 @@ export async function offerTransaction(
     checkoutSessionId?: string | null;
   },
 ): Promise<void> {
-  const message = Buffer.from(transaction, 'base64').subarray(messageOffset);
+  const message = Buffer.from(transaction, 'base64').subarray(MESSAGE_OFFSET);
   await insertOffer(sql, {
     subscriptionPda: null,
     checkoutSessionId: null,
@@ -82,7 +82,7 @@ export async function relay(
   chain: ChainSender,
   { offer, bytes, signature }: SignedOffer,
 ): Promise<RelayOutcome> {
-  const deadline = performance.now() + patienceMs;
+  const deadline = performance.now() + PATIENCE_MS;
   let checked = false;
   let resendAt = 0;
   for (;;) {
@@ -106,9 +106,9 @@ export async function relay(
     if (performance.now() > deadline) return { status: 'pending', reason: null };
     if (performance.now() >= resendAt) {
       await reaching(chain.sendTransaction(bytes));
-      resendAt = performance.now() + resendMs;
+      resendAt = performance.now() + RESEND_MS;
     }
-    await pause(pollMs);
+    await pause(POLL_MS);
   }
 }
 
@@ -122,7 +122,7 @@ const reasons: Readonly<Record<string, string>> = {
   SubscriptionAlreadyCancelled: 'The subscription is cancelled already.',
   SubscriptionNotCancelled: 'The subscription is not cancelled.',
 };
-const tooLittleSol = 'The wallet has too little SOL for this transaction.';
+const TOO_LITTLE_SOL = 'The wallet has too little SOL for this transaction.';
 
 /** Purposes as phrases for messages. */
 const PLAN_PURPOSES: Partial<Record<Purpose, string>> = {
@@ -133,10 +133,10 @@ const PLAN_PURPOSES: Partial<Record<Purpose, string>> = {
 
 function failureOf(err: unknown, { purpose }: OfferedTransaction): string {
   const text = typeof err === 'string' ? err : JSON.stringify(err);
-  if (/InsufficientFunds|AccountNotFound/.test(text)) return tooLittleSol;
+  if (/InsufficientFunds|AccountNotFound/.test(text)) return TOO_LITTLE_SOL;
   const code = /"Custom":(\d+)/.exec(text)?.[1];
   // 1 is the code of the system program and the token program for insufficient funds.
-  if (code === '1') return tooLittleSol;
+  if (code === '1') return TOO_LITTLE_SOL;
   const name = code === undefined ? undefined : PROGRAM_ERRORS.get(Number(code));
   return (
     reasons[name ?? ''] ??

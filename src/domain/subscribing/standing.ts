@@ -21,7 +21,7 @@ import { amountDisplay } from '../money.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
 import { priceOf } from '../collecting/price.ts';
 
-const tokenAccountLength = 165;
+const TOKEN_ACCOUNT_LENGTH = 165;
 /** Fee of the longest transaction: create token account, open authority, close an ended subscription, subscribe. */
 const networkFee = walletFee(4);
 
@@ -70,7 +70,7 @@ export async function readStanding(
         plan.planPda,
       ]),
       rent(0),
-      rent(tokenAccountLength),
+      rent(TOKEN_ACCOUNT_LENGTH),
       rent(AUTHORITY_LENGTH),
       rent(SUBSCRIPTION_LENGTH),
     ]);

@@ -29,10 +29,10 @@ import {
   type Unsigned,
 } from './chain-reads.ts';
 import { partiesOf, planFaults } from './plans.ts';
-import { ownPlanFault } from './registration.ts';
+import { OWN_PLAN_FAULT } from './registration.ts';
 
 // An approval starts at u64::MAX and every payment reduces it. Below half, the next transaction that the wallet signs renews it.
-const ampleApproval = 2n ** 63n;
+const AMPLE_APPROVAL = 2n ** 63n;
 
 /**
  * The transaction (base64) that opens a subscription and creates the accounts that the wallet lacks, and the subscription's address. Throws CONFLICT when
@@ -49,7 +49,7 @@ export async function openingTransaction(
       'CONFLICT',
       `The plan is ${plan.status}: it takes no new subscriptions.`,
     );
-  if (wallet === plan.owner) throw invalidField('planId', ownPlanFault);
+  if (wallet === plan.owner) throw invalidField('planId', OWN_PLAN_FAULT);
   const authority = authorityAddress(network.programId, wallet, plan.mint).address;
   const { accounts, now } = await readAccounts(chain, [
     plan.planPda,
@@ -86,7 +86,7 @@ export async function openingTransaction(
     authority: authorityIn(authorityAccount, network.programId),
     hasTokenAccount: tokens !== null,
     approved:
-      tokens !== null && tokens.delegate === authority && tokens.delegatedAmount >= ampleApproval,
+      tokens !== null && tokens.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL,
     previous,
   };
   const { blockhash, lastValidBlockHeight } = await readBlockhash(chain);
@@ -162,7 +162,7 @@ export async function repairingTransaction(
       'The wallet has closed the authority of this subscription: cancel it and subscribe again.',
     );
   const tokens = tokenAccountIn(accounts[2] ?? null);
-  if (tokens?.delegate === authority && tokens.delegatedAmount >= ampleApproval)
+  if (tokens?.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL)
     throw new ServiceError('CONFLICT', 'The approval is in place: there is nothing to repair.');
   return unsigned(chain, (blockhash) =>
     approveTransaction(programId, {

@@ -7,9 +7,9 @@ import { type Api, type ApiDeps, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { nullable, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
 
-const dayMs = 86_400_000;
-const defaultDays = 30;
-const mostDays = 366;
+const DAY_MS = 86_400_000;
+const DEFAULT_DAYS = 30;
+const MAX_DAYS = 366;
 
 const Sum = Type.String({
   pattern: '^[0-9]+$',
@@ -91,12 +91,12 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
       const { from: since = request.query.since, to: until = request.query.until } = request.query;
       const untilNow = until === undefined;
       const to = timeOrNull(until) ?? new Date(Math.ceil(await readClock(deps.sql)));
-      const from = timeOrNull(since) ?? new Date(Math.max(0, to.getTime() - defaultDays * dayMs));
+      const from = timeOrNull(since) ?? new Date(Math.max(0, to.getTime() - DEFAULT_DAYS * DAY_MS));
       const message =
         from >= to
           ? 'must be before the end of the range'
-          : to.getTime() - from.getTime() > mostDays * dayMs
-            ? `must be at most ${mostDays} days before the end of the range`
+          : to.getTime() - from.getTime() > MAX_DAYS * DAY_MS
+            ? `must be at most ${MAX_DAYS} days before the end of the range`
             : undefined;
       if (message !== undefined) throw invalidField('from', message);
       const { id } = await ownApp(deps, request, request.params.appId);

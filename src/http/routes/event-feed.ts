@@ -16,11 +16,11 @@ import { failures, ok, success } from '../envelope.ts';
 import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
 
 /** Longest wait of a request in seconds: less than common proxy timeouts. */
-const longestWait = 15;
+const MAX_WAIT_SECONDS = 15;
 /** Seconds that a reader still counts after its request, because it forwards the events before it polls again. */
-const betweenSeconds = 15;
+const BETWEEN_SECONDS = 15;
 /** Waiting requests per merchant in this process. */
-const mostWaiting = 4;
+const MAX_WAITING = 4;
 
 const FeedEvent = Type.Object(
   {
@@ -87,7 +87,7 @@ const nextQuery = Type.Object(
     ),
     wait: Type.Integer({
       minimum: 0,
-      maximum: longestWait,
+      maximum: MAX_WAIT_SECONDS,
       default: 0,
       description: 'Seconds to wait for the first event.',
     }),
@@ -143,7 +143,7 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
       const seal = (page: FeedPage) =>
         cursors.seal(JSON.stringify({ ...page, reader } satisfies Place), scopeOf(request, id));
       const stay = () =>
-        renewReader(sql, { id: reader, appId: id, seconds: wait + betweenSeconds });
+        renewReader(sql, { id: reader, appId: id, seconds: wait + BETWEEN_SECONDS });
       if (known === null) {
         const page = await startFeed(sql);
         await stay();
@@ -186,9 +186,9 @@ class WaitingPlaces {
   ): Promise<T> {
     const { id } = merchantOf(request);
     const others = this.taken.get(id) ?? 0;
-    if (waitSeconds > 0 && others >= mostWaiting) {
+    if (waitSeconds > 0 && others >= MAX_WAITING) {
       reply.header('retry-after', 1);
-      throw new ServiceError('RATE_LIMITED', `${mostWaiting} requests already wait for events.`);
+      throw new ServiceError('RATE_LIMITED', `${MAX_WAITING} requests already wait for events.`);
     }
     const gone = new AbortController();
     const leave = () => gone.abort();

@@ -13,11 +13,11 @@ import { PathId } from '../fields.ts';
 import { transactionFilters, transactionFiltersOf } from './transactions.ts';
 
 /** Page size: small enough that V8 collects the rows of a page in the young generation. */
-const rowsAtOnce = 200;
+const ROWS_AT_ONCE = 200;
 /** Concurrent exports in this process; each merchant may run one. */
-const mostExports = 4;
+const MAX_EXPORTS = 4;
 /** Retry-After of a refused export, in seconds. */
-const retrySeconds = 10;
+const RETRY_SECONDS = 10;
 const columns = [
   'id',
   'occurredAt',
@@ -72,7 +72,7 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
     async (request, reply) => {
       const { id } = await ownApp(deps, request, request.params.appId);
       const filters = transactionFiltersOf(request.query);
-      reply.header('retry-after', retrySeconds);
+      reply.header('retry-after', RETRY_SECONDS);
       const done = exports.begin(merchantOf(request).id);
       // finished() also calls back for a closed response: a client may disconnect while the app is read.
       finished(reply.raw, done);
@@ -98,11 +98,11 @@ async function* lines(
   for (let after: string | null = null; ;) {
     const rows: TransactionRow[] = await listTransactions(reports, appId, filters, {
       after,
-      limit: rowsAtOnce,
+      limit: ROWS_AT_ONCE,
     });
     if (rows.length > 0) yield stringify(rows, { ...csv, columns: [...columns] });
     after = rows.at(-1)?.id ?? null;
-    if (rows.length < rowsAtOnce) return;
+    if (rows.length < ROWS_AT_ONCE) return;
     // postgres.js keeps a query's result reachable from functions in V8's old space until the next full collection, so the rows are dropped here.
     rows.length = 0;
   }
@@ -118,7 +118,7 @@ function createExports(): { begin(merchantId: string): () => void } {
   const running = new Set<string>();
   return {
     begin(merchantId) {
-      if (running.has(merchantId) || running.size >= mostExports)
+      if (running.has(merchantId) || running.size >= MAX_EXPORTS)
         throw new ServiceError(
           'RATE_LIMITED',
           'Another export is under way: try again when it has ended.',

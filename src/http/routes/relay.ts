@@ -35,7 +35,7 @@ const outcome = {
   ),
   reason: nullable(Type.String({ description: 'The reason of the failure.' })),
 };
-const description =
+const DESCRIPTION =
   'Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. ' +
   'Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest.';
 
@@ -47,7 +47,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
     {
       schema: {
         summary: 'Send a transaction signed by your wallet',
-        description: `${description} A subscription that it creates is registered.`,
+        description: `${DESCRIPTION} A subscription that it creates is registered.`,
         tags: ['subscriber'],
         security: [{ walletJwt: [] }],
         body,
@@ -95,7 +95,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
     {
       schema: {
         summary: 'Send a transaction signed by your wallet',
-        description: `${description} A plan that it publishes becomes active.`,
+        description: `${DESCRIPTION} A plan that it publishes becomes active.`,
         tags: ['plans'],
         body,
         response: {

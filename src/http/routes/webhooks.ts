@@ -57,7 +57,7 @@ const NewEndpoint = Type.Object(
   },
   { title: 'NewWebhookEndpoint' },
 );
-const defaultOverlapHours = 24;
+const DEFAULT_OVERLAP_HOURS = 24;
 const PingAnswer = Type.Object(
   {
     status: nullable(Type.Integer({ description: 'HTTP status; null without a response.' })),
@@ -245,7 +245,7 @@ function rotationRoute(api: Api, deps: ApiDeps): void {
                 Type.Integer({
                   minimum: 0,
                   maximum: 168,
-                  default: defaultOverlapHours,
+                  default: DEFAULT_OVERLAP_HOURS,
                   description: 'Hours in which the previous secret signs as well.',
                 }),
               ),
@@ -263,7 +263,7 @@ function rotationRoute(api: Api, deps: ApiDeps): void {
         const rotation = {
           id,
           secret: secretBox.seal(fresh, id),
-          overlapHours: request.body?.overlapHours ?? defaultOverlapHours,
+          overlapHours: request.body?.overlapHours ?? DEFAULT_OVERLAP_HOURS,
         };
         return async (tx) => {
           const endpoint = await rotateSecret(tx, rotation);

@@ -42,7 +42,7 @@ interface Envelope {
 }
 
 /** Maximum downtime of a server in ms, because the sandbox occasionally kills its servers. */
-const patienceMs = 20_000;
+const PATIENCE_MS = 20_000;
 
 /** Sends a request until it is answered, up to a limit: a server may be away for a moment. */
 async function send(
@@ -51,7 +51,7 @@ async function send(
   path: string,
   { token, body, from }: CallOptions = {},
 ): Promise<{ response: Response; envelope: Envelope }> {
-  const deadline = Date.now() + patienceMs;
+  const deadline = Date.now() + PATIENCE_MS;
   for (;;) {
     try {
       const response = await fetch(new URL(path, baseUrl), {

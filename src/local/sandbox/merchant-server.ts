@@ -29,7 +29,7 @@ export interface MerchantServer {
   close(): Promise<void>;
 }
 
-const toleranceSeconds = 300;
+const TOLERANCE_SECONDS = 300;
 
 /** Listens on loopback. */
 export async function startMerchantServer(): Promise<MerchantServer> {
@@ -107,7 +107,7 @@ function verifies(request: IncomingMessage, body: Buffer, secret: string | undef
   if (
     secret === undefined ||
     !/^\d+$/.test(timestamp) ||
-    Math.abs(Date.now() / 1000 - Number(timestamp)) > toleranceSeconds
+    Math.abs(Date.now() / 1000 - Number(timestamp)) > TOLERANCE_SECONDS
   )
     return false;
   const expected = Buffer.from(

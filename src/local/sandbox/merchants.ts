@@ -19,7 +19,7 @@ export interface Merchant {
 }
 
 /** Hours of a played period: thirty days. */
-export const periodHours = 720;
+export const PERIOD_HOURS = 720;
 
 // The last one's fee rounds to zero at 1%: a collection with a single transfer.
 const plans = [
@@ -60,7 +60,7 @@ export async function createMerchants(
         planPath,
         {
           token,
-          body: { name: plan, amount: amount.toString(), periodHours },
+          body: { name: plan, amount: amount.toString(), periodHours: PERIOD_HOURS },
         },
       );
       await chain.submit(signFor(wallet, created.transaction));

@@ -1,11 +1,11 @@
 // The scenario: wallets subscribe, then time advances period by period while each wallet acts by its role. Time only advances when all due work is done,
 // so months pass in seconds and no due time is skipped.
 import { bringRetriesForward, readWorkLeft } from '../../db/sandbox.ts';
-import { subscriptionsDue } from '../../db/postgres/notify.ts';
+import { SUBSCRIPTIONS_DUE } from '../../db/postgres/notify.ts';
 import { each } from '../../each.ts';
 import { type Chaos, retrying } from './chaos.ts';
 import type { MerchantServer } from './merchant-server.ts';
-import { periodHours, type Merchant } from './merchants.ts';
+import { PERIOD_HOURS, type Merchant } from './merchants.ts';
 import type { Processes } from './processes.ts';
 import type { Random } from './random.ts';
 import {
@@ -35,9 +35,9 @@ export interface PlayOptions {
   signal: AbortSignal;
 }
 
-const periodSeconds = BigInt(periodHours * 3600);
+const periodSeconds = BigInt(PERIOD_HOURS * 3600);
 // The merchant whose server is down for the second period.
-const failingMerchant = 1;
+const FAILING_MERCHANT = 1;
 
 /** The cast: every role at least once, mostly steady payers. Their first actions are in the second period, the last early enough to finish in time. */
 export function cast(
@@ -74,9 +74,9 @@ export async function play(options: PlayOptions): Promise<void> {
   tell(`${subscribers.length} wallets subscribed and registered`);
 
   for (let period = 0; period < periods; period += 1) {
-    if (period === 1) server.setFailing(failingMerchant, true);
+    if (period === 1) server.setFailing(FAILING_MERCHANT, true);
     if (period === 2) {
-      server.setFailing(failingMerchant, false);
+      server.setFailing(FAILING_MERCHANT, false);
       const waiting = await retrying(() => bringRetriesForward(processes.sql));
       tell(`a merchant's server is back: ${waiting} deliveries are tried again`);
     }
@@ -125,7 +125,7 @@ async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void
     // The clock also runs by itself, so a time within a second needs no time travel.
     if (step > now + 1n) await stage.chain.travelTo(step);
     else await new Promise((resolve) => setTimeout(resolve, 200));
-    await retrying(() => processes.sql.notify(subscriptionsDue, ''));
+    await retrying(() => processes.sql.notify(SUBSCRIPTIONS_DUE, ''));
   }
 }
 

@@ -86,13 +86,13 @@ export interface Sandbox {
 }
 
 // Fast enough that a play of months takes seconds, slow enough that a block holds more than one transaction.
-const playBlockMs = 30;
+const PLAY_BLOCK_MS = 30;
 // Without a play: a transaction is valid for 45 s.
-const idleBlockMs = 300;
+const IDLE_BLOCK_MS = 300;
 // SOL that a wallet gets for its fees and rents.
-const walletLamports = 1_000_000_000n;
-const demoUsdc = 1_000_000_000n;
-const keeperLamports = 1_000_000_000_000n;
+const WALLET_LAMPORTS = 1_000_000_000n;
+const DEMO_USDC = 1_000_000_000n;
+const KEEPER_LAMPORTS = 1_000_000_000_000n;
 
 /** Starts everything; resolves when merchants have active plans and every wallet is signed in. */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
@@ -100,7 +100,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   const startedAt = Date.now();
   const processes = await startProcesses({
     dataDir: options.dataDir,
-    blockMs: options.play ? playBlockMs : idleBlockMs,
+    blockMs: options.play ? PLAY_BLOCK_MS : IDLE_BLOCK_MS,
     mint: LOCALNET_MINT,
     signal,
   });
@@ -112,7 +112,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     await processes.stop();
   };
   try {
-    await chain.fund(processes.keeper, { lamports: keeperLamports });
+    await chain.fund(processes.keeper, { lamports: KEEPER_LAMPORTS });
     await allReady(processes, signal);
     tell(`everything is up after ${Date.now() - startedAt} ms: ${processes.apiUrl}`);
     const api = createApi(processes.apiUrl);
@@ -123,12 +123,12 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     const subscribers = cast(options.subscribers, periods, merchants, random);
     await Promise.all(
       subscribers.map(async (subscriber) => {
-        await chain.fund(subscriber.wallet.address, { lamports: walletLamports });
+        await chain.fund(subscriber.wallet.address, { lamports: WALLET_LAMPORTS });
         subscriber.token = await api.signIn(subscriber.wallet, 'subscriber');
       }),
     );
     const demo = walletFromSeed(randomBytes(32));
-    await chain.fund(demo.address, { lamports: walletLamports, usdc: demoUsdc });
+    await chain.fund(demo.address, { lamports: WALLET_LAMPORTS, usdc: DEMO_USDC });
     tell(
       `${merchants.length} merchants have published plans, ${subscribers.length} wallets are signed in`,
     );

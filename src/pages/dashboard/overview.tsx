@@ -8,7 +8,7 @@ import { Plot, type Point } from './plot.tsx';
 const dayMs = 86_400_000;
 const ranges = [7, 30, 90, 365] as const;
 /** More bars than that would be hairlines. */
-const mostBars = 90;
+const MAX_BARS = 90;
 
 const percent = (rate: number | null) => (rate === null ? '–' : `${(rate * 100).toFixed(1)} %`);
 
@@ -55,10 +55,10 @@ export function Overview({ place: { session, app } }: { place: Place }): ReactEl
           </dl>
           <div className="plots">
             <Plot
-              title={`Net revenue per ${days > mostBars ? 'week' : 'day'}`}
+              title={`Net revenue per ${days > MAX_BARS ? 'week' : 'day'}`}
               kind="bars"
               least={0.01}
-              points={revenueOf(data.daily, days > mostBars ? 7 : 1)}
+              points={revenueOf(data.daily, days > MAX_BARS ? 7 : 1)}
             />
             <Plot
               title="Active subscriptions"

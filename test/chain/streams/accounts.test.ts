@@ -48,7 +48,7 @@ async function startAccountsNode(t: Test, refuses: (address: unknown) => boolean
         executable: false,
       },
     });
-  return { ...node, ids, tell, mostUnanswered: () => most };
+  return { ...node, ids, tell, maxUnanswered: () => most };
 }
 
 function follow(t: Test, node: Pick<Node, 'url'>, options: Partial<FollowAccountsOptions> = {}) {
@@ -100,7 +100,7 @@ void t.test(
     t.equal(names(300).filter((name) => follower.add(name)).length, 250);
     await until(() => follower.followed() === 250);
     t.equal(node.sockets.length, 3);
-    t.ok(node.mostUnanswered() <= 150, 'fifty on each');
+    t.ok(node.maxUnanswered() <= 150, 'fifty on each');
     follower.drop('account 7');
     t.ok(follower.add('another'), 'in its place');
     await until(() => node.ids.has('another'));

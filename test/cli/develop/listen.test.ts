@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
-import { createNotifier, deliveriesQueued } from '../../../src/db/postgres/notify.ts';
+import { createNotifier, DELIVERIES_QUEUED } from '../../../src/db/postgres/notify.ts';
 import { appendEvents } from '../../../src/domain/outbox/events.ts';
 import { sampleTypes } from '../../../src/domain/outbox/samples.ts';
 import { runShared, start } from '../../fixtures/command.ts';
@@ -27,7 +27,7 @@ async function developer() {
   const planId = await insertPlan(sql, merchant);
   const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId });
   const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: url };
-  const notifier = createNotifier(sql, deliveriesQueued);
+  const notifier = createNotifier(sql, DELIVERIES_QUEUED);
   const happen = async (count = 1) => {
     for (let made = 0; made < count; made += 1)
       notifier.notify(

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { firstId, firstIdAt, isId, lastId, timeOfId } from '../../../src/db/postgres/ids.ts';
+import { FIRST_ID, firstIdAt, isId, LAST_ID, timeOfId } from '../../../src/db/postgres/ids.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 
 void t.test('the first id of a time has that time, and ids of earlier times are lower', (t) => {
@@ -17,8 +17,8 @@ void t.test('the first id of a time has that time, and ids of earlier times are 
       },
     ),
   );
-  t.equal(firstIdAt(new Date('1969-12-31')), firstId);
-  t.equal(firstIdAt(new Date(8.64e15)), lastId);
+  t.equal(firstIdAt(new Date('1969-12-31')), FIRST_ID);
+  t.equal(firstIdAt(new Date(8.64e15)), LAST_ID);
   t.end();
 });
 
@@ -48,14 +48,14 @@ void t.test(
 );
 
 void t.test('an id is a lower-case UUID without additions', (t) => {
-  t.ok([firstId, lastId, firstIdAt(new Date())].every(isId));
+  t.ok([FIRST_ID, LAST_ID, firstIdAt(new Date())].every(isId));
   for (const text of [
     '',
-    lastId.toUpperCase(),
-    ` ${lastId}`,
-    `${lastId}\n`,
-    lastId.replaceAll('-', ''),
-    `${lastId}0`,
+    LAST_ID.toUpperCase(),
+    ` ${LAST_ID}`,
+    `${LAST_ID}\n`,
+    LAST_ID.replaceAll('-', ''),
+    `${LAST_ID}0`,
   ])
     t.notOk(isId(text), text);
   t.end();

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import type { Sql } from '../../../src/db/postgres/connect.ts';
-import { anyEndpoint, appName, createNotifier, namedIn } from '../../../src/db/postgres/notify.ts';
+import { ANY_ENDPOINT, appName, createNotifier, namedIn } from '../../../src/db/postgres/notify.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 
 /** Counts the notifications on test_channel; `twice` resolves with the second. */
@@ -109,8 +109,8 @@ void t.test('names of endpoints and apps are distinct', (t) => {
   const [endpoint, app] = [randomUUID(), randomUUID()];
   t.same(namedIn(`${endpoint} ${appName(app)}`), { endpoints: [endpoint], apps: [app] });
   t.same(namedIn(appName(app)), { endpoints: [], apps: [app] }, 'an app without an endpoint');
-  t.same(namedIn(`${anyEndpoint} ${appName(app)}`), { endpoints: undefined, apps: [app] });
-  t.same(namedIn(anyEndpoint), { endpoints: undefined, apps: [] }, 'a replay writes no event');
+  t.same(namedIn(`${ANY_ENDPOINT} ${appName(app)}`), { endpoints: undefined, apps: [app] });
+  t.same(namedIn(ANY_ENDPOINT), { endpoints: undefined, apps: [] }, 'a replay writes no event');
   t.end();
 });
 

@@ -7,7 +7,7 @@ import { createSample } from '../../../src/domain/outbox/samples.ts';
 import { appendEvents } from '../../../src/domain/outbox/events.ts';
 import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { readFeedBound } from '../../../src/db/event-feed.ts';
-import { appName, createNotifier, deliveriesQueued } from '../../../src/db/postgres/notify.ts';
+import { appName, createNotifier, DELIVERIES_QUEUED } from '../../../src/db/postgres/notify.ts';
 import { timeOfId } from '../../../src/db/postgres/ids.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 import { seedApp, until } from '../../fixtures/webhooks.ts';
@@ -191,11 +191,11 @@ void t.test(
     const asked = counter.count();
     const waiting = feed.next(appId, place, { ...atOnce, waitMs: 60_000 });
     await until(async () => Promise.resolve(counter.count() === asked + 2));
-    await sql.notify(deliveriesQueued, appName(randomUUID()));
+    await sql.notify(DELIVERIES_QUEUED, appName(randomUUID()));
     const queued = await sql.begin((tx) =>
       appendEvents(tx, [{ subscriptionId, type: 'cancel_forced' }]),
     );
-    createNotifier(sql, deliveriesQueued).notify(queued);
+    createNotifier(sql, DELIVERIES_QUEUED).notify(queued);
     t.match((await waiting).rows, [{ type: 'cancel_forced', sample: false }]);
     t.ok(counter.count() - asked <= 6, `${counter.count() - asked} statements for an event`);
   },
@@ -212,7 +212,7 @@ void t.test('notifications about anything cannot make it ask without end', async
     .next(appId, place, { ...atOnce, waitMs: 3000 })
     .finally(() => (isOver = true));
   while (!isOver) {
-    await sql.notify(deliveriesQueued, '');
+    await sql.notify(DELIVERIES_QUEUED, '');
     await delay(10);
   }
   await asking;

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import {
   judge,
-  longestRetryAfter,
+  MAX_RETRY_AFTER,
   parseRetryAfter,
 } from '../../../src/domain/outbox/retry-schedule.ts';
 
@@ -47,7 +47,7 @@ void t.test(
     t.same(judge(1, 429, 10 * minute), { status: 'pending', delayMs: 10 * minute });
     t.same(judge(1, 503, 10 * minute), { status: 'pending', delayMs: 10 * minute });
     t.same(judge(1, 503, 1000), { status: 'pending', delayMs: minute });
-    t.same(judge(1, 429, 1000 * hour), { status: 'pending', delayMs: longestRetryAfter });
+    t.same(judge(1, 429, 1000 * hour), { status: 'pending', delayMs: MAX_RETRY_AFTER });
     t.same(judge(1, 500, 10 * minute), { status: 'pending', delayMs: minute });
     t.same(judge(6, 429, 10 * minute), { status: 'failed' });
   },

@@ -28,8 +28,8 @@ export interface ChainStatus {
 }
 
 /** Time without a response after which an endpoint counts as down. */
-const timeoutMs = 5000;
-const lamportsPerSol = 1_000_000_000;
+const TIMEOUT_MS = 5000;
+const LAMPORTS_PER_SOL = 1_000_000_000;
 
 /** `chain` is null without a configured endpoint, `keeper` without a configured address. Throws an OperatorError for a malformed keypair file. */
 export async function chainStatus(
@@ -62,7 +62,7 @@ async function askEndpoint(
 ) {
   const rpc = createRpc({
     urls: [url],
-    timeoutMs,
+    timeoutMs: TIMEOUT_MS,
     probeMs: Infinity,
     log: { info: log.info.bind(log), warn: () => undefined },
   });
@@ -75,7 +75,7 @@ async function askEndpoint(
     const mismatch = clusterMismatch(cluster, await rpc.getGenesisHash());
     if (mismatch !== null) return { ...none, fault: mismatch };
     const { unixTimestamp } = await rpc.getClock();
-    const sol = keeper === undefined ? null : Number(await rpc.getBalance(keeper)) / lamportsPerSol;
+    const sol = keeper === undefined ? null : Number(await rpc.getBalance(keeper)) / LAMPORTS_PER_SOL;
     return { name, slot, time: timeOf(unixTimestamp), sol, answeredMs, fault: null };
   } catch (error) {
     if (!(error instanceof RpcUnreachable || error instanceof RpcError)) throw error;

@@ -15,13 +15,13 @@ export interface Limits {
 export type Checkable = 'chain' | 'keeper' | 'secrets';
 
 /** Maximum lag in seconds of a public chain's clock (at the best endpoint) behind the database's clock. */
-const mostChainLag = 120;
+const MAX_CHAIN_LAG = 120;
 /** Maximum lag in slots between endpoints, some 50 s; the same limit as the alert BillingRpcEndpointBehind. */
-const mostEndpointLag = 150;
+const MAX_ENDPOINT_LAG = 150;
 /** Seconds without a heartbeat (every 5 s) after which a daemon counts as gone. */
-const mostSilence = 20;
+const MAX_SILENCE = 20;
 /** Maximum number of consecutive failures that are not the subscriber's; the sixth comes some ten minutes after the first. */
-const mostSetbacks = 6;
+const MAX_SETBACKS = 6;
 
 /** A message for each exceeded limit; empty when all is well. */
 export function problemsOf(
@@ -46,9 +46,9 @@ export function problemsOf(
       maxPaymentDelay,
       'the end of a signed payment has been unknown',
     );
-    if (payments.mostSetbacks >= mostSetbacks)
+    if (payments.maxSetbacks >= MAX_SETBACKS)
       problems.push(
-        `a payment could not be collected ${payments.mostSetbacks} times in a row, and the subscriber is not the reason`,
+        `a payment could not be collected ${payments.maxSetbacks} times in a row, and the subscriber is not the reason`,
       );
   }
   if (deliveries !== null)
@@ -60,15 +60,15 @@ export function problemsOf(
   if (chain !== null) {
     for (const { name, fault, lag } of chain.endpoints) {
       if (fault !== null) problems.push(`RPC ${name}: ${fault}`);
-      if (lag !== null && lag > mostEndpointLag)
-        problems.push(`RPC ${name} is ${lag} slots behind; the limit is ${mostEndpointLag}`);
+      if (lag !== null && lag > MAX_ENDPOINT_LAG)
+        problems.push(`RPC ${name} is ${lag} slots behind; the limit is ${MAX_ENDPOINT_LAG}`);
     }
     const behind =
       chain.time === null ? 0 : Math.floor((at.getTime() - chain.time.getTime()) / 1000);
     if (!local)
       past(
         behind,
-        mostChainLag,
+        MAX_CHAIN_LAG,
         "the chain's clock, as the RPC endpoints have it, has been behind",
       );
   }
@@ -114,7 +114,7 @@ export function uncheckedOf({
 /** Problems that the daemons report, and kinds of daemon without a recent heartbeat. */
 function daemonProblems(daemons: readonly DaemonRow[], at: Date): string[] {
   const silentFor = ({ seenAt }: DaemonRow) => Math.floor((at.getTime() - seenAt.getTime()) / 1000);
-  const running = daemons.filter((daemon) => silentFor(daemon) <= mostSilence);
+  const running = daemons.filter((daemon) => silentFor(daemon) <= MAX_SILENCE);
   const troubled = running.flatMap(({ name, host, pid, trouble }) =>
     trouble === null ? [] : [`${name} (${host}, process ${pid}): ${trouble}`],
   );

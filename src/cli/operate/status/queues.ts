@@ -6,7 +6,7 @@ import { listDaemons, type DaemonRow } from '../../../db/daemons.ts';
 import { countDue, findDueEndpoints } from '../../../db/delivery-queue.ts';
 import {
   type CostlyWallet,
-  countLimit,
+  MAX_COUNTED,
   listCostlyWallets,
   listRecentErrors,
   readDatabaseFacts,
@@ -52,8 +52,8 @@ export interface QueueStatus {
   errors: RecentError[];
 }
 
-const errorsShown = 5;
-const walletsListed = 10;
+const ERRORS_SHOWN = 5;
+const WALLETS_LISTED = 10;
 
 /** Reads everything in one short read-only transaction. `chainNow`: the chain's clock, if known. */
 export async function queueStatus(
@@ -69,18 +69,18 @@ export async function queueStatus(
     const now = chainNow ?? facts.now;
     const backlog = await readBacklog(tx, now);
     const payments = await readPaymentFacts(tx);
-    const failedOnChain = await listCostlyWallets(tx, walletsListed);
+    const failedOnChain = await listCostlyWallets(tx, WALLETS_LISTED);
     const deliveries = await readDeliveryFacts(tx);
     const holds = await listHolds(tx);
     const { collectsAfterHeight: waitsForHeight } = await readBrake(tx);
-    const errors = await listRecentErrors(tx, errorsShown);
+    const errors = await listRecentErrors(tx, ERRORS_SHOWN);
     const daemons = await listDaemons(tx);
     const undecipherableSecrets =
       encryptionKeys === undefined
         ? null
         : await countForeignSecrets(tx, fingerprintsOf(encryptionKeys));
     const endpoints = await findDueEndpoints(tx);
-    const due = await countDue(tx, countLimit);
+    const due = await countDue(tx, MAX_COUNTED);
     return {
       database: { ...facts, answeredMs },
       payments: {

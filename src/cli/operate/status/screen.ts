@@ -1,5 +1,5 @@
 // Renders the status as text.
-import { countLimit } from '../../../db/status.ts';
+import { MAX_COUNTED } from '../../../db/status.ts';
 import type { Paint } from '../../terminal/colour.ts';
 import { safeText } from '../../terminal/safe-text.ts';
 import { table } from '../../terminal/table.ts';
@@ -74,7 +74,7 @@ function queueFacts({ database, payments, deliveries, collection }: Status): [st
     ['in flight', `${most(payments.open)}${oldest(payments.oldestOpenSeconds, payments.open)}`],
     [
       'set back',
-      `${most(payments.setBack)}${payments.setBack === 0 ? '' : `, up to ${payments.mostSetbacks} times in a row`}`,
+      `${most(payments.setBack)}${payments.setBack === 0 ? '' : `, up to ${payments.maxSetbacks} times in a row`}`,
     ],
     ['last payment', payments.lastPaymentAt?.toISOString() ?? 'none'],
     ...collectionFacts(collection),
@@ -115,5 +115,5 @@ function chainFacts(chain: Status['chain']): [string, string][] {
 }
 
 function most(count: number): string {
-  return count >= countLimit ? `${countLimit} or more` : String(count);
+  return count >= MAX_COUNTED ? `${MAX_COUNTED} or more` : String(count);
 }
