@@ -98,7 +98,10 @@ export default tseslint.config(
     rules: { 'max-lines-per-function': ['error', 170] },
   },
   { files: ['src/db/**'], rules: { 'no-restricted-syntax': 'off' } },
-  { files: ['src/config/config.ts', 'src/config/**'], rules: { 'no-restricted-properties': 'off' } },
+  {
+    files: ['src/config/config.ts', 'src/config/**'],
+    rules: { 'no-restricted-properties': 'off' },
+  },
   {
     files: ['src/chain/**', 'src/localnet/**', 'src/pages/**'],
     rules: { 'no-restricted-imports': 'off' },

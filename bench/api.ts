@@ -1,6 +1,7 @@
-// Requests per second and p99 of one process of the API, beside bare Fastify with one statement per request, on the same durable Postgres.
-// Servers run in processes of their own and this one is the load: 64 requests under way, each by another of a thousand merchants. Rounds alternate;
-// the figures are medians.
+// Requests per second and p99 of one process of the API, beside bare Fastify with one statement per
+// request, on the same durable Postgres. Servers run in processes of their own and this one is the
+// load: 64 requests under way, each by another of a thousand merchants. Rounds alternate; the
+// figures are medians.
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -45,7 +46,10 @@ interface Measured {
   p99Ms: number;
 }
 
-/** A merchant of its own for each of the requests under way, and many more; each with an app of 100 subscriptions and a key. */
+/**
+ * A merchant of its own for each of the requests under way, and many more; each with an app of 100
+ * subscriptions and a key.
+ */
 async function seed(sql: Sql): Promise<Caller[]> {
   await sql`insert into merchants (wallet, name, email, tier) select 'wallet' || n, 'Merchant', 'a@b.test', 'pro' from generate_series(1, ${MERCHANTS}) as n`;
   await sql`insert into apps (merchant_id, name) select id, 'App' from merchants`;
@@ -207,7 +211,8 @@ export async function run(): Promise<Result> {
   }
   const of = (name: string, figure: keyof Measured) =>
     median((measured.get(name) ?? []).map((one) => one[figure]));
-  // Each round's two servers stood next to each other in time: the ratio of the round, then the median.
+  // Each round's two servers stood next to each other in time: the ratio of the round, then the
+  // median.
   const ratio = (one: string, other: string) =>
     median(
       (measured.get(one) ?? []).map(

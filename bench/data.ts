@@ -1,5 +1,6 @@
-// Measures the cost of a payment in Postgres from its claim to its delivered webhook (WAL and disk, in batches of 200 through the statements of the
-// daemons), a claim of deliveries behind an open snapshot, and the time to drop a month of events and deliveries.
+// Measures the cost of a payment in Postgres from its claim to its delivered webhook (WAL and disk,
+// in batches of 200 through the statements of the daemons), a claim of deliveries behind an open
+// snapshot, and the time to drop a month of events and deliveries.
 import { randomUUID } from 'node:crypto';
 import type { Sql } from '../src/db/postgres/connect.ts';
 import { claimDeliveries, releaseClaims } from '../src/db/delivery-queue.ts';
@@ -24,7 +25,10 @@ async function payments(server: Server): Promise<Record<string, number>> {
   return measured;
 }
 
-/** Milliseconds for a claim of 200 while a snapshot is open that still sees 500,000 finished deliveries of the same endpoint. */
+/**
+ * Milliseconds for a claim of 200 while a snapshot is open that still sees 500,000 finished
+ * deliveries of the same endpoint.
+ */
 async function claimBehindSnapshot(server: Server): Promise<number> {
   const database = await server.database('snapshot');
   const { sql } = database;
@@ -59,7 +63,10 @@ async function claimBehindSnapshot(server: Server): Promise<number> {
   return median(times);
 }
 
-/** The longest of statements on deliveries and events, one after the other until `isOver`, in milliseconds. */
+/**
+ * The longest of statements on deliveries and events, one after the other until `isOver`, in
+ * milliseconds.
+ */
 async function maxWait(sql: Sql, isOver: () => boolean): Promise<number> {
   const own = await sql.reserve();
   let longest = 0;
@@ -73,8 +80,9 @@ async function maxWait(sql: Sql, isOver: () => boolean): Promise<number> {
 }
 
 /**
- * Milliseconds for the month's deliveries with their attempts, and then its events: until Postgres has deleted the files, and the longest that a
- * statement on these tables took meanwhile. Postgres deletes the files after it has released the locks.
+ * Milliseconds for the month's deliveries with their attempts, and then its events: until Postgres
+ * has deleted the files, and the longest that a statement on these tables took meanwhile. Postgres
+ * deletes the files after it has released the locks.
  */
 async function dropAMonth(server: Server): Promise<Record<string, number>> {
   const database = await server.database('months');

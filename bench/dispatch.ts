@@ -1,5 +1,6 @@
-// Compares the dispatcher with plain undici, graphile-worker and pg-boss for the same job, on the same durable Postgres with the same light receiver in
-// another process. Rounds are interleaved, the limit is measured before and after each, ratios are of the same round, results are medians.
+// Compares the dispatcher with plain undici, graphile-worker and pg-boss for the same job, on the
+// same durable Postgres with the same light receiver in another process. Rounds are interleaved,
+// the limit is measured before and after each, ratios are of the same round, results are medians.
 import { claimCost } from './dispatch/claim-cost.ts';
 import { deliverGraphile, prepareGraphile } from './dispatch/graphile.ts';
 import {
@@ -20,13 +21,15 @@ import { deliverPgBoss, preparePgBoss } from './dispatch/pgboss.ts';
 import type { Result } from './run.ts';
 
 const ROUNDS = 3;
-// Some 8 s, because the one-time work of a dispatcher (start, learn that its endpoints respond, write the last outcomes) takes 0.1 s of a round.
+// Some 8 s, because the one-time work of a dispatcher (start, learn that its endpoints respond,
+// write the last outcomes) takes 0.1 s of a round.
 const DELIVERIES = 100_000;
 const PEER_DELIVERIES = 15_000;
 const LIMIT_CONCURRENCY = 100;
 const LATENCY_EVENTS = 500;
 const CLAIM_ROUNDS = 105;
-// As many requests in flight as the limit has. For a single endpoint its cap is that of the process; for fifty it is the default.
+// As many requests in flight as the limit has. For a single endpoint its cap is that of the
+// process; for fifty it is the default.
 const throughput = {
   one: {
     WEBHOOK_CONCURRENCY: String(LIMIT_CONCURRENCY),

@@ -1,11 +1,15 @@
-// Ed25519 of the keeper's signatures: Node's own crypto (src/chain/keypair.ts) beside tweetnacl, on messages of a collection's length, in one run.
+// Ed25519 of the keeper's signatures: Node's own crypto (src/chain/keypair.ts) beside tweetnacl, on
+// messages of a collection's length, in one run.
 import { createPublicKey, verify } from 'node:crypto';
 import nacl from 'tweetnacl';
 import { keypairFromSecret, SPKI_PREFIX } from '../src/chain/keypair.ts';
 import { addressBytes } from '../src/chain/program/addresses.ts';
 import type { Result } from './run.ts';
 
-/** Bytes of a collection's message: two transfers and a memo (docs/chain.md, about 755 with its signature). */
+/**
+ * Bytes of a collection's message: two transfers and a memo (docs/chain.md, about 755 with its
+ * signature).
+ */
 const MESSAGE_LENGTH = 690;
 const ROUNDS = 9;
 const ROUND_MS = 250;
@@ -24,7 +28,9 @@ function rate(work: () => void): number {
   return (done * 1000) / (performance.now() - began);
 }
 
-/** Rounds alternate, the figures are medians. Throws when the two do not give the same signature. */
+/**
+ * Rounds alternate, the figures are medians. Throws when the two do not give the same signature.
+ */
 export function run(): Promise<Result> {
   const { secretKey, publicKey } = nacl.sign.keyPair();
   const keypair = keypairFromSecret(secretKey);

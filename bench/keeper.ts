@@ -1,6 +1,7 @@
-// Compares the keeper with the limit of the local chain for the same payments, pre-signed, one per transaction. Also measures payers who have spent their
-// money, a provider with low rate limits, and the cost of claims and sweeps in tables of three sizes. The chain, the keeper and a durable Postgres are
-// separate processes. Rounds alternate; the figures are medians.
+// Compares the keeper with the limit of the local chain for the same payments, pre-signed, one per
+// transaction. Also measures payers who have spent their money, a provider with low rate limits,
+// and the cost of claims and sweeps in tables of three sizes. The chain, the keeper and a durable
+// Postgres are separate processes. Rounds alternate; the figures are medians.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { median, startServer } from './dispatch/harness.ts';
@@ -13,8 +14,8 @@ import { AMOUNT, openPlan, startChain } from './keeper/scene.ts';
 import type { Result } from './run.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-// Rounds are long, so that their start and their end (blocks until the last payment is finalized, 0.8 s here) have little weight. SUBSCRIBERS in the
-// environment makes them shorter.
+// Rounds are long, so that their start and their end (blocks until the last payment is finalized,
+// 0.8 s here) have little weight. SUBSCRIBERS in the environment makes them shorter.
 const SUBSCRIBERS = Number(process.env['SUBSCRIBERS'] ?? 16_000);
 const ROUNDS = 3;
 /** One payer in this number cannot pay. */
@@ -71,7 +72,10 @@ async function throughput(): Promise<Result> {
   };
 }
 
-/** Payments per second when one payer in ten has spent its money after its balance was read, compared with payers who can pay. */
+/**
+ * Payments per second when one payer in ten has spent its money after its balance was read,
+ * compared with payers who can pay.
+ */
 async function payerStopped(): Promise<Result> {
   const server = await startServer();
   const chain = await startChain();
@@ -115,7 +119,10 @@ async function payerStopped(): Promise<Result> {
   };
 }
 
-/** One period of 10,000 subscriptions through a provider that takes 5 sends and 10 requests a second. */
+/**
+ * One period of 10,000 subscriptions through a provider that takes 5 sends and 10 requests a
+ * second.
+ */
 async function provider(): Promise<Result> {
   const server = await startServer();
   const database = await server.database('provider');

@@ -1,7 +1,9 @@
-// Transactions per second through the local chain's JSON-RPC, beside LiteSVM's native layer called directly, over the same kind of signed
-// pulls (transfer_subscription for net and for fee, and a memo). The chain is `billing localnet`, built first, in a process of its own; this
-// one is the load: batches of 44 sendTransaction requests with preflight (a body may have 50 KiB, a validator's limit), eight batches under way at a time, made
-// before the clock runs. Short rounds alternate, and the ratio is the median of the rounds' own ratios: noise of the machine hits both
+// Transactions per second through the local chain's JSON-RPC, beside LiteSVM's native layer called
+// directly, over the same kind of signed pulls (transfer_subscription for net and for fee, and a
+// memo). The chain is `billing localnet`, built first, in a process of its own; this one is the
+// load: batches of 44 sendTransaction requests with preflight (a body may have 50 KiB, a
+// validator's limit), eight batches under way at a time, made before the clock runs. Short rounds
+// alternate, and the ratio is the median of the rounds' own ratios: noise of the machine hits both
 // of a round. Quiet machines only: the load and the chain need a core each.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -31,7 +33,10 @@ const PULLS = 2_000;
 const ONE_BY_ONE = 1_000;
 const BATCH = 44;
 const BATCHES_UNDER_WAY = 8;
-/** Where memory is read: history is full at 20,000 transactions, the allocators' caches at some 150,000. */
+/**
+ * Where memory is read: history is full at 20,000 transactions, the allocators' caches at some
+ * 150,000.
+ */
 const MEMORY_MILESTONES = [100_000, 200_000, 300_000];
 const TRAVELS = 1_000;
 const SLOTS_TRAVELLED = 1_000_000;
@@ -74,7 +79,10 @@ async function stopServer({ pool, child }: Server): Promise<void> {
   await exited;
 }
 
-/** Milliseconds from the start to the first answer: of an empty chain, and of one with 100 wallets in 1,000 blocks on disk. */
+/**
+ * Milliseconds from the start to the first answer: of an empty chain, and of one with 100 wallets
+ * in 1,000 blocks on disk.
+ */
 async function starts(): Promise<{ empty: number; withHistory: number }> {
   const directory = await mkdtemp(join(tmpdir(), 'billing-bench-'));
   const options = ['--block-ms', '0', '--data-dir', directory];
@@ -139,7 +147,10 @@ const remote = (pool: Pool): Target => ({
   },
 });
 
-/** A chain in this process, prepared in the same way; its LiteSVM's state then goes to one that is called directly. */
+/**
+ * A chain in this process, prepared in the same way; its LiteSVM's state then goes to one that is
+ * called directly.
+ */
 async function prepareDirect(): Promise<{ svm: LiteSvm; scene: Scene }> {
   const chain = openChain(0, undefined);
   const latest = () => base58(chain.blocks.at(-2)!.hash);
@@ -174,7 +185,10 @@ function directRound(svm: LiteSvm, pulls: readonly Buffer[]): number {
   return (pulls.length * 1000) / (performance.now() - started);
 }
 
-/** Request bodies of BATCH pulls each, made before the clock runs, so that only the chain is measured. */
+/**
+ * Request bodies of BATCH pulls each, made before the clock runs, so that only the chain is
+ * measured.
+ */
 function bodiesOf(pulls: readonly Buffer[]): string[] {
   const bodies: string[] = [];
   for (let start = 0; start < pulls.length; start += BATCH) {

@@ -1,5 +1,5 @@
-// The first contentful paint of the subscribe page in Chromium, beside a page of one line. Alternating rounds, each in a window without a cache; the
-// figures are medians.
+// The first contentful paint of the subscribe page in Chromium, beside a page of one line.
+// Alternating rounds, each in a window without a cache; the figures are medians.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';

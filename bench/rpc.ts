@@ -1,5 +1,7 @@
-// Extrapolates the RPC requests of a keeper in a month from measurements: at rest, for a lap of the sweep, and for payments that are due one by one.
-// Chain time is moved to each payment; the lap is started in the database. Blocks are mined every 400 ms, so that finality takes as long as on mainnet.
+// Extrapolates the RPC requests of a keeper in a month from measurements: at rest, for a lap of the
+// sweep, and for payments that are due one by one. Chain time is moved to each payment; the lap is
+// started in the database. Blocks are mined every 400 ms, so that finality takes as long as on
+// mainnet.
 import { execFileSync } from 'node:child_process';
 import { connect, createServer } from 'node:net';
 import { once } from 'node:events';

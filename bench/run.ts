@@ -1,8 +1,12 @@
-// npm run bench -- <name> [--json] [--only <part>]: runs bench/<name>.ts, or the one part of it, and prints its figures and ratios.
+// npm run bench -- <name> [--json] [--only <part>]: runs bench/<name>.ts, or the one part of it,
+// and prints its figures and ratios.
 import { readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
-/** The results of a benchmark: figures have their unit in the name, ratios compare two figures of the same run. */
+/**
+ * The results of a benchmark: figures have their unit in the name, ratios compare two figures of
+ * the same run.
+ */
 export interface Result {
   readonly figures: Readonly<Record<string, number>>;
   readonly ratios: Readonly<Record<string, number>>;

@@ -1,4 +1,5 @@
-// Measures start times: `billing --help`, beside Node with an empty program, and `billing serve` on a migrated database until /readyz returns 200.
+// Measures start times: `billing --help`, beside Node with an empty program, and `billing serve` on
+// a migrated database until /readyz returns 200.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';

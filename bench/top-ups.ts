@@ -1,5 +1,6 @@
-// Measures the time from the top-up of a past-due wallet to its payment on chain, with ten thousand past-due subscriptions followed (PAST_DUE in the
-// environment: another number), and the cost of a thousand dust transfers. Chain, keeper and Postgres are separate processes.
+// Measures the time from the top-up of a past-due wallet to its payment on chain, with ten thousand
+// past-due subscriptions followed (PAST_DUE in the environment: another number), and the cost of a
+// thousand dust transfers. Chain, keeper and Postgres are separate processes.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { startServer } from './dispatch/harness.ts';

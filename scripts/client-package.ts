@@ -1,5 +1,6 @@
-// Part of "npm run build": writes dist/client-package, a package with the client and the webhook verification. "npm pack" also packs it, next to the
-// archive of the server (postpack in package.json).
+// Part of "npm run build": writes dist/client-package, a package with the client and the webhook
+// verification. "npm pack" also packs it, next to the archive of the server (postpack in
+// package.json).
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -46,7 +47,10 @@ Types come from the API's OpenAPI document (/openapi.json; /docs shows it). Erro
 (code, status, details), a BillingConnectionError says that there was no answer.
 `;
 
-/** Drops the source map reference; rewrites import paths of declarations to .js and indents them by tabs: spaces would be a third of their size. */
+/**
+ * Drops the source map reference; rewrites import paths of declarations to .js and indents them by
+ * tabs: spaces would be a third of their size.
+ */
 function packed(text: string): string {
   return text
     .replace(/\n\/\/# sourceMappingURL=.*/, '\n')

@@ -1,4 +1,5 @@
-// `npm run client` generates src/client/openapi.ts, the types of the client, from the OpenAPI document; with --check it fails when they differ.
+// `npm run client` generates src/client/openapi.ts, the types of the client, from the OpenAPI
+// document; with --check it fails when they differ.
 import { readFile, writeFile } from 'node:fs/promises';
 import openapiTS, { astToString } from 'openapi-typescript';
 import { openApiDocument } from './openapi.ts';
@@ -16,7 +17,8 @@ const document = withoutExamples(await openApiDocument('0.0.0')) as {
 };
 const { paths, components } = document;
 
-// Error responses are omitted, because they share one schema and the client turns them into errors. Response headers are omitted too.
+// Error responses are omitted, because they share one schema and the client turns them into errors.
+// Response headers are omitted too.
 delete components.responses;
 for (const { responses } of Object.values(paths).flatMap((path) => Object.values(path))) {
   for (const [status, response] of Object.entries(responses)) {
@@ -33,7 +35,9 @@ function withoutExamples(node: unknown): unknown {
   return Object.fromEntries(kept.map(([key, value]) => [key, withoutExamples(value)]));
 }
 
-/** Removes empty `never` members and repeated comments, which would be a fifth of the client's size. */
+/**
+ * Removes empty `never` members and repeated comments, which would be a fifth of the client's size.
+ */
 function short(types: string): string {
   return (
     types

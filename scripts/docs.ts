@@ -1,5 +1,6 @@
-// `npm run docs` generates .env.example and docs/configuration.md from src/config/variables.ts, and the tables of reasons in docs/merchants.md from
-// src/domain/reasons.ts; with --check it fails when they differ.
+// `npm run docs` generates .env.example and docs/configuration.md from src/config/variables.ts, and
+// the tables of reasons in docs/merchants.md from src/domain/reasons.ts; with --check it fails when
+// they differ.
 import { readFile, writeFile } from 'node:fs/promises';
 import { format, resolveConfig } from 'prettier';
 import { describeVariables } from '../src/config/variables.ts';

@@ -1,4 +1,5 @@
-// Operation ids consist of a verb and a noun, because generated clients name their functions after them.
+// Operation ids consist of a verb and a noun, because generated clients name their functions after
+// them.
 
 /** Exceptions from the rules of operationId. */
 const named: Record<string, string> = {
@@ -41,8 +42,9 @@ const named: Record<string, string> = {
 const verbs: Record<string, string> = { POST: 'create', PATCH: 'update', DELETE: 'delete' };
 
 /**
- * The id of an operation. A path that ends with a parameter is one object (getPlan, updatePlan); a path that ends with a word after a parameter is an
- * action (cancelSubscription) or a list of children (listPlans). Ids of subscriber routes contain "Own".
+ * The id of an operation. A path that ends with a parameter is one object (getPlan, updatePlan); a
+ * path that ends with a word after a parameter is an action (cancelSubscription) or a list of
+ * children (listPlans). Ids of subscriber routes contain "Own".
  */
 export function operationId(method: string, path: string): string {
   const known = named[`${method} ${path}`];

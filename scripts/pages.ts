@@ -1,5 +1,6 @@
-// `npm run build`, the browser's part: bundles each page into one script in dist/pages/assets under a hashed name, compressed beside, with its
-// source map apart (dist/pages/maps, which nothing serves), and writes dist/pages/manifest.json for the server.
+// `npm run build`, the browser's part: bundles each page into one script in dist/pages/assets under
+// a hashed name, compressed beside, with its source map apart (dist/pages/maps, which nothing
+// serves), and writes dist/pages/manifest.json for the server.
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,5 +1,5 @@
-// `npm run pictures`: runs the sandbox scenario and writes the README's screenshots of its pages to docs/pictures. Needs Chromium (CHROMIUM: path of
-// another one) and `npm run build`.
+// `npm run pictures`: runs the sandbox scenario and writes the README's screenshots of its pages to
+// docs/pictures. Needs Chromium (CHROMIUM: path of another one) and `npm run build`.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';

@@ -1,14 +1,17 @@
-// Builds program/subscriptions.so: compiles every C file beside this one with clang-19 and links the objects into
-// what the Solana loader takes. `--check` builds in memory and compares with the committed file instead.
+// Builds program/subscriptions.so: compiles every C file beside this one with clang-19 and links
+// the objects into what the Solana loader takes. `--check` builds in memory and compares with the
+// committed file instead.
 //
-// No linker of a distribution makes this file. The loader wants ELF64, ET_DYN, EM_BPF,
-// flags 0 (SBPF version 0), with every address equal to its file offset, because it maps the image as one piece:
+// No linker of a distribution makes this file. The loader wants ELF64, ET_DYN, EM_BPF, flags 0
+// (SBPF version 0), with every address equal to its file offset, because it maps the image as one
+// piece:
 //
 //   ELF header | 3 program headers | .text | .rodata | .dynamic | .dynsym | .dynstr | .rel.dyn | .shstrtab | section headers
 //
-// It relocates .text when it loads it, by .rel.dyn: the address in an `lddw` is moved into the mapped image
-// (R_BPF_64_RELATIVE), a call of a syscall is resolved by the syscall's name (R_BPF_64_32). Calls between functions
-// are relative already. There is no writable data, and no pointer outside of .text.
+// It relocates .text when it loads it, by .rel.dyn: the address in an `lddw` is moved into the
+// mapped image (R_BPF_64_RELATIVE), a call of a syscall is resolved by the syscall's name
+// (R_BPF_64_32). Calls between functions are relative already. There is no writable data, and no
+// pointer outside of .text.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -71,7 +74,8 @@ function kindOf({ name, type, flags, bytes }: Section): Kind | undefined {
 }
 
 /**
- * Links BPF object files into a program for the Solana loader. The same objects in the same order give the same bytes.
+ * Links BPF object files into a program for the Solana loader. The same objects in the same order
+ * give the same bytes.
  * @throws when a symbol is missing or defined twice, or something in the objects cannot be loaded.
  */
 export function link(files: readonly Buffer[]): Buffer {
@@ -123,7 +127,8 @@ export function link(files: readonly Buffer[]): Buffer {
       text.writeUInt32LE(addressOf(defined.section, defined.value + addend), immediate);
       relocate(address, ELF.R_BPF_64_RELATIVE, 0);
     } else if (type === ELF.R_BPF_64_32 && defined?.section !== undefined) {
-      // A call counts instructions from the one after it. Against a section, clang has put the count in already.
+      // A call counts instructions from the one after it. Against a section, clang has put the
+      // count in already.
       const into = defined.type === ELF.STT_SECTION ? (addend + 1) * INSTRUCTION : defined.value;
       text.writeInt32LE((addressOf(defined.section, into) - address) / INSTRUCTION - 1, immediate);
     } else if (type === ELF.R_BPF_64_32 && symbol.name.startsWith('sol_')) {
@@ -240,7 +245,9 @@ export function link(files: readonly Buffer[]): Buffer {
   return program;
 }
 
-/** Compiles one C file of `folder`. @throws when clang-19 is missing (ENOENT) or refuses the source. */
+/**
+ * Compiles one C file of `folder`. @throws when clang-19 is missing (ENOENT) or refuses the source.
+ */
 function compile(folder: string, source: string): Buffer {
   const directory = mkdtempSync(join(tmpdir(), 'billing-program-'));
   try {

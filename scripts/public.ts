@@ -1,4 +1,5 @@
-// Part of "npm run build": writes dist/public, the static files of serve: /openapi.json and the pages of /docs.
+// Part of "npm run build": writes dist/public, the static files of serve: /openapi.json and the
+// pages of /docs.
 import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';

@@ -1,5 +1,6 @@
-// `npm run schema` writes sql/schema.sql, the schema that all migrations add up to, for people to read; with --check it fails when the file
-// differs. Read from the catalogs, since the embedded Postgres brings no pg_dump.
+// `npm run schema` writes sql/schema.sql, the schema that all migrations add up to, for people to
+// read; with --check it fails when the file differs. Read from the catalogs, since the embedded
+// Postgres brings no pg_dump.
 import { readFile, writeFile } from 'node:fs/promises';
 import { format } from 'node:util';
 import { connect, type Sql } from '../src/db/postgres/connect.ts';

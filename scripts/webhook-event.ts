@@ -1,5 +1,6 @@
-// Schemas of webhook events, for the OpenAPI document and the types generated from it. domain/events.ts writes the events; test/contract checks
-// one of every type against these schemas, and the keeper's tests check each event that they cause.
+// Schemas of webhook events, for the OpenAPI document and the types generated from it.
+// domain/events.ts writes the events; test/contract checks one of every type against these schemas,
+// and the keeper's tests check each event that they cause.
 import { type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import {
   blockReasons,

@@ -1,6 +1,7 @@
 /**
- * Backoff in milliseconds before try `attempt` (1, 2, 3...): doubles from `base` up to `cap`, with the upper half random ("equal jitter"), so that
- * processes that failed together do not retry together.
+ * Backoff in milliseconds before try `attempt` (1, 2, 3...): doubles from `base` up to `cap`, with
+ * the upper half random ("equal jitter"), so that processes that failed together do not retry
+ * together.
  */
 export function backoff(
   attempt: number,

@@ -1,5 +1,5 @@
-// The commander tree: maps flags to calls, one file of cli/ per group. The only place that prints errors and decides the exit code (0 done, 1 failed,
-// 2 wrong usage).
+// The commander tree: maps flags to calls, one file of cli/ per group. The only place that prints
+// errors and decides the exit code (0 done, 1 failed, 2 wrong usage).
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addAdmin } from './cli/admin.ts';
@@ -33,7 +33,10 @@ function build(finish: (code: number) => void): Command {
   return program;
 }
 
-/** Runs one command line (process.argv) and returns the exit code. Prints every error and never throws. */
+/**
+ * Runs one command line (process.argv) and returns the exit code. Prints every error and never
+ * throws.
+ */
 export async function main(argv: string[]): Promise<number> {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {

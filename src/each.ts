@@ -1,4 +1,7 @@
-/** Runs `work` for all items in order, `atOnce` in parallel. Rejects with the first error, while started work continues. */
+/**
+ * Runs `work` for all items in order, `atOnce` in parallel. Rejects with the first error, while
+ * started work continues.
+ */
 export async function each<T>(
   items: readonly T[],
   atOnce: number,

@@ -1,4 +1,5 @@
-// The two kinds of error that are shown to users. Any other error is a bug and keeps its stack trace.
+// The two kinds of error that are shown to users. Any other error is a bug and keeps its stack
+// trace.
 
 /** Codes of the error envelope (docs/contract.md, Errors). */
 export type ErrorCode =
@@ -38,7 +39,10 @@ export function invalidField(path: string, message: string): ServiceError {
 /** Exit codes: 1 failed, 2 wrong usage, 130 interrupted by ctrl-C, 143 by SIGTERM. */
 export type FailureCode = 1 | 2 | 130 | 143;
 
-/** An operator's mistake or an outage: the command line prints only the message and exits with `exitCode`. */
+/**
+ * An operator's mistake or an outage: the command line prints only the message and exits with
+ * `exitCode`.
+ */
 export class OperatorError extends Error {
   readonly exitCode: FailureCode;
 

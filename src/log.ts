@@ -1,4 +1,5 @@
-// pino: JSON lines, or pretty on a terminal. Code never logs secrets; the redaction is a second line of defence.
+// pino: JSON lines, or pretty on a terminal. Code never logs secrets; the redaction is a second
+// line of defence.
 import { pino, stdTimeFunctions, type LogFn, type Logger } from 'pino';
 
 export type Log = Logger;
@@ -8,7 +9,10 @@ export interface LogOptions {
   pretty: boolean;
   /** Daemons log to stdout; commands log to stderr and keep stdout for their output. */
   stream: 'stdout' | 'stderr';
-  /** Lines with an `err` for which this is true are dropped, because they are reported as one outage. */
+  /**
+   * Lines with an `err` for which this is true are dropped, because they are reported as one
+   * outage.
+   */
   isReported?: (error: unknown) => boolean;
 }
 
@@ -49,7 +53,8 @@ export function createLog(
       ...options,
       transport: { target: 'pino-pretty', options: { destination: fd, ignore: 'pid,hostname' } },
     });
-  // Synchronous: an asynchronous destination loses its buffer when the process is killed, and keeps the process running when its reader has exited
-  // (sonic-boom's flushSync retries an EPIPE forever).
+  // Synchronous: an asynchronous destination loses its buffer when the process is killed, and keeps
+  // the process running when its reader has exited (sonic-boom's flushSync retries an EPIPE
+  // forever).
   return pino(options, pino.destination({ fd, sync: true }));
 }

@@ -1,8 +1,12 @@
-// A worker's loop with a stop handle: one turn at a time, started early by wake(), slowed by backoff while turns fail.
+// A worker's loop with a stop handle: one turn at a time, started early by wake(), slowed by
+// backoff while turns fail.
 import { backoff } from './backoff.ts';
 
 export interface Loop {
-  /** Runs the next turn now, or right after the current one. Does not shorten a backoff after a failed turn. */
+  /**
+   * Runs the next turn now, or right after the current one. Does not shorten a backoff after a
+   * failed turn.
+   */
   wake(): void;
   /** Starts no further turn; resolves when the current one has ended. */
   stop(): Promise<void>;
@@ -11,15 +15,24 @@ export interface Loop {
 export interface LoopOptions {
   /** Name of the loop, such as "collecting": the label of its metrics. */
   name?: string;
-  /** Milliseconds between turns when nothing wakes the loop and the last turn left nothing to do; a function is called after each turn. */
+  /**
+   * Milliseconds between turns when nothing wakes the loop and the last turn left nothing to do; a
+   * function is called after each turn.
+   */
   idleMs: number | (() => number);
-  /** One turn. `true` requests another turn at once. When it throws, the loop reports the error and continues after a backoff. */
+  /**
+   * One turn. `true` requests another turn at once. When it throws, the loop reports the error and
+   * continues after a backoff.
+   */
   turn: () => Promise<boolean>;
   /** Called after every failed turn with the number of consecutive failures. */
   onError: (error: unknown, failures: number) => void;
 }
 
-/** Observes every turn of every loop of this process. `loop` is the same object for every turn of one loop. */
+/**
+ * Observes every turn of every loop of this process. `loop` is the same object for every turn of
+ * one loop.
+ */
 export interface LoopObserver {
   started: (name: string) => void;
   succeeded: (loop: object) => void;
@@ -34,7 +47,9 @@ export function observeLoops(next: LoopObserver | undefined): void {
   observer = next;
 }
 
-/** Cap of the backoff after failed turns, which is also the longest delay after Postgres recovers. */
+/**
+ * Cap of the backoff after failed turns, which is also the longest delay after Postgres recovers.
+ */
 const FAILURE_MS = 2000;
 
 /** Starts a loop. Its promise never rejects. */

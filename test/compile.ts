@@ -1,4 +1,5 @@
-// Compiles the TypeScript of the project once per run of the suite, file by file, so that no test process has to.
+// Compiles the TypeScript of the project once per run of the suite, file by file, so that no test
+// process has to.
 import { readFile, readdir } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -17,7 +18,10 @@ const relativeImports: Plugin = {
   },
 };
 
-/** A test file's `tap` is the test that its worker made for it; the query makes a module of its own for each file. */
+/**
+ * A test file's `tap` is the test that its worker made for it; the query makes a module of its own
+ * for each file.
+ */
 const fileTests: Plugin = {
   name: 'file-tests',
   setup(esbuild) {
@@ -32,7 +36,10 @@ const fileTests: Plugin = {
   },
 };
 
-/** `import.meta.url` stays the source file's, so that paths relative to it lead to fixtures, migrations and the program. */
+/**
+ * `import.meta.url` stays the source file's, so that paths relative to it lead to fixtures,
+ * migrations and the program.
+ */
 const sourceUrls: Plugin = {
   name: 'source-urls',
   setup(esbuild) {
@@ -56,7 +63,10 @@ async function sources(): Promise<string[]> {
   return found.flat().filter((name) => /\.tsx?$/.test(name));
 }
 
-/** Writes `outdir/test/x.test.js` for `test/x.test.ts`, and so on for each source file, with source maps. */
+/**
+ * Writes `outdir/test/x.test.js` for `test/x.test.ts`, and so on for each source file, with source
+ * maps.
+ */
 export async function compile(outdir: string): Promise<void> {
   await build({
     absWorkingDir: root,

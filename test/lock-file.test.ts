@@ -15,7 +15,10 @@ const { packages } = JSON.parse(
   await readFile(new URL('../package-lock.json', import.meta.url), 'utf8'),
 ) as { packages: Record<string, Entry> };
 
-/** A binary that neither development nor CI nor the image installs: they are Linux on x64 with glibc. */
+/**
+ * A binary that neither development nor CI nor the image installs: they are Linux on x64 with
+ * glibc.
+ */
 const ofAnotherPlatform = ({ os = ['linux'], cpu = ['x64'], libc = ['glibc'] }: Entry) =>
   !os.includes('linux') || !cpu.includes('x64') || !libc.includes('glibc');
 

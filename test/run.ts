@@ -1,6 +1,8 @@
-// `npm test`: compiles once, starts one Postgres for the whole suite (or uses the server that DATABASE_URL names), and runs each test file
-// in one of a few Node processes. `npm test -- test/domain/money.test.ts` runs one. `--kind=browser` and `--kind=tools` run the files that need a
-// browser or other programs in place of the suite, `--kind=long` the long forms: their files, and the tests with larger numbers. Closes with the line "N passed, N failed" that CI reads.
+// `npm test`: compiles once, starts one Postgres for the whole suite (or uses the server that
+// DATABASE_URL names), and runs each test file in one of a few Node processes. `npm test --
+// test/domain/money.test.ts` runs one. `--kind=browser` and `--kind=tools` run the files that need
+// a browser or other programs in place of the suite, `--kind=long` the long forms: their files, and
+// the tests with larger numbers. Closes with the line "N passed, N failed" that CI reads.
 import { fork, type ChildProcess } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, statfs, writeFile } from 'node:fs/promises';
@@ -26,7 +28,10 @@ const MAX_MEMORY = 1024 ** 3;
 const root = fileURLToPath(new URL('..', import.meta.url));
 /** The seconds that each file took in the last run here. A fresh clone has none. */
 const durationsFile = join(root, '.tap/durations.json');
-/** Files that run at once. One that waits, for blocks or other processes, counts for as much as it computes. */
+/**
+ * Files that run at once. One that waits, for blocks or other processes, counts for as much as it
+ * computes.
+ */
 const places = flags.jobs === undefined ? availableParallelism() + 1 : Number(flags.jobs);
 /** What a file that only waits counts for. */
 const leastWeight = 1 / 3;
@@ -43,7 +48,10 @@ async function isWanted(path: string): Promise<boolean> {
   return (await readFile(join(root, 'test', path), 'utf8')).includes('fixtures/long.ts');
 }
 
-/** The test files, relative to the root. Those that took longest come first, so that none of them runs alone at the end; new ones before them. */
+/**
+ * The test files, relative to the root. Those that took longest come first, so that none of them
+ * runs alone at the end; new ones before them.
+ */
 async function testFiles(durations: Record<string, number>): Promise<string[]> {
   const paths = await readdir(join(root, 'test'), { recursive: true });
   const wanted = await Promise.all(paths.map(isWanted));
@@ -54,7 +62,10 @@ async function testFiles(durations: Record<string, number>): Promise<string[]> {
     .sort((one, other) => secondsOf(other) - secondsOf(one) || one.localeCompare(other));
 }
 
-/** The failed assertions of one file's TAP, each with its diagnostic; the last lines of a file that crashed. */
+/**
+ * The failed assertions of one file's TAP, each with its diagnostic; the last lines of a file that
+ * crashed.
+ */
 function failures(tap: string): string {
   const lines = tap.split('\n');
   const shown: string[] = [];
@@ -88,7 +99,10 @@ class Worker {
     });
   }
 
-  /** Runs one file; undefined when the process ended without a report. A process that does not even end a file that timed out is killed. */
+  /**
+   * Runs one file; undefined when the process ended without a report. A process that does not even
+   * end a file that timed out is killed.
+   */
   run(order: Order, onLoad: () => void): Promise<Report | undefined> {
     this.weight = 1;
     return new Promise((resolve) => {
@@ -119,7 +133,10 @@ class Worker {
   }
 }
 
-/** Runs files in a few processes, as many at once as there are places. Prints a line for each file, and what failed in it. */
+/**
+ * Runs files in a few processes, as many at once as there are places. Prints a line for each file,
+ * and what failed in it.
+ */
 class Suite {
   readonly totals: Totals = { passed: 0, failed: 0 };
   readonly durations: Record<string, number>;
@@ -194,8 +211,9 @@ class Suite {
 const roomNeeded = 4 * 1024 ** 3;
 
 /**
- * Puts the temporary files of this process and its children in memory where Linux has room for them there. A test's database is 900 files: among so
- * many that were just deleted, ext4 takes up to 200 ms of CPU time to create them. Removed at exit.
+ * Puts the temporary files of this process and its children in memory where Linux has room for them
+ * there. A test's database is 900 files: among so many that were just deleted, ext4 takes up to 200
+ * ms of CPU time to create them. Removed at exit.
  */
 async function useMemory(): Promise<void> {
   const memory = '/dev/shm';

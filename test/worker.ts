@@ -1,4 +1,5 @@
-// A process of test/run.ts. Runs the test files that it is sent, one after the other: modules are loaded and compiled once for many files.
+// A process of test/run.ts. Runs the test files that it is sent, one after the other: modules are
+// loaded and compiled once for many files.
 import { text } from 'node:stream/consumers';
 import root, { Test, type TestOpts } from 'tap';
 import { runFile } from './fixtures/file.ts';

@@ -1,4 +1,5 @@
-// A process of its own for each server that is compared: `ours` is the API, `bare` is Fastify with one statement per request.
+// A process of its own for each server that is compared: `ours` is the API, `bare` is Fastify with
+// one statement per request.
 import type { AddressInfo } from 'node:net';
 import Fastify from 'fastify';
 import { createRpc } from '../../src/chain/rpc/client.ts';

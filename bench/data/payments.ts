@@ -1,5 +1,6 @@
-// Payments through copies of what keeper and dispatcher do in Postgres: claim, commit the signed transactions, settle them with their events, claim the
-// deliveries, record their outcomes. Chain and receivers are left out.
+// Payments through copies of what keeper and dispatcher do in Postgres: claim, commit the signed
+// transactions, settle them with their events, claim the deliveries, record their outcomes. Chain
+// and receivers are left out.
 import { randomBytes, randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import { unixSeconds } from '../../src/chain/time.ts';
@@ -33,7 +34,10 @@ const history = [
   'earlier_attempts',
 ];
 
-/** Apps with an endpoint and a plan each, and subscriptions that are due within the first period. Addresses have the length of real ones. */
+/**
+ * Apps with an endpoint and a plan each, and subscriptions that are due within the first period.
+ * Addresses have the length of real ones.
+ */
 async function seed(sql: Sql, subscriptions: number): Promise<string[]> {
   await sql`insert into merchants (wallet) select rpad(md5('m' || n), 44, 'x') from generate_series(1, ${APPS}::int) n`;
   await sql`insert into apps (merchant_id, name) select id, 'App' from merchants`;
@@ -103,7 +107,10 @@ async function collect(sql: Sql, chainNow: Date): Promise<number> {
   return due.length;
 }
 
-/** Claims and finishes deliveries like a dispatcher whose receivers respond immediately; returns their number. */
+/**
+ * Claims and finishes deliveries like a dispatcher whose receivers respond immediately; returns
+ * their number.
+ */
 async function deliver(sql: Sql, claims: Sql, endpoints: readonly string[]): Promise<number> {
   const claimId = randomUUID();
   const requests = endpoints.map((endpointId) => ({ endpointId, room: BATCH, floor: null }));

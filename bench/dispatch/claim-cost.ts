@@ -1,5 +1,5 @@
-// Milliseconds that a claim of 200 takes, 10 of each of 20 endpoints: with nothing else in the tables, and beside 5 million finished deliveries and
-// 1 million that are not due yet.
+// Milliseconds that a claim of 200 takes, 10 of each of 20 endpoints: with nothing else in the
+// tables, and beside 5 million finished deliveries and 1 million that are not due yet.
 import { randomUUID } from 'node:crypto';
 import { claimDeliveries, releaseClaims } from '../../src/db/delivery-queue.ts';
 import { connectQueue } from '../../src/db/postgres/queue-connection.ts';
@@ -8,7 +8,10 @@ import { fillQueue, median, seedApps, type Database } from './harness.ts';
 const ENDPOINTS = 20;
 const ROOM = 10;
 
-/** `finished` and `future` rows belong to 1,000 endpoints, the ones that are claimed from among them. */
+/**
+ * `finished` and `future` rows belong to 1,000 endpoints, the ones that are claimed from among
+ * them.
+ */
 async function prepare(
   { sql }: Database,
   finished: number,

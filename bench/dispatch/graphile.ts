@@ -1,5 +1,6 @@
-// graphile-worker doing the same job. For a backlog at its best settings (localQueue 500, completeJobBatchDelay 5: measured over a grid); for
-// latency plain, since both of those make a job wait.
+// graphile-worker doing the same job. For a backlog at its best settings (localQueue 500,
+// completeJobBatchDelay 5: measured over a grid); for latency plain, since both of those make a job
+// wait.
 import { Logger, run, runMigrations } from 'graphile-worker';
 import { bodyOf, now, type Database, type Receivers } from './harness.ts';
 import { createAttemptLog, createSender, type Payload } from './job.ts';
@@ -43,7 +44,9 @@ async function start(
   };
 }
 
-/** Delivers a backlog of `count` jobs; deliveries per second, from start to the last job completed. */
+/**
+ * Delivers a backlog of `count` jobs; deliveries per second, from start to the last job completed.
+ */
 export async function deliverGraphile(
   database: Database,
   receivers: Receivers,

@@ -1,4 +1,5 @@
-// Shared by the parts of the dispatcher's benchmark: a durable Postgres, receivers in another process, apps and backlogs.
+// Shared by the parts of the dispatcher's benchmark: a durable Postgres, receivers in another
+// process, apps and backlogs.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -21,7 +22,10 @@ export interface Server {
   stop(): Promise<void>;
 }
 
-/** fsync and synchronous_commit on (the defaults); buffers as on a small server. `settings` go with them. */
+/**
+ * fsync and synchronous_commit on (the defaults); buffers as on a small server. `settings` go with
+ * them.
+ */
 export async function startServer(settings: Record<string, string> = {}): Promise<Server> {
   const postgres = await startEmbeddedPostgres({
     settings: { shared_buffers: '512MB', max_wal_size: '4GB', ...settings },

@@ -1,5 +1,6 @@
-// Measures the time of 1,000 deliveries to a healthy endpoint, alone and next to hung ones, at the default settings. The dispatcher has tried a delivery to
-// every endpoint before the clock starts; the hung ones always have a backlog.
+// Measures the time of 1,000 deliveries to a healthy endpoint, alone and next to hung ones, at the
+// default settings. The dispatcher has tried a delivery to every endpoint before the clock starts;
+// the hung ones always have a backlog.
 import { setTimeout as delay } from 'node:timers/promises';
 import { createNotifier, DELIVERIES_QUEUED } from '../../src/db/postgres/notify.ts';
 import { bodyOf, fillQueue, now, seedApps, type Database, type Receivers } from './harness.ts';
@@ -8,7 +9,10 @@ import { startOurs } from './ours.ts';
 
 const COUNT = 1000;
 
-/** Milliseconds from queueing to the last receipt at `receivers.urls[0]`. `backlog`: number of deliveries queued for each hung endpoint. */
+/**
+ * Milliseconds from queueing to the last receipt at `receivers.urls[0]`. `backlog`: number of
+ * deliveries queued for each hung endpoint.
+ */
 export async function healthyMs(
   database: Database,
   receivers: Receivers,

@@ -1,5 +1,5 @@
-// The same job for the peers: sign afresh, post with undici, log the attempt. Their attempt log is written in batches as ours is, and a job ends
-// when its attempt is written.
+// The same job for the peers: sign afresh, post with undici, log the attempt. Their attempt log is
+// written in batches as ours is, and a job ends when its attempt is written.
 import { setImmediate } from 'node:timers/promises';
 import { Pool } from 'undici';
 import type { Sql } from '../../src/db/postgres/connect.ts';

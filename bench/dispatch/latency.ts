@@ -1,4 +1,5 @@
-// From enqueueing (the moment before the insert is sent) to receipt, at 50 events a second: ours beside graphile-worker.
+// From enqueueing (the moment before the insert is sent) to receipt, at 50 events a second: ours
+// beside graphile-worker.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createNotifier, DELIVERIES_QUEUED } from '../../src/db/postgres/notify.ts';
@@ -44,7 +45,8 @@ export async function latencyOurs(
   const { sql } = database;
   const [app] = await seedApps(sql, receivers.urls.slice(0, 1));
   if (app === undefined) throw new Error('no receiver');
-  // One statement per event, as in the peer. The triggers are off, because their checks are not measured.
+  // One statement per event, as in the peer. The triggers are off, because their checks are not
+  // measured.
   await sql`alter table events disable trigger user`;
   const dispatcher = await startOurs(database, {});
   const notifier = createNotifier(sql, DELIVERIES_QUEUED);

@@ -5,7 +5,10 @@ import { generateWebhookSecret } from '../../src/domain/outbox/endpoints.ts';
 import { signedHeaders, signingKeys } from '../../src/webhooks/sign.ts';
 import { bodyOf, now, type Receivers } from './harness.ts';
 
-/** Sends `count` requests round the receivers' URLs with undici's Pool.request; returns requests per second. */
+/**
+ * Sends `count` requests round the receivers' URLs with undici's Pool.request; returns requests per
+ * second.
+ */
 export async function sendLimit(
   receivers: Receivers,
   count: number,

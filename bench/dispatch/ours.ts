@@ -14,7 +14,10 @@ export function startOurs(
   return startDispatcher({ sql, config: dispatchConfig(url, env), log, registry });
 }
 
-/** Resolves once every answer has come and every outcome is written. Asking Postgres each time would walk over all that has just left the queue. */
+/**
+ * Resolves once every answer has come and every outcome is written. Asking Postgres each time would
+ * walk over all that has just left the queue.
+ */
 async function drained(registry: Registry): Promise<void> {
   for (;;) {
     let left = 0;
@@ -27,7 +30,10 @@ async function drained(registry: Registry): Promise<void> {
   }
 }
 
-/** Delivers the queued deliveries (`count`) and returns deliveries per second, from the start to the last written outcome. */
+/**
+ * Delivers the queued deliveries (`count`) and returns deliveries per second, from the start to the
+ * last written outcome.
+ */
 export async function deliverOurs(
   database: Database,
   receivers: Receivers,

@@ -1,4 +1,5 @@
-// pg-boss doing the same job at its best: loops that fetch a batch, send it side by side and complete it in one call (its own work() is slower).
+// pg-boss doing the same job at its best: loops that fetch a batch, send it side by side and
+// complete it in one call (its own work() is slower).
 import PgBoss from 'pg-boss';
 import { randomUUID } from 'node:crypto';
 import { bodyOf, now, type Database, type Receivers } from './harness.ts';
@@ -19,7 +20,9 @@ export async function preparePgBoss({ sql, url }: Database): Promise<PgBoss> {
   return boss;
 }
 
-/** Delivers a backlog of `count` jobs; deliveries per second, from start to the last job completed. */
+/**
+ * Delivers a backlog of `count` jobs; deliveries per second, from start to the last job completed.
+ */
 export async function deliverPgBoss(
   boss: PgBoss,
   { sql }: Database,

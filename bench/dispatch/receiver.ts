@@ -1,6 +1,8 @@
-// A light receiver in its own process: counts requests and responds with 200, or never on the hung ports. Arguments: number of responding ports, number of
-// hung ports, delay (ms) of all responding ports except the first. Sends {open, hung} (the ports) when it listens. Messages: 'reset' zeroes count and times;
-// {tell: n} requests a message after n requests; 'times' requests [id, Date.now()] of each request by the "id" of its body.
+// A light receiver in its own process: counts requests and responds with 200, or never on the hung
+// ports. Arguments: number of responding ports, number of hung ports, delay (ms) of all responding
+// ports except the first. Sends {open, hung} (the ports) when it listens. Messages: 'reset' zeroes
+// count and times; {tell: n} requests a message after n requests; 'times' requests [id, Date.now()]
+// of each request by the "id" of its body.
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 

@@ -1,4 +1,5 @@
-// Measures a claim of 1,000 due subscriptions and one turn of the sweep, in ms, in tables of different sizes.
+// Measures a claim of 1,000 due subscriptions and one turn of the sweep, in ms, in tables of
+// different sizes.
 import { randomUUID } from 'node:crypto';
 import { claimDue, releaseClaims } from '../../src/db/subscription-leases.ts';
 import { stepSweep } from '../../src/db/sweeps.ts';
@@ -15,8 +16,9 @@ export interface Costs {
 }
 
 /**
- * Fills the table with `rows` subscriptions, of which DUE are due at NOW; the indexes are made afterwards, as a restore does. Nothing of it goes to
- * the WAL where the server's `wal_level` is minimal: the table is as if new.
+ * Fills the table with `rows` subscriptions, of which DUE are due at NOW; the indexes are made
+ * afterwards, as a restore does. Nothing of it goes to the WAL where the server's `wal_level` is
+ * minimal: the table is as if new.
  */
 export async function prepareClaims({ sql }: Database, rows: number): Promise<Costs> {
   const [{ appId, planId }] = await sql<[{ appId: string; planId: string }]>`
@@ -27,8 +29,8 @@ export async function prepareClaims({ sql }: Database, rows: number): Promise<Co
     select app_id, id as plan_id from plan`;
   const indexes = await sql<{ indexname: string; indexdef: string }[]>`
     select indexname, indexdef from pg_indexes where tablename = 'subscriptions' and indexname <> 'subscriptions_pkey'`;
-  // The due ones lie anywhere in the table, and as many others that fall due within fourteen minutes. The rest fall due over the thirty days from the
-  // next hour on.
+  // The due ones lie anywhere in the table, and as many others that fall due within fourteen
+  // minutes. The rest fall due over the thirty days from the next hour on.
   const every = Math.floor(rows / DUE);
   await sql.begin(async (tx) => {
     await tx`truncate subscriptions cascade`;

@@ -1,4 +1,5 @@
-// A keeper that collects payments that are all due together, from the claim to the committed payment.
+// A keeper that collects payments that are all due together, from the claim to the committed
+// payment.
 import { setTimeout as pause } from 'node:timers/promises';
 import { SUBSCRIPTIONS_DUE } from '../../src/db/postgres/notify.ts';
 import { timeOf } from '../../src/chain/time.ts';
@@ -22,16 +23,22 @@ export interface Round {
 }
 
 export interface Collecting {
-  /** Makes everybody due by the passing of time, and has `payments` of them collected. Throws an Error when it is another number. */
+  /**
+   * Makes everybody due by the passing of time, and has `payments` of them collected. Throws an
+   * Error when it is another number.
+   */
   round(payments?: number): Promise<Round>;
-  /** Makes past-due subscriptions due now, whose payers have money again, and resolves when all of them are active. */
+  /**
+   * Makes past-due subscriptions due now, whose payers have money again, and resolves when all of
+   * them are active.
+   */
   recovered(): Promise<void>;
   stop(): Promise<void>;
 }
 
 /**
- * Registers the plan's subscribers, as due from now on, and starts the keeper, which collects the first period at once. `settings` go into the keeper's
- * environment.
+ * Registers the plan's subscribers, as due from now on, and starts the keeper, which collects the
+ * first period at once. `settings` go into the keeper's environment.
  */
 export async function startCollecting(
   chain: Chain,

@@ -1,5 +1,6 @@
-// An RPC endpoint in front of the chain's. A read of the token account of a chosen wallet returns its balance, but the balance changes before the response
-// is sent, so the reader only learns about the change from a failed payment.
+// An RPC endpoint in front of the chain's. A read of the token account of a chosen wallet returns
+// its balance, but the balance changes before the response is sent, so the reader only learns about
+// the change from a failed payment.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

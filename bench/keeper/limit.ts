@@ -1,5 +1,6 @@
-// Measures the local chain's throughput of pre-signed payments without readers: one per request over many connections, as a keeper sends them, and in
-// batches that an RPC provider would not accept.
+// Measures the local chain's throughput of pre-signed payments without readers: one per request
+// over many connections, as a keeper sends them, and in batches that an RPC provider would not
+// accept.
 import { atOnce, type Chain, type Plan, signPayments, type Subscriber } from './scene.ts';
 
 /** A blockhash lives for 150 blocks, signing included: here a minute. */
@@ -18,7 +19,10 @@ const request = (transaction: Buffer, id: number) => ({
   params: [transaction.toString('base64'), SETTINGS],
 });
 
-/** Payments per second of all the plan's subscribers, one in each request. Throws an Error when not all of them were collected. */
+/**
+ * Payments per second of all the plan's subscribers, one in each request. Throws an Error when not
+ * all of them were collected.
+ */
 export function singleLimit(chain: Chain, plan: Plan, round: number): Promise<number> {
   return timed(chain, plan.subscribers, plan, round, (transactions) => {
     const bodies = transactions.map((transaction, id) => JSON.stringify(request(transaction, id)));
@@ -29,7 +33,10 @@ export function singleLimit(chain: Chain, plan: Plan, round: number): Promise<nu
   });
 }
 
-/** Payments per second in batches, of some of the subscribers. Throws an Error when not all of them were collected. */
+/**
+ * Payments per second in batches, of some of the subscribers. Throws an Error when not all of them
+ * were collected.
+ */
 export function batchLimit(chain: Chain, plan: Plan, round: number): Promise<number> {
   return timed(chain, plan.subscribers.slice(0, IN_BATCHES), plan, round, (transactions) => {
     const bodies: string[] = [];
@@ -48,8 +55,8 @@ export function batchLimit(chain: Chain, plan: Plan, round: number): Promise<num
 }
 
 /**
- * Lets a period pass, and sends its payments with `prepare`; only the time of sending counts. They are signed in groups small enough to land before
- * their blockhash expires.
+ * Lets a period pass, and sends its payments with `prepare`; only the time of sending counts. They
+ * are signed in groups small enough to land before their blockhash expires.
  */
 async function timed(
   chain: Chain,

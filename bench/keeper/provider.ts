@@ -1,4 +1,5 @@
-// One period of many subscriptions through a provider that takes few requests a second, sends included, and still fewer sends.
+// One period of many subscriptions through a provider that takes few requests a second, sends
+// included, and still fewer sends.
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../src/chain/time.ts';
 import type { Database } from '../dispatch/harness.ts';
@@ -13,7 +14,10 @@ const [SENDS, REQUESTS] = [5, 10];
 const POLL_MS = 500;
 const PATIENCE_MS = 900_000;
 
-/** Collects one period of `subscribers`; seconds from the keeper's start until all of them are recorded. */
+/**
+ * Collects one period of `subscribers`; seconds from the keeper's start until all of them are
+ * recorded.
+ */
 export async function collectThroughProvider(
   { sql, url }: Database,
   subscribers: number,

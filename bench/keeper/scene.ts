@@ -218,7 +218,10 @@ export async function openPlan(chain: Chain, count: number, payments: number): P
   return { pda, createdAt: account.createdAt, subscribers };
 }
 
-/** Signs one payment of each of these subscribers, byte for byte as long as a keeper's, for the period that begins now. */
+/**
+ * Signs one payment of each of these subscribers, byte for byte as long as a keeper's, for the
+ * period that begins now.
+ */
 export async function signPayments(
   { call, keeper, merchant, treasury }: Chain,
   { pda }: Plan,

@@ -1,5 +1,6 @@
-// Measures the time from the top-up of a past-due wallet to its payment on chain, with many past-due subscriptions followed, at the local chain's default
-// block time. The keeper only finds its work by the streams of token accounts, because its sweep is idle.
+// Measures the time from the top-up of a past-due wallet to its payment on chain, with many
+// past-due subscriptions followed, at the local chain's default block time. The keeper only finds
+// its work by the streams of token accounts, because its sweep is idle.
 import { setTimeout as pause } from 'node:timers/promises';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { subscriptionIn } from '../../src/chain/program/accounts.ts';
@@ -34,7 +35,10 @@ async function until(what: string, holds: () => Promise<boolean>): Promise<void>
   }
 }
 
-/** Leaves `pastDue` wallets past due, tops `topUps` of them up at `perSecond`, and sends another `dust` transfers of 1, 2, 3 ... base units. */
+/**
+ * Leaves `pastDue` wallets past due, tops `topUps` of them up at `perSecond`, and sends another
+ * `dust` transfers of 1, 2, 3 ... base units.
+ */
 export async function measureTopUps(
   chain: Chain,
   { sql, url }: Pick<Database, 'sql' | 'url'>,
@@ -77,7 +81,8 @@ export async function measureTopUps(
 
     const poor = plan.subscribers.at(-1) as Subscriber;
     const before = { requests: await keeper.requests(), notices: await notices(sql, poor) };
-    // The amounts differ, because the chain would treat two equal transfers in one block as one. Together they are less than the due amount.
+    // The amounts differ, because the chain would treat two equal transfers in one block as one.
+    // Together they are less than the due amount.
     for (let sent = 1; sent <= dust; sent += 1) await pay(poor.wallet, BigInt(sent));
     await pause(5 * DEFAULT_BLOCK_MS);
     return {

@@ -1,4 +1,5 @@
-// Wallets that have subscribed to one plan, and signed pulls of net and fee from them, as the keeper makes them.
+// Wallets that have subscribed to one plan, and signed pulls of net and fee from them, as the
+// keeper makes them.
 import { planAddress, subscriptionAddress } from '../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { createTokenAccount } from '../../src/chain/transactions/system-instructions.ts';

@@ -3,13 +3,19 @@ export type Cluster = 'mainnet-beta' | 'devnet' | 'localnet';
 
 /** Facts that identify a cluster. */
 export interface ClusterFacts {
-  /** Base58 hash of the first block, as getGenesisHash returns it; null for a local chain, where each start has a new one. */
+  /**
+   * Base58 hash of the first block, as getGenesisHash returns it; null for a local chain, where
+   * each start has a new one.
+   */
   readonly genesisHash: string | null;
   /** The USDC mint; null when it has to be configured. */
   readonly usdcMint: string | null;
 }
 
-/** Sources: Solana's documentation of clusters (genesis hashes), Circle's list of USDC contract addresses (mints). */
+/**
+ * Sources: Solana's documentation of clusters (genesis hashes), Circle's list of USDC contract
+ * addresses (mints).
+ */
 export const CLUSTERS: Readonly<Record<Cluster, ClusterFacts>> = {
   'mainnet-beta': {
     genesisHash: '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d',
@@ -23,8 +29,9 @@ export const CLUSTERS: Readonly<Record<Cluster, ClusterFacts>> = {
 };
 
 /**
- * Why an endpoint with this genesis hash cannot belong to the cluster; null when it can. A local chain has no fixed hash but must not have the hash of a
- * public cluster, which keeps a development keeper away from real money.
+ * Why an endpoint with this genesis hash cannot belong to the cluster; null when it can. A local
+ * chain has no fixed hash but must not have the hash of a public cluster, which keeps a development
+ * keeper away from real money.
  */
 export function clusterMismatch(cluster: Cluster, genesisHash: string): string | null {
   const expected = CLUSTERS[cluster].genesisHash;
@@ -36,7 +43,10 @@ export function clusterMismatch(cluster: Cluster, genesisHash: string): string |
   return `SOLANA_CLUSTER is ${cluster}, but the RPC endpoint serves ${actual ?? `another one (genesis hash ${genesisHash})`}`;
 }
 
-/** A check for redundant endpoints, all of which must serve the cluster and the same chain: why an endpoint is refused, or null. */
+/**
+ * A check for redundant endpoints, all of which must serve the cluster and the same chain: why an
+ * endpoint is refused, or null.
+ */
 export function oneChain(cluster: Cluster): (genesisHash: string) => string | null {
   let first: string | undefined;
   return (genesisHash) => {

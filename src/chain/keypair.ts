@@ -9,7 +9,10 @@ import {
 import { open } from 'node:fs/promises';
 import bs58 from 'bs58';
 
-/** A signing key. The private half stays inside the KeyObject, so printing or logging a Keypair only shows the address. */
+/**
+ * A signing key. The private half stays inside the KeyObject, so printing or logging a Keypair only
+ * shows the address.
+ */
 export interface Keypair {
   readonly address: string;
   /** The Ed25519 signature of `message`, 64 bytes. */
@@ -32,7 +35,10 @@ function keypair(key: KeyObject): Keypair {
   return Object.freeze({ address, sign: (message: Uint8Array) => sign(null, message, key) });
 }
 
-/** A keypair from 64 bytes (private, then public half), as the Solana CLI stores it. Throws an Error without the bytes in its message. */
+/**
+ * A keypair from 64 bytes (private, then public half), as the Solana CLI stores it. Throws an Error
+ * without the bytes in its message.
+ */
 export function keypairFromSecret(secret: Uint8Array): Keypair {
   if (secret.length !== 64)
     throw new Error(`a keypair has 64 bytes, this one has ${secret.length}`);
@@ -46,7 +52,10 @@ export function keypairFromSecret(secret: Uint8Array): Keypair {
   return keypair(key);
 }
 
-/** Whether `signature` is the Ed25519 signature of `message` by this public key of 32 bytes. Uses Node's crypto, because tweetnacl takes 10 ms. */
+/**
+ * Whether `signature` is the Ed25519 signature of `message` by this public key of 32 bytes. Uses
+ * Node's crypto, because tweetnacl takes 10 ms.
+ */
 export function isSigned(
   publicKey: Uint8Array,
   message: Uint8Array,
@@ -66,8 +75,9 @@ export function generateKeypair(): Keypair {
 }
 
 /**
- * Reads a keypair file of the Solana CLI: a JSON array of 64 bytes. Throws an Error with the file and the remedy when the file cannot be read, is not a
- * keypair, or is readable by others than its owner (as with Postgres's keys, a group may read a file owned by root).
+ * Reads a keypair file of the Solana CLI: a JSON array of 64 bytes. Throws an Error with the file
+ * and the remedy when the file cannot be read, is not a keypair, or is readable by others than its
+ * owner (as with Postgres's keys, a group may read a file owned by root).
  */
 export async function readKeypair(path: string): Promise<Keypair> {
   const file = await open(path, 'r').catch((error: unknown) => {
@@ -77,7 +87,8 @@ export async function readKeypair(path: string): Promise<Keypair> {
   });
   try {
     const { mode, uid } = await file.stat();
-    // systemd and Kubernetes provide credentials as files owned by root that this process reads through an ACL or a group, which sets the group bit.
+    // systemd and Kubernetes provide credentials as files owned by root that this process reads
+    // through an ACL or a group, which sets the group bit.
     const others = uid === 0 && process.geteuid?.() !== 0 ? 0o037 : 0o077;
     // Windows has no mode bits and always reports them as set.
     if (process.platform !== 'win32' && (mode & others) !== 0) {

@@ -9,7 +9,10 @@ export function unixSeconds(time: Date): bigint {
 /** The end of the year 9999, the last four-digit year of ISO 8601. */
 const LAST_SECOND = 253_402_300_799n;
 
-/** A Date from Unix seconds. A plan's end can be any int64, so times after the year 9999 are clamped to its last second. */
+/**
+ * A Date from Unix seconds. A plan's end can be any int64, so times after the year 9999 are clamped
+ * to its last second.
+ */
 export function timeOf(seconds: bigint): Date {
   return new Date(Number(seconds < LAST_SECOND ? seconds : LAST_SECOND) * 1000);
 }
@@ -17,7 +20,10 @@ export function timeOf(seconds: bigint): Date {
 export interface ChainClock {
   /** The chain's time; it never runs backwards. Throws as the RPC client does. */
   now(): Promise<Date>;
-  /** Reports a slot from a stream. Returns whether time may have jumped; the next `now` then reads the clock. */
+  /**
+   * Reports a slot from a stream. Returns whether time may have jumped; the next `now` then reads
+   * the clock.
+   */
   slot(slot: bigint): boolean;
   /** Reports a clock reading that came with other accounts (Unix seconds). */
   heard(seconds: bigint): void;
@@ -32,11 +38,17 @@ export interface ChainClockOptions {
   readonly monotonicMs?: () => number;
 }
 
-/** Maximum number of consecutive slots that leaders skip. A larger step means that the stream was down, or a local chain's time was moved. */
+/**
+ * Maximum number of consecutive slots that leaders skip. A larger step means that the stream was
+ * down, or a local chain's time was moved.
+ */
 const MAX_SKIPPED = 8n;
 /** Milliseconds without a new slot after which a stream counts as silent. */
 const SILENCE_MS = 5000;
-/** A reading within this time (ms) after a jump expires sooner, because a lagging endpoint may show the time before the jump. */
+/**
+ * A reading within this time (ms) after a jump expires sooner, because a lagging endpoint may show
+ * the time before the jump.
+ */
 const UNSETTLED_MS = 2000;
 const UNSETTLED_AGE_MS = 500;
 

@@ -1,4 +1,5 @@
-// Parsers of flags for commander. Each error states the expected form; commander puts the flag's name before it (exit code 2).
+// Parsers of flags for commander. Each error states the expected form; commander puts the flag's
+// name before it (exit code 2).
 import { InvalidArgumentError, Option, type Command } from 'commander';
 
 export interface EnvFlag {

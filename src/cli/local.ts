@@ -36,7 +36,8 @@ function addLocalnet(program: Command, finish: Finish): void {
       const { localnet: run } = await withOptional(() => import('./local/localnet.ts'));
       finish(await run(flags));
     });
-  // "fund" has its own --json. Positional options assign an option to the command whose name precedes it.
+  // "fund" has its own --json. Positional options assign an option to the command whose name
+  // precedes it.
   program.enablePositionalOptions();
   localnet.enablePositionalOptions();
   localnet

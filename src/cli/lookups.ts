@@ -1,4 +1,5 @@
-// Arguments that several commands share: ids, times, merchants. Each error states the expected form.
+// Arguments that several commands share: ids, times, merchants. Each error states the expected
+// form.
 import bs58 from 'bs58';
 import type { Queryable } from '../db/postgres/connect.ts';
 import { isId } from '../db/postgres/ids.ts';
@@ -13,7 +14,9 @@ export function parseId(text: string): string {
   return id;
 }
 
-/** A time, in UTC unless it has a zone; null for undefined. Throws an OperatorError (exit code 2). */
+/**
+ * A time, in UTC unless it has a zone; null for undefined. Throws an OperatorError (exit code 2).
+ */
 export function parseTime(flag: string, text: string | undefined): Date | null {
   if (text === undefined) return null;
   const time = parseMoment(text, new Date());
@@ -26,7 +29,10 @@ export function parseTime(flag: string, text: string | undefined): Date | null {
   return time;
 }
 
-/** The merchant with this id or wallet. Throws an OperatorError: exit code 2 for malformed text, 1 when the merchant does not exist. */
+/**
+ * The merchant with this id or wallet. Throws an OperatorError: exit code 2 for malformed text, 1
+ * when the merchant does not exist.
+ */
 export async function merchantOf(sql: Queryable, text: string): Promise<MerchantAdminRow> {
   const id = isId(text.toLowerCase()) ? text.toLowerCase() : null;
   if (id === null && bs58.decodeUnsafe(text)?.length !== 32) {

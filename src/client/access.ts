@@ -1,9 +1,13 @@
-// Asks whether a customer has access, for each request that a merchant's server answers: answers are kept as long as the service says.
+// Asks whether a customer has access, for each request that a merchant's server answers: answers
+// are kept as long as the service says.
 import type { Client, Data } from './client.ts';
 import { BillingError } from './error.ts';
 
 export type Access = Data<'/merchant/apps/{appId}/access', 'get'> & {
-  /** The service could not be asked: this is its last answer. `hasAccess` is false once its `accessUntil` has passed. */
+  /**
+   * The service could not be asked: this is its last answer. `hasAccess` is false once its
+   * `accessUntil` has passed.
+   */
   stale: boolean;
 };
 
@@ -12,7 +16,10 @@ export type Customer = ({ externalId: string } | { wallet: string }) & { planId?
 
 export interface AccessGuardOptions {
   appId: string;
-  /** Seconds after `revalidateAfter` for which the last response is used while the service is unreachable. Default: 3600. */
+  /**
+   * Seconds after `revalidateAfter` for which the last response is used while the service is
+   * unreachable. Default: 3600.
+   */
   keepSeconds?: number;
   /** Seconds between two tries while the service is away. 5 unless given. */
   retrySeconds?: number;
@@ -33,8 +40,9 @@ interface Kept {
 }
 
 /**
- * A function to call for each request. It rejects as the client does where the service refuses, and where it is away and the customer's last answer
- * is missing or stopped holding more than `keepSeconds` ago.
+ * A function to call for each request. It rejects as the client does where the service refuses, and
+ * where it is away and the customer's last answer is missing or stopped holding more than
+ * `keepSeconds` ago.
  */
 export function createAccessGuard(
   client: Client,

@@ -41,7 +41,10 @@ type Filters<Q> = {
   [K in keyof Q]: Q[K] extends readonly (infer V)[] | undefined ? Q[K] | V : Q[K];
 };
 
-/** The arguments of a call: `path` and `query` parameters and the `body`, each only where the route has it. */
+/**
+ * The arguments of a call: `path` and `query` parameters and the `body`, each only where the route
+ * has it.
+ */
 export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
   BodyOf<Operation<P, M>> &
   (Given<Operation<P, M>, 'path'> extends infer G

@@ -1,4 +1,5 @@
-// A client of the API for TypeScript users, typed by the OpenAPI document. No dependency: global fetch (Node 20 and newer, browsers).
+// A client of the API for TypeScript users, typed by the OpenAPI document. No dependency: global
+// fetch (Node 20 and newer, browsers).
 import type {
   Arguments,
   CallOptions,
@@ -28,11 +29,14 @@ export interface ClientOptions {
   /** An API key (on servers only) or an access token; a function is called before each request. */
   token?: string | (() => string | undefined | Promise<string | undefined>) | undefined;
   /**
-   * Number of retries of a request: after 429 and 503 with the delay in Retry-After; after a lost connection or a fault of the service only if a repetition
-   * is safe (GET, DELETE, PATCH, or POST with an idempotency key). Default: 0.
+   * Number of retries of a request: after 429 and 503 with the delay in Retry-After; after a lost
+   * connection or a fault of the service only if a repetition is safe (GET, DELETE, PATCH, or POST
+   * with an idempotency key). Default: 0.
    */
   retries?: number;
-  /** Maximum delay of one retry, in seconds; a longer Retry-After is not waited for. Default: 60. */
+  /**
+   * Maximum delay of one retry, in seconds; a longer Retry-After is not waited for. Default: 60.
+   */
   maxWaitSeconds?: number;
   /** Milliseconds for one request up to its answer's headers. 30,000 unless given. */
   timeoutMs?: number;
@@ -57,7 +61,10 @@ export interface Client {
     path: P,
     ...rest: Rest<Arguments<P, 'delete'>>
   ): Promise<Data<P, 'delete'>>;
-  /** Every row of a list, newest first; a page is requested when the previous one is consumed. `query.limit` is the size of a page. */
+  /**
+   * Every row of a list, newest first; a page is requested when the previous one is consumed.
+   * `query.limit` is the size of a page.
+   */
   list<P extends ListPath>(
     path: P,
     ...rest: Rest<Arguments<P, 'get'>>
@@ -111,7 +118,10 @@ async function send(
   }
 }
 
-/** Every call resolves with the answer's `data`, and rejects with a BillingError when the service refuses, a BillingConnectionError when it does not answer. */
+/**
+ * Every call resolves with the answer's `data`, and rejects with a BillingError when the service
+ * refuses, a BillingConnectionError when it does not answer.
+ */
 export function createClient(options: ClientOptions): Client {
   const { baseUrl, retries = 0, maxWaitSeconds = 60 } = options;
   const base = baseUrl.replace(/\/+$/, '');
@@ -182,7 +192,10 @@ interface Answered {
   asked: Asked;
 }
 
-/** The envelope of a response. Rejects with a BillingConnectionError when it is incomplete or not an envelope. */
+/**
+ * The envelope of a response. Rejects with a BillingConnectionError when it is incomplete or not an
+ * envelope.
+ */
 async function bodyOf(
   { response, asked }: Answered,
   signal: AbortSignal | undefined,

@@ -16,7 +16,10 @@ export interface Asked {
   url: string;
 }
 
-/** No response of the service: no connection, a timeout, or a response of another server. `cause` is the original error. */
+/**
+ * No response of the service: no connection, a timeout, or a response of another server. `cause` is
+ * the original error.
+ */
 export class BillingConnectionError extends Error implements Asked {
   override readonly name = 'BillingConnectionError';
   readonly method: string;
@@ -29,7 +32,10 @@ export class BillingConnectionError extends Error implements Asked {
   }
 }
 
-/** The message of the innermost cause, because Node's fetch throws "fetch failed" with the system error as its cause. */
+/**
+ * The message of the innermost cause, because Node's fetch throws "fetch failed" with the system
+ * error as its cause.
+ */
 function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.cause !== undefined) return causeOf(error.cause);
@@ -38,7 +44,10 @@ function causeOf(error: unknown): string {
   return error.message;
 }
 
-/** The service refused a request. A request that was aborted by its own signal is rejected with the signal's reason. */
+/**
+ * The service refused a request. A request that was aborted by its own signal is rejected with the
+ * signal's reason.
+ */
 export class BillingError extends Error implements Asked {
   override readonly name = 'BillingError';
   readonly method: string;

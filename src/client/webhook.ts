@@ -1,10 +1,14 @@
-// For a merchant's server: is this webhook request from the service? The rules stand in docs/contract.md (Signature). Nothing but node:crypto.
+// For a merchant's server: is this webhook request from the service? The rules stand in
+// docs/contract.md (Signature). Nothing but node:crypto.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { components } from './openapi.ts';
 
 type Schemas = components['schemas'];
 
-/** An event as the service sends it. Check `type` before reading fields that only some types have; deduplicate by `id`. */
+/**
+ * An event as the service sends it. Check `type` before reading fields that only some types have;
+ * deduplicate by `id`.
+ */
 export type WebhookEvent = Schemas['SentEvent'];
 
 /** Headers as node:http has them (any case), as a Fetch API `Headers`, or as pairs. */
@@ -34,10 +38,11 @@ export class WebhookVerificationError extends Error {
 const TOLERANCE_MS = 300_000;
 
 /**
- * Checks a webhook request and returns its event. `rawBody`: the bytes (or the text) as they came in, before any parser. `secret`: the
- * endpoint's whsec_... . At least one of X-Service-Signature and webhook-signature (Standard Webhooks) is required, and each present one must be valid.
- * During a rotation webhook-signature is a list, and only it is checked. The timestamp may differ by up to 300 s. Throws WebhookVerificationError, or
- * TypeError for invalid arguments.
+ * Checks a webhook request and returns its event. `rawBody`: the bytes (or the text) as they came
+ * in, before any parser. `secret`: the endpoint's whsec_... . At least one of X-Service-Signature
+ * and webhook-signature (Standard Webhooks) is required, and each present one must be valid. During
+ * a rotation webhook-signature is a list, and only it is checked. The timestamp may differ by up to
+ * 300 s. Throws WebhookVerificationError, or TypeError for invalid arguments.
  */
 export function verifyWebhook(
   rawBody: string | Uint8Array,
@@ -70,7 +75,8 @@ export function verifyWebhook(
       .update(`${read('webhook-id') ?? ''}.${timestamp}.`)
       .update(body)
       .digest('base64');
-    // Signed with the new secret and with the one before while it is rotated. All are compared: which one fits takes no shorter.
+    // Signed with the new secret and with the one before while it is rotated. All are compared:
+    // which one fits takes no shorter.
     const listed = standard.split(' ');
     const fitting = listed.filter((signature) => same(signature, `v1,${expected}`));
     if (key.length === 0 || fitting.length === 0) throw forged('webhook-signature');

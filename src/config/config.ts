@@ -1,11 +1,15 @@
-// Reads and cross-checks the environment once at startup. Only this file and those of config/ read process.env.
+// Reads and cross-checks the environment once at startup. Only this file and those of config/ read
+// process.env.
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { unknownNames } from './unknown-names.ts';
 import { type ConfigRole, type Variable, type Values, variables } from './variables.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 
-/** The whole configuration, frozen. The fields that a role requires are present; `required` narrows their types. */
+/**
+ * The whole configuration, frozen. The fields that a role requires are present; `required` narrows
+ * their types.
+ */
 export type Config = Values & {
   readonly publicUrl: string;
   /** The first of each list, which is in use. */
@@ -14,7 +18,10 @@ export type Config = Values & {
   readonly treasury: string | undefined;
 };
 
-/** The given fields as non-optional. Throws an Error when one is missing, which is a bug, since loadConfig refuses that. */
+/**
+ * The given fields as non-optional. Throws an Error when one is missing, which is a bug, since
+ * loadConfig refuses that.
+ */
 export function required<K extends keyof Config>(
   config: Config,
   ...keys: K[]
@@ -28,8 +35,9 @@ export function required<K extends keyof Config>(
 }
 
 /**
- * Reads and validates the configuration of `role`. Throws one OperatorError (exit code 2) with every wrong variable and its expected form.
- * `envFile`: a file in .env format; the environment takes precedence.
+ * Reads and validates the configuration of `role`. Throws one OperatorError (exit code 2) with
+ * every wrong variable and its expected form. `envFile`: a file in .env format; the environment
+ * takes precedence.
  */
 export function loadConfig(
   role: ConfigRole,
@@ -99,7 +107,10 @@ function defaultUrl({ host, port }: Config): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** Whether the URL is only reachable from this machine: a name under localhost or a loopback address. */
+/**
+ * Whether the URL is only reachable from this machine: a name under localhost or a loopback
+ * address.
+ */
 function isLoopback(url: string): boolean {
   return /^(.*\.)?localhost$|^127(\.\d+){3}$|^\[::1\]$/.test(new URL(url).hostname);
 }

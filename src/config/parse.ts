@@ -1,4 +1,5 @@
-// Parsers of variables. Each throws an Error whose message states the expected form; the caller puts the variable's name before it.
+// Parsers of variables. Each throws an Error whose message states the expected form; the caller
+// puts the variable's name before it.
 import bs58 from 'bs58';
 import ipaddr from 'ipaddr.js';
 

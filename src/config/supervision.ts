@@ -9,7 +9,9 @@ export interface Supervision {
   readonly path: string;
 }
 
-/** Reads the environment that systemd sets for Type=notify; undefined without a notification socket. */
+/**
+ * Reads the environment that systemd sets for Type=notify; undefined without a notification socket.
+ */
 export function supervision(
   env: Record<string, string | undefined> = process.env,
 ): Supervision | undefined {

@@ -5,8 +5,9 @@ export function noColour(env: NodeJS.ProcessEnv = process.env): boolean {
 }
 
 /**
- * Sets the environment for drawing on the terminal; false when that is not possible. Call it before importing React, ink and chalk, which read it on import:
- * without NODE_ENV React uses its slow development build, chalk ignores NO_COLOR, and with CI ink draws nothing until the end.
+ * Sets the environment for drawing on the terminal; false when that is not possible. Call it before
+ * importing React, ink and chalk, which read it on import: without NODE_ENV React uses its slow
+ * development build, chalk ignores NO_COLOR, and with CI ink draws nothing until the end.
  */
 export function prepareTerminal(env: NodeJS.ProcessEnv = process.env): boolean {
   env.NODE_ENV ??= 'production';

@@ -1,8 +1,11 @@
-// Detects mistyped variable names in the environment: a mistyped PLATFORM_TREASURY must not be ignored.
+// Detects mistyped variable names in the environment: a mistyped PLATFORM_TREASURY must not be
+// ignored.
 import { type Variable, variables } from './variables.ts';
 
 const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_', 'WEBHOOK_'];
-/** Kubernetes and Docker set such names for a service whose name begins with one of the prefixes. */
+/**
+ * Kubernetes and Docker set such names for a service whose name begins with one of the prefixes.
+ */
 const injected = /_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$/;
 /** Maximum edit distance at which a name counts as a mistyped known name. */
 const CLOSENESS = 2;
@@ -14,7 +17,10 @@ const known = new Set(
   all.flatMap(({ name, secret }) => (secret ? [name, `${name}_FILE`] : [name])),
 );
 
-/** A fault for each unknown name that has one of the prefixes or resembles a known name; it suggests the probable name. */
+/**
+ * A fault for each unknown name that has one of the prefixes or resembles a known name; it suggests
+ * the probable name.
+ */
 export function unknownNames(names: readonly string[]): string[] {
   return names.flatMap((name) => {
     if (known.has(name) || injected.test(name)) return [];

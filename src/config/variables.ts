@@ -312,7 +312,9 @@ export interface Variable<T> {
   /** Throws an Error whose message states the expected form. */
   parse: (text: string) => T;
 }
-/** Name, description, default and requiring roles of every variable, in order; for the documents. */
+/**
+ * Name, description, default and requiring roles of every variable, in order; for the documents.
+ */
 export function describeVariables(): Pick<
   Variable<unknown>,
   'name' | 'about' | 'fallback' | 'requiredBy' | 'secret'

@@ -17,8 +17,9 @@ export interface MadeRoles {
 }
 
 /**
- * Creates the roles and, in `directory`, the files `serve_database_url` etc., readable only by their owner. An existing file keeps its password; its host
- * and database come from `databaseUrl`. Throws an OperatorError when a file cannot be read or written, or the user cannot create roles.
+ * Creates the roles and, in `directory`, the files `serve_database_url` etc., readable only by
+ * their owner. An existing file keeps its password; its host and database come from `databaseUrl`.
+ * Throws an OperatorError when a file cannot be read or written, or the user cannot create roles.
  */
 export async function makeDatabaseRoles(
   sql: Sql,

@@ -1,4 +1,5 @@
-// The health of a daemon: outages of Postgres, each logged once at its beginning and once at its end, and loops whose turns fail.
+// The health of a daemon: outages of Postgres, each logged once at its beginning and once at its
+// end, and loops whose turns fail.
 import { Counter, type Registry } from 'prom-client';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { isOutage } from '../db/postgres/outage.ts';
@@ -11,14 +12,19 @@ export interface Health extends LoopObserver {
   takes: (error: unknown) => boolean;
   /** Reports a successful write to Postgres, which ends an outage. */
   written: () => void;
-  /** The current problem as text; undefined unless something has failed for more than a few seconds. */
+  /**
+   * The current problem as text; undefined unless something has failed for more than a few seconds.
+   */
   trouble: () => string | undefined;
 }
 
 /** Time (ms) for which a loop may fail before the daemon is not ready. */
 const PATIENCE_MS = 5000;
 
-/** Registers metrics in `registry`. Calls `onOutage` when an outage begins, and `log` whenever it logs. */
+/**
+ * Registers metrics in `registry`. Calls `onOutage` when an outage begins, and `log` whenever it
+ * logs.
+ */
 export function createHealth(registry: Registry, log: () => Log, onOutage: () => void): Health {
   const failures = new Counter({
     name: 'billing_loop_failures_total',
@@ -36,7 +42,8 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
       log().error({ reason: outage.reason }, 'Postgres is unavailable');
       onOutage();
     } else {
-      // The reason can change, for example when new connections are read-only; the latest one applies.
+      // The reason can change, for example when new connections are read-only; the latest one
+      // applies.
       outage.reason = messageOf(error);
     }
     return true;

@@ -15,7 +15,9 @@ export interface MetricsServer {
 
 const READY_MS = 2000;
 
-/** A registry with Node's own metrics (event-loop lag, memory, GC), labelled with the daemon's name. */
+/**
+ * A registry with Node's own metrics (event-loop lag, memory, GC), labelled with the daemon's name.
+ */
 export function createRegistry(daemon: string): Registry {
   const registry = new Registry();
   registry.setDefaultLabels({ daemon });
@@ -23,7 +25,10 @@ export function createRegistry(daemon: string): Registry {
   return registry;
 }
 
-/** An observer for `createRpc` that counts and times requests. Throws when its metrics are already registered. */
+/**
+ * An observer for `createRpc` that counts and times requests. Throws when its metrics are already
+ * registered.
+ */
 export function rpcObserver(registry: Registry): (request: ObservedRequest) => void {
   const registers = [registry];
   const calls = new Counter({
@@ -64,8 +69,9 @@ async function reasonWithin(ready: Readiness): Promise<string | undefined> {
 }
 
 /**
- * Listens on `port`, or on the next free one of the hundred above it, so that several daemons can share a machine; 0: any free port. `note` is told in
- * the body of /readyz while the daemon is ready.
+ * Listens on `port`, or on the next free one of the hundred above it, so that several daemons can
+ * share a machine; 0: any free port. `note` is told in the body of /readyz while the daemon is
+ * ready.
  */
 export async function serveMetrics(
   registry: Registry,

@@ -54,9 +54,10 @@ export interface Daemon {
 const GRACE_MS = 10_000;
 
 /**
- * Runs a daemon until SIGTERM or SIGINT, then stops it within 10 s; a second signal ends the process at once. Returns the exit code.
- * `load` imports the daemon's start function while Postgres is being connected.
- * Throws an OperatorError for a wrong configuration, an unreachable Postgres or a schema other than this build's.
+ * Runs a daemon until SIGTERM or SIGINT, then stops it within 10 s; a second signal ends the
+ * process at once. Returns the exit code. `load` imports the daemon's start function while Postgres
+ * is being connected. Throws an OperatorError for a wrong configuration, an unreachable Postgres or
+ * a schema other than this build's.
  */
 export async function runDaemon(
   role: Exclude<ConfigRole, 'admin' | 'reconcile' | 'developer'>,
@@ -64,7 +65,8 @@ export async function runDaemon(
   load: () => Promise<(resources: DaemonResources) => Promise<Daemon>>,
 ): Promise<number> {
   const loading = load();
-  // Awaited below, unless the configuration or Postgres fails first; then a rejection must not be unhandled.
+  // Awaited below, unless the configuration or Postgres fails first; then a rejection must not be
+  // unhandled.
   loading.catch(() => undefined);
   const registry = createRegistry(role);
   let log: Log | undefined;
@@ -75,7 +77,8 @@ export async function runDaemon(
     () => heartbeat?.wake(),
   );
   const isReported = (error: unknown) => health.takes(error);
-  // postgres.js does not handle a rejection of its own query for array types: a connection lost while it opens must not end the process.
+  // postgres.js does not handle a rejection of its own query for array types: a connection lost
+  // while it opens must not end the process.
   process.on('unhandledRejection', (error) => {
     if (!health.takes(error)) throw error;
   });
@@ -121,9 +124,11 @@ export async function runDaemon(
 }
 
 /**
- * Runs one admin command against Postgres, with its log on stderr, and returns its exit code. SIGINT and SIGTERM end it with Interrupted (exit code 130 or
- * 143); with `drains` the command watches `signal` and ends in order, and only a second signal cuts it short. Throws an OperatorError for a wrong
- * configuration, and when Postgres is unreachable, has another schema or is lost during the command.
+ * Runs one admin command against Postgres, with its log on stderr, and returns its exit code.
+ * SIGINT and SIGTERM end it with Interrupted (exit code 130 or 143); with `drains` the command
+ * watches `signal` and ends in order, and only a second signal cuts it short. Throws an
+ * OperatorError for a wrong configuration, and when Postgres is unreachable, has another schema or
+ * is lost during the command.
  */
 export async function runCommand(
   envFile: string | undefined,
@@ -137,7 +142,10 @@ export async function runCommand(
   );
 }
 
-/** Runs `work` until it ends or a signal interrupts it, as runCommand does; for commands without Postgres. */
+/**
+ * Runs `work` until it ends or a signal interrupts it, as runCommand does; for commands without
+ * Postgres.
+ */
 export async function interruptible<T>(
   drains: boolean,
   work: (signal: AbortSignal) => Promise<T>,
@@ -160,7 +168,10 @@ export async function interruptible<T>(
   }
 }
 
-/** Awaits `work`, but throws Interrupted with this message as soon as `signal` aborts; for parts of a draining command that need no orderly end. */
+/**
+ * Awaits `work`, but throws Interrupted with this message as soon as `signal` aborts; for parts of
+ * a draining command that need no orderly end.
+ */
 export async function unlessInterrupted<T>(
   signal: AbortSignal,
   words: string,
@@ -211,7 +222,10 @@ async function withResources(
   );
 }
 
-/** Connects, runs `use` and disconnects. Throws an OperatorError when Postgres is unreachable, refuses, or is lost meanwhile. */
+/**
+ * Connects, runs `use` and disconnects. Throws an OperatorError when Postgres is unreachable,
+ * refuses, or is lost meanwhile.
+ */
 export async function withPostgres<T>(
   databaseUrl: string,
   options: ConnectOptions,

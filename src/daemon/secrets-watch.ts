@@ -1,4 +1,5 @@
-// Counts webhook secrets that no configured key decrypts, for example after restoring a dump older than a key rotation.
+// Counts webhook secrets that no configured key decrypts, for example after restoring a dump older
+// than a key rotation.
 import { Gauge, type Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import type { Sql } from '../db/postgres/connect.ts';

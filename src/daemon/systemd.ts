@@ -1,7 +1,9 @@
-// Notifies systemd of a daemon's state: READY=1 once it can work, WATCHDOG=1, STATUS= as text, STOPPING=1.
+// Notifies systemd of a daemon's state: READY=1 once it can work, WATCHDOG=1, STATUS= as text,
+// STOPPING=1.
 //
-// Node has no Unix datagram sockets, so each message is sent by the systemd-notify program. That waits until systemd has processed the message, because
-// systemd cannot assign a sender that has already exited to a unit (NotifyAccess=all).
+// Node has no Unix datagram sockets, so each message is sent by the systemd-notify program. That
+// waits until systemd has processed the message, because systemd cannot assign a sender that has
+// already exited to a unit (NotifyAccess=all).
 import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -25,8 +27,9 @@ export interface Notifying {
 }
 
 /**
- * Notifies the supervisor until stop(). The watchdog is fed whenever the readiness check returns, even with a problem, because a restart does not fix an
- * outage of Postgres or the chain. `onError` gets the first of consecutive failures.
+ * Notifies the supervisor until stop(). The watchdog is fed whenever the readiness check returns,
+ * even with a problem, because a restart does not fix an outage of Postgres or the chain. `onError`
+ * gets the first of consecutive failures.
  */
 export function startNotifying(
   { socket, watchdogMs, path }: Supervision,

@@ -38,11 +38,18 @@ export interface AccessRecord extends AccessQuestion {
 /** Subscriptions read per customer and list; a limit keeps the statement bounded. */
 const MAX_ROWS = 50;
 
-/** End of the paid time or the trial, as coveredUntil in domain/access.ts. Must equal the expression of the index subscriptions_by_coverage. */
+/**
+ * End of the paid time or the trial, as coveredUntil in domain/access.ts. Must equal the expression
+ * of the index subscriptions_by_coverage.
+ */
 const covered = (sql: Queryable) =>
-  sql`(case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else paid_through end)`;
+  sql`(case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else
+    paid_through end)`;
 
-/** The app's owner and the customer's subscriptions for each question; nothing for an app that does not exist. */
+/**
+ * The app's owner and the customer's subscriptions for each question; nothing for an app that does
+ * not exist.
+ */
 export async function readAccess(
   sql: Queryable,
   questions: readonly AccessQuestion[],
@@ -82,25 +89,30 @@ interface AccessAnswer extends Omit<AccessSubscription, 'id'> {
 }
 
 const terms = (sql: Queryable) => sql`
-  id, plan_id, status, paid_through, next_payment_due, cancel_requested_at, trial_ends_at, paused_at, period_hours`;
+  id, plan_id, status, paid_through, next_payment_due, cancel_requested_at, trial_ends_at,
+    paused_at, period_hours`;
 
 const ofPlan = (sql: Queryable) => sql`(asked.plan_id is null or plan_id = asked.plan_id)`;
 
 /** Only the wallet itself can register its subscriptions, so the newest rows suffice. */
 const ofWallet = (sql: Queryable) => sql`
-  select ${terms(sql)} from subscriptions where app_id = asked.app_id and subscriber_wallet = asked.wallet and ${ofPlan(sql)}
+  select ${terms(sql)} from subscriptions where app_id = asked.app_id
+    and subscriber_wallet = asked.wallet and ${ofPlan(sql)}
   order by id desc limit ${MAX_ROWS}`;
 
-// Any wallet can register with any external id, so unpaid registrations must not push out the one that grants access: rows with the longest
-// coverage come first. The newest rows only explain why access is denied; the plan is filtered after the limit to bound the read.
+// Any wallet can register with any external id, so unpaid registrations must not push out the one
+// that grants access: rows with the longest coverage come first. The newest rows only explain why
+// access is denied; the plan is filtered after the limit to bound the read.
 const ofExternalId = (sql: Queryable) => sql`
   (
     select ${terms(sql)} from subscriptions
-    where app_id = asked.app_id and external_id = asked.external_id and ${ofPlan(sql)} and ${covered(sql)} is not null
+    where app_id = asked.app_id and external_id = asked.external_id and ${ofPlan(sql)}
+      and ${covered(sql)} is not null
     order by ${covered(sql)} desc, id desc limit ${MAX_ROWS}
   ) union (
     select * from (
-      select ${terms(sql)} from subscriptions where app_id = asked.app_id and external_id = asked.external_id order by id desc limit ${MAX_ROWS}
+      select ${terms(sql)} from subscriptions where app_id = asked.app_id
+        and external_id = asked.external_id order by id desc limit ${MAX_ROWS}
     ) as newest where ${ofPlan(sql)}
   )`;
 
@@ -111,9 +123,11 @@ async function ask(
 ): Promise<AccessAnswer[]> {
   if (asked.length === 0) return [];
   return sql<AccessAnswer[]>`
-    select asked.place, a.merchant_id as owner, now() as now, s.id, s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at,
+    select asked.place, a.merchant_id as owner, now() as now, s.id, s.status, s.paid_through,
+      s.next_payment_due, s.cancel_requested_at,
       s.trial_ends_at, s.paused_at, s.period_hours, p.grace_hours
-    from json_to_recordset(${JSON.stringify(asked)}::text::json) as asked (place int, app_id uuid, external_id text, wallet text, plan_id uuid)
+    from json_to_recordset(${JSON.stringify(asked)}::text::json) as asked (place int, app_id uuid,
+      external_id text, wallet text, plan_id uuid)
       cross join lateral (select merchant_id from apps where id = asked.app_id limit 1) as a
       left join lateral (${subscriptions}) as s on true
       left join lateral (select grace_hours from plans where id = s.plan_id limit 1) as p on true`;

@@ -22,5 +22,6 @@ export async function recordAction(
   { command, what, reason }: AdminAction,
 ): Promise<void> {
   await sql`
-    insert into admin_actions (who, host, command, what, reason) values (${who}, ${host}, ${command}, ${what}, ${reason})`;
+    insert into admin_actions (who, host, command, what, reason)
+      values (${who}, ${host}, ${command}, ${what}, ${reason})`;
 }

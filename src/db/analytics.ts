@@ -1,7 +1,10 @@
 // Daily analytics of an app, computed from subscriptions, payments and refunds.
 import type { Queryable } from './postgres/connect.ts';
 
-/** One UTC day, cut to the requested range. Amounts are sums of base units, as text because they can exceed 2^63. */
+/**
+ * One UTC day, cut to the requested range. Amounts are sums of base units, as text because they can
+ * exceed 2^63.
+ */
 export interface DayRow {
   day: Date;
   /** At the end of the day. */
@@ -25,8 +28,9 @@ export interface DayRow {
 }
 
 /**
- * Every day of [from, to), including days without activity. A subscription counts as past due on a day when its last payment before that day failed;
- * at the end of a range `untilNow`, and after now, its current status counts instead.
+ * Every day of [from, to), including days without activity. A subscription counts as past due on a
+ * day when its last payment before that day failed; at the end of a range `untilNow`, and after
+ * now, its current status counts instead.
  */
 export function dailyFigures(
   sql: Queryable,
@@ -35,63 +39,86 @@ export function dailyFigures(
 ): Promise<DayRow[]> {
   return sql<DayRow[]>`
     with days as (
-      select day from generate_series(date_trunc('day', ${from}::timestamptz, 'UTC'), ${to}::timestamptz - interval '1 microsecond',
+      select day from generate_series(date_trunc('day', ${from}::timestamptz, 'UTC'),
+        ${to}::timestamptz - interval '1 microsecond',
         interval '1 day') as day
     ), subs as (
       select id, status, created_at, amount * 730::numeric / period_hours as monthly, ended_at
-      from subscriptions where app_id = ${appId} and created_at < ${to} and (ended_at is null or ended_at >= ${from})
+      from subscriptions where app_id = ${appId} and created_at < ${to}
+        and (ended_at is null or ended_at >= ${from})
     ), starts as (
       select s.id, coalesce(
-        (select max(occurred_at) from payments where subscription_id = s.id and status = 'failed' and occurred_at < ${from})
-          > coalesce((select max(occurred_at) from payments where subscription_id = s.id and status = 'succeeded' and occurred_at < ${from}), '-infinity'),
+        (select max(occurred_at) from payments where subscription_id = s.id and status = 'failed'
+          and occurred_at < ${from})
+          > coalesce((select max(occurred_at) from payments where subscription_id = s.id
+            and status = 'succeeded' and occurred_at < ${from}), '-infinity'),
         false) as failed
       from subs s
     ), tries as (
       select p.subscription_id, p.occurred_at, p.status = 'failed' as failed,
-        coalesce(lag(p.status = 'failed') over by_subscription, b.failed) as failed_before, lead(p.id) over by_subscription is null as latest
+        coalesce(lag(p.status = 'failed') over by_subscription, b.failed) as failed_before,
+          lead(p.id) over by_subscription is null as latest
       from payments p join subs s on s.id = p.subscription_id join starts b on b.id = s.id
-      where p.app_id = ${appId} and p.occurred_at >= ${from} and p.occurred_at < ${to} and (s.ended_at is null or p.occurred_at <= s.ended_at)
+      where p.app_id = ${appId} and p.occurred_at >= ${from} and p.occurred_at < ${to}
+        and (s.ended_at is null or p.occurred_at <= s.ended_at)
       window by_subscription as (partition by p.subscription_id order by p.occurred_at, p.id)
     ), ends as (
       select s.ended_at, s.status, coalesce(t.failed, b.failed) as failed
-      from subs s join starts b on b.id = s.id left join tries t on t.subscription_id = s.id and t.latest
+      from subs s join starts b on b.id = s.id left join tries t on t.subscription_id = s.id
+        and t.latest
     ), changes (at, live, past_due, monthly, new, cancelled, expired) as (
       select created_at, 1, 0, monthly, 1, 0, 0 from subs
       union all
-      select ended_at, -1, 0, -monthly, 0, (status = 'cancelled')::int, (status = 'expired')::int from subs where ended_at is not null
+      select ended_at, -1, 0, -monthly, 0, (status = 'cancelled')::int, (status = 'expired')::int
+        from subs where ended_at is not null
       union all
-      select ${from}::timestamptz - interval '1 microsecond', 0, 1, 0, 0, 0, 0 from starts where failed
+      select ${from}::timestamptz - interval '1 microsecond', 0, 1, 0, 0, 0, 0 from starts
+        where failed
       union all
-      select occurred_at, 0, case when failed then 1 else -1 end, 0, 0, 0, 0 from tries where failed <> failed_before
+      select occurred_at, 0, case when failed then 1 else -1 end, 0, 0, 0, 0 from tries
+        where failed <> failed_before
       union all
       select ended_at, 0, -1, 0, 0, 0, 0 from ends where ended_at is not null and failed
       union all
-      select case when ${untilNow} then ${to}::timestamptz - interval '1 microsecond' else now() end, 0, case when status = 'past_due' then 1 else -1 end, 0, 0, 0, 0
+      select case when ${untilNow} then ${to}::timestamptz - interval '1 microsecond' else now()
+        end, 0, case when status = 'past_due' then 1 else -1 end, 0, 0, 0, 0
       from ends where ended_at is null and (status = 'past_due') <> failed
     ), moves as (
-      select case when at < ${from}::timestamptz then null else date_trunc('day', at, 'UTC') end as day, sum(live) as live,
-        sum(past_due) as past_due, sum(monthly) as monthly, sum(new) as new, sum(cancelled) as cancelled, sum(expired) as expired
+      select case when at < ${from}::timestamptz then null else date_trunc('day', at, 'UTC') end as
+        day, sum(live) as live,
+        sum(past_due) as past_due, sum(monthly) as monthly, sum(new) as new,
+          sum(cancelled) as cancelled, sum(expired) as expired
       from changes where at < ${to}::timestamptz group by 1
     ), money as (
       select date_trunc('day', occurred_at, 'UTC') as day,
-        sum(amount_gross) filter (where status = 'succeeded') as gross, sum(platform_fee) filter (where status = 'succeeded') as fees,
+        sum(amount_gross) filter (where status = 'succeeded') as gross, sum(platform_fee)
+          filter (where status = 'succeeded') as fees,
         sum(amount_net) filter (where status = 'succeeded') as net,
-        count(*) filter (where status = 'succeeded') as succeeded, count(*) filter (where status = 'failed') as failed
-      from payments where app_id = ${appId} and occurred_at >= ${from} and occurred_at < ${to} group by 1
+        count(*) filter (where status = 'succeeded') as succeeded, count(*)
+          filter (where status = 'failed') as failed
+      from payments where app_id = ${appId} and occurred_at >= ${from} and occurred_at < ${to}
+        group by 1
     ), returned as (
       select date_trunc('day', occurred_at, 'UTC') as day, sum(amount) as refunded
-      from refunds where app_id = ${appId} and status = 'succeeded' and occurred_at >= ${from} and occurred_at < ${to} group by 1
+      from refunds where app_id = ${appId} and status = 'succeeded' and occurred_at >= ${from}
+        and occurred_at < ${to} group by 1
     ), before as (
-      select coalesce(sum(live), 0) as live, coalesce(sum(past_due), 0) as past_due, coalesce(sum(monthly), 0) as monthly from moves where day is null
+      select coalesce(sum(live), 0) as live, coalesce(sum(past_due), 0) as past_due,
+        coalesce(sum(monthly), 0) as monthly from moves where day is null
     )
     select days.day,
-      (before.live - before.past_due + sum(coalesce(moves.live - moves.past_due, 0)) over so_far)::int as active,
+      (before.live - before.past_due + sum(coalesce(moves.live - moves.past_due, 0))
+        over so_far)::int as active,
       (before.past_due + sum(coalesce(moves.past_due, 0)) over so_far)::int as past_due,
-      (before.live + sum(coalesce(moves.live, 0)) over so_far - coalesce(moves.live, 0))::int as live_before,
-      coalesce(moves.cancelled, 0)::int as cancelled, coalesce(moves.expired, 0)::int as expired, coalesce(moves.new, 0)::int as new,
+      (before.live + sum(coalesce(moves.live, 0)) over so_far - coalesce(moves.live, 0))::int as
+        live_before,
+      coalesce(moves.cancelled, 0)::int as cancelled, coalesce(moves.expired, 0)::int as expired,
+        coalesce(moves.new, 0)::int as new,
       trunc(before.monthly + sum(coalesce(moves.monthly, 0)) over so_far)::text as mrr,
-      coalesce(money.gross, 0)::text as gross, coalesce(money.fees, 0)::text as fees, coalesce(money.net, 0)::text as net, coalesce(returned.refunded, 0)::text as refunded,
-      coalesce(money.succeeded, 0)::int as payments_succeeded, coalesce(money.failed, 0)::int as payments_failed
+      coalesce(money.gross, 0)::text as gross, coalesce(money.fees, 0)::text as fees,
+        coalesce(money.net, 0)::text as net, coalesce(returned.refunded, 0)::text as refunded,
+      coalesce(money.succeeded, 0)::int as payments_succeeded, coalesce(money.failed, 0)::int as
+        payments_failed
     from days cross join before
       left join moves on moves.day = days.day
       left join money on money.day = days.day left join returned on returned.day = days.day

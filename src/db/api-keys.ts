@@ -11,7 +11,10 @@ export interface ApiKeyRow {
   revokedAt: Date | null;
 }
 
-/** The merchant of a live key. `unmarked`: the use of the key was last written more than a minute ago, or never. */
+/**
+ * The merchant of a live key. `unmarked`: the use of the key was last written more than a minute
+ * ago, or never.
+ */
 export interface KeyHolder extends MerchantRow {
   /** SHA-256 of the key, in hex. */
   hash: string;
@@ -26,7 +29,8 @@ export async function insertApiKey(
 ): Promise<string> {
   const [row] = await sql<
     { id: string }[]
-  >`insert into api_keys (merchant_id, prefix, hash) values (${merchantId}, ${prefix}, ${hash}) returning id`;
+  >`insert into api_keys (merchant_id, prefix, hash) values (${merchantId}, ${prefix}, ${hash})
+    returning id`;
   if (row === undefined) throw new Error('an API key was not stored');
   return row.id;
 }
@@ -34,25 +38,27 @@ export async function insertApiKey(
 /** A merchant's keys, revoked ones too, newest first. */
 export function listApiKeys(sql: Queryable, merchantId: string, page: Page): Promise<ApiKeyRow[]> {
   const key = { column: 'merchant_id', value: sql`${merchantId}::uuid` };
-  return sql<
-    ApiKeyRow[]
-  >`select id, prefix, created_at, last_used_at, revoked_at from api_keys where ${pageOf(sql, key, page)}`;
+  return sql<ApiKeyRow[]>`select id, prefix, created_at, last_used_at, revoked_at from api_keys
+    where ${pageOf(sql, key, page)}`;
 }
 
 /** The holders of the live keys with these hashes (SHA-256 in hex), in no particular order. */
 export function findKeyHolders(sql: Queryable, hashes: readonly string[]): Promise<KeyHolder[]> {
-  // The limit forces one index look-up per key, regardless of the planner's estimate of the array's length.
+  // The limit forces one index look-up per key, regardless of the planner's estimate of the array's
+  // length.
   return sql<KeyHolder[]>`
     select wanted.hash, m.id, m.wallet, m.name, m.email, m.tier, m.created_at, k.id as key_id,
       k.last_used_at is null or k.last_used_at < now() - interval '1 minute' as unmarked
     from unnest(${hashes}::text[]) as wanted (hash),
-      lateral (select * from api_keys where hash = decode(wanted.hash, 'hex') and revoked_at is null limit 1) as k,
+      lateral (select * from api_keys where hash = decode(wanted.hash, 'hex') and revoked_at is null
+        limit 1) as k,
       lateral (select * from merchants where id = k.merchant_id limit 1) as m`;
 }
 
 /** Sets a key's last_used_at, at most once a minute. */
 export async function markKeyUsed(sql: Queryable, id: string): Promise<void> {
-  await sql`update api_keys set last_used_at = now() where id = ${id} and (last_used_at is null or last_used_at < now() - interval '1 minute')`;
+  await sql`update api_keys set last_used_at = now() where id = ${id}
+    and (last_used_at is null or last_used_at < now() - interval '1 minute')`;
 }
 
 export async function findKeyOwner(sql: Queryable, id: string): Promise<string | undefined> {
@@ -84,11 +90,19 @@ export function listKeysAdmin(
   return sql<ApiKeyAdminRow[]>`
     select k.id, k.prefix, k.created_at, k.last_used_at, k.revoked_at, k.merchant_id, m.wallet
     from api_keys k join merchants m on m.id = k.merchant_id
-    where k.id < ${after ?? LAST_ID} ${merchantId === null ? sql`` : sql`and k.merchant_id = ${merchantId}`}
+    where k.id < ${after ?? LAST_ID} ${
+      merchantId === null
+        ? sql``
+        : sql`and k.merchant_id =
+      ${merchantId}`
+    }
     order by k.id desc limit ${limit}`;
 }
 
-/** Revokes a live key. `already`: the key was revoked before and keeps its revoked_at. undefined: the key does not exist. */
+/**
+ * Revokes a live key. `already`: the key was revoked before and keeps its revoked_at. undefined:
+ * the key does not exist.
+ */
 export async function revokeLiveKey(
   sql: Queryable,
   id: string,
@@ -97,7 +111,8 @@ export async function revokeLiveKey(
     with old as (select id, revoked_at from api_keys where id = ${id} for update)
     update api_keys k set revoked_at = coalesce(old.revoked_at, now()) from old, merchants m
     where k.id = old.id and m.id = k.merchant_id
-    returning k.id, k.prefix, k.created_at, k.last_used_at, k.revoked_at, k.merchant_id, m.wallet, old.revoked_at is not null as already`;
+    returning k.id, k.prefix, k.created_at, k.last_used_at, k.revoked_at, k.merchant_id, m.wallet,
+      old.revoked_at is not null as already`;
   if (row === undefined) return undefined;
   const { already, ...key } = row;
   return { key, already };

@@ -41,7 +41,8 @@ export async function findApp(sql: Queryable, id: string): Promise<AppRow | unde
 /** The apps with these ids. The limit forces one index look-up per id. */
 export function findApps(sql: Queryable, ids: readonly string[]): Promise<AppRow[]> {
   return sql<AppRow[]>`
-    select app.* from unnest(${ids}::uuid[]) as wanted (id), lateral (select * from apps where id = wanted.id limit 1) as app`;
+    select app.* from unnest(${ids}::uuid[]) as wanted (id), lateral (select * from apps
+      where id = wanted.id limit 1) as app`;
 }
 
 /** A merchant's apps, newest first. */
@@ -59,8 +60,10 @@ export async function updateApp(
   const [row] = await sql<AppRow[]>`
     update apps set
       name = coalesce(${name ?? null}, name),
-      description = case when ${description !== undefined} then ${description ?? null} else description end,
-      website_url = case when ${websiteUrl !== undefined} then ${websiteUrl ?? null} else website_url end,
+      description = case when ${description !== undefined} then ${description ?? null} else
+        description end,
+      website_url = case when ${websiteUrl !== undefined} then ${websiteUrl ?? null} else
+        website_url end,
       return_origins = coalesce(${returnOrigins ?? null}::text[], return_origins),
       updated_at = now()
     where id = ${id}

@@ -1,4 +1,5 @@
-// Checkout sessions: each offers one plan to one of the merchant's customers and leads to at most one subscription.
+// Checkout sessions: each offers one plan to one of the merchant's customers and leads to at most
+// one subscription.
 import type { Queryable } from './postgres/connect.ts';
 import { type Page, pageOf } from './postgres/lists.ts';
 import type { DiscountTerms } from './subscription-changes.ts';
@@ -31,8 +32,11 @@ export interface NewCheckoutSession extends DiscountTerms {
 }
 
 const columns = (sql: Queryable) => sql`
-  id, app_id, plan_id, external_id, metadata::text as metadata, discount_percent, discount_amount, discount_periods, success_url, cancel_url, subscriber_wallet, subscription_id, created_at, expires_at,
-  case when subscription_id is not null then 'complete' when expires_at <= now() then 'expired' else 'open' end as status`;
+  id, app_id, plan_id, external_id, metadata::text as metadata, discount_percent, discount_amount,
+    discount_periods, success_url, cancel_url, subscriber_wallet, subscription_id, created_at,
+      expires_at,
+  case when subscription_id is not null then 'complete' when expires_at <= now() then 'expired' else
+    'open' end as status`;
 
 export async function insertCheckoutSession(
   sql: Queryable,
@@ -41,9 +45,11 @@ export async function insertCheckoutSession(
   const { appId, planId, externalId, metadata, successUrl, cancelUrl } = session;
   const { discountPercent, discountAmount, discountPeriods } = session;
   const [row] = await sql<CheckoutSessionRow[]>`
-    insert into checkout_sessions (app_id, plan_id, external_id, metadata, success_url, cancel_url, discount_percent, discount_amount,
+    insert into checkout_sessions (app_id, plan_id, external_id, metadata, success_url, cancel_url,
+      discount_percent, discount_amount,
       discount_periods)
-    values (${appId}, ${planId}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb, ${successUrl}, ${cancelUrl}, ${discountPercent},
+    values (${appId}, ${planId}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
+      ${successUrl}, ${cancelUrl}, ${discountPercent},
       ${discountAmount}, ${discountPeriods})
     returning ${columns(sql)}`;
   if (row === undefined) throw new Error('a checkout session was not stored');
@@ -69,7 +75,10 @@ export function listCheckoutSessions(
     select ${columns(sql)} from checkout_sessions where ${pageOf(sql, key, page)}`;
 }
 
-/** Binds an open session to a wallet before its transaction is sent. False when another wallet holds the session, or it is expired or complete. */
+/**
+ * Binds an open session to a wallet before its transaction is sent. False when another wallet holds
+ * the session, or it is expired or complete.
+ */
 export async function claimCheckoutSession(
   sql: Queryable,
   id: string,
@@ -77,11 +86,15 @@ export async function claimCheckoutSession(
 ): Promise<boolean> {
   const { count } = await sql`
     update checkout_sessions set subscriber_wallet = ${wallet}
-    where id = ${id} and (subscriber_wallet = ${wallet} or (subscriber_wallet is null and subscription_id is null and expires_at > now()))`;
+    where id = ${id} and (subscriber_wallet = ${wallet}
+      or (subscriber_wallet is null and subscription_id is null and expires_at > now()))`;
   return count === 1;
 }
 
-/** Completes a session, in the transaction that stores the subscription. False when another wallet holds it, or it is expired or complete. */
+/**
+ * Completes a session, in the transaction that stores the subscription. False when another wallet
+ * holds it, or it is expired or complete.
+ */
 export async function completeCheckoutSession(
   sql: Queryable,
   id: string,
@@ -89,6 +102,7 @@ export async function completeCheckoutSession(
 ): Promise<boolean> {
   const { count } = await sql`
     update checkout_sessions set subscriber_wallet = ${wallet}, subscription_id = ${subscriptionId}
-    where id = ${id} and subscription_id is null and (subscriber_wallet = ${wallet} or (subscriber_wallet is null and expires_at > now()))`;
+    where id = ${id} and subscription_id is null and (subscriber_wallet = ${wallet}
+      or (subscriber_wallet is null and expires_at > now()))`;
   return count === 1;
 }

@@ -1,5 +1,6 @@
-// What keeps keepers from signing: holds by operators, and the wait after Postgres failed over. Committing an attempt takes a shared lock and reads both;
-// a hold takes the lock alone, so that nothing new is committed once it has answered.
+// What keeps keepers from signing: holds by operators, and the wait after Postgres failed over.
+// Committing an attempt takes a shared lock and reads both; a hold takes the lock alone, so that
+// nothing new is committed once it has answered.
 import { type Actor, recordAction } from './admin-actions.ts';
 import type { Queryable, Sql, Transaction } from './postgres/connect.ts';
 
@@ -26,17 +27,23 @@ export interface Brake {
 
 export async function readBrake(sql: Queryable): Promise<Brake> {
   const [row] = await sql<Brake[]>`
-    select case when not pg_is_in_recovery() then substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) end as timeline,
-      i.timeline as recorded, i.collects_after_height, coalesce(i.reads_from_slot, 0) as reads_from_slot,
+    select case when not pg_is_in_recovery() then substr(pg_walfile_name(pg_current_wal_lsn()), 1,
+      8) end as timeline,
+      i.timeline as recorded, i.collects_after_height, coalesce(i.reads_from_slot, 0) as
+        reads_from_slot,
       exists (select from collection_holds where plan_id is null and merchant_id is null) as all,
       array(select plan_id::text from collection_holds where plan_id is not null) as plans,
-      array(select m.wallet from collection_holds h join merchants m on m.id = h.merchant_id) as merchants
+      array(select m.wallet from collection_holds h join merchants m on m.id = h.merchant_id) as
+        merchants
     from (select 1) as one left join installation i on true`;
   if (row === undefined) throw new Error('no brake');
   return row;
 }
 
-/** Reads it for attempts that this transaction commits: no hold and no change of the timeline is recorded until its end. */
+/**
+ * Reads it for attempts that this transaction commits: no hold and no change of the timeline is
+ * recorded until its end.
+ */
 export async function lockBrake(tx: Transaction): Promise<Brake> {
   // A statement of its own: the next one sees what was committed while this one waited.
   await tx`select pg_advisory_xact_lock_shared(${HOLD_LOCK})`;
@@ -65,7 +72,8 @@ export interface Hold extends Scope {
 /** The holds, the oldest first. */
 export function listHolds(sql: Queryable): Promise<Hold[]> {
   return sql<Hold[]>`
-    select h.merchant_id, h.plan_id, m.wallet as merchant_wallet, h.reason, h.held_at, h.missing_until
+    select h.merchant_id, h.plan_id, m.wallet as merchant_wallet, h.reason, h.held_at,
+      h.missing_until
     from collection_holds h left join merchants m on m.id = h.merchant_id order by h.id`;
 }
 
@@ -76,7 +84,10 @@ export interface Change extends Scope {
   by: Actor;
 }
 
-/** Holds collection and records the action. False when it was held already; then only the reason is replaced. */
+/**
+ * Holds collection and records the action. False when it was held already; then only the reason is
+ * replaced.
+ */
 export function holdCollection(
   sql: Sql,
   { merchantId, planId, what, reason, by }: Change,
@@ -84,18 +95,20 @@ export function holdCollection(
   return sql.begin(async (tx) => {
     await lockAlone(tx);
     const held = await tx`
-      update collection_holds set reason = ${reason} where ${ofScope(tx, { merchantId, planId })} returning id`;
+      update collection_holds set reason = ${reason} where ${ofScope(tx, { merchantId, planId })}
+        returning id`;
     if (held.length === 0)
       await tx`
-        insert into collection_holds (merchant_id, plan_id, reason) values (${merchantId}, ${planId}, ${reason})`;
+        insert into collection_holds (merchant_id, plan_id, reason)
+          values (${merchantId}, ${planId}, ${reason})`;
     await recordAction(tx, by, { command: 'collection hold', what, reason });
     return held.length === 0;
   });
 }
 
 /**
- * Ends a hold and records the action; false when there was none. Payments on chain that the database lacks are accepted with it: they hold collection
- * no more.
+ * Ends a hold and records the action; false when there was none. Payments on chain that the
+ * database lacks are accepted with it: they hold collection no more.
  */
 export function resumeCollection(
   sql: Sql,
@@ -104,17 +117,22 @@ export function resumeCollection(
   return sql.begin(async (tx) => {
     await lockAlone(tx);
     const [ended] = await tx<{ missingUntil: Date | null }[]>`
-      delete from collection_holds where ${ofScope(tx, { merchantId, planId })} returning missing_until`;
+      delete from collection_holds where ${ofScope(tx, { merchantId, planId })}
+        returning missing_until`;
     if (ended === undefined) return false;
     if (ended.missingUntil !== null)
       await tx`
-        update installation set history_accepted_until = greatest(history_accepted_until, ${ended.missingUntil})`;
+        update installation set history_accepted_until = greatest(history_accepted_until,
+          ${ended.missingUntil})`;
     await recordAction(tx, by, { command: 'collection resume', what, reason });
     return true;
   });
 }
 
-/** Holds everything because the database lacks payments. False when a hold says so already; an operator's hold keeps its reason. */
+/**
+ * Holds everything because the database lacks payments. False when a hold says so already; an
+ * operator's hold keeps its reason.
+ */
 export function holdForMissing(
   sql: Sql,
   { reason, missingUntil, by }: { reason: string; missingUntil: Date; by: Actor },
@@ -124,15 +142,18 @@ export function holdForMissing(
     const all = { merchantId: null, planId: null };
     const [held] = await tx<{ known: boolean }[]>`
       update collection_holds h set missing_until = ${missingUntil}
-      from (select id, missing_until is not null as known from collection_holds where ${ofScope(tx, all)}) as before
+      from (select id, missing_until is not null as known from collection_holds
+        where ${ofScope(tx, all)}) as before
       where h.id = before.id returning before.known`;
     if (held?.known === true) return false;
     if (held === undefined)
-      await tx`insert into collection_holds (reason, missing_until) values (${reason}, ${missingUntil})`;
+      await tx`insert into collection_holds (reason, missing_until)
+        values (${reason}, ${missingUntil})`;
     await recordAction(tx, by, { command: 'collection hold', what: null, reason });
     return true;
   });
 }
 
 const ofScope = (sql: Queryable, { merchantId, planId }: Scope) => sql`
-  merchant_id is not distinct from ${merchantId}::uuid and plan_id is not distinct from ${planId}::uuid`;
+  merchant_id is not distinct from ${merchantId}::uuid and plan_id is not distinct
+    from ${planId}::uuid`;

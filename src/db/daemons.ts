@@ -1,4 +1,5 @@
-// Heartbeats of the daemons. Each daemon writes its row every few seconds, which also proves that Postgres accepts writes.
+// Heartbeats of the daemons. Each daemon writes its row every few seconds, which also proves that
+// Postgres accepts writes.
 import type { Queryable } from './postgres/connect.ts';
 
 export interface DaemonRow {
@@ -19,15 +20,20 @@ export async function writeDaemon(
 ): Promise<void> {
   const { id, name, host, pid, trouble } = daemon;
   await sql`
-    insert into daemons (id, name, host, pid, trouble) values (${id}, ${name}, ${host}, ${pid}, ${trouble})
+    insert into daemons (id, name, host, pid, trouble)
+      values (${id}, ${name}, ${host}, ${pid}, ${trouble})
     on conflict (id) do update set seen_at = clock_timestamp(), trouble = excluded.trouble`;
 }
 
-/** Counts daemons of this name that died within 15 minutes without removing their row: killed, out of memory or crashed. */
+/**
+ * Counts daemons of this name that died within 15 minutes without removing their row: killed, out
+ * of memory or crashed.
+ */
 export async function countLostDaemons(sql: Queryable, name: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from daemons
-    where name = ${name} and seen_at between now() - interval '15 minutes' and now() - interval '20 seconds'`;
+    where name = ${name} and seen_at between now() - interval '15 minutes'
+      and now() - interval '20 seconds'`;
   return row?.count ?? 0;
 }
 

@@ -1,4 +1,5 @@
-// Reads deliveries (queue and log together) for merchants and operators. delivery-queue.ts writes them.
+// Reads deliveries (queue and log together) for merchants and operators. delivery-queue.ts writes
+// them.
 import type { Queryable } from './postgres/connect.ts';
 import type { EventType } from './events.ts';
 import { among, type Fragment, type Page, pageOf, type Span } from './postgres/lists.ts';
@@ -35,7 +36,8 @@ export interface DeliveryFilters extends Span {
 
 /** The columns of a DeliveryRow, from all_deliveries. */
 const columns = (sql: Queryable) => sql`
-  id, endpoint_id as webhook_id, event_id, event_type, status, attempts, next_attempt_at, replay_of, created_at, finished_at`;
+  id, endpoint_id as webhook_id, event_id, event_type, status, attempts, next_attempt_at, replay_of,
+    created_at, finished_at`;
 
 /** An endpoint's deliveries, newest first. */
 export function listDeliveries(
@@ -45,9 +47,8 @@ export function listDeliveries(
   page: Page,
 ): Promise<DeliveryRow[]> {
   const key = { column: 'endpoint_id', value: sql`${endpointId}::uuid` };
-  return sql<
-    DeliveryRow[]
-  >`select ${columns(sql)} from all_deliveries where ${pageOf(sql, key, { ...page, ...span }, filtersOf(sql, { status, type }))}`;
+  return sql<DeliveryRow[]>`select ${columns(sql)} from all_deliveries
+    where ${pageOf(sql, key, { ...page, ...span }, filtersOf(sql, { status, type }))}`;
 }
 
 /** Deliveries to all endpoints of an app, deleted ones included, newest first. */
@@ -65,7 +66,8 @@ export function listDeliveriesOfApp(
         select id from webhook_endpoints where app_id = ${appId} and deleted_at is not null
       ) as endpoint
       cross join lateral (
-        select ${columns(sql)} from all_deliveries where ${pageOf(sql, key, { ...page, ...span }, filtersOf(sql, { status, type }))}
+        select ${columns(sql)} from all_deliveries
+          where ${pageOf(sql, key, { ...page, ...span }, filtersOf(sql, { status, type }))}
       ) as each
     order by each.id desc limit ${page.limit}`;
 }
@@ -73,7 +75,8 @@ export function listDeliveriesOfApp(
 /** The app of a delivery; undefined when the delivery does not exist. */
 export async function findAppOfDelivery(sql: Queryable, id: string): Promise<string | undefined> {
   const [row] = await sql<{ appId: string }[]>`
-    select app_id from all_deliveries delivery join webhook_endpoints endpoint on endpoint.id = delivery.endpoint_id
+    select app_id from all_deliveries delivery join webhook_endpoints endpoint
+      on endpoint.id = delivery.endpoint_id
     where delivery.id = ${id}`;
   return row?.appId;
 }
@@ -91,7 +94,10 @@ function filtersOf(
   ];
 }
 
-/** A status filter with the status as a constant: Postgres uses a partial index only for a constant condition. */
+/**
+ * A status filter with the status as a constant: Postgres uses a partial index only for a constant
+ * condition.
+ */
 function hasStatus(sql: Queryable, status: DeliveryRow['status']) {
   return {
     pending: sql`and status = 'pending'`,
@@ -110,12 +116,13 @@ export async function findDelivery(sql: Queryable, id: string): Promise<Delivery
 /** A delivery's attempts in order, at most six. */
 export function listAttempts(sql: Queryable, deliveryId: string): Promise<DeliveryAttemptRow[]> {
   return sql<DeliveryAttemptRow[]>`
-    select number, started_at, duration_ms, http_status, error, response, address from delivery_attempts
+    select number, started_at, duration_ms, http_status, error, response, address
+      from delivery_attempts
     where delivery_id = ${deliveryId} order by number`;
 }
 
-// Deliveries of all apps, for operators. Each statement reads a bounded number of rows for any filter and returns how far it read, so a rare filter
-// takes several statements.
+// Deliveries of all apps, for operators. Each statement reads a bounded number of rows for any
+// filter and returns how far it read, so a rare filter takes several statements.
 
 export interface LogFilters {
   status: DeliveryRow['status'] | null;
@@ -128,14 +135,16 @@ export interface LoggedDelivery extends DeliveryRow {
   appId: string;
   appName: string;
   url: string;
-  /** HTTP status of the last attempt, or why it got no response; both null before the first attempt. */
+  /**
+   * HTTP status of the last attempt, or why it got no response; both null before the first attempt.
+   */
   lastStatus: number | null;
   lastError: string | null;
 }
 
 /**
- * The rows that a walk reads, newest first: `all`; `endpoints`: those of the given app or endpoint; `undelivered`: failed and cancelled; `waiting`:
- * unfinished.
+ * The rows that a walk reads, newest first: `all`; `endpoints`: those of the given app or endpoint;
+ * `undelivered`: failed and cancelled; `waiting`: unfinished.
  */
 export type Source = 'all' | 'endpoints' | 'undelivered' | 'waiting';
 
@@ -168,31 +177,37 @@ export async function walkDeliveries(
   const range = sql`id < ${before}::uuid and id >= ${from}::uuid order by id desc limit ${walk}`;
   const walked = {
     all: sql`select * from all_deliveries where ${range}`,
-    undelivered: sql`select * from all_deliveries where status in ('failed', 'cancelled') and ${range}`,
+    undelivered: sql`select * from all_deliveries where status in ('failed', 'cancelled')
+      and ${range}`,
     waiting: sql`select * from all_deliveries where status = 'pending' and ${range}`,
     endpoints: sql`
       select each.* from webhook_endpoints endpoint
-        cross join lateral (select * from all_deliveries where endpoint_id = endpoint.id and ${range}) as each
+        cross join lateral (select * from all_deliveries where endpoint_id = endpoint.id
+          and ${range}) as each
       where endpoint.app_id = ${appId}::uuid or endpoint.id = ${endpointId}::uuid
       order by each.id desc limit ${walk}`,
   }[source];
   const found = await sql<(Walked & LoggedDelivery)[]>`
     with walked as materialized (${walked}), matching as (
       select walked.*, endpoint.app_id, endpoint.url
-      from walked cross join lateral (select app_id, url from webhook_endpoints where id = walked.endpoint_id limit 1) as endpoint
+      from walked cross join lateral (select app_id, url from webhook_endpoints
+        where id = walked.endpoint_id limit 1) as endpoint
       where true ${status === null ? sql`` : hasStatus(sql, status)}
         ${endpointId === null ? sql`` : sql`and endpoint_id = ${endpointId}`}
         ${appId === null ? sql`` : sql`and app_id = ${appId}`}
         ${type === null ? sql`` : sql`and event_type = ${type}`}
       order by walked.id desc limit ${limit}
     )
-    select (select count(*)::int from walked) as walked, (select id from walked order by id limit 1) as walked_to,
-      ${columns(sql)}, matching.app_id, app.name as app_name, matching.url, last.http_status as last_status, last.error as last_error
+    select (select count(*)::int from walked) as walked, (select id from walked order by id
+      limit 1) as walked_to,
+      ${columns(sql)}, matching.app_id, app.name as app_name, matching.url,
+        last.http_status as last_status, last.error as last_error
     from (select) as always
       left join matching on true
       left join lateral (select name from apps where id = matching.app_id limit 1) as app on true
       left join lateral (
-        select http_status, error from delivery_attempts where delivery_id = matching.id order by number desc limit 1
+        select http_status, error from delivery_attempts where delivery_id = matching.id
+          order by number desc limit 1
       ) as last on true
     order by matching.id desc`;
   const [first] = found;
@@ -210,7 +225,10 @@ export interface WholeDelivery extends LoggedDelivery {
   body: string;
   /** Sealed by domain/secrets.ts under the endpoint's id. */
   secret: Buffer;
-  /** The secret before the last rotation: valid since previousSince, and still signing until previousUntil. */
+  /**
+   * The secret before the last rotation: valid since previousSince, and still signing until
+   * previousUntil.
+   */
   previousSecret: Buffer | null;
   previousSince: Date | null;
   rotatedAt: Date | null;
@@ -226,9 +244,12 @@ export async function findWholeDelivery(
   id: string,
 ): Promise<WholeDelivery | undefined> {
   const [row] = await sql<WholeDelivery[]>`
-    select delivery.*, app.id as app_id, app.name as app_name, endpoint.url, null::int as last_status, null::text as last_error,
-      event.body, endpoint.secret, endpoint.previous_secret, endpoint.previous_since, endpoint.rotated_at, endpoint.previous_until,
-      endpoint.deleted_at as endpoint_deleted_at, merchant.wallet as merchant_wallet, merchant.name as merchant_name
+    select delivery.*, app.id as app_id, app.name as app_name, endpoint.url,
+      null::int as last_status, null::text as last_error,
+      event.body, endpoint.secret, endpoint.previous_secret, endpoint.previous_since,
+        endpoint.rotated_at, endpoint.previous_until,
+      endpoint.deleted_at as endpoint_deleted_at, merchant.wallet as merchant_wallet,
+        merchant.name as merchant_name
     from (select ${columns(sql)} from all_deliveries where id = ${id}) as delivery
       join events event on event.id = delivery.event_id
       join webhook_endpoints endpoint on endpoint.id = delivery.webhook_id
@@ -246,10 +267,13 @@ export interface AppName {
 export function listAppNames(sql: Queryable, limit: number): Promise<AppName[]> {
   return sql<
     AppName[]
-  >`select id, name from (select id, name from apps order by id desc limit ${limit}) as newest order by lower(name), id`;
+  >`select id, name from (select id, name from apps order by id desc limit ${limit}) as newest
+    order by lower(name), id`;
 }
 
-/** Ids of the replays of these deliveries that were queued after `since` (as text), newest first. */
+/**
+ * Ids of the replays of these deliveries that were queued after `since` (as text), newest first.
+ */
 export async function listReplaysOf(
   sql: Queryable,
   ids: readonly string[],
@@ -257,7 +281,8 @@ export async function listReplaysOf(
 ): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select id from all_deliveries
-    where id >= first_id_at(${since}::timestamptz) and replay_of = any(${ids}::uuid[]) order by id desc`;
+    where id >= first_id_at(${since}::timestamptz) and replay_of = any(${ids}::uuid[])
+      order by id desc`;
   return rows.map(({ id }) => id);
 }
 

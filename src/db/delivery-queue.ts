@@ -1,4 +1,5 @@
-// Unfinished deliveries. Dispatchers claim rows; a claim expires at claimed_until, and every write under a claim repeats the claim id.
+// Unfinished deliveries. Dispatchers claim rows; a claim expires at claimed_until, and every write
+// under a claim repeats the claim id.
 import type { Queryable } from './postgres/connect.ts';
 
 /** A claim of up to `room` deliveries from the queue of one endpoint. */
@@ -55,8 +56,9 @@ export interface DueEndpoint {
 }
 
 /**
- * Claims due deliveries for `claimMs`, oldest due first; rows under a live claim are skipped. The result is in no particular order.
- * Run it on connectQueue(), which plans each execution. Its commit does not wait for the disk: a claim lost in a crash of Postgres is simply taken again.
+ * Claims due deliveries for `claimMs`, oldest due first; rows under a live claim are skipped. The
+ * result is in no particular order. Run it on connectQueue(), which plans each execution. Its
+ * commit does not wait for the disk: a claim lost in a crash of Postgres is simply taken again.
  * set_config is a SET LOCAL within the statement, so no other write of the session is affected.
  */
 export function claimDeliveries(
@@ -73,25 +75,30 @@ export function claimDeliveries(
     with local as materialized (
       select set_config('synchronous_commit', 'off', true) as value
     ), claimed as (
-      update delivery_queue set claim_id = ${claimId}, claimed_until = clock_timestamp() + ${claimMs}::float8 * interval '1 ms'
+      update delivery_queue set claim_id = ${claimId}, claimed_until = clock_timestamp() +
+        ${claimMs}::float8 * interval '1 ms'
       where id = any(array(
         select due.id
-        from json_to_recordset(${JSON.stringify(wanted)}::text::json) as wanted (endpoint_id uuid, room int, floor float8)
+        from json_to_recordset(${JSON.stringify(wanted)}::text::json) as wanted (endpoint_id uuid,
+          room int, floor float8)
           cross join lateral (
             select id from delivery_queue
-            where endpoint_id = wanted.endpoint_id and due_at <= now() and due_at >= coalesce(to_timestamp(wanted.floor / 1000), '-infinity')
+            where endpoint_id = wanted.endpoint_id and due_at <= now()
+              and due_at >= coalesce(to_timestamp(wanted.floor / 1000), '-infinity')
               and (claimed_until is null or claimed_until < now())
             order by due_at, id limit wanted.room for update skip locked
           ) as due
       ))
       returning id, endpoint_id, event_id, attempts, due_at
     )
-    select claimed.id, claimed.endpoint_id, claimed.event_id, claimed.attempts, (extract(epoch from claimed.due_at) * 1000)::float8 as due_at,
+    select claimed.id, claimed.endpoint_id, claimed.event_id, claimed.attempts,
+      (extract(epoch from claimed.due_at) * 1000)::float8 as due_at,
       event.body, endpoint.deleted_at is not null as endpoint_deleted,
       (extract(epoch from endpoint.rotated_at) * 1000)::float8 as rotated_at
     from claimed join local on local.value = 'off'
       cross join lateral (select body from events where id = claimed.event_id limit 1) as event
-      cross join lateral (select deleted_at, rotated_at from webhook_endpoints where id = claimed.endpoint_id limit 1) as endpoint`;
+      cross join lateral (select deleted_at, rotated_at from webhook_endpoints
+        where id = claimed.endpoint_id limit 1) as endpoint`;
 }
 
 /** Releases claims without counting an attempt: any dispatcher can claim the rows immediately. */
@@ -107,7 +114,10 @@ export async function releaseClaims(
     where queued.id = given.id and queued.claim_id = given.claim_id`;
 }
 
-/** Endpoints whose oldest delivery is due, claimed or not. Reads one index entry per endpoint (loose index scan). */
+/**
+ * Endpoints whose oldest delivery is due, claimed or not. Reads one index entry per endpoint (loose
+ * index scan).
+ */
 export function findDueEndpoints(sql: Queryable): Promise<DueEndpoint[]> {
   return sql<DueEndpoint[]>`
     with recursive head as (
@@ -118,7 +128,8 @@ export function findDueEndpoints(sql: Queryable): Promise<DueEndpoint[]> {
         order by endpoint_id, due_at, id limit 1
       ) as next
     )
-    select endpoint_id, (extract(epoch from clock_timestamp() - due_at) * 1000)::float8 as overdue_ms
+    select endpoint_id, (extract(epoch from clock_timestamp() - due_at) * 1000)::float8 as
+      overdue_ms
     from head where due_at <= clock_timestamp()`;
 }
 
@@ -129,7 +140,8 @@ export async function countDue(sql: Queryable, limit: number): Promise<number> {
       (select endpoint_id from delivery_queue order by endpoint_id limit 1)
       union all
       select next.* from queued cross join lateral (
-        select endpoint_id from delivery_queue where endpoint_id > queued.endpoint_id order by endpoint_id limit 1
+        select endpoint_id from delivery_queue where endpoint_id > queued.endpoint_id
+          order by endpoint_id limit 1
       ) as next
     )
     select count(*)::int as count from (
@@ -141,8 +153,10 @@ export async function countDue(sql: Queryable, limit: number): Promise<number> {
 }
 
 /**
- * Writes outcomes whose claim is still live and returns their ids. A finished delivery moves from the queue to the log; a failed attempt is rescheduled,
- * or cancelled when its endpoint was deleted meanwhile. A batch may hold two outcomes of one delivery: one of an expired claim and one of the live claim.
+ * Writes outcomes whose claim is still live and returns their ids. A finished delivery moves from
+ * the queue to the log; a failed attempt is rescheduled, or cancelled when its endpoint was deleted
+ * meanwhile. A batch may hold two outcomes of one delivery: one of an expired claim and one of the
+ * live claim.
  */
 export async function recordOutcomes(
   sql: Queryable,
@@ -150,62 +164,84 @@ export async function recordOutcomes(
 ): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     with outcome as materialized (
-      select given.*, to_timestamp(given.started / 1000) as started_at, decode(given.body, 'hex') as response,
-        case when given.status = 'pending' and endpoint.deleted_at is not null then 'cancelled' else given.status end as result
-      from json_to_recordset(${recordsOf(outcomes)}::text::json) as given (id uuid, endpoint_id uuid, claim_id uuid, status text, due float8,
+      select given.*, to_timestamp(given.started / 1000) as started_at, decode(given.body, 'hex') as
+        response,
+        case when given.status = 'pending' and endpoint.deleted_at is not null then 'cancelled' else
+          given.status end as result
+      from json_to_recordset(${recordsOf(outcomes)}::text::json) as given (id uuid,
+        endpoint_id uuid, claim_id uuid, status text, due float8,
           started float8, duration_ms int, http_status int, error text, body text, address text)
         join webhook_endpoints endpoint on endpoint.id = given.endpoint_id
     ), ended as (
       delete from delivery_queue queued using outcome
-      where queued.id = outcome.id and queued.claim_id = outcome.claim_id and outcome.result <> 'pending'
+      where queued.id = outcome.id and queued.claim_id = outcome.claim_id
+        and outcome.result <> 'pending'
       returning queued.*, result, started_at, duration_ms, http_status, error, response, address
     ), logged as (
-      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, replay_of, replayed, finished_at,
-        last_started_at, last_duration_ms, last_http_status, last_error, last_response, last_address)
-      select id, endpoint_id, event_id, event_type, result, attempts + (started_at is not null)::int, replay_of, replayed, clock_timestamp(),
+      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, replay_of,
+        replayed, finished_at,
+        last_started_at, last_duration_ms, last_http_status, last_error, last_response,
+          last_address)
+      select id, endpoint_id, event_id, event_type, result,
+        attempts + (started_at is not null)::int, replay_of, replayed, clock_timestamp(),
         started_at, duration_ms, http_status, error, response, address
       from ended
     ), put_back as (
-      update delivery_queue queued set attempts = queued.attempts + 1, due_at = to_timestamp(outcome.due / 1000), claim_id = null, claimed_until = null
+      update delivery_queue queued set attempts = queued.attempts + 1,
+        due_at = to_timestamp(outcome.due / 1000), claim_id = null, claimed_until = null
       from outcome
-      where queued.id = outcome.id and queued.claim_id = outcome.claim_id and outcome.result = 'pending'
-      returning queued.id, queued.attempts, started_at, duration_ms, http_status, error, response, address
+      where queued.id = outcome.id and queued.claim_id = outcome.claim_id
+        and outcome.result = 'pending'
+      returning queued.id, queued.attempts, started_at, duration_ms, http_status, error, response,
+        address
     ), attempted as (
-      insert into earlier_attempts (delivery_id, number, started_at, duration_ms, http_status, error, response, address)
-      select id, attempts, started_at, duration_ms, http_status, error, response, address from put_back
+      insert into earlier_attempts (delivery_id, number, started_at, duration_ms, http_status,
+        error, response, address)
+      select id, attempts, started_at, duration_ms, http_status, error, response, address
+        from put_back
     )
     select id from ended union all select id from put_back`;
   return new Set(rows.map(({ id }) => id));
 }
 
-/** The ids among unwritten outcomes that an earlier write had committed before its response was lost. The claims of the others had expired. */
+/**
+ * The ids among unwritten outcomes that an earlier write had committed before its response was
+ * lost. The claims of the others had expired.
+ */
 export async function findRecorded(
   sql: Queryable,
   outcomes: readonly Outcome[],
 ): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
-    select given.id from json_to_recordset(${recordsOf(outcomes)}::text::json) as given (id uuid, started float8)
+    select given.id from json_to_recordset(${recordsOf(outcomes)}::text::json) as given (id uuid,
+      started float8)
     where case when given.started is null
       then exists (select from deliveries where id = given.id and status = 'cancelled')
-      else exists (select from delivery_attempts where delivery_id = given.id and started_at = to_timestamp(given.started / 1000)) end`;
+      else exists (select from delivery_attempts where delivery_id = given.id
+        and started_at = to_timestamp(given.started / 1000)) end`;
   return new Set(rows.map(({ id }) => id));
 }
 
 const MAX_CANCELLED = 1000;
 
-/** Cancels an endpoint's unclaimed deliveries. A claimed delivery is cancelled when its claim ends. */
+/**
+ * Cancels an endpoint's unclaimed deliveries. A claimed delivery is cancelled when its claim ends.
+ */
 export async function cancelUnclaimed(sql: Queryable, endpointId: string): Promise<void> {
   for (let count = MAX_CANCELLED; count === MAX_CANCELLED;) {
     ({ count } = await sql`
       with free as (
         select id from delivery_queue
-        where endpoint_id = ${endpointId} and (claimed_until is null or claimed_until < clock_timestamp())
+        where endpoint_id = ${endpointId} and (claimed_until is null
+          or claimed_until < clock_timestamp())
         order by id limit ${MAX_CANCELLED} for update skip locked
       ), ended as (
         delete from delivery_queue where id = any(array(select id from free)) returning *
       )
-      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, replay_of, replayed, finished_at)
-      select id, endpoint_id, event_id, event_type, 'cancelled', attempts, replay_of, replayed, clock_timestamp() from ended`);
+      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, replay_of,
+        replayed, finished_at)
+      select id, endpoint_id, event_id, event_type, 'cancelled', attempts, replay_of, replayed,
+        clock_timestamp() from ended`);
   }
 }
 

@@ -22,7 +22,8 @@ interface SealedSecrets {
 }
 
 const fields = (sql: Queryable) => sql`
-  id, app_id, url, extra_events, created_at, case when previous_until > now() then previous_until end as previous_secret_expires_at`;
+  id, app_id, url, extra_events, created_at, case when previous_until > now() then previous_until
+    end as previous_secret_expires_at`;
 const secrets = (sql: Queryable) => sql`
   id, secret, case when previous_until > now() then previous_secret end as previous_secret`;
 
@@ -82,15 +83,16 @@ export async function findReplaced(
 }
 
 /**
- * Replaces the secret of a live endpoint; the previous secret also signs for `overlapHours`. Dispatchers compare rotated_at to detect a rotation.
- * undefined when the endpoint is deleted.
+ * Replaces the secret of a live endpoint; the previous secret also signs for `overlapHours`.
+ * Dispatchers compare rotated_at to detect a rotation. undefined when the endpoint is deleted.
  */
 export async function rotateSecret(
   sql: Queryable,
   { id, secret, overlapHours }: { id: string; secret: Buffer; overlapHours: number },
 ): Promise<EndpointRow | undefined> {
   const [row] = await sql<EndpointRow[]>`
-    update webhook_endpoints set secret = ${secret}, previous_secret = secret, previous_since = rotated_at, rotated_at = now(),
+    update webhook_endpoints set secret = ${secret}, previous_secret = secret,
+      previous_since = rotated_at, rotated_at = now(),
       previous_until = now() + ${overlapHours} * interval '1 hour'
     where id = ${id} and deleted_at is null
     returning ${fields(sql)}`;
@@ -98,13 +100,16 @@ export async function rotateSecret(
 }
 
 /**
- * Deletes an endpoint and cancels its unclaimed deliveries; a dispatcher cancels those that are claimed, unless their request succeeds. A delivery that
- * a crash leaves queued is cancelled when it is due. FOR UPDATE waits for uncommitted inserts into the queue, whose foreign key check holds KEY SHARE.
+ * Deletes an endpoint and cancels its unclaimed deliveries; a dispatcher cancels those that are
+ * claimed, unless their request succeeds. A delivery that a crash leaves queued is cancelled when
+ * it is due. FOR UPDATE waits for uncommitted inserts into the queue, whose foreign key check holds
+ * KEY SHARE.
  */
 export async function deleteEndpoint(sql: Queryable, id: string): Promise<void> {
   await sql`
     update webhook_endpoints set deleted_at = clock_timestamp()
-    where id = (select id from webhook_endpoints where id = ${id} and deleted_at is null for update)`;
+    where id = (select id from webhook_endpoints where id = ${id} and deleted_at is null
+      for update)`;
   await cancelUnclaimed(sql, id);
 }
 
@@ -118,7 +123,10 @@ export async function findEndpointSecrets(
   return row;
 }
 
-/** An endpoint as a dispatcher caches it: the URL never changes, and a secret only changes by rotation. */
+/**
+ * An endpoint as a dispatcher caches it: the URL never changes, and a secret only changes by
+ * rotation.
+ */
 export interface SealedEndpoint extends SealedSecrets {
   url: string;
   /** Unix ms of the database's clock; null before the first rotation. */
@@ -135,7 +143,9 @@ export function readEndpoints(sql: Queryable, ids: readonly string[]): Promise<S
     where id in (select jsonb_array_elements_text(${JSON.stringify(ids)}::text::jsonb)::uuid)`;
 }
 
-/** Counts, up to 10,000, live endpoints with a secret that no key of these fingerprints can decrypt. */
+/**
+ * Counts, up to 10,000, live endpoints with a secret that no key of these fingerprints can decrypt.
+ */
 export async function countForeignSecrets(
   sql: Queryable,
   fingerprints: readonly Buffer[],
@@ -144,8 +154,10 @@ export async function countForeignSecrets(
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from (
       select 1 from webhook_endpoints
-      where deleted_at is null and (encode(substring(secret from 2 for 4), 'hex') <> all (${known}::text[])
-        or previous_until > now() and encode(substring(previous_secret from 2 for 4), 'hex') <> all (${known}::text[])) limit 10000
+      where deleted_at is null and (encode(substring(secret from 2 for 4), 'hex') <> all
+        (${known}::text[])
+        or previous_until > now() and encode(substring(previous_secret from 2 for 4), 'hex') <> all
+          (${known}::text[])) limit 10000
     ) as foreign_secrets`;
   return row?.count ?? 0;
 }
@@ -156,17 +168,23 @@ export function listSealedSecrets(
   { after, limit }: { after: string; limit: number },
 ): Promise<SealedSecrets[]> {
   return sql<SealedSecrets[]>`
-    select ${secrets(sql)} from webhook_endpoints where id > ${after}::uuid and deleted_at is null order by id limit ${limit}`;
+    select ${secrets(sql)} from webhook_endpoints where id > ${after}::uuid and deleted_at is null
+      order by id limit ${limit}`;
 }
 
-/** Replaces the sealed secret `before` with `secret`; false when the endpoint no longer has `before`. */
+/**
+ * Replaces the sealed secret `before` with `secret`; false when the endpoint no longer has
+ * `before`.
+ */
 export async function replaceSealedSecret(
   sql: Queryable,
   { id, before, secret }: { id: string; before: Buffer; secret: Buffer },
 ): Promise<boolean> {
   const { count } = await sql`
-      update webhook_endpoints set secret = case secret when ${before} then ${secret} else secret end,
-        previous_secret = case previous_secret when ${before} then ${secret} else previous_secret end
+      update webhook_endpoints set secret = case secret when ${before} then ${secret} else secret
+        end,
+        previous_secret = case previous_secret when ${before} then ${secret} else previous_secret
+          end
       where id = ${id}::uuid and ${before} in (secret, previous_secret)`;
   return count === 1;
 }

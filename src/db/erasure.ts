@@ -1,5 +1,6 @@
-// Erases a merchant's personal data: names, URLs, keys, secrets, event bodies and webhook responses. Payments, plan terms and subscription states are
-// the books and stay, as do wallet addresses, which are public on chain.
+// Erases a merchant's personal data: names, URLs, keys, secrets, event bodies and webhook
+// responses. Payments, plan terms and subscription states are the books and stay, as do wallet
+// addresses, which are public on chain.
 import type { Queryable, Sql } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 
@@ -23,11 +24,15 @@ const BATCH = 1000;
 export async function countLiveSubscriptions(sql: Queryable, merchantId: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from subscriptions
-    where app_id in (select id from apps where merchant_id = ${merchantId}) and status in ('active', 'past_due')`;
+    where app_id in (select id from apps where merchant_id = ${merchantId})
+      and status in ('active', 'past_due')`;
   return row?.count ?? 0;
 }
 
-/** Erases everything in batches. Safe to run again after an interruption; rows that are already erased are not counted. */
+/**
+ * Erases everything in batches. Safe to run again after an interruption; rows that are already
+ * erased are not counted.
+ */
 export async function eraseMerchant(
   sql: Sql,
   merchant: { id: string; wallet: string },
@@ -51,28 +56,35 @@ async function eraseAccount(
   await sql`update merchants set name = null, email = null, updated_at = now() where id = ${id}`;
   const erased = {
     apps: await count(sql`
-      update apps set name = ${BLANK}, description = null, website_url = null, return_origins = '{}', updated_at = now()
+      update apps set name = ${BLANK}, description = null, website_url = null,
+        return_origins = '{}', updated_at = now()
       where merchant_id = ${id}
-        and (name <> ${BLANK} or description is not null or website_url is not null or return_origins <> '{}')`),
+        and (name <> ${BLANK} or description is not null or website_url is not null
+          or return_origins <> '{}')`),
     plans: await count(sql`
-      update plans set name = ${BLANK}, metadata_uri = '', status = 'ended', collection_blocked_reason = null, updated_at = now()
+      update plans set name = ${BLANK}, metadata_uri = '', status = 'ended',
+        collection_blocked_reason = null, updated_at = now()
       where app_id in ${apps} and (name <> ${BLANK} or metadata_uri <> '' or status <> 'ended')`),
     keys: await count(sql`delete from api_keys where merchant_id = ${id}`),
     endpoints: await count(sql`
-      update webhook_endpoints set url = '', secret = '', previous_secret = case when previous_secret is not null then ''::bytea end,
+      update webhook_endpoints set url = '', secret = '', previous_secret = case when
+        previous_secret is not null then ''::bytea end,
         deleted_at = coalesce(deleted_at, now())
       where app_id in ${apps} and url <> ''`),
     subscriptions: await count(sql`
       update subscriptions set external_id = null, metadata = '{}', updated_at = now()
       where app_id in ${apps} and (external_id is not null or metadata <> '{}')`),
     checkouts: await count(sql`
-      update checkout_sessions set external_id = null, metadata = '{}', success_url = null, cancel_url = null
+      update checkout_sessions set external_id = null, metadata = '{}', success_url = null,
+        cancel_url = null
       where app_id in ${apps}
-        and (external_id is not null or metadata <> '{}' or success_url is not null or cancel_url is not null)`),
+        and (external_id is not null or metadata <> '{}' or success_url is not null
+          or cancel_url is not null)`),
   };
   await sql`
     with dropped as (
-      delete from delivery_queue where endpoint_id in (select id from webhook_endpoints where app_id in ${apps}) returning id
+      delete from delivery_queue where endpoint_id in (select id from webhook_endpoints
+        where app_id in ${apps}) returning id
     )
     delete from earlier_attempts where delivery_id in (select id from dropped)`;
   await sql`delete from sample_events where app_id in ${apps}`;
@@ -93,13 +105,16 @@ interface Batch {
 async function eraseEvents(sql: Sql, appId: string, after: string): Promise<Batch | undefined> {
   const [row] = await sql<Batch[]>`
     with page as (
-      select id from events where app_id = ${appId} and id > ${after}::uuid order by id limit ${BATCH}
+      select id from events where app_id = ${appId} and id > ${after}::uuid order by id
+        limit ${BATCH}
     ), done as (
-      update events e set body = json_build_object('id', e.id, 'type', e.type, 'createdAt', e.body::json -> 'createdAt', 'data',
+      update events e set body = json_build_object('id', e.id, 'type', e.type, 'createdAt',
+        e.body::json -> 'createdAt', 'data',
         json_build_object('erased', true))::text
       from page where e.id = page.id and e.body::json -> 'data' -> 'erased' is null returning 1
     )
-    select (select id from page order by id desc limit 1) as last, (select count(*)::int from page) as seen,
+    select (select id from page order by id desc limit 1) as last, (select count(*)::int from page)
+      as seen,
       (select count(*)::int from done) as erased`;
   return row;
 }
@@ -111,15 +126,18 @@ async function eraseDeliveries(
 ): Promise<Batch | undefined> {
   const [row] = await sql<Batch[]>`
     with page as (
-      select id from deliveries where endpoint_id = ${endpointId} and id > ${after}::uuid order by id limit ${BATCH}
+      select id from deliveries where endpoint_id = ${endpointId} and id > ${after}::uuid
+        order by id limit ${BATCH}
     ), done as (
       update deliveries d set last_response = null, last_address = null
-      from page where d.id = page.id and (d.last_response is not null or d.last_address is not null) returning 1
+      from page where d.id = page.id and (d.last_response is not null or d.last_address is not null)
+        returning 1
     ), earlier as (
       update earlier_attempts a set response = null, address = null
       from page where a.delivery_id = page.id and (a.response is not null or a.address is not null)
     )
-    select (select id from page order by id desc limit 1) as last, (select count(*)::int from page) as seen,
+    select (select id from page order by id desc limit 1) as last, (select count(*)::int from page)
+      as seen,
       (select count(*)::int from done) as erased`;
   return row;
 }

@@ -1,5 +1,6 @@
-// An app's events in id order, each once. A transaction that began earlier may commit later, so readers stop at the start of the oldest transaction that
-// is still writing: no event with a lower id can appear after that.
+// An app's events in id order, each once. A transaction that began earlier may commit later, so
+// readers stop at the start of the oldest transaction that is still writing: no event with a lower
+// id can appear after that.
 import type { Queryable } from './postgres/connect.ts';
 
 export interface FeedRow {
@@ -19,23 +20,29 @@ export async function readFeedStart(sql: Queryable): Promise<string> {
 }
 
 /**
- * The id below which no further event can appear. Read it in a separate statement before the events. A transaction that is older than 10 s and has
- * written nothing (a dump) does not count. Without pg_read_all_stats, sessions of other roles are hidden; the bound is then one minute ago.
+ * The id below which no further event can appear. Read it in a separate statement before the
+ * events. A transaction that is older than 10 s and has written nothing (a dump) does not count.
+ * Without pg_read_all_stats, sessions of other roles are hidden; the bound is then one minute ago.
  */
 export async function readFeedBound(sql: Queryable): Promise<string> {
   const [row] = await sql<{ bound: string }[]>`
     select id_at(least(
       now(),
-      min(xact_start) filter (where backend_xid is not null or xact_start > now() - interval '10 seconds'),
+      min(xact_start) filter (where backend_xid is not null or xact_start > now() - interval
+        '10 seconds'),
       case when bool_or(query = '<insufficient privilege>') then now() - interval '1 minute' end
     )) as bound
     from pg_stat_activity
-    where datname = current_database() and (backend_type = 'client backend' or backend_type is null)`;
+    where datname = current_database() and (backend_type = 'client backend'
+      or backend_type is null)`;
   if (row === undefined) throw new Error('the database returned no time');
   return row.bound;
 }
 
-/** An app's events and samples with ids in (after, bound), at most `limit`, oldest first. The array steers the planner as in lists.ts. */
+/**
+ * An app's events and samples with ids in (after, bound), at most `limit`, oldest first. The array
+ * steers the planner as in lists.ts.
+ */
 export function readFeed(
   sql: Queryable,
   appId: string,
@@ -44,10 +51,12 @@ export function readFeed(
   return sql<FeedRow[]>`
     select * from (
       (select id, type, created_at, body, false as sample from events
-        where app_id = any(array[${appId}::uuid]) and id > ${after}::uuid and id < ${bound}::uuid order by app_id, id limit ${limit})
+        where app_id = any(array[${appId}::uuid]) and id > ${after}::uuid and id < ${bound}::uuid
+          order by app_id, id limit ${limit})
       union all
       (select id, type, created_at, body, true from sample_events
-        where app_id = any(array[${appId}::uuid]) and id > ${after}::uuid and id < ${bound}::uuid order by app_id, id limit ${limit})
+        where app_id = any(array[${appId}::uuid]) and id > ${after}::uuid and id < ${bound}::uuid
+          order by app_id, id limit ${limit})
     ) as found order by id limit ${limit}`;
 }
 
@@ -59,17 +68,22 @@ export async function newIds(sql: Queryable, count: number): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Stores a sample. Its id must be generated in this transaction, because readFeedBound() relies on transaction start times. */
+/**
+ * Stores a sample. Its id must be generated in this transaction, because readFeedBound() relies on
+ * transaction start times.
+ */
 export async function insertSample(
   sql: Queryable,
   { id, appId, type, body }: { id: string; appId: string; type: string; body: string },
 ): Promise<void> {
-  await sql`insert into sample_events (id, app_id, type, body) values (${id}, ${appId}, ${type}, ${body})`;
+  await sql`insert into sample_events (id, app_id, type, body)
+    values (${id}, ${appId}, ${type}, ${body})`;
 }
 
 /** Deletes samples that are an hour old, at most a thousand; returns how many. */
 export async function deleteOldSamples(sql: Queryable): Promise<number> {
   const gone = await sql`
-    delete from sample_events where id in (select id from sample_events where created_at < now() - interval '1 hour' limit 1000) returning 1`;
+    delete from sample_events where id in (select id from sample_events
+      where created_at < now() - interval '1 hour' limit 1000) returning 1`;
   return gone.length;
 }

@@ -8,7 +8,8 @@ export async function renewReader(
 ): Promise<Date> {
   const [row] = await sql<{ until: Date }[]>`
     insert into event_readers (id, app_id, until)
-    values (${id}, ${appId}, date_trunc('milliseconds', clock_timestamp()) + ${seconds} * interval '1 second')
+    values (${id}, ${appId}, date_trunc('milliseconds', clock_timestamp()) + ${seconds} * interval
+      '1 second')
     on conflict (id) do update set until = excluded.until
     returning until`;
   if (row === undefined) throw new Error('the reader was not stored');
@@ -26,13 +27,15 @@ export async function removeReader(
 /** Counts the current readers of an app's feed. */
 export async function countReaders(sql: Queryable, appId: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from event_readers where app_id = ${appId} and until > clock_timestamp()`;
+    select count(*)::int as count from event_readers where app_id = ${appId}
+      and until > clock_timestamp()`;
   return row?.count ?? 0;
 }
 
 /** Deletes up to 1,000 lapsed readers; returns how many. */
 export async function deleteGoneReaders(sql: Queryable): Promise<number> {
   const { count } = await sql`
-    delete from event_readers where id in (select id from event_readers where until < now() limit 1000)`;
+    delete from event_readers where id in (select id from event_readers where until < now()
+      limit 1000)`;
   return count;
 }

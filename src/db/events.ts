@@ -15,10 +15,15 @@ export const contractEventTypes = [
   'delegation_revoked',
 ] as const;
 
-/** Sent to every endpoint: the contract's seven types and subscription_resumed, which billing adds. */
+/**
+ * Sent to every endpoint: the contract's seven types and subscription_resumed, which billing adds.
+ */
 export const standardEventTypes = [...contractEventTypes, 'subscription_resumed'] as const;
 
-/** Sent only to endpoints created with the type in `extraEvents` (takes_event in sql), but stored for every app. */
+/**
+ * Sent only to endpoints created with the type in `extraEvents` (takes_event in sql), but stored
+ * for every app.
+ */
 export const extraEventTypes = [
   'renewal_upcoming',
   'plan_blocked',
@@ -34,7 +39,9 @@ export type ExtraEventType = (typeof extraEventTypes)[number];
 /** Events about a plan; all other types are about a subscription. */
 export type PlanEventType = 'plan_blocked';
 
-/** The subscription's state for an event, read in the statement that takes the next sequence number. */
+/**
+ * The subscription's state for an event, read in the statement that takes the next sequence number.
+ */
 export interface EventContext {
   /** The id's timestamp is the event's time. */
   eventId: string;
@@ -82,19 +89,28 @@ export interface EventRow {
   body: string;
 }
 
-/** Takes the next sequence number of each subscription and returns its event context, in no particular order. Each id may occur once. */
+/**
+ * Takes the next sequence number of each subscription and returns its event context, in no
+ * particular order. Each id may occur once.
+ */
 export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promise<EventContext[]> {
   return sql<EventContext[]>`
     update subscriptions s set event_sequence = s.event_sequence + 1
-    from jsonb_array_elements_text(${JSON.stringify(subscriptionIds)}::text::jsonb) as wanted (id), plans p, apps a, merchants m
+    from jsonb_array_elements_text(${JSON.stringify(subscriptionIds)}::text::jsonb) as wanted (id),
+      plans p, apps a, merchants m
     where s.id = wanted.id::uuid and p.id = s.plan_id and a.id = s.app_id and m.id = a.merchant_id
     returning uuid_v7() as event_id, s.event_sequence as sequence, s.id as subscription_id,
-      s.app_id, s.status, s.paid_through, s.subscription_pda, s.plan_id, p.name as plan_name, s.subscriber_wallet, m.wallet as merchant_wallet,
-      s.external_id, s.metadata::text as metadata, s.next_payment_due, s.cancel_requested_at, s.trial_ends_at,
+      s.app_id, s.status, s.paid_through, s.subscription_pda, s.plan_id, p.name as plan_name,
+        s.subscriber_wallet, m.wallet as merchant_wallet,
+      s.external_id, s.metadata::text as metadata, s.next_payment_due, s.cancel_requested_at,
+        s.trial_ends_at,
       s.paused_at, s.period_hours, p.grace_hours`;
 }
 
-/** Stores events and queues a delivery of each for the app's live endpoint if it takes the type. Returns the NOTIFY names: those endpoints and the apps. */
+/**
+ * Stores events and queues a delivery of each for the app's live endpoint if it takes the type.
+ * Returns the NOTIFY names: those endpoints and the apps.
+ */
 export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<string[]> {
   const given = rows.map(({ id, appId, subscriptionId, sequence, type, body }) => ({
     id,
@@ -108,13 +124,16 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<st
   const queued = await sql<{ endpointId: string }[]>`
     with given as materialized (
       select given.*, endpoint.id as endpoint_id
-      from json_to_recordset(${JSON.stringify(given)}::text::json) as given (id uuid, app_id uuid, subscription_id uuid, sequence int8, type text,
+      from json_to_recordset(${JSON.stringify(given)}::text::json) as given (id uuid, app_id uuid,
+        subscription_id uuid, sequence int8, type text,
           body text, created_at timestamptz)
-        left join webhook_endpoints endpoint on endpoint.app_id = given.app_id and endpoint.deleted_at is null
+        left join webhook_endpoints endpoint on endpoint.app_id = given.app_id
+          and endpoint.deleted_at is null
           and takes_event(endpoint.extra_events, given.type)
     ), written as (
       insert into events (id, app_id, subscription_id, sequence, type, body, queued, created_at)
-      select id, app_id, subscription_id, sequence, type, body, endpoint_id is not null, created_at from given
+      select id, app_id, subscription_id, sequence, type, body, endpoint_id is not null, created_at
+        from given
     ), queued as (
       insert into delivery_queue (endpoint_id, event_id, event_type)
       select endpoint_id, id, type from given where endpoint_id is not null order by id
@@ -182,7 +201,8 @@ export function listEventsOfMerchant(
     filters,
   );
   return sql<EventListRow[]>`
-    select each.* from apps app cross join lateral (select ${columns(sql)} from events where ${ofApp}) as each
+    select each.* from apps app cross join lateral (select ${columns(sql)} from events
+      where ${ofApp}) as each
     where app.merchant_id = ${merchantId} order by each.id desc limit ${page.limit}`;
 }
 

@@ -1,4 +1,5 @@
-// What Postgres may have lost: the recorded timeline, and transactions on chain that the database lacks.
+// What Postgres may have lost: the recorded timeline, and transactions on chain that the database
+// lacks.
 import bs58 from 'bs58';
 import type { Queryable } from './postgres/connect.ts';
 import { hexOf } from './payment-attempts.ts';
@@ -9,7 +10,10 @@ export async function recordFirstTimeline(sql: Queryable, timeline: string): Pro
   await sql`update installation set timeline = ${timeline} where timeline is null`;
 }
 
-/** Records a new timeline, with the height that has to pass. False when another keeper has recorded it. */
+/**
+ * Records a new timeline, with the height that has to pass. False when another keeper has recorded
+ * it.
+ */
 export async function recordTimeline(
   sql: Queryable,
   {
@@ -19,7 +23,8 @@ export async function recordTimeline(
   }: { before: string; now: string; collectsAfterHeight: bigint },
 ): Promise<boolean> {
   const rows = await sql`
-    update installation set timeline = ${now}, collects_after_height = greatest(collects_after_height, ${collectsAfterHeight})
+    update installation set timeline = ${now},
+      collects_after_height = greatest(collects_after_height, ${collectsAfterHeight})
     where timeline = ${before} returning 1`;
   return rows.length === 1;
 }
@@ -30,7 +35,8 @@ export async function endWait(
   { timeline, height, slot }: { timeline: string; height: bigint; slot: bigint },
 ): Promise<void> {
   await sql`
-    update installation set collects_after_height = null, reads_from_slot = greatest(reads_from_slot, ${slot})
+    update installation set collects_after_height = null,
+      reads_from_slot = greatest(reads_from_slot, ${slot})
     where timeline = ${timeline} and collects_after_height = ${height}`;
 }
 
@@ -62,7 +68,8 @@ export async function findMissing(
   const missing = await findUncommitted(sql, signatures);
   if (missing.size === 0) return missing;
   const paid = await sql<{ txSignature: string }[]>`
-    select tx_signature from payments p where ${paidBy(sql, [...missing])} and p.status = 'succeeded'`;
+    select tx_signature from payments p where ${paidBy(sql, [...missing])}
+      and p.status = 'succeeded'`;
   for (const { txSignature } of paid) missing.delete(txSignature);
   return missing;
 }
@@ -70,6 +77,7 @@ export async function findMissing(
 /** Whether one of these is the address of a plan that has not ended. */
 export async function hasPlan(sql: Queryable, addresses: readonly string[]): Promise<boolean> {
   const [found] = await sql`
-    select from plans where plan_pda = any(${[...addresses]}::text[]) and status <> 'ended' limit 1`;
+    select from plans where plan_pda = any(${[...addresses]}::text[]) and status <> 'ended'
+      limit 1`;
   return found !== undefined;
 }

@@ -20,16 +20,19 @@ export async function findAnswer(
 }
 
 /**
- * Inserts a key in the caller's transaction; false when the key exists. Blocks while another transaction holds the key, so two concurrent requests have
- * one effect. A key older than 24 hours is replaced.
+ * Inserts a key in the caller's transaction; false when the key exists. Blocks while another
+ * transaction holds the key, so two concurrent requests have one effect. A key older than 24 hours
+ * is replaced.
  */
 export async function takeKey(
   sql: Queryable,
   { scope, key, fingerprint }: { scope: string; key: string; fingerprint: Buffer },
 ): Promise<boolean> {
   const rows = await sql`
-    insert into idempotency_keys as k (scope, key, fingerprint, status, body) values (${scope}, ${key}, ${fingerprint}, 0, '\\x')
-    on conflict (scope, key) do update set fingerprint = excluded.fingerprint, status = 0, body = '\\x', created_at = now()
+    insert into idempotency_keys as k (scope, key, fingerprint, status, body)
+      values (${scope}, ${key}, ${fingerprint}, 0, '\\x')
+    on conflict (scope, key) do update set fingerprint = excluded.fingerprint, status = 0,
+      body = '\\x', created_at = now()
       where k.created_at <= now() - interval '24 hours'
     returning 1`;
   return rows.length === 1;
@@ -40,17 +43,20 @@ export async function storeAnswer(
   sql: Queryable,
   { scope, key, status, body }: { scope: string; key: string; status: number; body: Buffer },
 ): Promise<void> {
-  await sql`update idempotency_keys set status = ${status}, body = ${body} where scope = ${scope} and key = ${key}`;
+  await sql`update idempotency_keys set status = ${status}, body = ${body} where scope = ${scope}
+    and key = ${key}`;
 }
 
 /**
- * Deletes up to 1,000 keys older than 24 hours; returns how many. The age is tested twice: after waiting for a transaction that replaces a key, Postgres
- * re-checks only the outer condition against the new row.
+ * Deletes up to 1,000 keys older than 24 hours; returns how many. The age is tested twice: after
+ * waiting for a transaction that replaces a key, Postgres re-checks only the outer condition
+ * against the new row.
  */
 export async function deleteOldKeys(sql: Queryable): Promise<number> {
   const { count } = await sql`
     delete from idempotency_keys where (scope, key) in (
-      select scope, key from idempotency_keys where created_at <= now() - interval '24 hours' order by created_at limit 1000
+      select scope, key from idempotency_keys where created_at <= now() - interval '24 hours'
+        order by created_at limit 1000
     ) and created_at <= now() - interval '24 hours'`;
   return count;
 }

@@ -1,8 +1,12 @@
-// Settings that all daemons of a database must share. Every plan names these addresses; a daemon with other ones would create plans that no keeper
-// can collect. Keepers with another fee would split payments differently.
+// Settings that all daemons of a database must share. Every plan names these addresses; a daemon
+// with other ones would create plans that no keeper can collect. Keepers with another fee would
+// split payments differently.
 import type { Queryable, Sql } from './postgres/connect.ts';
 
-/** Addresses in Base58. The first of each list is in use, the others are backups. `feeBps`: the platform fee in basis points. */
+/**
+ * Addresses in Base58. The first of each list is in use, the others are backups. `feeBps`: the
+ * platform fee in basis points.
+ */
 export interface Installation {
   cluster: string;
   mint: string;
@@ -12,7 +16,10 @@ export interface Installation {
   feeBps: number;
 }
 
-/** As recorded. `feeBps` is null for an installation that is older than its column, until `billing migrate` records it. */
+/**
+ * As recorded. `feeBps` is null for an installation that is older than its column, until `billing
+ * migrate` records it.
+ */
 export type RecordedInstallation = Omit<Installation, 'feeBps'> & { feeBps: number | null };
 
 /** The recorded installation; undefined before the first daemon has started. */
@@ -31,7 +38,8 @@ export async function claimInstallation(
   if (found !== undefined) return found;
   await sql`
     insert into installation (cluster, mint, program_id, keepers, treasuries, fee_bps)
-    values (${own.cluster}, ${own.mint}, ${own.programId}, ${own.keepers}, ${own.treasuries}, ${own.feeBps})
+    values (${own.cluster}, ${own.mint}, ${own.programId}, ${own.keepers}, ${own.treasuries},
+      ${own.feeBps})
     on conflict do nothing`;
   return (await findInstallation(sql)) ?? own;
 }
@@ -40,18 +48,27 @@ export async function claimInstallation(
 export async function replaceInstallation(sql: Queryable, next: Installation): Promise<void> {
   await sql`
     insert into installation (cluster, mint, program_id, keepers, treasuries, fee_bps)
-    values (${next.cluster}, ${next.mint}, ${next.programId}, ${next.keepers}, ${next.treasuries}, ${next.feeBps})
-    on conflict (single) do update set cluster = excluded.cluster, mint = excluded.mint, program_id = excluded.program_id,
-      keepers = excluded.keepers, treasuries = excluded.treasuries, fee_bps = excluded.fee_bps, updated_at = now()`;
+    values (${next.cluster}, ${next.mint}, ${next.programId}, ${next.keepers}, ${next.treasuries},
+      ${next.feeBps})
+    on conflict (single) do update set cluster = excluded.cluster, mint = excluded.mint,
+      program_id = excluded.program_id,
+      keepers = excluded.keepers, treasuries = excluded.treasuries, fee_bps = excluded.fee_bps,
+        updated_at = now()`;
 }
 
-/** Records the fee of an installation without one; false when none lacks it. A daemon cannot: it has no right to change a fee. */
+/**
+ * Records the fee of an installation without one; false when none lacks it. A daemon cannot: it has
+ * no right to change a fee.
+ */
 export async function recordMissingFee(sql: Queryable, feeBps: number): Promise<boolean> {
   const { count } = await sql`update installation set fee_bps = ${feeBps} where fee_bps is null`;
   return count > 0;
 }
 
-/** Counts, among up to 100,000 plans that have not ended, those whose mint, keeper or treasury differs from these. */
+/**
+ * Counts, among up to 100,000 plans that have not ended, those whose mint, keeper or treasury
+ * differs from these.
+ */
 export async function countOtherPlans(
   sql: Queryable,
   { mint, keepers, treasuries }: Pick<Installation, 'mint' | 'keepers' | 'treasuries'>,

@@ -4,10 +4,16 @@ import type { Sql } from './postgres/connect.ts';
 import { isForbidden } from './postgres/outage.ts';
 import { type DaemonRole, daemonRoles, quoted, roleNames } from './postgres/roles.ts';
 
-/** Their commits must survive a crash: a signature is committed before it is sent, a cancel before it is answered. */
+/**
+ * Their commits must survive a crash: a signature is committed before it is sent, a cancel before
+ * it is answered.
+ */
 const durableRoles: readonly DaemonRole[] = ['serve', 'keeper'];
 
-/** Creates or updates the login roles of the daemons with a password here. Returns the names of all roles. */
+/**
+ * Creates or updates the login roles of the daemons with a password here. Returns the names of all
+ * roles.
+ */
 export async function makeRoles(
   sql: Sql,
   passwords: Readonly<Partial<Record<DaemonRole, string>>>,
@@ -25,19 +31,26 @@ export async function makeRoles(
   return names;
 }
 
-/** Makes commits of a role wait for the disk. remote_apply, of the role or else of database or server, waits for longer and is left as it is. */
+/**
+ * Makes commits of a role wait for the disk. remote_apply, of the role or else of database or
+ * server, waits for longer and is left as it is.
+ */
 async function makeDurable(sql: Sql, name: string): Promise<void> {
   const [found] = await sql<{ setting: string | null }[]>`
     select coalesce(
       (select split_part(setting, '=', 2) from pg_roles cross join unnest(rolconfig) as setting
         where rolname = ${name} and starts_with(setting, 'synchronous_commit=')),
-      (select setting from pg_settings where name = 'synchronous_commit' and source not in ('user', 'database user', 'client', 'session'))
+      (select setting from pg_settings where name = 'synchronous_commit'
+        and source not in ('user', 'database user', 'client', 'session'))
     ) as setting`;
   if (found?.setting !== 'remote_apply')
     await sql.unsafe(`alter role ${quoted(name)} set synchronous_commit = 'on'`);
 }
 
-/** Lets serve see the transaction start times of other roles (event-feed.ts). False when the caller lacks the right to grant that. */
+/**
+ * Lets serve see the transaction start times of other roles (event-feed.ts). False when the caller
+ * lacks the right to grant that.
+ */
 export async function grantStatistics(sql: Sql): Promise<boolean> {
   const { serve } = await roleNames(sql);
   const [row] = await sql<{ has: boolean }[]>`
@@ -52,7 +65,10 @@ export async function grantStatistics(sql: Sql): Promise<boolean> {
   }
 }
 
-/** The SCRAM verifier that Postgres stores for a password (RFC 5803). Sending it keeps the password out of statements and server logs. */
+/**
+ * The SCRAM verifier that Postgres stores for a password (RFC 5803). Sending it keeps the password
+ * out of statements and server logs.
+ */
 export function scramVerifier(password: string, salt = randomBytes(16)): string {
   const rounds = 4096;
   const salted = pbkdf2Sync(password, salt, rounds, 32, 'sha256');

@@ -22,7 +22,8 @@ export async function ensureMerchant(sql: Queryable, wallet: string): Promise<vo
 export function findMerchants(sql: Queryable, wallets: readonly string[]): Promise<MerchantRow[]> {
   return sql<MerchantRow[]>`
     select m.id, m.wallet, m.name, m.email, m.tier, m.created_at
-    from unnest(${wallets}::text[]) as wanted (wallet), lateral (select * from merchants where wallet = wanted.wallet limit 1) as m`;
+    from unnest(${wallets}::text[]) as wanted (wallet), lateral (select * from merchants
+      where wallet = wanted.wallet limit 1) as m`;
 }
 
 /** Updates the given fields; null clears a field. */
@@ -53,7 +54,8 @@ export async function findMerchantBy(
   { id, wallet }: { id: string | null; wallet: string },
 ): Promise<MerchantAdminRow | undefined> {
   const [row] = await sql<MerchantAdminRow[]>`
-    select id, wallet, name, email, tier, fee_bps, created_at from merchants where id = ${id}::uuid or wallet = ${wallet}`;
+    select id, wallet, name, email, tier, fee_bps, created_at from merchants where id = ${id}::uuid
+      or wallet = ${wallet}`;
   return row;
 }
 
@@ -84,18 +86,25 @@ export async function readMerchantTotals(sql: Queryable, id: string): Promise<Me
   const [row] = await sql<MerchantTotals[]>`
     with mine as (select id, name from apps where merchant_id = ${id}),
     paid as (
-      select count(*)::int as payments, coalesce(sum(amount_gross), 0)::text as gross, coalesce(sum(platform_fee), 0)::text as fees
+      select count(*)::int as payments, coalesce(sum(amount_gross), 0)::text as gross,
+        coalesce(sum(platform_fee), 0)::text as fees
       from payments where app_id in (select id from mine) and status = 'succeeded'
     ), held as (
-      select count(*) filter (where status = 'active')::int as active, count(*) filter (where status = 'past_due')::int as past_due,
-        count(*) filter (where status = 'cancelled')::int as cancelled, count(*) filter (where status = 'expired')::int as expired
+      select count(*) filter (where status = 'active')::int as active, count(*)
+        filter (where status = 'past_due')::int as past_due,
+        count(*) filter (where status = 'cancelled')::int as cancelled, count(*)
+          filter (where status = 'expired')::int as expired
       from subscriptions where app_id in (select id from mine)
     )
-    select (select count(*)::int from api_keys where merchant_id = ${id} and revoked_at is null) as keys,
-      (select coalesce(jsonb_agg(jsonb_build_object('id', mine.id, 'name', mine.name, 'webhookUrl', e.url) order by mine.id), '[]')
-        from mine left join webhook_endpoints e on e.app_id = mine.id and e.deleted_at is null) as apps,
+    select (select count(*)::int from api_keys where merchant_id = ${id} and revoked_at is null) as
+      keys,
+      (select coalesce(jsonb_agg(jsonb_build_object('id', mine.id, 'name', mine.name, 'webhookUrl',
+        e.url) order by mine.id), '[]')
+        from mine left join webhook_endpoints e on e.app_id = mine.id
+          and e.deleted_at is null) as apps,
       (select count(*)::int from plans where app_id in (select id from mine)) as plans,
-      jsonb_build_object('active', held.active, 'pastDue', held.past_due, 'cancelled', held.cancelled, 'expired', held.expired) as subscriptions,
+      jsonb_build_object('active', held.active, 'pastDue', held.past_due, 'cancelled',
+        held.cancelled, 'expired', held.expired) as subscriptions,
       paid.payments, paid.gross, paid.fees
     from paid, held`;
   if (row === undefined) throw new Error('no totals');
@@ -115,7 +124,10 @@ export async function updateTier(
   return row?.before;
 }
 
-/** Sets the platform fee (null: the operator's default) and returns the previous one; undefined when the merchant does not exist. */
+/**
+ * Sets the platform fee (null: the operator's default) and returns the previous one; undefined when
+ * the merchant does not exist.
+ */
 export async function updateFee(
   sql: Queryable,
   id: string,
@@ -123,7 +135,8 @@ export async function updateFee(
 ): Promise<{ before: number | null } | undefined> {
   const [row] = await sql<{ before: number | null }[]>`
     with old as (select id, fee_bps from merchants where id = ${id} for update)
-    update merchants set fee_bps = ${feeBps}, updated_at = now() from old where merchants.id = old.id
+    update merchants set fee_bps = ${feeBps}, updated_at = now() from old
+      where merchants.id = old.id
     returning old.fee_bps as before`;
   return row;
 }

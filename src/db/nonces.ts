@@ -13,10 +13,14 @@ export async function insertNonce(
   { nonce, wallet, role, message, expiresAt }: NonceRow,
 ): Promise<void> {
   await sql`
-    insert into auth_nonces (nonce, wallet, role, message, expires_at) values (${nonce}, ${wallet}, ${role}, ${message}, ${expiresAt})`;
+    insert into auth_nonces (nonce, wallet, role, message, expires_at)
+      values (${nonce}, ${wallet}, ${role}, ${message}, ${expiresAt})`;
 }
 
-/** Deletes and returns a nonce that has not expired by Postgres's clock. Of concurrent callers exactly one gets it. */
+/**
+ * Deletes and returns a nonce that has not expired by Postgres's clock. Of concurrent callers
+ * exactly one gets it.
+ */
 export async function takeNonce(
   sql: Queryable,
   nonce: string,
@@ -31,6 +35,7 @@ export async function takeNonce(
 /** Deletes up to 1,000 expired nonces; returns how many. */
 export async function deleteExpiredNonces(sql: Queryable): Promise<number> {
   const { count } = await sql`
-    delete from auth_nonces where nonce in (select nonce from auth_nonces where expires_at < now() order by expires_at limit 1000)`;
+    delete from auth_nonces where nonce in (select nonce from auth_nonces where expires_at < now()
+      order by expires_at limit 1000)`;
   return count;
 }

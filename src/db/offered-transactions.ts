@@ -20,9 +20,11 @@ export interface OfferedTransaction {
 /** Stores an unsigned transaction offered to a wallet for signing. */
 export async function insertOffer(sql: Queryable, offer: OfferedTransaction): Promise<void> {
   await sql`
-    insert into offered_transactions (wallet, blockhash, message, last_valid_block_height, purpose, plan_id, subscription_pda,
+    insert into offered_transactions (wallet, blockhash, message, last_valid_block_height, purpose,
+      plan_id, subscription_pda,
       checkout_session_id)
-    values (${offer.wallet}, ${offer.blockhash}, ${offer.message}, ${offer.lastValidBlockHeight}, ${offer.purpose}, ${offer.planId},
+    values (${offer.wallet}, ${offer.blockhash}, ${offer.message}, ${offer.lastValidBlockHeight},
+      ${offer.purpose}, ${offer.planId},
       ${offer.subscriptionPda}, ${offer.checkoutSessionId})`;
 }
 
@@ -33,7 +35,8 @@ export function findOffers(
   blockhash: string,
 ): Promise<OfferedTransaction[]> {
   return sql<OfferedTransaction[]>`
-    select wallet, blockhash, message, last_valid_block_height, purpose, plan_id, subscription_pda, checkout_session_id
+    select wallet, blockhash, message, last_valid_block_height, purpose, plan_id, subscription_pda,
+      checkout_session_id
     from offered_transactions
     where wallet = ${wallet} and blockhash = ${blockhash} order by id desc limit 20`;
 }
@@ -42,7 +45,8 @@ export function findOffers(
 export async function deleteOldOffers(sql: Queryable): Promise<number> {
   const { count } = await sql`
     delete from offered_transactions where id in (
-      select id from offered_transactions where created_at < now() - interval '10 minutes' order by created_at limit 1000
+      select id from offered_transactions where created_at < now() - interval '10 minutes'
+        order by created_at limit 1000
     )`;
   return count;
 }

@@ -1,4 +1,5 @@
-// Payment attempts and the transactions that carry them. Both are committed before the transaction is first sent.
+// Payment attempts and the transactions that carry them. Both are committed before the transaction
+// is first sent.
 import bs58 from 'bs58';
 import type { Queryable } from './postgres/connect.ts';
 
@@ -36,8 +37,9 @@ export class AddressTaken extends Error {
 }
 
 /**
- * Stores signed payments with their transactions and returns the ids of the payments, by subscription. Throws AddressTaken when an address has an open
- * attempt already (unique index). The caller rolls back then, since a transaction is stored with all of its payments or not at all.
+ * Stores signed payments with their transactions and returns the ids of the payments, by
+ * subscription. Throws AddressTaken when an address has an open attempt already (unique index). The
+ * caller rolls back then, since a transaction is stored with all of its payments or not at all.
  */
 export async function insertAttempts(
   sql: Queryable,
@@ -67,16 +69,21 @@ export async function insertAttempts(
     with committed as (
       insert into transactions (signature, bytes, last_valid_block_height, blockhash_slot)
       select decode(signature, 'hex'), decode(bytes, 'hex'), last_valid_block_height, blockhash_slot
-      from json_to_recordset(${JSON.stringify(signed)}::text::json) as v (signature text, bytes text, last_valid_block_height int8,
+      from json_to_recordset(${JSON.stringify(signed)}::text::json) as v (signature text,
+        bytes text, last_valid_block_height int8,
         blockhash_slot int8)
       returning id, signature
     )
-    insert into payment_attempts (subscription_id, subscription_pda, transaction_id, position, period_start, claim_id, amount_gross, platform_fee,
+    insert into payment_attempts (subscription_id, subscription_pda, transaction_id, position,
+      period_start, claim_id, amount_gross, platform_fee,
       amount_net, fee_owed)
-    select v.subscription_id, v.subscription_pda, committed.id, v.position, v.period_start, v.claim_id, v.amount_gross, v.platform_fee,
+    select v.subscription_id, v.subscription_pda, committed.id, v.position, v.period_start,
+      v.claim_id, v.amount_gross, v.platform_fee,
       v.amount_net, v.fee_owed
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_id uuid, subscription_pda text, position int,
-      period_start timestamptz, claim_id uuid, signature text, amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8)
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_id uuid,
+      subscription_pda text, position int,
+      period_start timestamptz, claim_id uuid, signature text, amount_gross int8, platform_fee int8,
+        amount_net int8, fee_owed int8)
     join committed on committed.signature = decode(v.signature, 'hex')
     on conflict (subscription_pda) where state = 'open' do nothing
     returning id, subscription_id`;
@@ -92,8 +99,10 @@ export async function readOpenAttempts(
   subscriptionIds: readonly string[],
 ): Promise<AttemptRow[]> {
   const rows = await sql<(Omit<AttemptRow, 'signature'> & { signature: Buffer })[]>`
-    select a.id, a.subscription_id, a.position, a.period_start, t.signature, t.bytes as transaction, t.last_valid_block_height,
-      t.blockhash_slot, a.amount_gross, a.platform_fee, a.amount_net, a.fee_owed, (select count(*)::int from payment_attempts c where c.transaction_id = t.id) as payments
+    select a.id, a.subscription_id, a.position, a.period_start, t.signature, t.bytes as transaction,
+      t.last_valid_block_height,
+      t.blockhash_slot, a.amount_gross, a.platform_fee, a.amount_net, a.fee_owed,
+        (select count(*)::int from payment_attempts c where c.transaction_id = t.id) as payments
     from ${openOf(sql, subscriptionIds)} join transactions t on t.id = a.transaction_id`;
   return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
 }
@@ -107,10 +116,14 @@ export function readUnderWay(sql: Queryable, subscriptionIds: string[]): Promise
     select a.subscription_id, a.period_start, a.amount_gross from ${openOf(sql, subscriptionIds)}`;
 }
 
-/** The open attempts `a` of these subscriptions, found by address: only that column is indexed for open attempts. */
+/**
+ * The open attempts `a` of these subscriptions, found by address: only that column is indexed for
+ * open attempts.
+ */
 function openOf(sql: Queryable, subscriptionIds: readonly string[]) {
   return sql`subscriptions s join payment_attempts a
-    on s.id = any(${subscriptionIds}::uuid[]) and a.subscription_pda = s.subscription_pda and a.state = 'open' and a.subscription_id = s.id`;
+    on s.id = any(${subscriptionIds}::uuid[]) and a.subscription_pda = s.subscription_pda
+      and a.state = 'open' and a.subscription_id = s.id`;
 }
 
 export interface Resolution {
@@ -120,31 +133,36 @@ export interface Resolution {
 }
 
 /**
- * Resolves attempts; the caller holds the row locks of their subscriptions under live claims. A transaction without an open attempt is resolved too,
- * and its bytes are deleted.
+ * Resolves attempts; the caller holds the row locks of their subscriptions under live claims. A
+ * transaction without an open attempt is resolved too, and its bytes are deleted.
  */
 export async function resolveAttempts(
   sql: Queryable,
   resolutions: readonly Resolution[],
 ): Promise<void> {
   const ids = resolutions.map(({ id }) => id);
-  // Two keepers may resolve attempts of one transaction at once. The lock lets the second see what the first wrote.
+  // Two keepers may resolve attempts of one transaction at once. The lock lets the second see what
+  // the first wrote.
   await sql`
-    select id from transactions where id in (select transaction_id from payment_attempts where id = any(${ids}::uuid[]))
+    select id from transactions where id in (select transaction_id from payment_attempts
+      where id = any(${ids}::uuid[]))
     order by id for no key update`;
   await sql`
     with given as materialized (
-      select * from json_to_recordset(${JSON.stringify(resolutions)}::text::json) as v (id uuid, state text, error text)
+      select * from json_to_recordset(${JSON.stringify(resolutions)}::text::json) as v (id uuid,
+        state text, error text)
     ), ended as (
       update payment_attempts a set state = given.state, error = given.error, resolved_at = now()
       from given where a.id = given.id and a.state = 'open'
       returning a.transaction_id, a.state
     )
     update transactions t set bytes = null, state = (
-      select case ended.state when 'unexplained' then 'expired' else ended.state end from ended where ended.transaction_id = t.id limit 1
+      select case ended.state when 'unexplained' then 'expired' else ended.state end from ended
+        where ended.transaction_id = t.id limit 1
     )
     where t.id = any(array(select transaction_id from ended)) and not exists (
-      select from payment_attempts a where a.transaction_id = t.id and a.state = 'open' and a.id <> all(${ids}::uuid[])
+      select from payment_attempts a where a.transaction_id = t.id and a.state = 'open'
+        and a.id <> all(${ids}::uuid[])
     )`;
 }
 
@@ -153,7 +171,8 @@ export async function measureOpenAttempts(
   sql: Queryable,
 ): Promise<{ count: number; oldestSeconds: number }> {
   const [row] = await sql<{ count: number; oldestSeconds: number }[]>`
-    select count(*)::int as count, coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as oldest_seconds
+    select count(*)::int as count, coalesce(extract(epoch from now() - min(created_at)), 0)::float8
+      as oldest_seconds
     from payment_attempts where state = 'open'`;
   return row ?? { count: 0, oldestSeconds: 0 };
 }

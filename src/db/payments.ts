@@ -1,4 +1,5 @@
-// Payments: one succeeded row per paid period, one for each further pull in it, and one failed row per failed attempt.
+// Payments: one succeeded row per paid period, one for each further pull in it, and one failed row
+// per failed attempt.
 import type { Queryable } from './postgres/connect.ts';
 import { among, type Fragment, type Page } from './postgres/lists.ts';
 
@@ -17,7 +18,10 @@ export interface PaymentRow {
   amountGross: bigint;
   platformFee: bigint;
   amountNet: bigint;
-  /** Fee that was not collected: no treasury could receive it, or another puller pulled. Not included in amountGross. */
+  /**
+   * Fee that was not collected: no treasury could receive it, or another puller pulled. Not
+   * included in amountGross.
+   */
   feeOwed: bigint;
   txSignature: string | null;
   failureReason: string | null;
@@ -51,16 +55,24 @@ export async function insertPayments(
     occurred_at: row.occurredAt,
   }));
   await sql`
-    insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, source, further, period_start, period_end,
-      amount_gross, platform_fee, amount_net, fee_owed, tx_signature, failure_reason, attempt, occurred_at)
-    select * from json_to_recordset(${JSON.stringify(given)}::text::json) as given (app_id uuid, plan_id uuid, subscription_id uuid,
-      subscription_pda text, subscriber_wallet text, status text, source text, further bool, period_start timestamptz, period_end timestamptz,
-      amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8, tx_signature text, failure_reason text, attempt int, occurred_at timestamptz)`;
+    insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet,
+      status, source, further, period_start, period_end,
+      amount_gross, platform_fee, amount_net, fee_owed, tx_signature, failure_reason, attempt,
+        occurred_at)
+    select * from json_to_recordset(${JSON.stringify(given)}::text::json) as given (app_id uuid,
+      plan_id uuid, subscription_id uuid,
+      subscription_pda text, subscriber_wallet text, status text, source text, further bool,
+        period_start timestamptz, period_end timestamptz,
+      amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8, tx_signature text,
+        failure_reason text, attempt int, occurred_at timestamptz)`;
 }
 
-/** A condition on payments p: one of these signatures, written for the index one_payment_per_pull. */
+/**
+ * A condition on payments p: one of these signatures, written for the index one_payment_per_pull.
+ */
 export const paidBy = (sql: Queryable, signatures: readonly string[]): Fragment => sql`
-  md5(p.tx_signature)::uuid = any(array(select md5(signature)::uuid from unnest(${[...signatures]}::text[]) as signature))
+  md5(p.tx_signature)::uuid = any(array(select md5(signature)::uuid
+    from unnest(${[...signatures]}::text[]) as signature))
   and p.tx_signature = any(${[...signatures]}::text[])`;
 
 /** The recorded pulls (succeeded payments) of these transactions. */
@@ -86,7 +98,10 @@ export type PulledRow = Pick<
   | 'occurredAt'
 > & { txSignature: string };
 
-/** The recorded pulls in these periods of on-chain subscriptions, across all registrations of an address. */
+/**
+ * The recorded pulls in these periods of on-chain subscriptions, across all registrations of an
+ * address.
+ */
 export function readPulled(
   sql: Queryable,
   periods: { subscriptionPda: string; periodStart: Date }[],
@@ -96,8 +111,10 @@ export function readPulled(
     period_start: one.periodStart,
   }));
   return sql<PulledRow[]>`
-    select s.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross, p.platform_fee, p.amount_net, p.tx_signature, p.occurred_at
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_pda text, period_start timestamptz)
+    select s.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross,
+      p.platform_fee, p.amount_net, p.tx_signature, p.occurred_at
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_pda text,
+      period_start timestamptz)
       join subscriptions s on s.subscription_pda = v.subscription_pda
       join payments p on p.subscription_id = s.id and p.period_start = v.period_start
     where p.status = 'succeeded'`;
@@ -151,7 +168,10 @@ export const anyTransaction: TransactionFilters = {
   until: null,
 };
 
-/** An app's payments, newest first by occurred_at. Reads the subscription's index when one is given, else the app's. */
+/**
+ * An app's payments, newest first by occurred_at. Reads the subscription's index when one is given,
+ * else the app's.
+ */
 export function listTransactions(
   sql: Queryable,
   appId: string,
@@ -161,11 +181,13 @@ export function listTransactions(
   const key =
     subscriptionId === null
       ? sql`app_id = ${appId}`
-      : sql`subscription_id = (select id from subscriptions where id = ${subscriptionId} and app_id = ${appId})`;
+      : sql`subscription_id = (select id from subscriptions where id = ${subscriptionId}
+        and app_id = ${appId})`;
   const filters = { status, planId, since, until };
   return sql<TransactionRow[]>`
     select ${transactionColumns(sql)}
-    from (select * from payments where ${[key, ...restOf(sql, filters, after)]} order by occurred_at desc, id desc limit ${limit}) as p
+    from (select * from payments where ${[key, ...restOf(sql, filters, after)]}
+      order by occurred_at desc, id desc limit ${limit}) as p
       join plans on plans.id = p.plan_id join subscriptions s on s.id = p.subscription_id
     order by p.occurred_at desc, p.id desc`;
 }
@@ -191,7 +213,8 @@ export function listTransactionsOfMerchant(
         select * from payments where ${conditions}
         order by occurred_at desc, id desc limit ${limit}
       ) as each
-      where app.merchant_id = ${merchantId} order by each.occurred_at desc, each.id desc limit ${limit}
+      where app.merchant_id = ${merchantId} order by each.occurred_at desc, each.id desc
+        limit ${limit}
     ) as p
       join plans on plans.id = p.plan_id join subscriptions s on s.id = p.subscription_id
     order by p.occurred_at desc, p.id desc`;
@@ -203,14 +226,17 @@ export async function findTransaction(
 ): Promise<TransactionRow | undefined> {
   const [row] = await sql<TransactionRow[]>`
     select ${transactionColumns(sql)}
-    from payments p join plans on plans.id = p.plan_id join subscriptions s on s.id = p.subscription_id
+    from payments p join plans on plans.id = p.plan_id join subscriptions s
+      on s.id = p.subscription_id
     where p.id = ${id}`;
   return row;
 }
 
 const transactionColumns = (sql: Queryable) => sql`
-  p.id, p.app_id, p.plan_id, plans.name as plan_name, p.subscription_id, p.subscription_pda, p.subscriber_wallet, p.status,
-  p.amount_gross, p.platform_fee, p.amount_net, p.amount_refunded, p.further, p.tx_signature, p.failure_reason, p.attempt, p.period_start, p.period_end,
+  p.id, p.app_id, p.plan_id, plans.name as plan_name, p.subscription_id, p.subscription_pda,
+    p.subscriber_wallet, p.status,
+  p.amount_gross, p.platform_fee, p.amount_net, p.amount_refunded, p.further, p.tx_signature,
+    p.failure_reason, p.attempt, p.period_start, p.period_end,
   p.occurred_at, p.created_at, s.external_id, s.metadata::text as metadata`;
 
 /** The filters besides the condition that selects the index. */

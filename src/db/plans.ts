@@ -20,7 +20,9 @@ export interface PlanRow {
   periodHours: number;
   endsAt: Date | null;
   metadataUri: string;
-  /** Hours of access after paidThrough while a payment is due; null: the default (domain/access.ts). */
+  /**
+   * Hours of access after paidThrough while a payment is due; null: the default (domain/access.ts).
+   */
   graceHours: number | null;
   /** Retry times in hours after the first failure; null: the default (domain/dunning.ts). */
   retryHours: number[] | null;
@@ -41,13 +43,21 @@ export interface PlanRow {
 
 export type NewPlan = Omit<PlanRow, 'id' | 'collectionBlockedReason' | 'createdAt' | 'updatedAt'>;
 
-/** Throws a unique violation of one_live_plan_per_pda when a plan that has not ended has the same address. */
+/**
+ * Throws a unique violation of one_live_plan_per_pda when a plan that has not ended has the same
+ * address.
+ */
 export async function insertPlan(sql: Queryable, plan: NewPlan): Promise<PlanRow> {
   const [row] = await sql<PlanRow[]>`
-    insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, ends_at, metadata_uri,
-      grace_hours, retry_hours, past_due_days, trial_hours, chain_created_at, status, observed_at, observed_slot)
-    values (${plan.appId}, ${plan.name}, ${plan.planPda}, ${plan.chainPlanId}, ${plan.owner}, ${plan.mint}, ${plan.treasury}, ${plan.puller},
-      ${plan.amount}, ${plan.periodHours}, ${plan.endsAt}, ${plan.metadataUri}, ${plan.graceHours}, ${plan.retryHours}, ${plan.pastDueDays}, ${plan.trialHours}, ${plan.chainCreatedAt}, ${plan.status}, ${plan.observedAt},
+    insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount,
+      period_hours, ends_at, metadata_uri,
+      grace_hours, retry_hours, past_due_days, trial_hours, chain_created_at, status, observed_at,
+        observed_slot)
+    values (${plan.appId}, ${plan.name}, ${plan.planPda}, ${plan.chainPlanId}, ${plan.owner},
+      ${plan.mint}, ${plan.treasury}, ${plan.puller},
+      ${plan.amount}, ${plan.periodHours}, ${plan.endsAt}, ${plan.metadataUri}, ${plan.graceHours},
+        ${plan.retryHours}, ${plan.pastDueDays}, ${plan.trialHours}, ${plan.chainCreatedAt},
+          ${plan.status}, ${plan.observedAt},
       ${plan.observedSlot})
     returning *`;
   if (row === undefined) throw new Error('a plan was not stored');
@@ -82,9 +92,12 @@ export async function findPublicPlan(
   id: string,
 ): Promise<PublicPlanRow | undefined> {
   const [row] = await sql<PublicPlanRow[]>`
-    select p.id, p.app_id, p.name, p.status, p.amount, p.period_hours, p.trial_hours, p.ends_at, p.plan_pda, a.name as app_name,
-      a.description as app_description, a.website_url, m.name as merchant_name, m.wallet as merchant_wallet
-    from plans p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id where p.id = ${id}`;
+    select p.id, p.app_id, p.name, p.status, p.amount, p.period_hours, p.trial_hours, p.ends_at,
+      p.plan_pda, a.name as app_name,
+      a.description as app_description, a.website_url, m.name as merchant_name,
+        m.wallet as merchant_wallet
+    from plans p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id
+      where p.id = ${id}`;
   return row;
 }
 
@@ -96,7 +109,10 @@ export function listPlans(sql: Queryable, appId: string, page: Page): Promise<Pl
 
 export type PlanPrice = Pick<PlanRow, 'id' | 'name' | 'amount' | 'periodHours'>;
 
-/** The two cheapest and two most expensive plans of an app per hour, without ended plans. A plan may occur twice. */
+/**
+ * The two cheapest and two most expensive plans of an app per hour, without ended plans. A plan may
+ * occur twice.
+ */
 export function listOuterPrices(sql: Queryable, appId: string): Promise<PlanPrice[]> {
   const outer = (order: ReturnType<Queryable>) => sql`
     (select id, name, amount, period_hours from plans where app_id = ${appId} and status <> 'ended'
@@ -108,12 +124,17 @@ export function findPlans(sql: Queryable, ids: readonly string[]): Promise<PlanR
   return sql<PlanRow[]>`select * from plans where id = any(${ids}::uuid[])`;
 }
 
-/** Counts the pending plans of the app's merchant. Locks the merchant row, so that the count holds until the transaction ends. */
+/**
+ * Counts the pending plans of the app's merchant. Locks the merchant row, so that the count holds
+ * until the transaction ends.
+ */
 export async function countPendingPlans(sql: Queryable, appId: string): Promise<number> {
-  await sql`select 1 from merchants where id = (select merchant_id from apps where id = ${appId}) for no key update`;
+  await sql`select 1 from merchants where id = (select merchant_id from apps where id = ${appId})
+    for no key update`;
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from apps a join plans p on p.app_id = a.id
-    where a.merchant_id = (select merchant_id from apps where id = ${appId}) and p.status = 'pending'`;
+    where a.merchant_id = (select merchant_id from apps where id = ${appId})
+      and p.status = 'pending'`;
   return row?.count ?? 0;
 }
 
@@ -135,10 +156,14 @@ export async function updatePlan(
   const [row] = await sql<PlanRow[]>`
     update plans set
       name = coalesce(${name ?? null}, name),
-      grace_hours = case when ${graceHours !== undefined} then ${graceHours ?? null} else grace_hours end,
-      retry_hours = case when ${retryHours !== undefined} then ${retryHours ?? null}::int[] else retry_hours end,
-      past_due_days = case when ${pastDueDays !== undefined} then ${pastDueDays ?? null}::int else past_due_days end,
-      trial_hours = case when ${trialHours !== undefined} then ${trialHours ?? null}::int else trial_hours end,
+      grace_hours = case when ${graceHours !== undefined} then ${graceHours ?? null} else
+        grace_hours end,
+      retry_hours = case when ${retryHours !== undefined} then ${retryHours ?? null}::int[] else
+        retry_hours end,
+      past_due_days = case when ${pastDueDays !== undefined} then ${pastDueDays ?? null}::int else
+        past_due_days end,
+      trial_hours = case when ${trialHours !== undefined} then ${trialHours ?? null}::int else
+        trial_hours end,
       updated_at = now()
     where id = ${id}
     returning *`;
@@ -148,11 +173,14 @@ export async function updatePlan(
 /** Stops new registrations of an active plan; undefined when the plan is pending or ended. */
 export async function sunsetPlan(sql: Queryable, id: string): Promise<PlanRow | undefined> {
   const [row] = await sql<PlanRow[]>`
-    update plans set status = 'sunset', updated_at = now() where id = ${id} and status in ('active', 'sunset') returning *`;
+    update plans set status = 'sunset', updated_at = now() where id = ${id}
+      and status in ('active', 'sunset') returning *`;
   return row;
 }
 
-/** Moves a pending plan that was seen on chain to `status`; undefined when the plan is not pending. */
+/**
+ * Moves a pending plan that was seen on chain to `status`; undefined when the plan is not pending.
+ */
 export async function activatePlan(
   sql: Queryable,
   id: string,
@@ -163,15 +191,18 @@ export async function activatePlan(
   }: { status: 'active' | 'sunset'; chainCreatedAt: Date; observedSlot: bigint },
 ): Promise<PlanRow | undefined> {
   const [row] = await sql<PlanRow[]>`
-    update plans set status = ${status}, chain_created_at = ${chainCreatedAt}, observed_slot = ${observedSlot}, observed_at = now(), updated_at = now()
+    update plans set status = ${status}, chain_created_at = ${chainCreatedAt},
+      observed_slot = ${observedSlot}, observed_at = now(), updated_at = now()
     where id = ${id} and status = 'pending'
     returning *`;
   return row;
 }
 
 /**
- * Claims plans that are due for a poll, longest unpolled first, and sets observed_at. A pending plan is polled after `pendingAgeSeconds` and then at
- * doubling ages. Published plans are polled together on multiples of `everySeconds` (blocked plans: `blockedSeconds`), so that they share RPC requests.
+ * Claims plans that are due for a poll, longest unpolled first, and sets observed_at. A pending
+ * plan is polled after `pendingAgeSeconds` and then at doubling ages. Published plans are polled
+ * together on multiples of `everySeconds` (blocked plans: `blockedSeconds`), so that they share RPC
+ * requests.
  */
 export function takeUnwatchedPlans(
   sql: Queryable,
@@ -186,8 +217,10 @@ export function takeUnwatchedPlans(
     with stale as (
       select id from plans
       where status <> 'ended' and (observed_at is null or observed_at < now() - case
-        when status = 'pending' then greatest(observed_at - created_at, ${pendingAgeSeconds} * interval '1 second')
-        else extract(epoch from now())::numeric % case when collection_blocked_reason is null then ${everySeconds}::int else ${blockedSeconds}::int end
+        when status = 'pending' then greatest(observed_at - created_at,
+          ${pendingAgeSeconds} * interval '1 second')
+        else extract(epoch from now())::numeric % case when collection_blocked_reason is null then
+          ${everySeconds}::int else ${blockedSeconds}::int end
           * interval '1 second' end)
       order by observed_at nulls first, id limit ${limit} for update skip locked
     )
@@ -207,14 +240,18 @@ export function markBlocked(
   const given = plans.map(({ planId: id, reason }) => ({ id, reason }));
   return sql<PlanEventContext[]>`
     update plans p set collection_blocked_reason = v.reason, updated_at = now()
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (id uuid, reason text), apps a, merchants m
-    where p.id = v.id and a.id = p.app_id and m.id = a.merchant_id and p.collection_blocked_reason is null and p.status in ('active', 'sunset')
-    returning uuid_v7() as event_id, p.app_id, p.id as plan_id, p.plan_pda, p.name as plan_name, m.wallet as merchant_wallet`;
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (id uuid, reason text),
+      apps a, merchants m
+    where p.id = v.id and a.id = p.app_id and m.id = a.merchant_id and p.collection_blocked_reason
+      is null and p.status in ('active', 'sunset')
+    returning uuid_v7() as event_id, p.app_id, p.id as plan_id, p.plan_pda, p.name as plan_name,
+      m.wallet as merchant_wallet`;
 }
 
 export async function unmarkBlocked(sql: Queryable, id: string): Promise<void> {
   await sql`
-    update plans set collection_blocked_reason = null, updated_at = now() where id = ${id} and collection_blocked_reason is not null`;
+    update plans set collection_blocked_reason = null, updated_at = now() where id = ${id}
+      and collection_blocked_reason is not null`;
 }
 
 /** Counts blocked plans by reason. */
@@ -228,7 +265,8 @@ export function countBlockedPlans(sql: Queryable): Promise<{ reason: string; cou
 export async function endAbandonedPlans(sql: Queryable, ids: string[]): Promise<void> {
   await sql`
     update plans set status = 'ended', updated_at = now()
-    where id = any(${ids}::uuid[]) and status = 'pending' and created_at < now() - interval '7 days'`;
+    where id = any(${ids}::uuid[]) and status = 'pending' and created_at < now() - interval
+      '7 days'`;
 }
 
 /** The live plans at these addresses. */

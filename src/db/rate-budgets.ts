@@ -18,8 +18,9 @@ export interface Budget {
 }
 
 /**
- * Counts requests in their subject's window and grants as many as the limit allows. A window of `windowMs` starts with the first request after the
- * previous window ended. Each window is a new row, which bounds the dead versions of a row while an old snapshot is open.
+ * Counts requests in their subject's window and grants as many as the limit allows. A window of
+ * `windowMs` starts with the first request after the previous window ended. Each window is a new
+ * row, which bounds the dead versions of a row while an old snapshot is open.
  */
 export function spendBudgets(
   sql: Sql,
@@ -28,19 +29,24 @@ export function spendBudgets(
 ): Promise<Budget[]> {
   return sql<Budget[]>`
     insert into rate_budgets as b (subject, number, ends_at, spent, granted, most)
-    select wanted.subject, coalesce(newest.number + case when newest.ends_at <= clock_timestamp() then 1 else 0 end, 0),
-      clock_timestamp() + ${windowMs} * interval '1 ms', least(wanted.count, wanted.most), wanted.count, wanted.most
+    select wanted.subject, coalesce(newest.number + case when newest.ends_at <= clock_timestamp()
+      then 1 else 0 end, 0),
+      clock_timestamp() + ${windowMs} * interval '1 ms', least(wanted.count, wanted.most),
+        wanted.count, wanted.most
     from json_to_recordset(${JSON.stringify(spendings.map(({ limit, ...rest }) => ({ ...rest, most: limit })))}::text::json)
         as wanted (subject text, count int, most int)
       left join lateral (
-        select number, ends_at from rate_budgets where subject = wanted.subject order by number desc limit 1
+        select number, ends_at from rate_budgets where subject = wanted.subject order by number desc
+          limit 1
       ) as newest on true
     order by wanted.subject
     on conflict (subject, number) do update set
       granted = least(excluded.granted, greatest(excluded.most - b.spent, 0)),
       spent = b.spent + least(excluded.granted, greatest(excluded.most - b.spent, 0)),
       most = excluded.most
-    returning subject, least(granted, most) as granted, spent, greatest(ceil(extract(epoch from ends_at - clock_timestamp()) * 1000), 1)::int as remaining_ms`;
+    returning subject, least(granted, most) as granted, spent,
+      greatest(ceil(extract(epoch from ends_at - clock_timestamp()) * 1000), 1)::int as
+        remaining_ms`;
 }
 
 /** Deletes windows that ended over a minute ago; returns how many. */

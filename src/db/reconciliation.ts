@@ -1,4 +1,5 @@
-// Statements of `billing reconcile`: recorded payments to compare with the chain, and the registration of a missing payment.
+// Statements of `billing reconcile`: recorded payments to compare with the chain, and the
+// registration of a missing payment.
 import bs58 from 'bs58';
 import type { Queryable } from './postgres/connect.ts';
 import { hexOf } from './payment-attempts.ts';
@@ -27,10 +28,12 @@ export function listRecorded(
   { since, until, after, limit }: { since: Date; until: Date; after: string | null; limit: number },
 ): Promise<RecordedPayment[]> {
   return sql<RecordedPayment[]>`
-    select p.id, p.subscription_id, p.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross, p.platform_fee, p.amount_net,
+    select p.id, p.subscription_id, p.subscription_pda, p.source, p.period_start, p.period_end,
+      p.amount_gross, p.platform_fee, p.amount_net,
       p.tx_signature, plans.owner as merchant_wallet
     from payments p join plans on plans.id = p.plan_id
-    where p.status = 'succeeded' and p.occurred_at >= ${since} and p.occurred_at < ${until} and (${after}::uuid is null or p.id > ${after}::uuid)
+    where p.status = 'succeeded' and p.occurred_at >= ${since} and p.occurred_at < ${until}
+      and (${after}::uuid is null or p.id > ${after}::uuid)
     order by p.id limit ${limit}`;
 }
 
@@ -56,16 +59,21 @@ export async function storeReconciliation(sql: Queryable, last: LastReconciliati
   await sql`
     insert into last_reconciliation (finished_at, recorded, on_chain, differences, unreadable)
     values (now(), ${recorded}, ${onChain}, ${differences}, ${unreadable})
-    on conflict (single) do update set finished_at = excluded.finished_at, recorded = excluded.recorded, on_chain = excluded.on_chain,
+    on conflict (single) do update set finished_at = excluded.finished_at,
+      recorded = excluded.recorded, on_chain = excluded.on_chain,
       differences = excluded.differences, unreadable = excluded.unreadable`;
 }
 
-/** Seconds since the last comparison and its differences; before the first one, since the installation was recorded, and none. */
+/**
+ * Seconds since the last comparison and its differences; before the first one, since the
+ * installation was recorded, and none.
+ */
 export async function readLastReconciliation(
   sql: Queryable,
 ): Promise<{ ageSeconds: number; differences: number } | undefined> {
   const [row] = await sql<{ ageSeconds: number; differences: number }[]>`
-    select extract(epoch from now() - coalesce(r.finished_at, i.updated_at))::float8 as age_seconds, coalesce(r.differences, 0) as differences
+    select extract(epoch from now() - coalesce(r.finished_at, i.updated_at))::float8 as age_seconds,
+      coalesce(r.differences, 0) as differences
     from installation i left join last_reconciliation r on true`;
   return row;
 }
@@ -113,7 +121,10 @@ export async function listUnexplained(
   return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
 }
 
-/** The registration of an on-chain subscription for which a transaction was signed, else the newest registration; undefined without any. */
+/**
+ * The registration of an on-chain subscription for which a transaction was signed, else the newest
+ * registration; undefined without any.
+ */
 export async function findOwner(
   sql: Queryable,
   subscriptionPda: string,
@@ -134,7 +145,8 @@ export async function claimOne(
   { id, claimId, leaseSeconds }: { id: string; claimId: string; leaseSeconds: number },
 ): Promise<boolean> {
   const rows = await sql`
-    update subscriptions set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} * interval '1 second'
+    update subscriptions set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} * interval
+      '1 second'
     where id = ${id} and (lease_until is null or lease_until < now())
     returning 1`;
   return rows.length === 1;

@@ -10,7 +10,10 @@ export interface RefundRow {
   amount: bigint;
   /** A random address among the transfer's accounts; the keeper finds the transaction by it. */
   reference: string;
-  /** expired: the transfer was not on chain after five minutes. A keeper still polls for it for a day. */
+  /**
+   * expired: the transfer was not on chain after five minutes. A keeper still polls for it for a
+   * day.
+   */
   status: 'pending' | 'succeeded' | 'expired';
   txSignature: string | null;
   /** Block time of the transfer. */
@@ -21,14 +24,19 @@ export interface RefundRow {
 type Nullable<T> = { [Key in keyof T]: T[Key] | null };
 
 const columns = (sql: Queryable) => sql`
-  id, app_id, payment_id as transaction_id, subscription_id, amount, reference, status, tx_signature, occurred_at, created_at`;
+  id, app_id, payment_id as transaction_id, subscription_id, amount, reference, status,
+    tx_signature, occurred_at, created_at`;
 
-/** The amount of a payment without succeeded or pending refunds, in base units. Holds a lock, so that the amount holds until the transaction ends. */
+/**
+ * The amount of a payment without succeeded or pending refunds, in base units. Holds a lock, so
+ * that the amount holds until the transaction ends.
+ */
 export async function readRefundable(sql: Transaction, paymentId: string): Promise<bigint> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${paymentId}, 0))`;
   const [row] = await sql<{ left: bigint }[]>`
     select p.amount_net - p.amount_refunded
-      - coalesce((select sum(amount) from refunds where payment_id = p.id and status = 'pending'), 0)::int8 as left
+      - coalesce((select sum(amount) from refunds where payment_id = p.id and status = 'pending'),
+        0)::int8 as left
     from payments p where p.id = ${paymentId}`;
   return row?.left ?? 0n;
 }
@@ -49,8 +57,10 @@ export async function insertRefund(
   const { appId, transactionId, subscriptionId, amount, reference } = refund;
   const { blockhash, lastValidBlockHeight, blockhashSlot } = refund;
   const [row] = await sql<RefundRow[]>`
-    insert into refunds (app_id, payment_id, subscription_id, amount, reference, blockhash, last_valid_block_height, blockhash_slot)
-    values (${appId}, ${transactionId}, ${subscriptionId}, ${amount}, ${reference}, ${blockhash}, ${lastValidBlockHeight}, ${blockhashSlot})
+    insert into refunds (app_id, payment_id, subscription_id, amount, reference, blockhash,
+      last_valid_block_height, blockhash_slot)
+    values (${appId}, ${transactionId}, ${subscriptionId}, ${amount}, ${reference}, ${blockhash},
+      ${lastValidBlockHeight}, ${blockhashSlot})
     returning ${columns(sql)}`;
   if (row === undefined) throw new Error('a refund was not stored');
   return row;
@@ -77,22 +87,26 @@ export interface AwaitedRefund {
 }
 
 /**
- * Claims refunds that are due for a poll and reschedules each by half its age (at least 3 s), so a crashed keeper loses nothing. After a day an expired
- * refund is not polled any more; a pending one is, because its history could not be read so far.
+ * Claims refunds that are due for a poll and reschedules each by half its age (at least 3 s), so a
+ * crashed keeper loses nothing. After a day an expired refund is not polled any more; a pending one
+ * is, because its history could not be read so far.
  */
 export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<AwaitedRefund[]> {
   const rows = await sql<(Omit<AwaitedRefund, 'lifetime'> & Nullable<TransferLifetime>)[]>`
     with due as (
-      select id from refunds where look_at <= now() order by look_at, id limit ${limit} for update skip locked
+      select id from refunds where look_at <= now() order by look_at, id limit ${limit}
+        for update skip locked
     ), taken as (
       update refunds r set
         look_at = case when r.status = 'pending' or r.created_at > now() - interval '1 day'
           then now() + greatest(interval '3 seconds', (now() - r.created_at) / 2) end
       from due where r.id = due.id
-      returning r.id, r.amount, r.reference, r.subscription_id, r.blockhash, r.last_valid_block_height, r.blockhash_slot,
+      returning r.id, r.amount, r.reference, r.subscription_id, r.blockhash,
+        r.last_valid_block_height, r.blockhash_slot,
         r.created_at < now() - interval '5 minutes' as is_overdue
     )
-    select t.id, t.amount, t.reference, t.is_overdue, t.blockhash, t.last_valid_block_height, t.blockhash_slot, p.mint,
+    select t.id, t.amount, t.reference, t.is_overdue, t.blockhash, t.last_valid_block_height,
+      t.blockhash_slot, p.mint,
       p.owner as merchant_wallet, s.subscriber_wallet
     from taken t join subscriptions s on s.id = t.subscription_id join plans p on p.id = s.plan_id`;
   return rows.map(({ blockhash, lastValidBlockHeight, blockhashSlot, ...row }) => ({
@@ -116,7 +130,10 @@ export interface RecordedRefund {
   amount: bigint;
 }
 
-/** Records a finalized transfer. Undefined when the refund is already recorded, or the refunds would exceed the payment's net amount. */
+/**
+ * Records a finalized transfer. Undefined when the refund is already recorded, or the refunds would
+ * exceed the payment's net amount.
+ */
 export async function recordRefund(
   sql: Transaction,
   id: string,
@@ -124,13 +141,15 @@ export async function recordRefund(
 ): Promise<RecordedRefund | undefined> {
   const [row] = await sql<RecordedRefund[]>`
     with open as (
-      select r.id, r.payment_id, r.amount from refunds r where r.id = ${id} and r.status <> 'succeeded' for update
+      select r.id, r.payment_id, r.amount from refunds r where r.id = ${id}
+        and r.status <> 'succeeded' for update
     ), paid as (
       update payments p set amount_refunded = p.amount_refunded + open.amount from open
       where p.id = open.payment_id and p.amount_refunded + open.amount <= p.amount_net
       returning p.id
     )
-    update refunds r set status = 'succeeded', tx_signature = ${txSignature}, occurred_at = ${occurredAt}, look_at = null
+    update refunds r set status = 'succeeded', tx_signature = ${txSignature},
+      occurred_at = ${occurredAt}, look_at = null
     from paid where r.id = ${id}
     returning r.payment_id as transaction_id, r.subscription_id, r.amount`;
   return row;

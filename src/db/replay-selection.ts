@@ -1,4 +1,5 @@
-// Conditions that select deliveries and events for a replay, shared by counting and queueing (replays.ts).
+// Conditions that select deliveries and events for a replay, shared by counting and queueing
+// (replays.ts).
 import type { Queryable } from './postgres/connect.ts';
 import { idsBetween } from './postgres/ids.ts';
 import type { Fragment } from './postgres/lists.ts';
@@ -16,14 +17,18 @@ export interface Selection {
   until: Date | null;
 }
 
-/** The endpoint that an event is replayed to. It gets an extra type it did not subscribe to only when the selection names the type or the deliveries. */
+/**
+ * The endpoint that an event is replayed to. It gets an extra type it did not subscribe to only
+ * when the selection names the type or the deliveries.
+ */
 export function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids' | 'type'>) {
   return sql`live.app_id = event.app_id and live.deleted_at is null
     and (${ids !== null || type !== null} or takes_event(live.extra_events, event.type))`;
 }
 
 /**
- * A condition on the creation time: bounds on the indexed id, which has milliseconds, and on created_at, because `before` has microseconds.
+ * A condition on the creation time: bounds on the indexed id, which has milliseconds, and on
+ * created_at, because `before` has microseconds.
  */
 function madeWithin(
   sql: Queryable,
@@ -33,12 +38,17 @@ function madeWithin(
 ): Fragment {
   const { first, end } = idsBetween(since, until);
   const [id, createdAt] = [sql(`${table}.id`), sql(`${table}.created_at`)];
-  return sql`${id} >= ${first}::uuid and ${id} < ${end}::uuid and ${id} < first_id_at(${before}::timestamptz + interval '1 ms')
-    and (${since}::timestamptz is null or ${createdAt} >= ${since}) and (${until}::timestamptz is null or ${createdAt} < ${until})
+  return sql`${id} >= ${first}::uuid and ${id} < ${end}::uuid
+    and ${id} < first_id_at(${before}::timestamptz + interval '1 ms')
+    and (${since}::timestamptz is null or ${createdAt} >= ${since})
+      and (${until}::timestamptz is null or ${createdAt} < ${until})
     and ${createdAt} < ${before}::timestamptz`;
 }
 
-/** A condition on `delivery` and `event`: matches the selection and was created before `before`. Only the newest delivery of an event matches. */
+/**
+ * A condition on `delivery` and `event`: matches the selection and was created before `before`.
+ * Only the newest delivery of an event matches.
+ */
 export function isSelected(
   sql: Queryable,
   { ids, endpointId, appId, status, type, ...span }: Selection,
@@ -56,15 +66,21 @@ export function isSelected(
     and (${type}::text is null or event.type = ${type})
     and (${ids}::uuid[] is not null or not exists (
       select from all_deliveries newer
-      where newer.event_id = delivery.event_id and newer.replayed and newer.id > delivery.id and newer.created_at < ${before}::timestamptz))`;
+      where newer.event_id = delivery.event_id and newer.replayed and newer.id > delivery.id
+        and newer.created_at < ${before}::timestamptz))`;
 }
 
-/** A condition on `event`: of the selection's app, created before `before`, and never queued for delivery. */
+/**
+ * A condition on `event`: of the selection's app, created before `before`, and never queued for
+ * delivery.
+ */
 export function isUnsent(
   sql: Queryable,
   { appId, type, ...span }: Pick<Selection, 'appId' | 'type' | 'since' | 'until'>,
   before: string,
 ): Fragment {
-  return sql`event.app_id = ${appId} and ${madeWithin(sql, 'event', span, before)} and (${type}::text is null or event.type = ${type})
-    and not event.queued and not exists (select from all_deliveries where event_id = event.id and replayed)`;
+  return sql`event.app_id = ${appId} and ${madeWithin(sql, 'event', span, before)}
+    and (${type}::text is null or event.type = ${type})
+    and not event.queued and not exists (select from all_deliveries where event_id = event.id
+      and replayed)`;
 }

@@ -1,5 +1,6 @@
-// Queues events again. A replay goes to the live endpoint of the event's app and is skipped when the app has none. Every delivery after an event's first
-// is marked `replayed`, so the partial indexes on that column find them all.
+// Queues events again. A replay goes to the live endpoint of the event's app and is skipped when
+// the app has none. Every delivery after an event's first is marked `replayed`, so the partial
+// indexes on that column find them all.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 import type { Fragment } from './postgres/lists.ts';
@@ -22,7 +23,8 @@ export interface ReplayRun {
 }
 
 const runFields = (sql: Queryable) => sql`
-  id, app_id, selection, until::text as until, stage, cursor, total, queued, created_at, finished_at`;
+  id, app_id, selection, until::text as until, stage, cursor, total, queued, created_at,
+    finished_at`;
 
 export interface Matching {
   /** `unsent`: events that never had a delivery. */
@@ -32,7 +34,10 @@ export interface Matching {
   deliverable: number;
 }
 
-/** Queues the event of one delivery again; undefined when the delivery does not exist or its app has no live endpoint. */
+/**
+ * Queues the event of one delivery again; undefined when the delivery does not exist or its app has
+ * no live endpoint.
+ */
 export async function insertReplay(
   sql: Queryable,
   deliveryId: string,
@@ -42,7 +47,8 @@ export async function insertReplay(
     select endpoint.id, event.id, event.type, delivery.id, true
     from all_deliveries delivery
       join events event on event.id = delivery.event_id
-      join webhook_endpoints endpoint on endpoint.app_id = event.app_id and endpoint.deleted_at is null
+      join webhook_endpoints endpoint on endpoint.app_id = event.app_id
+        and endpoint.deleted_at is null
     where delivery.id = ${deliveryId}
     returning id`;
   return row?.id;
@@ -56,7 +62,8 @@ export async function insertEventReplay(
   const [row] = await sql<{ id: string }[]>`
     insert into delivery_queue (endpoint_id, event_id, event_type, replayed)
     select endpoint.id, event.id, event.type, true
-    from events event join webhook_endpoints endpoint on endpoint.app_id = event.app_id and endpoint.deleted_at is null
+    from events event join webhook_endpoints endpoint on endpoint.app_id = event.app_id
+      and endpoint.deleted_at is null
     where event.id = ${eventId}
     returning id`;
   return row?.id;
@@ -70,13 +77,16 @@ export async function missingDeliveries(sql: Queryable, ids: string[]): Promise<
   return rows.map((row) => row.id);
 }
 
-/** Whether the selection's endpoint (live or deleted) and app exist; a null id counts as existing. */
+/**
+ * Whether the selection's endpoint (live or deleted) and app exist; a null id counts as existing.
+ */
 export async function sourcesExist(
   sql: Queryable,
   { endpointId, appId }: Pick<Selection, 'endpointId' | 'appId'>,
 ): Promise<{ endpoint: boolean; app: boolean }> {
   const [row] = await sql<{ endpoint: boolean; app: boolean }[]>`
-    select ${endpointId}::uuid is null or exists (select from webhook_endpoints where id = ${endpointId}) as endpoint,
+    select ${endpointId}::uuid is null or exists (select from webhook_endpoints
+      where id = ${endpointId}) as endpoint,
       ${appId}::uuid is null or exists (select from apps where id = ${appId}) as app`;
   return row ?? { endpoint: false, app: false };
 }
@@ -104,7 +114,8 @@ export function countUnsent(
 ): Promise<Matching[]> {
   return sql<Matching[]>`
     select 'unsent' as status, count(*)::int as count, count(live.id)::int as deliverable
-    from events event left join webhook_endpoints live on ${liveEndpoint(sql, { ids: null, type: selection.type })}
+    from events event left join webhook_endpoints live
+      on ${liveEndpoint(sql, { ids: null, type: selection.type })}
     where ${isUnsent(sql, selection, before)}
     having count(*) > 0`;
 }
@@ -138,8 +149,10 @@ export async function insertRun(
   }: { appId: string | null; selection: string; until: string; total: number },
 ): Promise<ReplayRun> {
   const [run] = await sql<ReplayRun[]>`
-    insert into replays as open (app_id, selection, until, total) values (${appId}, ${selection}, ${until}, ${total})
-    on conflict (md5(selection)) where finished_at is null do update set app_id = coalesce(open.app_id, excluded.app_id)
+    insert into replays as open (app_id, selection, until, total)
+      values (${appId}, ${selection}, ${until}, ${total})
+    on conflict (md5(selection)) where finished_at is null do update
+      set app_id = coalesce(open.app_id, excluded.app_id)
     returning ${runFields(sql)}`;
   if (run === undefined) throw new Error('a replay was not stored');
   return run;
@@ -153,7 +166,10 @@ export async function findRun(sql: Queryable, id: string): Promise<ReplayRun | u
   return run;
 }
 
-/** The oldest open run that a merchant started and no other process has locked; locked until the transaction ends. */
+/**
+ * The oldest open run that a merchant started and no other process has locked; locked until the
+ * transaction ends.
+ */
 export async function lockRequestedRun(sql: Transaction): Promise<ReplayRun | undefined> {
   const [run] = await sql<ReplayRun[]>`
     select ${runFields(sql)} from replays where finished_at is null and app_id is not null
@@ -161,21 +177,28 @@ export async function lockRequestedRun(sql: Transaction): Promise<ReplayRun | un
   return run;
 }
 
-/** The run, locked until the transaction ends, so that two processes working on it take turns. undefined when it is finished. */
+/**
+ * The run, locked until the transaction ends, so that two processes working on it take turns.
+ * undefined when it is finished.
+ */
 export async function lockRun(sql: Transaction, id: string): Promise<ReplayRun | undefined> {
   const [run] = await sql<ReplayRun[]>`
     select ${runFields(sql)} from replays where id = ${id} and finished_at is null for update`;
   return run;
 }
 
-/** The number queued by another run of the same selection that finished after this run was planned; this run has nothing left to queue then. */
+/**
+ * The number queued by another run of the same selection that finished after this run was planned;
+ * this run has nothing left to queue then.
+ */
 export async function queuedMeanwhile(
   sql: Transaction,
   { id, until }: ReplayRun,
 ): Promise<number | undefined> {
   const [other] = await sql<{ queued: number }[]>`
     select other.queued from replays run
-      join replays other on md5(other.selection) = md5(run.selection) and other.selection = run.selection and other.id <> run.id
+      join replays other on md5(other.selection) = md5(run.selection)
+        and other.selection = run.selection and other.id <> run.id
     where run.id = ${id} and other.finished_at >= ${until}::timestamptz
     order by other.finished_at desc limit 1`;
   return other?.queued;
@@ -199,11 +222,13 @@ export function queueDeliveriesAgain(
   return queueFound(
     sql,
     sql`
-      select delivery.id, delivery.id as replay_of, delivery.event_id, event.type, live.id as endpoint_id
+      select delivery.id, delivery.id as replay_of, delivery.event_id, event.type,
+        live.id as endpoint_id
       from all_deliveries delivery
         join events event on event.id = delivery.event_id
         left join webhook_endpoints live on ${liveEndpoint(sql, selection)}
-      where delivery.id > ${run.cursor ?? FIRST_ID}::uuid and ${isSelected(sql, selection, run.until)}
+      where delivery.id > ${run.cursor ?? FIRST_ID}::uuid
+        and ${isSelected(sql, selection, run.until)}
       order by delivery.id limit ${limit}`,
   );
 }
@@ -218,8 +243,10 @@ export function queueUnsent(
   return queueFound(
     sql,
     sql`
-      select event.id, null::uuid as replay_of, event.id as event_id, event.type, live.id as endpoint_id
-      from events event left join webhook_endpoints live on ${liveEndpoint(sql, { ids: null, type: selection.type })}
+      select event.id, null::uuid as replay_of, event.id as event_id, event.type,
+        live.id as endpoint_id
+      from events event left join webhook_endpoints live
+        on ${liveEndpoint(sql, { ids: null, type: selection.type })}
       where event.id > ${run.cursor ?? FIRST_ID}::uuid and ${isUnsent(sql, selection, run.until)}
       order by event.id limit ${limit}`,
   );
@@ -229,7 +256,8 @@ async function queueFound(sql: Transaction, found: Fragment): Promise<Step> {
   const [step] = await sql<Step[]>`
     with found as (${found}), queued as (
       insert into delivery_queue (endpoint_id, event_id, event_type, replay_of, replayed)
-      select endpoint_id, event_id, type, replay_of, true from found where endpoint_id is not null order by id
+      select endpoint_id, event_id, type, replay_of, true from found where endpoint_id is not null
+        order by id
       returning id
     )
     select (select count(*)::int from found) as seen, (select count(*)::int from queued) as queued,

@@ -1,4 +1,5 @@
-// Statements of the sandbox only: reports on its progress, and updates that simulate the passing of time.
+// Statements of the sandbox only: reports on its progress, and updates that simulate the passing of
+// time.
 import type { EventType } from './events.ts';
 import type { Queryable, Sql } from './postgres/connect.ts';
 
@@ -16,7 +17,8 @@ export interface WorkLeft {
 export async function readWorkLeft(sql: Sql, chainNow: Date): Promise<WorkLeft> {
   const [row] = await sql<WorkLeft[]>`
     select
-      (select count(*)::int from subscriptions where due_at <= ${chainNow} or lease_until > now()) as subscriptions,
+      (select count(*)::int from subscriptions where due_at <= ${chainNow} or lease_until > now())
+        as subscriptions,
       (select count(*)::int from payment_attempts where state = 'open') as open_attempts,
       (select count(*)::int from delivery_queue where due_at <= now()) as deliveries,
       (select min(due_at) from subscriptions where due_at > ${chainNow}) as next_due`;
@@ -59,7 +61,8 @@ export interface PaymentRecord {
 /** Every payment of these apps. */
 export function readPayments(sql: Sql, appIds: string[]): Promise<PaymentRecord[]> {
   return sql<PaymentRecord[]>`
-    select p.subscription_id, p.subscription_pda, m.wallet as merchant_wallet, p.status, p.source, p.period_start, p.amount_gross, p.platform_fee,
+    select p.subscription_id, p.subscription_pda, m.wallet as merchant_wallet, p.status, p.source,
+      p.period_start, p.amount_gross, p.platform_fee,
       p.amount_net, p.tx_signature, p.occurred_at
     from payments p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id
     where p.app_id = any(${appIds}::uuid[])`;
@@ -76,7 +79,8 @@ export interface EventRecord {
 /** Every event of these apps. */
 export function readEvents(sql: Sql, appIds: string[]): Promise<EventRecord[]> {
   return sql<EventRecord[]>`
-    select id, subscription_id, sequence, type, body from events where app_id = any(${appIds}::uuid[]) order by subscription_id, sequence`;
+    select id, subscription_id, sequence, type, body from events
+      where app_id = any(${appIds}::uuid[]) order by subscription_id, sequence`;
 }
 
 export interface SubscriptionRecord {
@@ -102,9 +106,12 @@ export async function readDeliveryTotals(
   const [row] = await sql<
     { delivered: number; failed: number; pending: number; attempts: number }[]
   >`
-    select count(*) filter (where d.status = 'delivered')::int as delivered, count(*) filter (where d.status = 'failed')::int as failed,
-      count(*) filter (where d.status = 'pending')::int as pending, coalesce(sum(d.attempts), 0)::int as attempts
-    from all_deliveries d join webhook_endpoints e on e.id = d.endpoint_id where e.app_id = any(${appIds}::uuid[])`;
+    select count(*) filter (where d.status = 'delivered')::int as delivered, count(*)
+      filter (where d.status = 'failed')::int as failed,
+      count(*) filter (where d.status = 'pending')::int as pending,
+        coalesce(sum(d.attempts), 0)::int as attempts
+    from all_deliveries d join webhook_endpoints e on e.id = d.endpoint_id
+      where e.app_id = any(${appIds}::uuid[])`;
   return row ?? { delivered: 0, failed: 0, pending: 0, attempts: 0 };
 }
 
@@ -130,16 +137,21 @@ export async function readFlowTotals(sql: Queryable): Promise<FlowTotals> {
   const [row] = await sql<FlowTotals[]>`
     select subscription.*, payment.*, delivery.*
     from
-      (select count(*) filter (where status = 'active')::int as active, count(*) filter (where status = 'past_due')::int as past_due,
-        count(*) filter (where status = 'cancelled')::int as cancelled, count(*) filter (where status = 'expired')::int as expired
+      (select count(*) filter (where status = 'active')::int as active, count(*)
+        filter (where status = 'past_due')::int as past_due,
+        count(*) filter (where status = 'cancelled')::int as cancelled, count(*)
+          filter (where status = 'expired')::int as expired
         from subscriptions) as subscription,
-      (select count(*) filter (where status = 'succeeded')::int as succeeded, count(*) filter (where status = 'failed')::int as refused,
+      (select count(*) filter (where status = 'succeeded')::int as succeeded, count(*)
+        filter (where status = 'failed')::int as refused,
         coalesce(sum(amount_gross) filter (where status = 'succeeded'), 0)::int8 as gross,
         coalesce(sum(platform_fee) filter (where status = 'succeeded'), 0)::int8 as fees,
         coalesce(sum(amount_net) filter (where status = 'succeeded'), 0)::int8 as net
         from payments) as payment,
-      (select count(*) filter (where status = 'delivered')::int as taken, count(*) filter (where status = 'pending')::int as waiting,
-        count(*) filter (where status = 'failed')::int as given_up, coalesce(sum(attempts), 0)::int as attempts
+      (select count(*) filter (where status = 'delivered')::int as taken, count(*)
+        filter (where status = 'pending')::int as waiting,
+        count(*) filter (where status = 'failed')::int as given_up, coalesce(sum(attempts), 0)::int
+          as attempts
         from all_deliveries) as delivery`;
   return row as FlowTotals;
 }
@@ -160,7 +172,8 @@ export interface FlowPayment {
 /** The newest payments and failed attempts to collect one. */
 export function listFlowPayments(sql: Queryable, limit: number): Promise<FlowPayment[]> {
   return sql<FlowPayment[]>`
-    select p.id, p.occurred_at, p.subscriber_wallet, app.name as app_name, p.amount_gross as gross, p.platform_fee as fee, p.amount_net as net,
+    select p.id, p.occurred_at, p.subscriber_wallet, app.name as app_name, p.amount_gross as gross,
+      p.platform_fee as fee, p.amount_net as net,
       p.failure_reason
     from payments p join apps app on app.id = p.app_id order by p.id desc limit ${limit}`;
 }
@@ -179,7 +192,8 @@ export interface FlowWebhook {
 /** The newest webhook requests. */
 export function listFlowWebhooks(sql: Queryable, limit: number): Promise<FlowWebhook[]> {
   return sql<FlowWebhook[]>`
-    select a.delivery_id, a.number, a.started_at, a.duration_ms, a.http_status, a.error, event.type as event_type, app.name as app_name
+    select a.delivery_id, a.number, a.started_at, a.duration_ms, a.http_status, a.error,
+      event.type as event_type, app.name as app_name
     from delivery_attempts a
       join all_deliveries d on d.id = a.delivery_id
       join events event on event.id = d.event_id

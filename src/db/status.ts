@@ -1,4 +1,5 @@
-// Statements of `billing status`. Each reads a bounded number of rows for any table size: counts stop at a limit, and "newest" goes by id.
+// Statements of `billing status`. Each reads a bounded number of rows for any table size: counts
+// stop at a limit, and "newest" goes by id.
 import type { Queryable } from './postgres/connect.ts';
 
 /** Upper limit of every count. */
@@ -9,16 +10,23 @@ export interface DatabaseFacts {
   /** A standby, or a server that is set read-only. */
   readOnly: boolean;
   now: Date;
-  /** Connections by application_name, such as "billing keeper", as far as the user in DATABASE_URL can see them. */
+  /**
+   * Connections by application_name, such as "billing keeper", as far as the user in DATABASE_URL
+   * can see them.
+   */
   connections: { name: string; count: number }[];
 }
 
 export async function readDatabaseFacts(sql: Queryable): Promise<DatabaseFacts> {
   const [row] = await sql<DatabaseFacts[]>`
-    select current_setting('server_version') as version, current_setting('default_transaction_read_only') = 'on' or pg_is_in_recovery() as read_only, clock_timestamp() as now, (
-      select coalesce(jsonb_agg(jsonb_build_object('name', name, 'count', count) order by name), '[]') from (
+    select current_setting('server_version') as version,
+      current_setting('default_transaction_read_only') = 'on' or pg_is_in_recovery() as read_only,
+        clock_timestamp() as now, (
+      select coalesce(jsonb_agg(jsonb_build_object('name', name, 'count', count) order by name),
+        '[]') from (
         select application_name as name, count(*)::int as count from pg_stat_activity
-        where datname = current_database() and application_name like 'billing %' and pid <> pg_backend_pid() group by 1
+        where datname = current_database() and application_name like 'billing %'
+          and pid <> pg_backend_pid() group by 1
       ) as processes
     ) as connections`;
   if (row === undefined) throw new Error('no facts');
@@ -37,14 +45,18 @@ export interface PaymentFacts {
 
 export async function readPaymentFacts(sql: Queryable): Promise<PaymentFacts> {
   const [row] = await sql<PaymentFacts[]>`
-    select open.count as open, open.oldest as oldest_open_at, back.count as set_back, coalesce(back.most, 0) as most_setbacks,
-      (select occurred_at from (select id, status, occurred_at from payments order by id desc limit ${MAX_COUNTED}) as newest
+    select open.count as open, open.oldest as oldest_open_at, back.count as set_back,
+      coalesce(back.most, 0) as most_setbacks,
+      (select occurred_at from (select id, status, occurred_at from payments order by id desc
+        limit ${MAX_COUNTED}) as newest
         where status = 'succeeded' order by id desc limit 1) as last_payment_at
     from
       (select count(*)::int as count, min(created_at) as oldest
-        from (select created_at from payment_attempts where state = 'open' order by created_at, id limit ${MAX_COUNTED}) as counted) as open,
+        from (select created_at from payment_attempts where state = 'open' order by created_at, id
+          limit ${MAX_COUNTED}) as counted) as open,
       (select count(*)::int as count, max(setbacks) as most
-        from (select setbacks from subscriptions where setbacks > 0 order by setbacks desc limit ${MAX_COUNTED}) as counted) as back`;
+        from (select setbacks from subscriptions where setbacks > 0 order by setbacks desc
+          limit ${MAX_COUNTED}) as counted) as back`;
   if (row === undefined) throw new Error('no facts');
   return row;
 }
@@ -54,20 +66,28 @@ export interface CostlyWallet {
   subscriberWallet: string;
   /** The plan's owner; one of them where the wallet pays several. */
   merchantWallet: string;
-  /** Its payments that failed on chain for its reason. Each cost the keeper the fee of a transaction, up to 10,000 lamports. */
+  /**
+   * Its payments that failed on chain for its reason. Each cost the keeper the fee of a
+   * transaction, up to 10,000 lamports.
+   */
   failures: number;
 }
 
-/** The wallets with the most payments that failed on chain within a day, among the newest 10,000 of those payments. */
+/**
+ * The wallets with the most payments that failed on chain within a day, among the newest 10,000 of
+ * those payments.
+ */
 export function listCostlyWallets(sql: Queryable, limit: number): Promise<CostlyWallet[]> {
   return sql<CostlyWallet[]>`
     select newest.subscriber_wallet, max(p.owner) as merchant_wallet, count(*)::int as failures
     from (
       select plan_id, subscriber_wallet from payments
-      where status = 'failed' and tx_signature is not null and id >= first_id_at(now() - interval '1 day')
+      where status = 'failed' and tx_signature is not null
+        and id >= first_id_at(now() - interval '1 day')
       order by id desc limit ${MAX_COUNTED}
     ) as newest join plans p on p.id = newest.plan_id
-    group by newest.subscriber_wallet order by failures desc, newest.subscriber_wallet limit ${limit}`;
+    group by newest.subscriber_wallet order by failures desc, newest.subscriber_wallet
+      limit ${limit}`;
 }
 
 export interface DeliveryFacts {
@@ -107,19 +127,26 @@ export interface RecentError {
   detail: string;
 }
 
-/** The newest failures among the newest attempts: transactions that failed, expired or stayed unexplained, and webhook requests without a 2xx response. */
+/**
+ * The newest failures among the newest attempts: transactions that failed, expired or stayed
+ * unexplained, and webhook requests without a 2xx response.
+ */
 export function listRecentErrors(sql: Queryable, limit: number): Promise<RecentError[]> {
   return sql<RecentError[]>`
     select * from (
-      (select resolved_at as at, 'payment' as what, subscription_id as id, state || coalesce(': ' || error, '') as detail
-        from (select id, resolved_at, subscription_id, state, error from payment_attempts order by id desc limit 1000) as newest
+      (select resolved_at as at, 'payment' as what, subscription_id as id,
+        state || coalesce(': ' || error, '') as detail
+        from (select id, resolved_at, subscription_id, state, error from payment_attempts
+          order by id desc limit 1000) as newest
         where state in ('failed', 'expired', 'unexplained') order by newest.id desc limit ${limit})
       union all
       (select a.started_at, 'delivery', d.id,
-          coalesce('HTTP ' || a.http_status, a.error) || ' from ' || coalesce(substring(e.url from '^[a-z]+://([^/?#]+)'), e.url) || ', attempt ' || a.number
+          coalesce('HTTP ' || a.http_status, a.error) || ' from ' || coalesce(substring(e.url
+            from '^[a-z]+://([^/?#]+)'), e.url) || ', attempt ' || a.number
         from (select id, endpoint_id from all_deliveries order by id desc limit 1000) as d
           cross join lateral (select * from delivery_attempts where delivery_id = d.id limit 6) as a
           join webhook_endpoints e on e.id = d.endpoint_id
-        where a.http_status is null or a.http_status not between 200 and 299 order by a.started_at desc limit ${limit})
+        where a.http_status is null or a.http_status not between 200 and 299
+          order by a.started_at desc limit ${limit})
     ) as errors order by at desc limit ${limit}`;
 }

@@ -1,4 +1,5 @@
-// A merchant's changes to a subscription: own ids, discount, pause and cancellation. subscriptions.ts registers and lists.
+// A merchant's changes to a subscription: own ids, discount, pause and cancellation.
+// subscriptions.ts registers and lists.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 
 /** The merchant's own ids of a subscription. */
@@ -7,7 +8,10 @@ export interface OwnIds {
   metadata?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Updates the given fields; a null externalId clears it. A keeper's claim stays valid, because its decisions do not depend on these fields. */
+/**
+ * Updates the given fields; a null externalId clears it. A keeper's claim stays valid, because its
+ * decisions do not depend on these fields.
+ */
 export async function updateOwnIds(
   sql: Queryable,
   id: string,
@@ -15,8 +19,10 @@ export async function updateOwnIds(
 ): Promise<void> {
   await sql`
     update subscriptions set
-      external_id = case when ${externalId !== undefined} then ${externalId ?? null} else external_id end,
-      metadata = coalesce(${metadata === undefined ? null : JSON.stringify(metadata)}::text::jsonb, metadata),
+      external_id = case when ${externalId !== undefined} then ${externalId ?? null} else
+        external_id end,
+      metadata = coalesce(${metadata === undefined ? null : JSON.stringify(metadata)}::text::jsonb,
+        metadata),
       updated_at = now()
     where id = ${id}`;
 }
@@ -30,26 +36,32 @@ export interface DiscountTerms {
   discountPeriods: number | null;
 }
 
-/** Sets or clears a discount. A past-due subscription becomes due, because the wallet may hold enough now. Undefined when the subscription has ended. */
+/**
+ * Sets or clears a discount. A past-due subscription becomes due, because the wallet may hold
+ * enough now. Undefined when the subscription has ended.
+ */
 export async function updateDiscount(
   sql: Queryable,
   id: string,
   { discountPercent, discountAmount, discountPeriods }: DiscountTerms,
 ): Promise<{ id: string } | undefined> {
   const [row] = await sql<{ id: string }[]>`
-    update subscriptions set discount_percent = ${discountPercent}, discount_amount = ${discountAmount}, discount_periods = ${discountPeriods},
-      due_at = case when status = 'past_due' then least(due_at, now()) else due_at end, notices = notices + 1, updated_at = now()
+    update subscriptions set discount_percent = ${discountPercent},
+      discount_amount = ${discountAmount}, discount_periods = ${discountPeriods},
+      due_at = case when status = 'past_due' then least(due_at, now()) else due_at end,
+        notices = notices + 1, updated_at = now()
     where id = ${id} and status in ('active', 'past_due')
     returning id`;
   return row;
 }
 
-// A merchant's cancellation revokes the keeper's claim: without it the keeper cannot commit a new attempt or write its result, and its check before
-// sending sees the cancellation.
+// A merchant's cancellation revokes the keeper's claim: without it the keeper cannot commit a new
+// attempt or write its result, and its check before sending sees the cancellation.
 
 /**
- * Stops collection; the keeper ends the subscription at paid_through or the end of the trial, or at once without either. A subscriber's request becomes
- * the merchant's, so that a resume on chain does not undo it. Undefined unless live and not yet cancelled by the merchant.
+ * Stops collection; the keeper ends the subscription at paid_through or the end of the trial, or at
+ * once without either. A subscriber's request becomes the merchant's, so that a resume on chain
+ * does not undo it. Undefined unless live and not yet cancelled by the merchant.
  */
 export async function requestCancellation(
   sql: Transaction,
@@ -58,16 +70,22 @@ export async function requestCancellation(
   const [row] = await sql<{ cancelRequestedAt: Date; isFirst: boolean }[]>`
     with live as (
       select id, cancel_requested_at is null as is_first from subscriptions
-      where id = ${id} and status in ('active', 'past_due') and cancel_requested_by is distinct from 'merchant' for no key update
+      where id = ${id} and status in ('active', 'past_due') and cancel_requested_by is distinct
+        from 'merchant' for no key update
     )
-    update subscriptions s set cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())), cancel_requested_by = 'merchant',
-      next_payment_due = null, due_at = coalesce(greatest(paid_through, trial_ends_at), created_at), lease_until = null, claim_id = null, updated_at = now()
+    update subscriptions s set cancel_requested_at = coalesce(cancel_requested_at,
+      date_trunc('milliseconds', now())), cancel_requested_by = 'merchant',
+      next_payment_due = null, due_at = coalesce(greatest(paid_through, trial_ends_at), created_at),
+        lease_until = null, claim_id = null, updated_at = now()
     from live where s.id = live.id
     returning s.cancel_requested_at, live.is_first`;
   return row;
 }
 
-/** Ends the subscription now. It is due again at paid_through, because the keeper may have to close the account. Undefined when it has already ended. */
+/**
+ * Ends the subscription now. It is due again at paid_through, because the keeper may have to close
+ * the account. Undefined when it has already ended.
+ */
 export async function forceCancellation(
   sql: Transaction,
   id: string,
@@ -75,44 +93,62 @@ export async function forceCancellation(
   const [row] = await sql<{ cancelledAt: Date }[]>`
     update subscriptions set status = 'cancelled', cancelled_at = date_trunc('milliseconds', now()),
       cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
-      cancel_requested_by = coalesce(cancel_requested_by, 'merchant'), end_reason = 'forced', past_due_since = null,
+      cancel_requested_by = coalesce(cancel_requested_by, 'merchant'), end_reason = 'forced',
+        past_due_since = null,
       ended_at = ${endedNow(sql, id)},
-      next_payment_due = null, due_at = greatest(paid_through, now()), lease_until = null, claim_id = null, updated_at = now()
+      next_payment_due = null, due_at = greatest(paid_through, now()), lease_until = null,
+        claim_id = null, updated_at = now()
     where id = ${id} and status in ('active', 'past_due')
     returning cancelled_at`;
   return row;
 }
 
-// A pause revokes the keeper's claim too. The keeper reads a paused subscription at once and then once a day.
+// A pause revokes the keeper's claim too. The keeper reads a paused subscription at once and then
+// once a day.
 
-/** Stops collection and dunning until the subscription is unpaused. Undefined unless live, not paused and not being cancelled. */
+/**
+ * Stops collection and dunning until the subscription is unpaused. Undefined unless live, not
+ * paused and not being cancelled.
+ */
 export async function pauseSubscription(
   sql: Transaction,
   id: string,
 ): Promise<{ pausedAt: Date } | undefined> {
   const [row] = await sql<{ pausedAt: Date }[]>`
-    update subscriptions set paused_at = date_trunc('milliseconds', now()), status = 'active', past_due_since = null, failed_attempts = 0,
-      next_payment_due = null, due_at = now(), lease_until = null, claim_id = null, updated_at = now()
-    where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null and paused_at is null
+    update subscriptions set paused_at = date_trunc('milliseconds', now()), status = 'active',
+      past_due_since = null, failed_attempts = 0,
+      next_payment_due = null, due_at = now(), lease_until = null, claim_id = null,
+        updated_at = now()
+    where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null
+      and paused_at is null
     returning paused_at`;
   return row;
 }
 
-/** Resumes collection: at paid_through or the end of the trial, else at `chainNow`. Undefined unless live, paused and not being cancelled. */
+/**
+ * Resumes collection: at paid_through or the end of the trial, else at `chainNow`. Undefined unless
+ * live, paused and not being cancelled.
+ */
 export async function unpauseSubscription(
   sql: Transaction,
   id: string,
   chainNow: Date,
 ): Promise<{ nextPaymentDue: Date } | undefined> {
   const [row] = await sql<{ nextPaymentDue: Date }[]>`
-    update subscriptions set paused_at = null, unpaused_at = ${chainNow}, next_payment_due = greatest(paid_through, trial_ends_at, ${chainNow}),
+    update subscriptions set paused_at = null, unpaused_at = ${chainNow},
+      next_payment_due = greatest(paid_through, trial_ends_at, ${chainNow}),
       due_at = ${chainNow}, lease_until = null, claim_id = null, updated_at = now()
-    where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null and paused_at is not null
+    where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null
+      and paused_at is not null
     returning next_payment_due`;
   return row;
 }
 
-/** ended_at without reading the chain's clock: the database's time, but not before the subscription's last payment. */
+/**
+ * ended_at without reading the chain's clock: the database's time, but not before the
+ * subscription's last payment.
+ */
 export function endedNow(sql: Queryable, id: string) {
-  return sql`greatest(date_trunc('milliseconds', now()), (select max(occurred_at) from payments where subscription_id = ${id}))`;
+  return sql`greatest(date_trunc('milliseconds', now()), (select max(occurred_at) from payments
+    where subscription_id = ${id}))`;
 }

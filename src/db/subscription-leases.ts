@@ -1,4 +1,5 @@
-// Leases of subscriptions. A lease belongs to one claim until it expires, and every write under it repeats the claim id.
+// Leases of subscriptions. A lease belongs to one claim until it expires, and every write under it
+// repeats the claim id.
 import { claimed, type ClaimKey } from './postgres/claims.ts';
 import type { Queryable } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
@@ -16,8 +17,9 @@ export interface DuePlace {
 }
 
 /**
- * Leases subscriptions that are due by chain time, in no particular order. An address with an open attempt is passed over, also where an earlier
- * registration signed it. A leased row stays due until it is settled, so a caller that claims several batches passes the last position as `after`.
+ * Leases subscriptions that are due by chain time, in no particular order. An address with an open
+ * attempt is passed over, also where an earlier registration signed it. A leased row stays due
+ * until it is settled, so a caller that claims several batches passes the last position as `after`.
  * docs/postgres-notes.md explains the form of the statement.
  */
 export function claimDue(
@@ -37,12 +39,14 @@ export function claimDue(
       from subscriptions s
       where s.due_at <= ${chainNow} and (s.due_at, s.id) > (${dueAt}::timestamptz, ${id}::uuid)
         and (s.lease_until is null or s.lease_until < now())
-        and coalesce((select false from payment_attempts a where a.subscription_pda = s.subscription_pda and a.state = 'open' limit 1), true)
+        and coalesce((select false from payment_attempts a
+          where a.subscription_pda = s.subscription_pda and a.state = 'open' limit 1), true)
       order by s.due_at, s.id
       limit ${limit}
       for update skip locked
     )
-    update subscriptions s set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} * interval '1 second'
+    update subscriptions s set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} *
+      interval '1 second'
     where s.id = any(array(select id from due))
     returning s.id, s.due_at`;
 }
@@ -68,13 +72,17 @@ export async function claimOrphans(
       limit ${limit}
       for update of s skip locked
     )
-    update subscriptions s set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} * interval '1 second'
+    update subscriptions s set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} *
+      interval '1 second'
     where s.id = any(array(select id from orphans))
     returning s.id`;
   return rows.map(({ id }) => id);
 }
 
-/** A renewed lease with the row's version (see ReadSubscription) before and after the renewal, which changes nothing else. */
+/**
+ * A renewed lease with the row's version (see ReadSubscription) before and after the renewal, which
+ * changes nothing else.
+ */
 export interface RenewedLease {
   id: string;
   before: string;
@@ -100,7 +108,10 @@ export async function renewLeases(
     returning s.id, held.version as before, s.xmin::text as after`;
 }
 
-/** Releases leases. `until` reschedules the subscriptions to that chain time; `setback` counts a failure on our side for the backoff. */
+/**
+ * Releases leases. `until` reschedules the subscriptions to that chain time; `setback` counts a
+ * failure on our side for the backoff.
+ */
 export async function releaseClaims(
   sql: Queryable,
   claims: readonly ClaimKey[],
@@ -114,12 +125,16 @@ export async function releaseClaims(
       order by s.id
       for update of s
     )
-    update subscriptions s set due_at = coalesce(${until ?? null}::timestamptz, s.due_at), setbacks = s.setbacks + ${setback ? 1 : 0},
+    update subscriptions s set due_at = coalesce(${until ?? null}::timestamptz, s.due_at),
+      setbacks = s.setbacks + ${setback ? 1 : 0},
       lease_until = null, claim_id = null
     from held where s.id = held.id`;
 }
 
-/** Locks the rows that these claims still hold, in the caller's transaction, and returns their versions (see ReadSubscription). */
+/**
+ * Locks the rows that these claims still hold, in the caller's transaction, and returns their
+ * versions (see ReadSubscription).
+ */
 export function lockHeld(
   sql: Queryable,
   claims: readonly ClaimKey[],

@@ -1,4 +1,5 @@
-// The keeper's statements on subscriptions: read, write states, make due. Leases are in subscription-leases.ts.
+// The keeper's statements on subscriptions: read, write states, make due. Leases are in
+// subscription-leases.ts.
 import { claimed, type ClaimKey } from './postgres/claims.ts';
 import type { Queryable } from './postgres/connect.ts';
 import type { SubscriptionStatus } from './subscriptions.ts';
@@ -19,7 +20,10 @@ export interface SubscriptionState {
   endReason: string | null;
   dueAt: Date | null;
   periodAnchor: Date | null;
-  /** The newest slot by which any registration of the address was decided: no older state of the account is read. */
+  /**
+   * The newest slot by which any registration of the address was decided: no older state of the
+   * account is read.
+   */
   observedSlot: bigint;
   /** Base units pulled in the period that ends at paidThrough, as far as known. */
   periodPulled: bigint;
@@ -61,7 +65,10 @@ export interface HeldSubscription extends SubscriptionState {
   retryHours: number[] | null;
   pastDueDays: number | null;
   notices: number;
-  /** The subscription has ended, and its address has a newer registration: of the same account, or of others that were opened there since. */
+  /**
+   * The subscription has ended, and its address has a newer registration: of the same account, or
+   * of others that were opened there since.
+   */
   successor: 'same_account' | 'other_account' | null;
   /** Seconds since the registration, by the database's clock. */
   ageSeconds: number;
@@ -77,32 +84,49 @@ export interface ReadSubscription extends HeldSubscription {
   graceHours: number | null;
   /** The wallet that the merchant signs in with. */
   accountWallet: string;
-  /** Row version: Postgres's xmin, the transaction that wrote the row. The same version means that the row is unchanged. */
+  /**
+   * Row version: Postgres's xmin, the transaction that wrote the row. The same version means that
+   * the row is unchanged.
+   */
   version: string;
 }
 
-/** Whether two registrations n and s of one address are of one account: the same init_id and the same period boundaries, as far as both are known. */
+/**
+ * Whether two registrations n and s of one address are of one account: the same init_id and the
+ * same period boundaries, as far as both are known.
+ */
 const isSameAccount = (sql: Queryable) => sql`coalesce(
-          n.chain_init_id = s.chain_init_id and extract(epoch from n.chain_period_start - s.chain_period_start)::int8 % (s.period_hours * 3600) = 0,
+          n.chain_init_id = s.chain_init_id and extract(epoch
+            from n.chain_period_start - s.chain_period_start)::int8 % (s.period_hours * 3600) = 0,
           true)`;
 
-/** Subscriptions joined with the plan and merchant fields that the keeper needs, in no particular order. */
+/**
+ * Subscriptions joined with the plan and merchant fields that the keeper needs, in no particular
+ * order.
+ */
 export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSubscription[]> {
   return sql<ReadSubscription[]>`
-    select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours, s.paid_through,
-      s.next_payment_due, s.announced_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.past_due_since, s.failed_attempts,
+    select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
+      s.period_hours, s.paid_through,
+      s.next_payment_due, s.announced_due, s.cancel_requested_at, s.cancel_requested_by,
+        s.cancelled_at, s.past_due_since, s.failed_attempts,
       s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, (
-        select max(o.observed_slot) from subscriptions o where o.subscription_pda = s.subscription_pda
+        select max(o.observed_slot) from subscriptions o
+          where o.subscription_pda = s.subscription_pda
       ) as observed_slot, s.period_pulled, s.setbacks, s.failed_packs, s.notices,
       s.chain_failure_period, s.early_tries,
-      s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at, s.unpaused_at,
+      s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
+        s.unpaused_at,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
       case when s.status in ('cancelled', 'expired') then (
-        select case when bool_or(${isSameAccount(sql)}) then 'same_account' when count(*) > 0 then 'other_account' end
+        select case when bool_or(${isSameAccount(sql)}) then 'same_account' when count(*) > 0 then
+          'other_account' end
         from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id
       ) end as successor,
-      p.plan_pda, p.chain_created_at as plan_created_at, p.ends_at as plan_ends_at, p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.past_due_days,
-      p.name as plan_name, p.grace_hours, s.external_id, s.metadata::text as metadata, m.wallet as account_wallet, s.xmin::text as version
+      p.plan_pda, p.chain_created_at as plan_created_at, p.ends_at as plan_ends_at,
+        p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.past_due_days,
+      p.name as plan_name, p.grace_hours, s.external_id, s.metadata::text as metadata,
+        m.wallet as account_wallet, s.xmin::text as version
     from subscriptions s
     join plans p on p.id = s.plan_id
     join apps a on a.id = s.app_id
@@ -114,7 +138,9 @@ export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSu
 export interface StateChange {
   id: string;
   claimId: string;
-  /** `notices` as the keeper read it. If the counter has moved since, the row becomes due at once. */
+  /**
+   * `notices` as the keeper read it. If the counter has moved since, the row becomes due at once.
+   */
   notices: number;
   state: SubscriptionState;
   /** A transaction is in flight: renews the lease instead of releasing it. */
@@ -132,7 +158,10 @@ export interface Written {
   createdAt: Date;
 }
 
-/** Writes states under their claims and releases the leases unless `keep`; returns the states that were written. */
+/**
+ * Writes states under their claims and releases the leases unless `keep`; returns the states that
+ * were written.
+ */
 export async function writeStates(
   sql: Queryable,
   changes: StateChange[],
@@ -168,25 +197,39 @@ export async function writeStates(
   }));
   return sql<Written[]>`
     update subscriptions s set
-      status = v.status, paid_through = v.paid_through, next_payment_due = v.next_payment_due, announced_due = v.announced_due,
-      cancel_requested_at = v.cancel_requested_at, cancel_requested_by = v.cancel_requested_by, cancelled_at = v.cancelled_at, past_due_since = v.past_due_since,
-      ended_at = case when v.status in ('cancelled', 'expired') then coalesce(s.ended_at, ${chainNow}::timestamptz) end,
-      failed_attempts = v.failed_attempts, delegation_revoked_at = v.delegation_revoked_at, end_reason = v.end_reason,
-      due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else least(v.due_at, ${chainNow}) end,
-      period_anchor = v.period_anchor, observed_slot = greatest(s.observed_slot, v.observed_slot), setbacks = v.setbacks,
-      period_pulled = v.period_pulled, failed_packs = v.failed_packs, discount_periods = v.discount_periods,
+      status = v.status, paid_through = v.paid_through, next_payment_due = v.next_payment_due,
+        announced_due = v.announced_due,
+      cancel_requested_at = v.cancel_requested_at, cancel_requested_by = v.cancel_requested_by,
+        cancelled_at = v.cancelled_at, past_due_since = v.past_due_since,
+      ended_at = case when v.status in ('cancelled', 'expired') then coalesce(s.ended_at,
+        ${chainNow}::timestamptz) end,
+      failed_attempts = v.failed_attempts, delegation_revoked_at = v.delegation_revoked_at,
+        end_reason = v.end_reason,
+      due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else
+        least(v.due_at, ${chainNow}) end,
+      period_anchor = v.period_anchor, observed_slot = greatest(s.observed_slot, v.observed_slot),
+        setbacks = v.setbacks,
+      period_pulled = v.period_pulled, failed_packs = v.failed_packs,
+        discount_periods = v.discount_periods,
       chain_failure_period = v.chain_failure_period, early_tries = v.early_tries,
-      lease_until = case when v.keep then now() + ${leaseSeconds} * interval '1 second' end, claim_id = case when v.keep then s.claim_id end,
+      lease_until = case when v.keep then now() + ${leaseSeconds} * interval '1 second' end,
+        claim_id = case when v.keep then s.claim_id end,
       event_sequence = s.event_sequence + v.tells::int,
       updated_at = case
-        when (s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancelled_at, s.delegation_revoked_at, s.end_reason)
+        when (s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancelled_at,
+          s.delegation_revoked_at, s.end_reason)
           is distinct from
-          (v.status, v.paid_through, v.next_payment_due, v.cancel_requested_at, v.cancelled_at, v.delegation_revoked_at, v.end_reason)
+          (v.status, v.paid_through, v.next_payment_due, v.cancel_requested_at, v.cancelled_at,
+            v.delegation_revoked_at, v.end_reason)
         then now() else s.updated_at end
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (id uuid, claim_id uuid, notices int, keep bool, tells bool, status text,
-      paid_through timestamptz, next_payment_due timestamptz, announced_due timestamptz, cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,
-      past_due_since timestamptz, failed_attempts int, delegation_revoked_at timestamptz, end_reason text, due_at timestamptz,
-      period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int, period_pulled int8, discount_periods int,
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (id uuid, claim_id uuid,
+      notices int, keep bool, tells bool, status text,
+      paid_through timestamptz, next_payment_due timestamptz, announced_due timestamptz,
+        cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,
+      past_due_since timestamptz, failed_attempts int, delegation_revoked_at timestamptz,
+        end_reason text, due_at timestamptz,
+      period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int,
+        period_pulled int8, discount_periods int,
       chain_failure_period timestamptz, early_tries int)
     where s.id = v.id and s.claim_id = v.claim_id
     returning s.id, s.event_sequence as sequence, case when v.tells then uuid_v7() end as event_id,
@@ -194,8 +237,8 @@ export async function writeStates(
 }
 
 /**
- * Makes subscriptions due now (chain time) after an on-chain change at `slot`. The notice makes a keeper that holds a lease read again, and observed_slot
- * makes it ignore older chain state.
+ * Makes subscriptions due now (chain time) after an on-chain change at `slot`. The notice makes a
+ * keeper that holds a lease read again, and observed_slot makes it ignore older chain state.
  */
 export async function makeDue(
   sql: Queryable,
@@ -204,9 +247,11 @@ export async function makeDue(
 ): Promise<void> {
   await sql`
     with heard as (
-      select id from subscriptions where id = any(${ids}::uuid[]) and due_at is not null order by id for update
+      select id from subscriptions where id = any(${ids}::uuid[]) and due_at is not null order by id
+        for update
     )
-    update subscriptions s set notices = s.notices + 1, due_at = least(s.due_at, ${chainNow}), observed_slot = greatest(s.observed_slot, ${slot})
+    update subscriptions s set notices = s.notices + 1, due_at = least(s.due_at, ${chainNow}),
+      observed_slot = greatest(s.observed_slot, ${slot})
     from heard where s.id = heard.id`;
 }
 
@@ -214,8 +259,8 @@ export async function makeDue(
 const RELEASED_AT_ONCE = 20_000;
 
 /**
- * Makes a plan's subscriptions due whose payment was due by this chain time but whose due_at is later; returns how many. The caller holds the plan's
- * lock.
+ * Makes a plan's subscriptions due whose payment was due by this chain time but whose due_at is
+ * later; returns how many. The caller holds the plan's lock.
  */
 export async function releaseWaiting(
   sql: Queryable,
@@ -227,7 +272,8 @@ export async function releaseWaiting(
     const { count } = await sql`
       with waiting as (
         select id from subscriptions
-        where plan_id = ${planId} and status in ('active', 'past_due') and next_payment_due <= ${chainNow} and due_at > ${chainNow}
+        where plan_id = ${planId} and status in ('active', 'past_due')
+          and next_payment_due <= ${chainNow} and due_at > ${chainNow}
         order by id limit ${RELEASED_AT_ONCE} for update
       )
       update subscriptions s set due_at = ${chainNow} from waiting where s.id = waiting.id`;
@@ -242,7 +288,10 @@ export interface CollectableRow {
   notices: number;
 }
 
-/** The rows held under these claims whose payment may still be sent: live, not paused and not being cancelled. */
+/**
+ * The rows held under these claims whose payment may still be sent: live, not paused and not being
+ * cancelled.
+ */
 export function readCollectable(
   sql: Queryable,
   claims: readonly ClaimKey[],
@@ -251,7 +300,8 @@ export function readCollectable(
     select s.id, s.notices
     from subscriptions s
     join ${claimed(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
-    where s.status in ('active', 'past_due') and s.cancel_requested_at is null and s.paused_at is null`;
+    where s.status in ('active', 'past_due') and s.cancel_requested_at is null
+      and s.paused_at is null`;
 }
 
 /** Ids of the subscriptions with a due_at at these addresses or of these wallets. */
@@ -261,18 +311,22 @@ export async function findFollowed(
 ): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select s.id from subscriptions s
-    where (s.subscription_pda = any(${pdas}::text[]) or s.subscriber_wallet = any(${wallets}::text[])) and s.due_at is not null`;
+    where (s.subscription_pda = any(${pdas}::text[])
+      or s.subscriber_wallet = any(${wallets}::text[])) and s.due_at is not null`;
   return rows.map(({ id }) => id);
 }
 
-/** The oldest due_at, and the number of due subscriptions without a lease (counted up to 10,000). */
+/**
+ * The oldest due_at, and the number of due subscriptions without a lease (counted up to 10,000).
+ */
 export async function readBacklog(
   sql: Queryable,
   chainNow: Date,
 ): Promise<{ oldest: Date | null; waiting: number }> {
   const [row] = await sql<{ oldest: Date | null; waiting: number }[]>`
     select min(due_at) as oldest, count(*)::int as waiting from (
-      select due_at from subscriptions where due_at <= ${chainNow} and (lease_until is null or lease_until < now()) order by due_at, id limit 10000
+      select due_at from subscriptions where due_at <= ${chainNow}
+        and (lease_until is null or lease_until < now()) order by due_at, id limit 10000
     ) as waiting`;
   return row ?? { oldest: null, waiting: 0 };
 }

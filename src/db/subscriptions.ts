@@ -1,4 +1,5 @@
-// Statements of the API on subscriptions: register and list. The keeper's statements are in subscription-work.ts.
+// Statements of the API on subscriptions: register and list. The keeper's statements are in
+// subscription-work.ts.
 import type { Queryable } from './postgres/connect.ts';
 import { among, type Fragment, type Key, type Page, pageOf, type Span } from './postgres/lists.ts';
 import { type DiscountTerms, endedNow, type OwnIds } from './subscription-changes.ts';
@@ -19,7 +20,9 @@ export interface SubscriptionRow extends DiscountTerms {
   trialEndsAt: Date | null;
   pausedAt: Date | null;
   unpausedAt: Date | null;
-  /** A period start of the on-chain account; null until a keeper or the registration has read it. */
+  /**
+   * A period start of the on-chain account; null until a keeper or the registration has read it.
+   */
   periodAnchor: Date | null;
   paidThrough: Date | null;
   nextPaymentDue: Date | null;
@@ -47,7 +50,10 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   trialFrom: Date;
   /** Slot at which the account was read; older state is ignored. */
   observedSlot: bigint;
-  /** init_id of the account. With the period start it distinguishes the account from a later one at the same address. */
+  /**
+   * init_id of the account. With the period start it distinguishes the account from a later one at
+   * the same address.
+   */
   initId: bigint;
   periodStart: Date;
 }
@@ -66,10 +72,13 @@ export interface EarlierRegistration {
 /** The columns of a SubscriptionRow, from `subscriptions s`. */
 const columns = (
   sql: Queryable,
-) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours,
-  s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at, s.unpaused_at,
+) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
+  s.period_hours,
+  s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
+    s.unpaused_at,
   coalesce(s.period_anchor, s.chain_period_start) as period_anchor,
-  s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.delegation_revoked_at, s.end_reason,
+  s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at,
+    s.delegation_revoked_at, s.end_reason,
   s.external_id, s.metadata::text as metadata, s.created_at, s.updated_at`;
 
 /** The newest registration of an address, locked until the transaction ends. */
@@ -78,12 +87,15 @@ export async function findNewestRegistration(
   subscriptionPda: string,
 ): Promise<EarlierRegistration | undefined> {
   const [row] = await sql<EarlierRegistration[]>`
-    select id, status, period_hours, end_reason, chain_init_id, chain_period_start from subscriptions
+    select id, status, period_hours, end_reason, chain_init_id, chain_period_start
+      from subscriptions
     where subscription_pda = ${subscriptionPda} order by id desc limit 1 for no key update`;
   return row;
 }
 
-/** Ends a registration whose account was closed and reopened. Undefined when it has already ended. */
+/**
+ * Ends a registration whose account was closed and reopened. Undefined when it has already ended.
+ */
 export async function endReplacedRegistration(
   sql: Queryable,
   id: string,
@@ -91,18 +103,21 @@ export async function endReplacedRegistration(
   const [row] = await sql<{ cancelledAt: Date }[]>`
     update subscriptions set status = 'cancelled', cancelled_at = date_trunc('milliseconds', now()),
       cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
-      cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'), end_reason = 'resubscribed', past_due_since = null,
+      cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'),
+        end_reason = 'resubscribed', past_due_since = null,
       ended_at = ${endedNow(sql, id)},
-      next_payment_due = null, due_at = now(), lease_until = null, claim_id = null, updated_at = now()
+      next_payment_due = null, due_at = now(), lease_until = null, claim_id = null,
+        updated_at = now()
     where id = ${id} and status in ('active', 'past_due')
     returning cancelled_at`;
   return row;
 }
 
 /**
- * Stores a registration with the plan's terms (and a trial if the wallet had none in the app) and returns its id; undefined when the plan is not active.
- * due_at is set even in a trial, so that the keeper reads the account at once. Throws a unique violation of one_live_registration_per_pda when the
- * address is already registered.
+ * Stores a registration with the plan's terms (and a trial if the wallet had none in the app) and
+ * returns its id; undefined when the plan is not active. due_at is set even in a trial, so that the
+ * keeper reads the account at once. Throws a unique violation of one_live_registration_per_pda when
+ * the address is already registered.
  */
 export async function insertRegistration(
   sql: Queryable,
@@ -113,17 +128,23 @@ export async function insertRegistration(
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
   // Without the lock, two concurrent registrations of a wallet would both get a trial.
   await sql`
-    select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0)) from plans where id = ${planId} and trial_hours is not null`;
+    select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0))
+      from plans where id = ${planId} and trial_hours is not null`;
   const [row] = await sql<{ id: string }[]>`
-    insert into subscriptions (id, created_at, updated_at, app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due, due_at,
-      observed_slot, chain_init_id, chain_period_start, external_id, metadata, discount_percent, discount_amount, discount_periods)
-    select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda}, ${subscriberWallet}, amount, period_hours,
+    insert into subscriptions (id, created_at, updated_at, app_id, plan_id, subscription_pda,
+      subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due, due_at,
+      observed_slot, chain_init_id, chain_period_start, external_id, metadata, discount_percent,
+        discount_amount, discount_periods)
+    select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda},
+      ${subscriberWallet}, amount, period_hours,
       trial.ends_at, greatest(${dueAt}, trial.ends_at), ${dueAt}, ${observedSlot},
-      ${initId}, ${periodStart}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb, ${discountPercent}::int,
+      ${initId}, ${periodStart}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
+        ${discountPercent}::int,
       ${discountAmount}::int8, ${discountPeriods}::int
     from plans, uuid_v7() as new_id, lateral (
       select ${trialFrom}::timestamptz + trial_hours * interval '1 hour' as ends_at
-      where not exists (select from subscriptions where app_id = plans.app_id and subscriber_wallet = ${subscriberWallet} and trial_ends_at is not null)
+      where not exists (select from subscriptions where app_id = plans.app_id
+        and subscriber_wallet = ${subscriberWallet} and trial_ends_at is not null)
       union all select null limit 1
     ) as trial
     where id = ${planId} and status = 'active'
@@ -134,7 +155,8 @@ export async function insertRegistration(
 /** Whether the wallet already had a trial in this app; each wallet gets one. */
 export async function hadTrial(sql: Queryable, appId: string, wallet: string): Promise<boolean> {
   const rows = await sql`
-    select 1 from subscriptions where app_id = ${appId} and subscriber_wallet = ${wallet} and trial_ends_at is not null`;
+    select 1 from subscriptions where app_id = ${appId} and subscriber_wallet = ${wallet}
+      and trial_ends_at is not null`;
   return rows.length > 0;
 }
 
@@ -144,7 +166,8 @@ export async function findSubscription(
 ): Promise<SubscriptionRow | undefined> {
   const [row] = await sql<SubscriptionRow[]>`
     select ${columns(sql)}, m.wallet as merchant_wallet, p.grace_hours
-    from subscriptions s join plans p on p.id = s.plan_id join apps a on a.id = s.app_id join merchants m on m.id = a.merchant_id
+    from subscriptions s join plans p on p.id = s.plan_id join apps a on a.id = s.app_id
+      join merchants m on m.id = a.merchant_id
     where s.id = ${id}`;
   return row;
 }
@@ -155,7 +178,8 @@ export async function findLiveRegistration(
   subscriptionPda: string,
 ): Promise<string | undefined> {
   const [row] = await sql<{ id: string }[]>`
-    select id from subscriptions where subscription_pda = ${subscriptionPda} and status in ('active', 'past_due')`;
+    select id from subscriptions where subscription_pda = ${subscriptionPda}
+      and status in ('active', 'past_due')`;
   return row?.id;
 }
 
@@ -178,7 +202,10 @@ export interface SubscriptionFilters extends Span {
   subscriptionPda: string | null;
 }
 
-/** An app's subscriptions, newest first. Reads the index of the most selective filter: address, external id, wallet, plan, else the app. */
+/**
+ * An app's subscriptions, newest first. Reads the index of the most selective filter: address,
+ * external id, wallet, plan, else the app.
+ */
 export function listSubscriptionsOfApp(
   sql: Queryable,
   appId: string,
@@ -213,7 +240,8 @@ export function listSubscriptionsOfApp(
           };
     return listed(key);
   }
-  // "is not distinct from" instead of "=": the planner underestimates large plans by their average and would prefer the plan's index to the customer's.
+  // "is not distinct from" instead of "=": the planner underestimates large plans by their average
+  // and would prefer the plan's index to the customer's.
   if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
   if (externalId === null) {
     filters.push(sql`and app_id is not distinct from ${appId}::uuid`);
@@ -251,19 +279,25 @@ export function listSubscriptionsOfMerchant(
     filters,
   );
   return sql<SubscriptionRow[]>`
-    select ${columns(sql)}, p.grace_hours, (select wallet from merchants where id = ${merchantId}) as merchant_wallet
+    select ${columns(sql)}, p.grace_hours, (select wallet from merchants where id = ${merchantId})
+      as merchant_wallet
     from (
-      select each.* from apps app cross join lateral (select * from subscriptions where ${ofApp}) as each
+      select each.* from apps app cross join lateral (select * from subscriptions where ${ofApp}) as
+        each
       where app.merchant_id = ${merchantId} order by each.id desc limit ${page.limit}
     ) as s join plans p on p.id = s.plan_id
     order by s.id desc`;
 }
 
-/** The rows of a page with the merchant's wallet. With a constant `app` the wallet is read once for all rows. */
+/**
+ * The rows of a page with the merchant's wallet. With a constant `app` the wallet is read once for
+ * all rows.
+ */
 function listPage(sql: Queryable, page: Fragment, app: Fragment) {
   return sql<SubscriptionRow[]>`
     select ${columns(sql)}, p.grace_hours,
-      (select m.wallet from apps a join merchants m on m.id = a.merchant_id where a.id = ${app}) as merchant_wallet
+      (select m.wallet from apps a join merchants m on m.id = a.merchant_id where a.id = ${app}) as
+        merchant_wallet
     from (select * from subscriptions where ${page}) as s join plans p on p.id = s.plan_id
     order by s.id desc`;
 }

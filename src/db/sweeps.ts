@@ -21,20 +21,27 @@ export interface SweepStep {
   /** The position after this step: the start of the next lap when this lap is complete. */
   nextLap: bigint;
   place: DuePlace;
-  /** Seconds until the next step; 0 or less when the lap is late. Null while the length of the lap is unknown. */
+  /**
+   * Seconds until the next step; 0 or less when the lap is late. Null while the length of the lap
+   * is unknown.
+   */
   waitSeconds: number | null;
 }
 
-/** The position of the last subscription. One found behind it later was rescheduled or registered meanwhile. */
+/**
+ * The position of the last subscription. One found behind it later was rescheduled or registered
+ * meanwhile.
+ */
 export async function lastPlace(sql: Queryable): Promise<DuePlace> {
   const [last] = await sql<DuePlace[]>`
-    select due_at, id from subscriptions where due_at is not null order by due_at desc, id desc limit 1`;
+    select due_at, id from subscriptions where due_at is not null order by due_at desc, id desc
+      limit 1`;
   return last ?? { dueAt: new Date(0), id: FIRST_ID };
 }
 
 /**
- * Advances the sweep by up to `limit` subscriptions. Undefined before the lap's start time, or while another keeper takes a step; `hurry` starts the lap
- * early.
+ * Advances the sweep by up to `limit` subscriptions. Undefined before the lap's start time, or
+ * while another keeper takes a step; `hurry` starts the lap early.
  */
 export async function stepSweep(
   sql: Queryable,
@@ -53,21 +60,25 @@ export async function stepSweep(
     ),
     batch as (
       select s.due_at, s.id from walk w cross join lateral (
-        select due_at, id from subscriptions where due_at is not null and (due_at, id) > (w.due_at, w.id)
+        select due_at, id from subscriptions where due_at is not null
+          and (due_at, id) > (w.due_at, w.id)
         order by due_at, id limit ${limit}
       ) s
     ),
     taken as (
-      select w.name, w.lap, w.due_at as after_due_at, w.id as after_id, count(b.id)::int as count, count(b.id) < ${limit} as is_over,
+      select w.name, w.lap, w.due_at as after_due_at, w.id as after_id, count(b.id)::int as count,
+        count(b.id) < ${limit} as is_over,
         array_agg(b.id) filter (where b.id is not null) as ids,
-        (array_agg(b.due_at order by b.due_at desc, b.id desc))[1] as due_at, (array_agg(b.id order by b.due_at desc, b.id desc))[1] as id
+        (array_agg(b.due_at order by b.due_at desc, b.id desc))[1] as due_at,
+          (array_agg(b.id order by b.due_at desc, b.id desc))[1] as id
       from walk w left join batch b on true
       group by w.name, w.lap, w.due_at, w.id
     ),
     moved as (
       update sweeps s set
         lap = s.lap + case when t.is_over then 1 else 0 end,
-        starts_at = case when t.is_over then greatest(now(), s.starts_at + ${pace.everySeconds} * interval '1 second')
+        starts_at = case when t.is_over then greatest(now(), s.starts_at + ${pace.everySeconds} *
+          interval '1 second')
           else least(s.starts_at, now()) end,
         due_at = case when t.is_over then 'epoch' else t.due_at end,
         id = case when t.is_over then '00000000-0000-0000-0000-000000000000' else t.id end,
@@ -77,9 +88,11 @@ export async function stepSweep(
       where s.name = t.name
       returning s.*, extract(epoch from s.starts_at - now()) as begins_in
     )
-    select coalesce(t.ids, '{}') as ids, t.lap, t.after_due_at, t.after_id, m.lap as next_lap, m.due_at, m.id,
+    select coalesce(t.ids, '{}') as ids, t.lap, t.after_due_at, t.after_id, m.lap as next_lap,
+      m.due_at, m.id,
       case when t.is_over then m.begins_in
-        when m.taken < m.length then m.begins_in + ${pace.withinSeconds}::float8 * m.taken / m.length
+        when m.taken < m.length then m.begins_in + ${pace.withinSeconds}::float8 * m.taken /
+          m.length
         when m.begins_in < -${pace.withinSeconds}::float8 then 0 end::float8 as wait_seconds
     from taken t join moved m on true`;
   if (step === undefined) return undefined;

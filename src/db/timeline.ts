@@ -18,40 +18,53 @@ export interface TimelineRow {
 
 const MAX_ROWS = 200;
 
-/** The newest 200 entries of a subscription, newest first: events, payments, attempts that did not land, and deliveries. */
+/**
+ * The newest 200 entries of a subscription, newest first: events, payments, attempts that did not
+ * land, and deliveries.
+ */
 export async function listTimeline(sql: Queryable, subscriptionId: string): Promise<TimelineRow[]> {
-  // No index leads from an event to its first delivery. Its id is close to the event's, since both are written together, so the id range finds it.
+  // No index leads from an event to its first delivery. Its id is close to the event's, since both
+  // are written together, so the id range finds it.
   const rows = await sql<
     (Omit<TimelineRow, 'signature'> & { signature: Buffer | null; signed: string | null })[]
   >`
     with recent as (
-      select id, app_id, type from events where subscription_id = ${subscriptionId} order by sequence desc limit ${MAX_ROWS}
+      select id, app_id, type from events where subscription_id = ${subscriptionId}
+        order by sequence desc limit ${MAX_ROWS}
     ), delivered as (
       select d.id, d.created_at, d.status, d.event_type, d.endpoint_id
       from recent join webhook_endpoints w on w.app_id = recent.app_id
         join all_deliveries d on d.endpoint_id = w.id and d.event_id = recent.id and not d.replayed
-          and d.id >= first_id_at(made_at(recent.id) - interval '1 s') and d.id < first_id_at(made_at(recent.id) + interval '10 s')
+          and d.id >= first_id_at(made_at(recent.id) - interval '1 s')
+            and d.id < first_id_at(made_at(recent.id) + interval '10 s')
       union all
       select d.id, d.created_at, d.status, d.event_type, d.endpoint_id
       from recent join all_deliveries d on d.event_id = recent.id and d.replayed
     )
     select * from (
-      select id, 'event' as kind, made_at(id) as at, type as what, null::text as amount, null::bytea as signature, null::text as signed,
+      select id, 'event' as kind, made_at(id) as at, type as what, null::text as amount,
+        null::bytea as signature, null::text as signed,
         null as detail, null::uuid as webhook_id
       from recent
       union all
-      select id, 'delivery', created_at, status, null, null, null, event_type, endpoint_id from delivered
+      select id, 'delivery', created_at, status, null, null, null, event_type, endpoint_id
+        from delivered
       union all
-      (select id, 'payment', occurred_at, status, amount_gross::text, null, tx_signature, failure_reason, null
-      from payments where subscription_id = ${subscriptionId} order by occurred_at desc limit ${MAX_ROWS})
+      (select id, 'payment', occurred_at, status, amount_gross::text, null, tx_signature,
+        failure_reason, null
+      from payments where subscription_id = ${subscriptionId} order by occurred_at desc
+        limit ${MAX_ROWS})
       union all
-      select a.id, 'attempt', a.created_at, a.state, a.amount_gross::text, t.signature, null, a.error, null
+      select a.id, 'attempt', a.created_at, a.state, a.amount_gross::text, t.signature, null,
+        a.error, null
       from (
-        select a.* from subscriptions s join payment_attempts a on a.subscription_pda = s.subscription_pda and a.subscription_id = s.id
+        select a.* from subscriptions s join payment_attempts a on a.subscription_pda =
+          s.subscription_pda and a.subscription_id = s.id
         where s.id = ${subscriptionId} and a.state = 'open'
         union all
         (select * from payment_attempts
-        where subscription_id = ${subscriptionId} and state in ('failed', 'expired', 'unexplained') order by id desc limit ${MAX_ROWS})
+        where subscription_id = ${subscriptionId} and state in ('failed', 'expired', 'unexplained')
+          order by id desc limit ${MAX_ROWS})
       ) as a join transactions t on t.id = a.transaction_id
     ) as entries order by at desc, id desc limit ${MAX_ROWS}`;
   return rows.map(({ signature, signed, ...row }) => ({

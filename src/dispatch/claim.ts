@@ -1,4 +1,5 @@
-// Decides how many deliveries to claim per endpoint, and claims them. Deliveries for the next 100 ms are prefetched, except for slow or failing endpoints.
+// Decides how many deliveries to claim per endpoint, and claims them. Deliveries for the next 100
+// ms are prefetched, except for slow or failing endpoints.
 import { randomUUID } from 'node:crypto';
 import type { Sql } from '../db/postgres/connect.ts';
 import {
@@ -33,11 +34,20 @@ const AHEAD_MS = 100;
 const MAX_AHEAD = 500;
 /** Claimed but unsent deliveries over all endpoints. */
 const MAX_READY = 4000;
-/** Claims read back this far for rows that commit late. A row that commits even later is found by the next claim from the queue's start. */
+/**
+ * Claims read back this far for rows that commit late. A row that commits even later is found by
+ * the next claim from the queue's start.
+ */
 const COMMIT_MS = 10_000;
-/** Interval at which a busy endpoint's queue is claimed from its start, where rows with expired claims are. */
+/**
+ * Interval at which a busy endpoint's queue is claimed from its start, where rows with expired
+ * claims are.
+ */
 const FROM_START_MS = 30_000;
-/** Idle time after which an endpoint's state is dropped; it then starts again with a window of one request. */
+/**
+ * Idle time after which an endpoint's state is dropped; it then starts again with a window of one
+ * request.
+ */
 const FORGET_MS = 600_000;
 
 /** State of an endpoint's rows in the queue. */
@@ -65,7 +75,10 @@ export class Claimer {
     this.parts = parts;
   }
 
-  /** Reports an endpoint with due rows. `isSwept`: found by a sweep, so they may be older than the last claimed row. */
+  /**
+   * Reports an endpoint with due rows. `isSwept`: found by a sweep, so they may be older than the
+   * last claimed row.
+   */
   found(endpointId: string, isSwept: boolean): void {
     let known = this.known.get(endpointId);
     if (known === undefined) {
@@ -90,7 +103,10 @@ export class Claimer {
     return false;
   }
 
-  /** Claims deliveries for the free places. The caller must offer, release or finish every returned delivery. */
+  /**
+   * Claims deliveries for the free places. The caller must offer, release or finish every returned
+   * delivery.
+   */
   async claim(): Promise<Claimed[]> {
     await this.releaseStale();
     const asked = new Map<string, { known: Known; room: number }>();
@@ -113,7 +129,8 @@ export class Claimer {
     try {
       claimed = await claimDeliveries(claims, requests, { claimId, claimMs });
     } catch (error) {
-      // The statement may have claimed rows although its response was lost; a claim from the start finds them after they expire.
+      // The statement may have claimed rows although its response was lost; a claim from the start
+      // finds them after they expire.
       for (const { known } of asked.values()) this.again(known);
       throw error;
     }
@@ -228,7 +245,8 @@ export class Claimer {
     const free = window - inFlight - ready.length;
     if (pace !== 'fast') return Math.min(free, left[pace]);
     const ahead = Math.min(MAX_AHEAD, Math.ceil((window * AHEAD_MS) / Math.max(1, responseMs)));
-    // The prefetch buffer is refilled when it is half empty, because few large claims are cheaper than many small ones.
+    // The prefetch buffer is refilled when it is half empty, because few large claims are cheaper
+    // than many small ones.
     return ready.length > ahead / 2 ? 0 : Math.min(free + ahead, left.fast);
   }
 }

@@ -1,5 +1,6 @@
-// Writes outcomes in batches: the next batch gathers while one is written, so batches grow with the rate and a single outcome does not wait. With many
-// waiting, a second batch is written in parallel. A batch that cannot be written is kept and retried.
+// Writes outcomes in batches: the next batch gathers while one is written, so batches grow with the
+// rate and a single outcome does not wait. With many waiting, a second batch is written in
+// parallel. A batch that cannot be written is kept and retried.
 import { backoff } from '../backoff.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { findRecorded, recordOutcomes, type Outcome } from '../db/delivery-queue.ts';
@@ -8,7 +9,10 @@ export interface CompleterParts {
   queue: Sql;
   /** Called after each written batch. */
   onWritten: () => void;
-  /** Called with the number of outcomes whose claim had expired: another dispatcher has claimed these deliveries. */
+  /**
+   * Called with the number of outcomes whose claim had expired: another dispatcher has claimed
+   * these deliveries.
+   */
   onLost: (count: number) => void;
   /** Called when a batch cannot be written, with the number of consecutive failures. */
   onError: (error: unknown, failures: number) => void;
@@ -18,7 +22,10 @@ export interface CompleterParts {
 const MAX_BATCH = 500;
 /** Number of waiting outcomes from which a second batch is written in parallel. */
 const SECOND_BATCH = 300;
-/** After a batch of `busyBatch` or more the next one gathers for `gatherMs`: large batches cost half as much per row. */
+/**
+ * After a batch of `busyBatch` or more the next one gathers for `gatherMs`: large batches cost half
+ * as much per row.
+ */
 const BUSY_BATCH = 50;
 const GATHER_MS = 10;
 
@@ -77,7 +84,8 @@ export class Completer {
         await new Promise((resolve) => setTimeout(resolve, backoff(failures, { cap: 2000 })));
       }
     }
-    // Decremented here and not in finally(): an outcome added before finally() runs would find a writer that has ended.
+    // Decremented here and not in finally(): an outcome added before finally() runs would find a
+    // writer that has ended.
     this.writing -= 1;
   }
 
@@ -86,7 +94,8 @@ export class Completer {
     const written = await recordOutcomes(queue, batch);
     const missing = batch.filter(({ id }) => !written.has(id));
     if (missing.length > 0) {
-      // If the connection was lost after an earlier write of this batch, its outcomes are already recorded.
+      // If the connection was lost after an earlier write of this batch, its outcomes are already
+      // recorded.
       const recorded = await findRecorded(queue, missing);
       onLost(missing.length - recorded.size);
     }

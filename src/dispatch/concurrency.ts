@@ -1,8 +1,10 @@
-// Limits requests in flight in total, per endpoint and per class of endpoints, and chooses the endpoint that sends next. In memory, per process.
+// Limits requests in flight in total, per endpoint and per class of endpoints, and chooses the
+// endpoint that sends next. In memory, per process.
 //
-// An endpoint's window starts at one request, grows by one with each success up to the cap and halves with each failure. Failing endpoints get at most a
-// quarter of the places, failing and slow ones together at most half, so half is always left for fast ones. Within a class endpoints take turns of
-// 100 ms of response time, at least one request each.
+// An endpoint's window starts at one request, grows by one with each success up to the cap and
+// halves with each failure. Failing endpoints get at most a quarter of the places, failing and slow
+// ones together at most half, so half is always left for fast ones. Within a class endpoints take
+// turns of 100 ms of response time, at least one request each.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 
@@ -12,7 +14,10 @@ export type Pace = 'fast' | 'slow' | 'failing';
 /** A delivery claimed by this dispatcher. */
 export interface Claimed extends ClaimedDelivery {
   claimId: string;
-  /** performance.now() after which the delivery must not be sent, because its deadline would end after the claim. */
+  /**
+   * performance.now() after which the delivery must not be sent, because its deadline would end
+   * after the claim.
+   */
   sendBefore: number;
 }
 

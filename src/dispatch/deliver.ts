@@ -11,7 +11,9 @@ export interface Delivered {
   answer: Answer;
 }
 
-/** Makes one attempt. Each attempt has its own signature with the database's time. Never rejects. */
+/**
+ * Makes one attempt. Each attempt has its own signature with the database's time. Never rejects.
+ */
 export async function deliver(
   { id, endpointId, claimId, eventId, attempts, body, endpoint }: Ready,
   { client, clock }: { client: WebhookClient; clock: DatabaseClock },

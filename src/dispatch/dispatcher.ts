@@ -1,4 +1,5 @@
-// The dispatcher: claims due deliveries, posts them and writes their outcomes. Any number of dispatchers can share a database.
+// The dispatcher: claims due deliveries, posts them and writes their outcomes. Any number of
+// dispatchers can share a database.
 //
 //   queued ---claim---> claimed ---2xx--------------------------> delivered
 //     ^                   |   \---410, sixth failure------------> failed
@@ -6,8 +7,9 @@
 //     |<--any other response or none (due again after a delay)
 //     |<--claim expired (the dispatcher died) or released
 //
-// A queued or claimed delivery is a row of delivery_queue, the others are rows of deliveries. Every outcome repeats its claim. No transaction stays open
-// during a request. Delivery is at least once: after a crash another dispatcher sends the delivery again when the claim has expired.
+// A queued or claimed delivery is a row of delivery_queue, the others are rows of deliveries. Every
+// outcome repeats its claim. No transaction stays open during a request. Delivery is at least once:
+// after a crash another dispatcher sends the delivery again when the claim has expired.
 import type { Registry } from 'prom-client';
 import { required, type Config } from '../config/config.ts';
 import type { Sql } from '../db/postgres/connect.ts';
@@ -41,14 +43,23 @@ export interface DispatcherResources {
 
 /** Connections for outcomes, sweeps and gauges. */
 const QUEUE_CONNECTIONS = 3;
-/** Minimum remaining time of a claim beyond the request's deadline when a request starts: time to write the outcome. */
+/**
+ * Minimum remaining time of a claim beyond the request's deadline when a request starts: time to
+ * write the outcome.
+ */
 const MARGIN_MS = 500;
 const GAUGE_MS = 15_000;
 const MAX_DUE_COUNTED = 100_000;
-/** Number of unwritten outcomes at which claiming stops, because deliveries without a written outcome are sent again after a crash. */
+/**
+ * Number of unwritten outcomes at which claiming stops, because deliveries without a written
+ * outcome are sent again after a crash.
+ */
 const MAX_UNWRITTEN = 4000;
 
-/** Starts a dispatcher. Throws an OperatorError when a claim is not longer than the time that endpoints have to answer. */
+/**
+ * Starts a dispatcher. Throws an OperatorError when a claim is not longer than the time that
+ * endpoints have to answer.
+ */
 export async function startDispatcher(
   resources: DispatcherResources,
   { pollMs = 1000 } = {},
@@ -137,7 +148,10 @@ export class Dispatcher {
     return this.trouble ?? (await databaseTrouble(this.queue));
   }
 
-  /** Stops claiming, releases unsent claims, waits for the requests in flight and writes their outcomes. */
+  /**
+   * Stops claiming, releases unsent claims, waits for the requests in flight and writes their
+   * outcomes.
+   */
   async stop(): Promise<void> {
     this.isStopping = true;
     await this.loop.stop();
@@ -208,7 +222,10 @@ export class Dispatcher {
     });
   }
 
-  /** Offers claimed deliveries for sending, cancels those of deleted endpoints, and releases those that cannot be signed. */
+  /**
+   * Offers claimed deliveries for sending, cancels those of deleted endpoints, and releases those
+   * that cannot be signed.
+   */
   private async prepare(claimed: readonly Claimed[]): Promise<void> {
     const endpoints = await this.endpoints.read(claimed);
     const unusable: Claimed[] = [];
@@ -249,7 +266,10 @@ export class Dispatcher {
     return !this.completer.isFailing && this.completer.waiting < MAX_UNWRITTEN;
   }
 
-  /** Wakes the loop for another claim. Not while claiming is stopped: the free places would wake it in a busy loop. */
+  /**
+   * Wakes the loop for another claim. Not while claiming is stopped: the free places would wake it
+   * in a busy loop.
+   */
   private wakeIfHungry(): void {
     if (this.mayClaim && this.claimer.isHungry) this.loop.wake();
   }

@@ -1,4 +1,5 @@
-// Cache of endpoint URLs and keys. An entry is valid until a claim shows a later rotation of the secret; the URL of an endpoint never changes.
+// Cache of endpoint URLs and keys. An entry is valid until a claim shows a later rotation of the
+// secret; the URL of an endpoint never changes.
 import type { Sql } from '../db/postgres/connect.ts';
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import { readEndpoints, type SealedEndpoint } from '../db/endpoints.ts';
@@ -9,7 +10,10 @@ export interface SendingEndpoint {
   origin: string;
   path: string;
   keys: SigningKeys;
-  /** Keys of the previous secret, and the time (Unix ms of the database's clock) until which they also sign. */
+  /**
+   * Keys of the previous secret, and the time (Unix ms of the database's clock) until which they
+   * also sign.
+   */
   previous: { keys: SigningKeys; until: number } | undefined;
   rotatedAt: number | null;
 }
@@ -23,7 +27,10 @@ export class EndpointCache {
   private readonly secrets: SecretBox;
   private readonly onUnusable: (endpointId: string, error: unknown) => void;
 
-  /** `onUnusable` is called for an endpoint with a secret that cannot be decrypted. If only the previous secret cannot, the endpoint is used without it. */
+  /**
+   * `onUnusable` is called for an endpoint with a secret that cannot be decrypted. If only the
+   * previous secret cannot, the endpoint is used without it.
+   */
   constructor(
     sql: Sql,
     secrets: SecretBox,

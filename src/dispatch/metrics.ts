@@ -5,7 +5,10 @@ import type { Answer } from '../webhooks/http.ts';
 
 export type DispatchMetrics = ReturnType<typeof createMetrics>;
 
-/** Registers the dispatcher's metrics. `inFlight` and `waiting` (outcomes not yet written) are read at each scrape. */
+/**
+ * Registers the dispatcher's metrics. `inFlight` and `waiting` (outcomes not yet written) are read
+ * at each scrape.
+ */
 export function createMetrics(
   registry: Registry,
   { inFlight, waiting }: { inFlight: () => number; waiting: () => number },
@@ -73,7 +76,8 @@ function attemptCounter(registry: Registry) {
     for (const answer of ['3xx', '4xx', '5xx', ...Object.keys(failureMeanings)])
       attempts.inc({ outcome, answer }, 0);
   }
-  // Cached by one string, because prom-client's own look-up checks, sorts and joins the labels each time.
+  // Cached by one string, because prom-client's own look-up checks, sorts and joins the labels each
+  // time.
   const counters = new Map<string, Counter.Internal>();
   return (outcome: string, { httpStatus, error, durationMs }: Answer) => {
     const answer = httpStatus === null ? (error ?? 'error') : `${Math.floor(httpStatus / 100)}xx`;

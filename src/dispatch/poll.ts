@@ -1,5 +1,6 @@
-// Finds endpoints with due deliveries. A NOTIFY names them; a sweep over all endpoints in the queue, every second, finds the rest: retries, expired claims
-// and rows whose notification was lost.
+// Finds endpoints with due deliveries. A NOTIFY names them; a sweep over all endpoints in the
+// queue, every second, finds the rest: retries, expired claims and rows whose notification was
+// lost.
 import type { Sql } from '../db/postgres/connect.ts';
 import { readClock } from '../db/postgres/clock.ts';
 import { findDueEndpoints } from '../db/delivery-queue.ts';

@@ -1,5 +1,5 @@
-// Creates the partitions of the coming months and drops those of deliveries and events beyond their retention. Every dispatcher runs this; a lock lets one
-// at a time do the work.
+// Creates the partitions of the coming months and drops those of deliveries and events beyond their
+// retention. Every dispatcher runs this; a lock lets one at a time do the work.
 import type { Sql } from '../db/postgres/connect.ts';
 import { isLocked } from '../db/postgres/outage.ts';
 import { dropMonth, makeMonths, type PartitionedTable } from '../db/postgres/partitions.ts';
@@ -17,10 +17,16 @@ export interface RetentionOptions {
 }
 
 const HOUR_MS = 3_600_000;
-/** Retry interval after a lock was not free: a dump holds its locks for minutes or hours, and each try briefly blocks all statements on the table. */
+/**
+ * Retry interval after a lock was not free: a dump holds its locks for minutes or hours, and each
+ * try briefly blocks all statements on the table.
+ */
 const LOCKED_MS = 300_000;
 
-/** Runs at the start and every hour, one month of one table per turn. Retries after five minutes when a lock is not free. */
+/**
+ * Runs at the start and every hour, one month of one table per turn. Retries after five minutes
+ * when a lock is not free.
+ */
 export function startRetention(
   sql: Sql,
   { deliveryDays, eventDays, onDropped, onLocked, onError }: RetentionOptions,

@@ -1,4 +1,5 @@
-// Reason codes in the API and in events, each with its meaning. The API's schemas and a table in docs/merchants.md are made from these.
+// Reason codes in the API and in events, each with its meaning. The API's schemas and a table in
+// docs/merchants.md are made from these.
 import type { OursReason, SubscriberReason } from '../chain/program/errors.ts';
 
 /** `failureReason` of a failed payment; the subscriber has to fix it. */
@@ -39,7 +40,10 @@ export const endReasons = {
   resubscribed: 'The wallet closed it and subscribed again: the new registration replaces it.',
 } as const;
 
-/** `collectionBlockedReason` of a plan; none of its payments can be collected until the merchant or operator fixes it. */
+/**
+ * `collectionBlockedReason` of a plan; none of its payments can be collected until the merchant or
+ * operator fixes it.
+ */
 export const blockReasons = {
   not_a_puller: 'The plan no longer names the keeper of the service as a puller.',
   destination_refused:

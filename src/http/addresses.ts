@@ -2,7 +2,10 @@
 import { BlockList } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
-/** A predicate: whether an address is in this list of addresses and CIDRs. A port, which some proxies append, is ignored. */
+/**
+ * A predicate: whether an address is in this list of addresses and CIDRs. A port, which some
+ * proxies append, is ignored.
+ */
 export function createTrust(list: readonly string[]): (address: string) => boolean {
   const trusted = new BlockList();
   for (const entry of list) {
@@ -17,7 +20,10 @@ export function createTrust(list: readonly string[]): (address: string) => boole
   };
 }
 
-/** Rate-limit subject of an address. An IPv6 /64 usually belongs to one customer, so it counts as one address. */
+/**
+ * Rate-limit subject of an address. An IPv6 /64 usually belongs to one customer, so it counts as
+ * one address.
+ */
 export function addressSubject(text: string): string {
   const address = parseAddress(text);
   if (address === undefined) return `address:${text}`;
@@ -26,7 +32,10 @@ export function addressSubject(text: string): string {
     : `address:${address.toNormalizedString().split(':', 4).join(':')}::/64`;
 }
 
-/** `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1` or `[2001:db8::1]:443`; an IPv4 address in IPv6 form becomes IPv4. */
+/**
+ * `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1` or `[2001:db8::1]:443`; an IPv4 address in IPv6 form
+ * becomes IPv4.
+ */
 function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   const bare = /^\[(.+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
   return ipaddr.isValid(bare) ? ipaddr.process(bare) : undefined;

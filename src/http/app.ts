@@ -1,4 +1,5 @@
-// The API: builds a Fastify instance and never listens. One schema per route, beside its handler, gives validation, types and documentation.
+// The API: builds a Fastify instance and never listens. One schema per route, beside its handler,
+// gives validation, types and documentation.
 import { randomUUID } from 'node:crypto';
 import cors from '@fastify/cors';
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyRequest } from 'fastify';
@@ -123,7 +124,8 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
     'application/json',
     { parseAs: 'string' },
     (request, body, done) => {
-      // An empty body is valid for routes without a body; the schema of every other route refuses it.
+      // An empty body is valid for routes without a body; the schema of every other route refuses
+      // it.
       if (body === '') done(null, undefined);
       else void parseJson(request, body, done);
     },
@@ -198,7 +200,8 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     request.log.info({ ...answer, ms: Math.round(reply.elapsedTime) }, 'answered');
     done();
   });
-  // Requests that the client aborts are counted too (499, as in nginx); otherwise a hanging service would look fast.
+  // Requests that the client aborts are counted too (499, as in nginx); otherwise a hanging service
+  // would look fast.
   app.addHook('onRequestAbort', (request, done) => {
     const { method, routeOptions, startedAt } = request;
     const seconds = (performance.now() - startedAt) / 1000;
@@ -207,7 +210,10 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
   });
 }
 
-/** Warns at most once a minute about an untrusted proxy: all clients behind it share one address and so one rate limit. */
+/**
+ * Warns at most once a minute about an untrusted proxy: all clients behind it share one address and
+ * so one rate limit.
+ */
 function untrustedProxyWarning({ log }: ApiDeps): (request: FastifyRequest) => void {
   let silentUntil = 0;
   return ({ headers, raw, ip }) => {
@@ -272,7 +278,10 @@ function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
   });
 }
 
-/** The caller's X-Request-Id if it is a plain token, so that a request can be traced through both logs; else a new UUID. */
+/**
+ * The caller's X-Request-Id if it is a plain token, so that a request can be traced through both
+ * logs; else a new UUID.
+ */
 function requestId(given: string | string[] | undefined): string {
   return typeof given === 'string' && /^[\w.:/+=-]{1,128}$/.test(given) ? given : randomUUID();
 }

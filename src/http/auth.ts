@@ -1,5 +1,6 @@
-// Authenticates requests by a wallet's JWT or an API key (docs/contract.md, Authentication). Every request looks its caller up in Postgres without a
-// cache, so a revoked key or a new tier takes effect with the next request. Requests of one event-loop turn share the look-up.
+// Authenticates requests by a wallet's JWT or an API key (docs/contract.md, Authentication). Every
+// request looks its caller up in Postgres without a cache, so a revoked key or a new tier takes
+// effect with the next request. Requests of one event-loop turn share the look-up.
 import type { FastifyRequest } from 'fastify';
 import { findKeyHolders, type KeyHolder, markKeyUsed } from '../db/api-keys.ts';
 import { findMerchants, type MerchantRow } from '../db/merchants.ts';
@@ -11,7 +12,10 @@ import type { ApiDeps, Caller } from './context.ts';
 
 export type Admission = 'merchant' | 'merchant wallet' | 'subscriber';
 
-/** Returns the caller. Throws UNAUTHORIZED for credentials that are missing, forged, expired, unknown or revoked. */
+/**
+ * Returns the caller. Throws UNAUTHORIZED for credentials that are missing, forged, expired,
+ * unknown or revoked.
+ */
 export type Identify = (request: FastifyRequest) => Promise<Caller>;
 
 export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
@@ -76,7 +80,10 @@ export function admit(caller: Caller, admission: Admission): void {
   }
 }
 
-/** Records the use of a key, at most once a minute, in the background. If the write fails, a later request records it. */
+/**
+ * Records the use of a key, at most once a minute, in the background. If the write fails, a later
+ * request records it.
+ */
 function noteUse({ sql }: ApiDeps, { keyId, unmarked }: KeyHolder, request: FastifyRequest): void {
   if (!unmarked) return;
   markKeyUsed(sql, keyId).catch((error: unknown) => {

@@ -1,7 +1,10 @@
-// Batches the look-ups of one event-loop turn into one statement. A single look-up costs 106 us of CPU in both processes; in a batch of twenty, each
-// costs 15 us.
+// Batches the look-ups of one event-loop turn into one statement. A single look-up costs 106 us of
+// CPU in both processes; in a batch of twenty, each costs 15 us.
 
-/** Looks up one key; undefined when it does not exist. The statement starts after the call, so it sees everything committed before. */
+/**
+ * Looks up one key; undefined when it does not exist. The statement starts after the call, so it
+ * sees everything committed before.
+ */
 export type Find<K, V> = (key: K) => Promise<V | undefined>;
 
 interface Wanted<K, V> {
@@ -10,8 +13,8 @@ interface Wanted<K, V> {
 }
 
 /**
- * `load` gets the distinct keys of one event-loop turn and returns the values found. `keyOf` maps a key and its value to the same string.
- * When `load` rejects, every look-up of the batch rejects.
+ * `load` gets the distinct keys of one event-loop turn and returns the values found. `keyOf` maps a
+ * key and its value to the same string. When `load` rejects, every look-up of the batch rejects.
  */
 export function createBatch<K, V extends K>(
   load: (keys: K[]) => Promise<readonly V[]>,

@@ -1,5 +1,5 @@
-// Limits what clients can make the process hold: connections, unanswered requests per connection (pipelining), and responses that a client does not
-// read.
+// Limits what clients can make the process hold: connections, unanswered requests per connection
+// (pipelining), and responses that a client does not read.
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
@@ -10,7 +10,10 @@ export interface ConnectionLimits {
   inHand: number;
   /** Milliseconds between two checks for slow readers. */
   checkMs: number;
-  /** Bytes that a client with a pending response must read between two checks. Node counts a single write only once all of it is sent. */
+  /**
+   * Bytes that a client with a pending response must read between two checks. Node counts a single
+   * write only once all of it is sent.
+   */
   bytesPerCheck: number;
 }
 
@@ -22,9 +25,14 @@ export const connectionLimits: ConnectionLimits = {
 };
 
 export interface Connections {
-  /** Counts a request until its response closes; false when its connection has too many in flight. */
+  /**
+   * Counts a request until its response closes; false when its connection has too many in flight.
+   */
   admit(socket: Socket, response: ServerResponse): boolean;
-  /** Closes connections that have received no byte yet: Node treats a connection as idle only after its first request. */
+  /**
+   * Closes connections that have received no byte yet: Node treats a connection as idle only after
+   * its first request.
+   */
   closeUnused(): void;
 }
 

@@ -17,9 +17,15 @@ import type { Ping, PingResult } from '../webhooks/ping.ts';
 
 export interface ApiDeps {
   sql: Sql;
-  /** A separate small pool for analytics, exports and replay counts, which read more rows than other routes. */
+  /**
+   * A separate small pool for analytics, exports and replay counts, which read more rows than other
+   * routes.
+   */
   reports: Sql;
-  /** The reason why this process is not ready (Postgres or one of its loops), for /readyz; undefined when it is. */
+  /**
+   * The reason why this process is not ready (Postgres or one of its loops), for /readyz; undefined
+   * when it is.
+   */
   trouble?: () => string | undefined;
   log: Log;
   chain: ChainSender;
@@ -38,13 +44,19 @@ export interface ApiDeps {
   corsOrigins: readonly string[];
   /** Addresses and CIDRs of proxies whose X-Forwarded-For is trusted. */
   trustProxy: readonly string[];
-  /** Sends a signed ping, or the given event, to a webhook endpoint and waits up to 5 s for the response. */
+  /**
+   * Sends a signed ping, or the given event, to a webhook endpoint and waits up to 5 s for the
+   * response.
+   */
   ping: (target: Omit<Ping, 'config'> & { now: number }) => Promise<PingResult>;
   /** Throws when the host of a URL is an address to which webhooks must not be sent. */
   checkWebhookHost: (hostname: string) => void;
   /** Called for each response, for metrics. */
   onAnswer: (answer: { method: string; route: string; status: number; seconds: number }) => void;
-  /** Wakes dispatchers after deliveries were queued. With `appId`, also wakes requests that wait for the app's events. */
+  /**
+   * Wakes dispatchers after deliveries were queued. With `appId`, also wakes requests that wait for
+   * the app's events.
+   */
   wakeDispatchers: (appId?: string) => void;
   /** Wakes keepers after subscriptions became due. */
   wakeKeepers: () => void;
@@ -102,7 +114,10 @@ export function subscriberOf({ caller }: FastifyRequest): SubscriberCaller {
   return caller;
 }
 
-/** An id from a path, in lower case. Throws NOT_FOUND when it is malformed, because no row can have it. */
+/**
+ * An id from a path, in lower case. Throws NOT_FOUND when it is malformed, because no row can have
+ * it.
+ */
 export function idOf(text: string, what: string): string {
   const id = text.toLowerCase();
   if (!isId(id)) throw absent(what);
@@ -136,7 +151,10 @@ function findAppIn(sql: Sql): FindApp {
   return find;
 }
 
-/** The app of the path. Throws NOT_FOUND when it does not exist, FORBIDDEN when it belongs to another merchant. */
+/**
+ * The app of the path. Throws NOT_FOUND when it does not exist, FORBIDDEN when it belongs to
+ * another merchant.
+ */
 export async function ownApp(
   { sql }: ApiDeps,
   request: FastifyRequest,
@@ -148,7 +166,10 @@ export async function ownApp(
   return app;
 }
 
-/** The live webhook endpoint of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant. */
+/**
+ * The live webhook endpoint of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to
+ * another merchant.
+ */
 export async function ownEndpoint(
   deps: ApiDeps,
   request: FastifyRequest,

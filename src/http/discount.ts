@@ -55,8 +55,9 @@ const none: DiscountTerms = {
 };
 
 /**
- * The columns of a discount on `amount` base units; null removes the discount. Throws VALIDATION_ERROR unless the input has exactly one of percentOff
- * and amountOff and leaves at least `minimum` base units.
+ * The columns of a discount on `amount` base units; null removes the discount. Throws
+ * VALIDATION_ERROR unless the input has exactly one of percentOff and amountOff and leaves at least
+ * `minimum` base units.
  */
 export function discountTermsOf(
   input: Static<typeof DiscountInput> | null,

@@ -1,5 +1,5 @@
-// Error responses in the envelope. An error that is not a ServiceError is a bug or an outage: the client gets a general message, and bugs are logged in
-// full.
+// Error responses in the envelope. An error that is not a ServiceError is a bug or an outage: the
+// client gets a general message, and bugs are logged in full.
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
@@ -10,7 +10,9 @@ import { formats } from './fields.ts';
 
 const MAX_FAULTS = 20;
 
-/** Code and message for Fastify's own errors (https://fastify.dev/docs/latest/Reference/Errors/). */
+/**
+ * Code and message for Fastify's own errors (https://fastify.dev/docs/latest/Reference/Errors/).
+ */
 const framework: Record<string, [ErrorCode, string]> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: [
     'VALIDATION_ERROR',
@@ -43,7 +45,10 @@ function sendRefusal(
 /** Retry-After during an outage, in seconds. */
 const RETRY_SECONDS = 5;
 
-/** 503: the request is valid, but Postgres or the chain is unavailable. The daemon logs an outage of Postgres once, so requests do not. */
+/**
+ * 503: the request is valid, but Postgres or the chain is unavailable. The daemon logs an outage of
+ * Postgres once, so requests do not.
+ */
 function sendUnavailable(reply: FastifyReply, message: string): FastifyReply {
   return reply
     .code(503)

@@ -1,4 +1,5 @@
-// Field schemas shared by the routes. Rows go to JSON unchanged: the serializer writes a bigint and a Date as strings.
+// Field schemas shared by the routes. Rows go to JSON unchanged: the serializer writes a bigint and
+// a Date as strings.
 import { Type, type Static, type TSchema } from '@sinclair/typebox';
 import { isAddress } from '../chain/program/addresses.ts';
 import { isId } from '../db/postgres/ids.ts';
@@ -8,7 +9,8 @@ const MAX_AMOUNT = 2n ** 63n - 1n;
 // Four-digit ISO years end at 9999; a time zone could push a later instant beyond that.
 const latestTime = Date.UTC(9999, 0, 1);
 const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
-// NUL (Postgres cannot store it), lone surrogates (not valid text), and control characters other than line breaks and tabs.
+// NUL (Postgres cannot store it), lone surrogates (not valid text), and control characters other
+// than line breaks and tabs.
 const unstorable = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]|\p{Surrogate}/u;
 
 // Code points, as Postgres's length() counts.
@@ -79,7 +81,10 @@ export const Id = Type.String({
   description: 'UUIDv7 in lower case.',
   examples: [EXAMPLE_ID],
 });
-/** An id in a path. The schema accepts any string: a malformed id is a 404, and a 400 for an invalid body comes first. */
+/**
+ * An id in a path. The schema accepts any string: a malformed id is a 404, and a 400 for an invalid
+ * body comes first.
+ */
 export const PathId = Type.String({ description: 'UUIDv7 in lower case.', examples: [EXAMPLE_ID] });
 export const Wallet = Type.String({
   format: 'address',
@@ -109,7 +114,10 @@ export const Amount = Type.Unsafe<bigint>({
   description: 'USDC base units (6 decimals) as a string.',
   examples: ['10000000'],
 });
-/** The same, nullable. A string in code too, because the serializer does not write a bigint for a field of two types. */
+/**
+ * The same, nullable. A string in code too, because the serializer does not write a bigint for a
+ * field of two types.
+ */
 export const AmountOrNull = Type.Unsafe<string | null>({ ...Amount, type: ['string', 'null'] });
 /** The same in a request. */
 export const AmountInput = Type.String({
@@ -195,7 +203,9 @@ export function meaning(words: Readonly<Record<string, string>>, description: st
   return oneOf<string>(Object.keys(words), `${description}\n\n${list.join('\n')}`);
 }
 
-/** The body of a POST without input: absent (Fastify passes null to the schema) or an empty object. */
+/**
+ * The body of a POST without input: absent (Fastify passes null to the schema) or an empty object.
+ */
 export const NoBody = nullable(Type.Object({}, { additionalProperties: false }));
 
 /** A time from a query. */

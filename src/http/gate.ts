@@ -7,7 +7,10 @@ import { admit, type Admission, createIdentify } from './auth.ts';
 import { type ApiDeps, type Caller, callerKey } from './context.ts';
 import type { Limiter, Allowance } from './limits.ts';
 
-/** Caps an address at the rate of this many callers below the Pro tier, because anyone can create any number of wallets. */
+/**
+ * Caps an address at the rate of this many callers below the Pro tier, because anyone can create
+ * any number of wallets.
+ */
 const CALLERS_PER_ADDRESS = 20;
 
 export interface Gate {
@@ -24,7 +27,9 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
   const { free } = deps.requestsPerMinute;
   const identify = createIdentify(deps, tokens);
 
-  /** Counts a request and sets the RateLimit headers; throws RATE_LIMITED when the budget is spent. */
+  /**
+   * Counts a request and sets the RateLimit headers; throws RATE_LIMITED when the budget is spent.
+   */
   const spend = async (reply: FastifyReply, subject: string, limit: number) => {
     const allowance = await limiter.spend(subject, limit);
     show(reply, allowance);
@@ -35,7 +40,8 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
     try {
       return await identify(request);
     } catch (error) {
-      // A failed authentication spends the address's budget, so that guessing is limited like signing in.
+      // A failed authentication spends the address's budget, so that guessing is limited like
+      // signing in.
       if (error instanceof ServiceError) await spend(reply, addressSubject(request.ip), free);
       throw error;
     }

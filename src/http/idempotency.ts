@@ -1,5 +1,6 @@
-// Idempotency-Key: requests with the same key and body get the same response and have one effect, even when they are concurrent. The response is stored,
-// encrypted, in the transaction of the effect, so both commit together. An error has no effect and is not stored: the key stays free.
+// Idempotency-Key: requests with the same key and body get the same response and have one effect,
+// even when they are concurrent. The response is stored, encrypted, in the transaction of the
+// effect, so both commit together. An error has no effect and is not stored: the key stays free.
 import { createHash } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -19,7 +20,10 @@ export const idempotencyHeaders = Type.Object({
   ),
 });
 
-/** The error for a key on a route that ignores it, because the client would believe that a retry is safe. */
+/**
+ * The error for a key on a route that ignores it, because the client would believe that a retry is
+ * safe.
+ */
 export function unusedKey({
   method,
   headers,
@@ -33,8 +37,9 @@ export function unusedKey({
 }
 
 /**
- * Responds with the result of `act`, which runs once per key inside the transaction. `prepare` returns `act` and runs outside the transaction, because it
- * may call the chain. Throws CONFLICT for a key that was used with another request.
+ * Responds with the result of `act`, which runs once per key inside the transaction. `prepare`
+ * returns `act` and runs outside the transaction, because it may call the chain. Throws CONFLICT
+ * for a key that was used with another request.
  */
 export async function answerOnce<T>(
   { sql, secretBox }: ApiDeps,

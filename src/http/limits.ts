@@ -1,5 +1,6 @@
-// Rate limits across all serve processes: Postgres counts the requests, those of one event-loop turn in one statement. A subject whose window is spent
-// is refused from memory until the window ends.
+// Rate limits across all serve processes: Postgres counts the requests, those of one event-loop
+// turn in one statement. A subject whose window is spent is refused from memory until the window
+// ends.
 import type { Sql } from '../db/postgres/connect.ts';
 import { spendBudgets, type Budget } from '../db/rate-budgets.ts';
 import type { Tier } from '../db/merchants.ts';
@@ -7,7 +8,10 @@ import type { Tier } from '../db/merchants.ts';
 const WINDOW_MS = 60_000;
 /** Number of windows in memory above which ended ones are dropped. */
 const SWEEP_ABOVE = 10_000;
-/** Minimum time between two scans of the windows, because a scan per request would be quadratic in the number of callers. */
+/**
+ * Minimum time between two scans of the windows, because a scan per request would be quadratic in
+ * the number of callers.
+ */
 const SWEEP_MS = 1000;
 
 export interface Allowance {
@@ -89,7 +93,8 @@ export function createLimiter(sql: Sql): Limiter {
       if (turn === undefined) {
         const asked = new Map<string, Turn>();
         turn = asked;
-        // setImmediate runs after all readable sockets were read, so their requests join this statement.
+        // setImmediate runs after all readable sockets were read, so their requests join this
+        // statement.
         setImmediate(() => {
           turn = undefined;
           void spendTurn(asked);
@@ -117,5 +122,8 @@ function allowance(window: Window | undefined, limit: number, allowed: boolean):
         : Math.max(1, Math.ceil((window.endsAt - performance.now()) / 1000)),
   };
 }
-/** Requests per minute by tier (docs/contract.md, Limits). Subscribers and addresses have the limit of `free`. */
+/**
+ * Requests per minute by tier (docs/contract.md, Limits). Subscribers and addresses have the limit
+ * of `free`.
+ */
 export const requestsPerMinute: Record<Tier, number> = { free: 100, pro: 1000 };

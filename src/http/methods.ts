@@ -1,7 +1,10 @@
 // Finds the methods of a path, for 405 with Allow.
 import type { Api } from './context.ts';
 
-/** Collects the routes registered from now on and returns a function from a URL to its methods; empty for an unknown path. */
+/**
+ * Collects the routes registered from now on and returns a function from a URL to its methods;
+ * empty for an unknown path.
+ */
 export function watchMethods(api: Api): (url: string) => string[] {
   const routes: { fits: RegExp; method: string }[] = [];
   api.addHook('onRoute', ({ url, method }) => {

@@ -17,7 +17,10 @@ export const pageQuery = {
 };
 
 export interface Pages {
-  /** Parses limit and cursor. The page has one row more than asked for, to detect whether there is a next page. Throws VALIDATION_ERROR for a cursor that was not issued for this list. */
+  /**
+   * Parses limit and cursor. The page has one row more than asked for, to detect whether there is a
+   * next page. Throws VALIDATION_ERROR for a cursor that was not issued for this list.
+   */
   read(request: FastifyRequest<{ Querystring: { limit: number; cursor?: string } }>): Page;
   /** The response: at most `limit` rows; sets Link and X-Next-Cursor when more follow. */
   send<T extends { id: string }>(

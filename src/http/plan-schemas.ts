@@ -142,7 +142,10 @@ export const PlanInput = Type.Object(
     examples: [{ name: 'Coffee club', amount: '10000000', periodHours: 730 }],
   },
 );
-/** Throws VALIDATION_ERROR unless the body has either the terms of a new plan or the address of an existing one. */
+/**
+ * Throws VALIDATION_ERROR unless the body has either the terms of a new plan or the address of an
+ * existing one.
+ */
 export function refuseMixture(body: Static<typeof PlanInput>): void {
   const terms = ['amount', 'periodHours', 'endsAt', 'metadataUri'] as const;
   const faults: Fault[] =

@@ -1,5 +1,5 @@
-// Compiles a route's schemas on the first request that needs them. Compiling those of all routes before listening, as Fastify does, takes half of the
-// startup time.
+// Compiles a route's schemas on the first request that needs them. Compiling those of all routes
+// before listening, as Fastify does, takes half of the startup time.
 import validators from '@fastify/ajv-compiler';
 import serializers from '@fastify/fast-json-stringify-compiler';
 import type { FastifySchema, FastifySchemaCompiler, FastifySerializerCompiler } from 'fastify';
@@ -7,7 +7,9 @@ import { formats } from './fields.ts';
 
 type Validate = ReturnType<FastifySchemaCompiler<FastifySchema>>;
 
-/** Ajv validators that convert and remove nothing, report every error and know the custom formats. */
+/**
+ * Ajv validators that convert and remove nothing, report every error and know the custom formats.
+ */
 export function validatorCompiler(): FastifySchemaCompiler<FastifySchema> {
   const compile = validators()(
     {},

@@ -33,7 +33,10 @@ const SWEEP_MS = 60_000;
 const REPLAYS_MS = 10_000;
 /** Concurrent analytics and exports; further ones wait for the pool. */
 const REPORT_CONNECTIONS = 3;
-/** Delay of the genesis hash check, which loads the RPC client: doing it at the start would take a seventh of the startup time. */
+/**
+ * Delay of the genesis hash check, which loads the RPC client: doing it at the start would take a
+ * seventh of the startup time.
+ */
 const SETTLED_MS = 1000;
 // Errors of listen(2), each with a remedy.
 const listenFaults: readonly (readonly [string, string])[] = [
@@ -46,7 +49,10 @@ const listenFaults: readonly (readonly [string, string])[] = [
   ['ENOTFOUND', 'HOST is not a host name or address'],
 ];
 
-/** Builds the API and listens. Throws an OperatorError for an incomplete configuration or an address that cannot be listened on. */
+/**
+ * Builds the API and listens. Throws an OperatorError for an incomplete configuration or an address
+ * that cannot be listened on.
+ */
 export async function startServe({
   config,
   log,
@@ -195,7 +201,10 @@ async function listen(app: Api, { host, port }: Config): Promise<string> {
   }
 }
 
-/** Logs when the RPC endpoint serves another cluster. Does not fail, because most routes work without the chain. */
+/**
+ * Logs when the RPC endpoint serves another cluster. Does not fail, because most routes work
+ * without the chain.
+ */
 function tellOfWrongCluster(chain: Rpc, { cluster }: Config, log: Log): void {
   chain.getGenesisHash().then(
     (hash) => {
@@ -207,7 +216,9 @@ function tellOfWrongCluster(chain: Rpc, { cluster }: Config, log: Log): void {
   );
 }
 
-/** Works on replays that merchants started, including those that another process left unfinished. */
+/**
+ * Works on replays that merchants started, including those that another process left unfinished.
+ */
 function startReplays(sql: Sql, log: Log, wakeDispatchers: () => void): Loop {
   return startLoop({
     name: 'replaying',
@@ -221,7 +232,10 @@ function startReplays(sql: Sql, log: Log, wakeDispatchers: () => void): Loop {
   });
 }
 
-/** Deletes expired nonces, idempotency keys, sample events, readers of events, offered transactions and rate windows. */
+/**
+ * Deletes expired nonces, idempotency keys, sample events, readers of events, offered transactions
+ * and rate windows.
+ */
 function sweep(sql: Sql, log: Log): Loop {
   return startLoop({
     name: 'deleting old rows',

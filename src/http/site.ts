@@ -1,5 +1,5 @@
-// The browser pages: documents at /s/{planId}, /checkout/{checkoutSessionId}, /account and /dashboard, and their files under /assets/, which the build
-// writes to dist/pages.
+// The browser pages: documents at /s/{planId}, /checkout/{checkoutSessionId}, /account and
+// /dashboard, and their files under /assets/, which the build writes to dist/pages.
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';

@@ -1,4 +1,5 @@
-// Serves /openapi.json and /docs from dist/public, which "npm run build" writes (scripts/public.ts).
+// Serves /openapi.json and /docs from dist/public, which "npm run build" writes
+// (scripts/public.ts).
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import type { Api } from './context.ts';

@@ -5,8 +5,8 @@ import { nextAmount } from '../domain/collecting/price.ts';
 import { discountView } from './discount.ts';
 
 /**
- * The fields of the schema `Subscription`. They are listed one by one, because a row with this many columns is a V8 dictionary object: spreading it takes
- * ten times as long as writing its JSON.
+ * The fields of the schema `Subscription`. They are listed one by one, because a row with this many
+ * columns is a V8 dictionary object: spreading it takes ten times as long as writing its JSON.
  */
 export function subscriptionView(row: SubscriptionRow) {
   return {

@@ -1,4 +1,5 @@
-// The decision about each subscription from a snapshot of its accounts, and from what has to be looked up besides.
+// The decision about each subscription from a snapshot of its accounts, and from what has to be
+// looked up besides.
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { HeldSubscription } from '../db/subscription-work.ts';
@@ -21,7 +22,10 @@ export interface Assessed<Row> {
   decisions: Map<Row, Decision>;
 }
 
-/** Decides about one row. Accounts that cannot be decoded count as a setback, not as the subscriber's failure. */
+/**
+ * Decides about one row. Accounts that cannot be decoded count as a setback, not as the
+ * subscriber's failure.
+ */
 export function assess(
   { rules }: Context,
   row: HeldSubscription,
@@ -53,15 +57,20 @@ export function withBooks(
   return { ...findings, pulls };
 }
 
-/** The account that was registered, null when it is gone, undefined when the accounts cannot be decoded. */
+/**
+ * The account that was registered, null when it is gone, undefined when the accounts cannot be
+ * decoded.
+ */
 function accountOf(row: HeldSubscription, snapshot: Snapshot) {
   const view = snapshot.of(row);
   return view instanceof Error ? undefined : sameInstance(row, view.subscription);
 }
 
 /**
- * Reads the accounts and decides about each row. Pulls that a decision needs are taken from our records, and with `history` from the chain's history,
- * which takes long; else the decision keeps its `needs`. `closed`: closing was tried, and these accounts are closed. `minSlot`: no older state is read.
+ * Reads the accounts and decides about each row. Pulls that a decision needs are taken from our
+ * records, and with `history` from the chain's history, which takes long; else the decision keeps
+ * its `needs`. `closed`: closing was tried, and these accounts are closed. `minSlot`: no older
+ * state is read.
  */
 export async function assessAll<Row extends HeldSubscription>(
   context: Context,
@@ -116,7 +125,8 @@ async function findInHistory(
       found.push([row.id, { closingNotFinal: true }]);
       continue;
     }
-    // The first period of a registration is the one that runs: earlier pulls belong to no period of it.
+    // The first period of a registration is the one that runs: earlier pulls belong to no period of
+    // it.
     const first =
       account?.periodStart ??
       (row.periodAnchor === null ? snapshot.now : unixSeconds(row.periodAnchor));
@@ -144,7 +154,10 @@ function findingsOf(history: PullHistory | undefined): Findings {
 const ENDING = ['subscription', 'plan', 'authority', 'subscriberTokens'] as const;
 const RECEIVING = ['merchantTokens', 'treasuryTokens'] as const;
 
-/** Subscriptions with an account that this endpoint does not have, and that is not gone for sure. What we closed ourselves is gone. */
+/**
+ * Subscriptions with an account that this endpoint does not have, and that is not gone for sure.
+ * What we closed ourselves is gone.
+ */
 async function findDoubted(
   { programId, absence }: Context,
   rows: readonly HeldSubscription[],

@@ -1,5 +1,6 @@
-// Claims what is due, recovers expired claims with open attempts, and splits a batch that fails. A claimed batch is read, decided, signed and
-// committed in commit.ts; committed attempts go to the queue of the tracker.
+// Claims what is due, recovers expired claims with open attempts, and splits a batch that fails. A
+// claimed batch is read, decided, signed and committed in commit.ts; committed attempts go to the
+// queue of the tracker.
 import { randomUUID } from 'node:crypto';
 import postgres from 'postgres';
 import { ChainDataError } from '../chain/program/layouts.ts';
@@ -28,7 +29,10 @@ const BATCH = 200;
 /** The longest wait (ms) while nothing is due: other processes make subscriptions due too. */
 const MAX_WAIT_MS = 5000;
 const LEAST_WAIT_MS = 100;
-/** A pass over what is due starts again after this, so that subscriptions that became due behind it wait no longer. */
+/**
+ * A pass over what is due starts again after this, so that subscriptions that became due behind it
+ * wait no longer.
+ */
 const PASS_MS = 2000;
 
 /** Where committed attempts go. */
@@ -38,7 +42,10 @@ export interface Queue {
   add(attempts: readonly OpenAttempt[]): void;
 }
 
-/** Claims what is due and hands the committed attempts to the queue. Look-ups and closings run outside the turns. */
+/**
+ * Claims what is due and hands the committed attempts to the queue. Look-ups and closings run
+ * outside the turns.
+ */
 export class Collector {
   readonly #context: Context;
   readonly #signer: Signer;
@@ -65,7 +72,10 @@ export class Collector {
     );
   }
 
-  /** Claims and commits one batch; resolves with true when there is probably more. Throws when chain or database cannot be reached. */
+  /**
+   * Claims and commits one batch; resolves with true when there is probably more. Throws when chain
+   * or database cannot be reached.
+   */
   async turn(): Promise<boolean> {
     this.#waitMs = MAX_WAIT_MS;
     const { sql, clock, onRead } = this.#context;
@@ -164,8 +174,8 @@ function furthest(due: readonly DuePlace[], after?: DuePlace): DuePlace | undefi
 }
 
 /**
- * Takes over one batch of open attempts whose keeper is gone, or whose subscription the API took by cancelling it: they may still land. Resolves with
- * true when there may be more.
+ * Takes over one batch of open attempts whose keeper is gone, or whose subscription the API took by
+ * cancelling it: they may still land. Resolves with true when there may be more.
  */
 export async function recover({ sql, log }: Context, queue: Queue): Promise<boolean> {
   const limit = Math.min(BATCH, queue.room());
@@ -200,7 +210,10 @@ export async function recover({ sql, log }: Context, queue: Queue): Promise<bool
   return ids.length === limit;
 }
 
-/** Whether an error comes from the data and would come again, rather than from a database or chain out of reach. */
+/**
+ * Whether an error comes from the data and would come again, rather than from a database or chain
+ * out of reach.
+ */
 function isFaulty(error: unknown): boolean {
   // Classes 22 and 23: data exceptions and violated constraints. P0: raised by our own triggers.
   if (error instanceof postgres.PostgresError) return /^(22|23|P0)/.test(error.code);
@@ -209,7 +222,10 @@ function isFaulty(error: unknown): boolean {
   );
 }
 
-/** Does `work` on all items. If the data of one makes it fail, the batch is halved until `onFault` gets that item alone. Other errors are thrown. */
+/**
+ * Does `work` on all items. If the data of one makes it fail, the batch is halved until `onFault`
+ * gets that item alone. Other errors are thrown.
+ */
 export async function splitBatch<T>(
   items: readonly T[],
   work: (items: readonly T[]) => Promise<void>,

@@ -1,5 +1,6 @@
-// Closes on-chain subscriptions whose rent we paid, once the prepaid time is over, outside the collect loop. No one else's money moves and the program
-// refuses a second close, so nothing is committed before it is sent.
+// Closes on-chain subscriptions whose rent we paid, once the prepaid time is over, outside the
+// collect loop. No one else's money moves and the program refuses a second close, so nothing is
+// committed before it is sent.
 import { setTimeout as pause } from 'node:timers/promises';
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import { describeTransactionError } from '../chain/program/errors.ts';
@@ -43,7 +44,10 @@ export class Closings {
     this.#finish = finish;
   }
 
-  /** Begins to close the accounts of subscriptions held under a claim, or postpones them without room. Does not wait for the closing. */
+  /**
+   * Begins to close the accounts of subscriptions held under a claim, or postpones them without
+   * room. Does not wait for the closing.
+   */
   async take(claimId: string, rows: readonly ReadSubscription[]): Promise<void> {
     const { sql, clock } = this.#context;
     if (this.#underWay.size >= MAX_CLOSINGS || this.#stopping.signal.aborted) {
@@ -75,7 +79,10 @@ export class Closings {
   }
 }
 
-/** Tries to close the accounts; returns those that are closed. Logs failures. Throws as the RPC client does, and when `signal` aborts. */
+/**
+ * Tries to close the accounts; returns those that are closed. Logs failures. Throws as the RPC
+ * client does, and when `signal` aborts.
+ */
 async function closeAccounts(
   { rpc, fees, keypairs, programId, log }: Context,
   rows: readonly ReadSubscription[],

@@ -1,5 +1,5 @@
-// Commits one claimed batch: reads, decides, signs, and writes each transaction with its payments before the first send, in the database transaction that
-// writes what else was decided.
+// Commits one claimed batch: reads, decides, signs, and writes each transaction with its payments
+// before the first send, in the database transaction that writes what else was decided.
 import { timeOf } from '../chain/time.ts';
 import { heldUnder } from '../db/postgres/claims.ts';
 import { readBrake } from '../db/collection-holds.ts';
@@ -40,8 +40,9 @@ export interface Committed {
 }
 
 /**
- * Reads, decides, signs and commits one claimed batch. `closed`: closing was tried, and these accounts are closed; `history`: pulls are looked up on chain.
- * Throws when chain or database cannot be reached; the claims are held still.
+ * Reads, decides, signs and commits one claimed batch. `closed`: closing was tried, and these
+ * accounts are closed; `history`: pulls are looked up on chain. Throws when chain or database
+ * cannot be reached; the claims are held still.
  */
 export async function commit(
   context: Context,
@@ -111,7 +112,10 @@ export async function commit(
   return { taken, closable: rowsThat('closing'), asking: rowsThat('pulls'), written };
 }
 
-/** Reads and decides. `decide` takes what the books are known to have by now; `isStopped`: collection is held, and with it this decision. */
+/**
+ * Reads and decides. `decide` takes what the books are known to have by now; `isStopped`:
+ * collection is held, and with it this decision.
+ */
 async function read(
   context: Context,
   batch: readonly ReadSubscription[],
@@ -161,7 +165,10 @@ function attemptsOf(
   );
 }
 
-/** The committed payment of an assessment, whose row is as it was written; nothing where it had none. */
+/**
+ * The committed payment of an assessment, whose row is as it was written; nothing where it had
+ * none.
+ */
 function openAttempt(
   { row, decision, attempt, claim }: Assessment & { decision: Decision },
   ids: ReadonlyMap<string, string>,

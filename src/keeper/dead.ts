@@ -1,4 +1,5 @@
-// Whether a signature can still land. Only the chain ends an attempt that was never seen, and every endpoint is asked.
+// Whether a signature can still land. Only the chain ends an attempt that was never seen, and every
+// endpoint is asked.
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { blockhashOf } from '../chain/transactions/collection.ts';
 import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/rpc/expiry.ts';
@@ -17,7 +18,10 @@ const lifetimeOf = ({ transaction, lastValidBlockHeight, blockhashSlot }: Signed
   slot: blockhashSlot,
 });
 
-/** The signatures of those attempts whose blockhash is dead by every endpoint that answers. Throws as the RPC client does. */
+/**
+ * The signatures of those attempts whose blockhash is dead by every endpoint that answers. Throws
+ * as the RPC client does.
+ */
 export async function findExpired(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
   attempts: readonly Signed[],
@@ -31,8 +35,10 @@ export async function findExpired(
 const fitsTwice = ({ attempt, row }: OpenAttempt) => attempt.amountGross * 2n <= row.amount;
 
 /**
- * Those of these attempts, of at most 256 transactions, that are on no endpoint and can never land; `slot`: the state that shows it. The order matters:
- * first the blockhash is dead, then the signature unknown. A payment that fits twice needs two endpoints for each, where two are configured.
+ * Those of these attempts, of at most 256 transactions, that are on no endpoint and can never land;
+ * `slot`: the state that shows it. The order matters: first the blockhash is dead, then the
+ * signature unknown. A payment that fits twice needs two endpoints for each, where two are
+ * configured.
  */
 export async function findDead<T extends OpenAttempt>(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,

@@ -1,10 +1,12 @@
-// Holds signing back after Postgres may have lost commits: a signature that was committed and lost may still land, and the books would not know.
+// Holds signing back after Postgres may have lost commits: a signature that was committed and lost
+// may still land, and the books would not know.
 //
 //   starting --signatures compared--> open <--finalized height passed everywhere, signatures compared-- waiting
 //                                       \\--the timeline of Postgres changed (a failover)--> waiting
 //
-// Every keeper checks this for itself; the recorded timeline and height are shared. commit.ts and settlement.ts compare the timeline again, within the
-// transaction that commits an attempt. A restored backup has no new timeline: it shows by payments on chain that the database lacks.
+// Every keeper checks this for itself; the recorded timeline and height are shared. commit.ts and
+// settlement.ts compare the timeline again, within the transaction that commits an attempt. A
+// restored backup has no new timeline: it shows by payments on chain that the database lacks.
 import { hostname } from 'node:os';
 import { oldestSlot } from '../chain/rpc/responses.ts';
 import { BLOCKHASH_LIFE } from '../chain/rpc/blocks.ts';
@@ -69,7 +71,10 @@ export class History {
     return all.length === 0 ? undefined : all.join('; ');
   }
 
-  /** Checks timeline, height and holds. Returns false: there is no more to do. Throws when chain or database cannot be reached. */
+  /**
+   * Checks timeline, height and holds. Returns false: there is no more to do. Throws when chain or
+   * database cannot be reached.
+   */
   async turn(): Promise<boolean> {
     const { sql, metrics } = this.#context;
     const before = this.#reason;
@@ -130,7 +135,10 @@ export class History {
     return undefined;
   }
 
-  /** Holds collection when the chain has an older payment that the database lacks: then a backup was restored. */
+  /**
+   * Holds collection when the chain has an older payment that the database lacks: then a backup was
+   * restored.
+   */
   async #compare(): Promise<void> {
     const { sql, log, metrics, clock, ours } = this.#context;
     const now = await clock.now();
@@ -150,7 +158,10 @@ export class History {
     this.#isCompared = true;
   }
 
-  /** A pull by this keeper in a span of block time that the database lacks, under a plan that it has; undefined without any. */
+  /**
+   * A pull by this keeper in a span of block time that the database lacks, under a plan that it
+   * has; undefined without any.
+   */
   async #missingOf(
     keeper: string,
     { after, before }: { after: Date; before: Date },
@@ -174,7 +185,10 @@ export class History {
     return undefined;
   }
 
-  /** The plans under which the keeper pulled in a transaction; none in an unreadable one, which anyone can make. */
+  /**
+   * The plans under which the keeper pulled in a transaction; none in an unreadable one, which
+   * anyone can make.
+   */
   async #plansOf(keeper: string, signature: string): Promise<string[]> {
     const { rpc, programId } = this.#context;
     const found = await readListed(rpc, signature);

@@ -1,4 +1,5 @@
-// Index of the transactions in flight and their payments, by signature, by subscription and by the on-chain account that a payment changes.
+// Index of the transactions in flight and their payments, by signature, by subscription and by the
+// on-chain account that a payment changes.
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
 import type { ReadSubscription } from '../db/subscription-work.ts';
@@ -12,9 +13,14 @@ export interface OpenAttempt extends Held {
   readonly row: ReadSubscription;
   /** Start of the lease, by performance.now(). */
   readonly leasedAt: number;
-  /** End of the period that the payment was signed for, Unix seconds. Null for an attempt signed by another process. */
+  /**
+   * End of the period that the payment was signed for, Unix seconds. Null for an attempt signed by
+   * another process.
+   */
   readonly periodEnd: bigint | null;
-  /** The expected account after this payment alone. Null for an attempt signed by another process. */
+  /**
+   * The expected account after this payment alone. Null for an attempt signed by another process.
+   */
   readonly afterwards: { readonly address: string; readonly account: SubscriptionAccount } | null;
 }
 
@@ -25,7 +31,10 @@ export interface Payment extends OpenAttempt {
   checked: number | null;
   /** The last read of the chain showed that the payment must not be sent. */
   isStopped: boolean;
-  /** A notice showed another change than this payment. Later notices are not explained then, because a cancel plus a resume looks like the payment alone. */
+  /**
+   * A notice showed another change than this payment. Later notices are not explained then, because
+   * a cancel plus a resume looks like the payment alone.
+   */
   disturbed: boolean;
 }
 
@@ -44,7 +53,10 @@ export interface Outgoing {
 
 /** A transaction that is sent and polled. Times are by performance.now(). */
 export interface Tracked extends Outgoing {
-  /** Signed by this process and held ever since. It decides when its status is polled, never whether it may have been sent. */
+  /**
+   * Signed by this process and held ever since. It decides when its status is polled, never whether
+   * it may have been sent.
+   */
   isOwn: boolean;
   readonly takenAt: number;
   renewedAt: number;
@@ -87,7 +99,10 @@ export class InFlight {
     return this.#tracked.has(signature);
   }
 
-  /** Adds committed payments, replacing an earlier payment of the same subscription; returns the new transactions. */
+  /**
+   * Adds committed payments, replacing an earlier payment of the same subscription; returns the new
+   * transactions.
+   */
   take(taken: readonly OpenAttempt[]): Tracked[] {
     const now = performance.now();
     const added: Tracked[] = [];
@@ -100,7 +115,8 @@ export class InFlight {
         this.#tracked.set(signature, carrier);
         added.push(carrier);
       }
-      // A payment that another process signed or held may be outdated: checked = null makes the keeper read the chain before it sends.
+      // A payment that another process signed or held may be outdated: checked = null makes the
+      // keeper read the chain before it sends.
       const checked = one.periodEnd === null ? null : one.notices;
       if (one.periodEnd === null) carrier.isOwn = false;
       carrier.payments.set(one.id, { checked, isStopped: false, disturbed: false, ...one });
@@ -115,7 +131,9 @@ export class InFlight {
     for (const { id, claimId } of done) if (this.of(id)?.claimId === claimId) this.#remove(id);
   }
 
-  /** Marks a transaction in flight as finalized; false when it is not in flight or already marked. */
+  /**
+   * Marks a transaction in flight as finalized; false when it is not in flight or already marked.
+   */
   ended(one: Tracked): boolean {
     const isNew = this.has(one) && !this.#final.has(one);
     if (isNew) this.#final.add(one);

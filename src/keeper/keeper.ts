@@ -1,4 +1,5 @@
-// The keeper: collects what is due and follows the chain. Any number of keepers work on one Postgres; a claim gives a subscription to one of them.
+// The keeper: collects what is due and follows the chain. Any number of keepers work on one
+// Postgres; a claim gives a subscription to one of them.
 //
 //   due --claim--> claimed --decide, sign, commit--> open attempt --send, poll--> landed | failed | expired --settle--> due again or ended
 //          |          \--look-up or closing needed: outside the collect loop, then decided again
@@ -59,7 +60,10 @@ interface KeeperParts {
   registry: Registry;
 }
 
-/** Starts a keeper. Throws an OperatorError when keypair or cluster differ from the configuration. Without the chain it waits, and is not ready. */
+/**
+ * Starts a keeper. Throws an OperatorError when keypair or cluster differ from the configuration.
+ * Without the chain it waits, and is not ready.
+ */
 export async function startKeeper(parts: KeeperParts): Promise<Keeper> {
   const keeper = new Keeper(parts, await readInstallation(parts.config));
   await keeper.start();
@@ -159,7 +163,10 @@ export class Keeper {
     this.#tracker.onRoom = () => this.#collect();
   }
 
-  /** Verifies the chain, starts the loops and listens. Throws an OperatorError; where the chain is out of reach the loops verify it later. */
+  /**
+   * Verifies the chain, starts the loops and listens. Throws an OperatorError; where the chain is
+   * out of reach the loops verify it later.
+   */
   async start(): Promise<void> {
     try {
       await this.#verify();
@@ -212,7 +219,8 @@ export class Keeper {
     );
     this.#others = [
       this.#loop('checking the history of Postgres', 5000, () => this.#history.turn()),
-      // No subscription with an open attempt is claimed by anyone, so recovery and collecting may run at once.
+      // No subscription with an open attempt is claimed by anyone, so recovery and collecting may
+      // run at once.
       this.#loop('recovering open attempts', 5000, () => recover(context, this.#tracker)),
       this.#loop('reading the SOL balance', 5000, async () => {
         await this.#balance.check(this.#tracker.inFlight.size > 0);
@@ -233,7 +241,10 @@ export class Keeper {
     ];
   }
 
-  /** A loop that verifies the chain first. `watchRpc` logs outages of the chain; other errors are logged here. */
+  /**
+   * A loop that verifies the chain first. `watchRpc` logs outages of the chain; other errors are
+   * logged here.
+   */
   #loop(what: string, idleMs: number | (() => number), turn: () => Promise<boolean>): Loop {
     const { log } = this.#context;
     return startLoop({
@@ -255,7 +266,10 @@ export class Keeper {
     });
   }
 
-  /** Follows the program over WebSocket and new registrations over NOTIFY; resolves with what ends both. */
+  /**
+   * Follows the program over WebSocket and new registrations over NOTIFY; resolves with what ends
+   * both.
+   */
   async #listen(): Promise<() => Promise<void>> {
     const { sql, log, clock, metrics, programId, mint } = this.#context;
     const follower = followProgram({

@@ -1,5 +1,5 @@
-// Derives the pull of a landed payment without reading its transaction. The transaction is atomic, so it moved exactly the signed amounts; only the
-// period in which it landed has to be determined.
+// Derives the pull of a landed payment without reading its transaction. The transaction is atomic,
+// so it moved exactly the signed amounts; only the period in which it landed has to be determined.
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import { pullPeriod } from '../chain/program/period.ts';
 import { unixSeconds } from '../chain/time.ts';
@@ -9,15 +9,20 @@ import type { Pull, View } from '../domain/collecting/chain-view.ts';
 /** State read at commitment finalized after the payment landed. */
 export interface Afterwards {
   readonly view: View;
-  /** The registered account; null when it is gone, because the payment may then belong to another account at its address. */
+  /**
+   * The registered account; null when it is gone, because the payment may then belong to another
+   * account at its address.
+   */
   readonly account: SubscriptionAccount | null;
   /** Block time of the payment in Unix seconds; null when no RPC endpoint returns it. */
   readonly at: bigint | null;
 }
 
 /**
- * The pull, or undefined when its period is uncertain. Period starts never move back, so an account still in the signed period was paid for that period.
- * With `signedEnd` (Unix seconds) only that case counts, and the period must still end there; without it the block time determines the period.
+ * The pull, or undefined when its period is uncertain. Period starts never move back, so an account
+ * still in the signed period was paid for that period. With `signedEnd` (Unix seconds) only that
+ * case counts, and the period must still end there; without it the block time determines the
+ * period.
  */
 export function landedPull(
   { signature, periodStart, amountGross, platformFee, amountNet, feeOwed }: AttemptRow,
@@ -48,8 +53,9 @@ export function landedPull(
 }
 
 /**
- * The pull of an attempt: the period from the chain's event, fee and net as signed. The events do not separate fee and net when the merchant is the
- * treasury, and do not show that another keeper key signed.
+ * The pull of an attempt: the period from the chain's event, fee and net as signed. The events do
+ * not separate fee and net when the merchant is the treasury, and do not show that another keeper
+ * key signed.
  */
 export const asSigned = (
   pull: Pull,

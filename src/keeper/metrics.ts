@@ -28,7 +28,10 @@ const otherAlerts = [
 
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];
 
-/** What is not signed: everything, a merchant's or a plan's payments, or everything until the history of Postgres is certain. */
+/**
+ * What is not signed: everything, a merchant's or a plan's payments, or everything until the
+ * history of Postgres is certain.
+ */
 const HELD_SCOPES = ['all', 'merchant', 'plan', 'timeline'];
 
 export type KeeperMetrics = ReturnType<typeof createMetrics>;

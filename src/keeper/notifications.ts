@@ -1,4 +1,5 @@
-// Notices from the streams. They say where to read: each turn reads the accounts that came up, and makes subscriptions with news due.
+// Notices from the streams. They say where to read: each turn reads the accounts that came up, and
+// makes subscriptions with news due.
 import { decodeAuthority, decodeSubscription, kindOf } from '../chain/program/layouts.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { hasSilentCall } from '../chain/program/logs.ts';
@@ -99,7 +100,10 @@ export class Notifications {
     this.#add((heard) => heard.wallets.set(wallet, slot));
   }
 
-  /** Reads the chain for what has come in. Resolves with false. Throws as RPC client and database do; the notices stay for the next turn. */
+  /**
+   * Reads the chain for what has come in. Resolves with false. Throws as RPC client and database
+   * do; the notices stay for the next turn.
+   */
   async turn(): Promise<boolean> {
     const taken = this.#heard;
     if (taken.size === 0) return false;
@@ -155,7 +159,10 @@ export class Notifications {
     if (notable.length > 0) onDue();
   }
 
-  /** The addresses in transactions whose effects no notice shows. Unreadable transactions are looked up again for some turns. */
+  /**
+   * The addresses in transactions whose effects no notice shows. Unreadable transactions are looked
+   * up again for some turns.
+   */
   async #addressesIn({ transactions }: Heard): Promise<string[]> {
     const { rpc, reportUnreadable } = this.#context;
     const { addresses, unreadable } = await addressesIn(rpc, [...transactions.keys()]);
@@ -170,7 +177,10 @@ export class Notifications {
     return addresses;
   }
 
-  /** Ids of subscriptions that are to be read: those of `certain` wallets or addresses, and those whose notice shows news. */
+  /**
+   * Ids of subscriptions that are to be read: those of `certain` wallets or addresses, and those
+   * whose notice shows news.
+   */
   async #notable(
     noticed: ReadonlyMap<string, ProgramNotice>,
     certain: readonly string[],
@@ -203,7 +213,10 @@ function isNotableNotice(row: HeldSubscription, notice: ProgramNotice, underWay:
   }
 }
 
-/** What the streams of token accounts need of a row; its fields are named, since copying all of them takes long. */
+/**
+ * What the streams of token accounts need of a row; its fields are named, since copying all of them
+ * takes long.
+ */
 export function followsOf(row: HeldSubscription): Follows {
   const { id, subscriberWallet, delegationRevokedAt, observedSlot, dueAt } = row;
   const pastDue = amountPastDue(row);

@@ -1,5 +1,6 @@
-// Plans on chain. A pending plan turns active once its account has its terms; a merchant's sunset, end, close or re-creation is recorded.
-// A blocked plan is free again once its accounts allow payments. Subscriptions are left alone: the keeper reads the plan with each of them.
+// Plans on chain. A pending plan turns active once its account has its terms; a merchant's sunset,
+// end, close or re-creation is recorded. A blocked plan is free again once its accounts allow
+// payments. Subscriptions are left alone: the keeper reads the plan with each of them.
 import { readAccountGroups } from '../chain/rpc/account-groups.ts';
 import { type ChainAccount, planIn, tokenAccountIn } from '../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../chain/program/addresses.ts';
@@ -22,7 +23,9 @@ import { assessPlan } from '../domain/collecting/plan-change.ts';
 import type { Context } from './preflight.ts';
 
 const BATCH = 100;
-/** Seconds between reads of a plan: streams report changes at once, and this finds what they missed. */
+/**
+ * Seconds between reads of a plan: streams report changes at once, and this finds what they missed.
+ */
 const EVERY_SECONDS = 3600;
 /** Seconds between reads of a blocked plan. */
 const BLOCKED_SECONDS = 300;
@@ -36,7 +39,9 @@ export class PlanWatch {
     this.#context = context;
   }
 
-  /** Reads one batch of plans that are due to be read; resolves with true when there may be more. */
+  /**
+   * Reads one batch of plans that are due to be read; resolves with true when there may be more.
+   */
   async turn(): Promise<boolean> {
     const { sql } = this.#context;
     const plans = await takeUnwatchedPlans(sql, {
@@ -70,7 +75,10 @@ export class PlanWatch {
   }
 }
 
-/** Reads the accounts of plans and records what changed. A plan whose account may be missing at one endpoint only is read again with the next turn. */
+/**
+ * Reads the accounts of plans and records what changed. A plan whose account may be missing at one
+ * endpoint only is read again with the next turn.
+ */
 async function update(
   context: Context,
   plans: readonly PlanRow[],
@@ -144,7 +152,10 @@ async function record(
     log.info({ plan: plan.id, from: plan.status, to: change.status }, 'plan changed on chain');
 }
 
-/** Ends the block of those of these plans that can be collected from again, or that have ended. Throws as RPC client and database do. */
+/**
+ * Ends the block of those of these plans that can be collected from again, or that have ended.
+ * Throws as RPC client and database do.
+ */
 async function recheckBlocked(
   context: Context,
   plans: readonly PlanRow[],

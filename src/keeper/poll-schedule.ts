@@ -1,5 +1,6 @@
-// When a transaction in flight is resent and when its status is polled: once when it should be finalized, and rarely before. Polling each transaction at
-// a fixed rate would be most of a keeper's RPC requests.
+// When a transaction in flight is resent and when its status is polled: once when it should be
+// finalized, and rarely before. Polling each transaction at a fixed rate would be most of a
+// keeper's RPC requests.
 import type { SignatureStatus } from '../chain/rpc/responses.ts';
 
 /** The fields that decide whether a transaction is polled. Times are by performance.now(). */
@@ -24,7 +25,10 @@ export interface Root {
 /** An unseen transaction is polled again after three tenths of its age, within these bounds. */
 const SOONEST_MS = 150;
 const LATEST_MS = 1000;
-/** Poll interval of a landed transaction that is not rooted: a fork may have dropped it, or the notice was wrong. */
+/**
+ * Poll interval of a landed transaction that is not rooted: a fork may have dropped it, or the
+ * notice was wrong.
+ */
 const LANDED_MS = 2500;
 /** Roots arrive with every slot; an older root means that the stream is silent. */
 const ROOT_AGE_MS = 2000;
@@ -44,10 +48,16 @@ export function shouldPoll(
   return now - polledAt >= pause;
 }
 
-/** Resend interval of an unseen transaction; three times as long until it has been polled since the last send. */
+/**
+ * Resend interval of an unseen transaction; three times as long until it has been polled since the
+ * last send.
+ */
 export const RESEND_MS = 2000;
 
-/** Whether to send the transaction now, for the first time or again; false while a notice or a poll has seen it. Pure. */
+/**
+ * Whether to send the transaction now, for the first time or again; false while a notice or a poll
+ * has seen it. Pure.
+ */
 export function isSentAgain(
   {
     status,

@@ -1,4 +1,5 @@
-// What is known before the first payment: keypair, program and mint, whether the chain is the configured one, and the SOL of the keeper's wallets.
+// What is known before the first payment: keypair, program and mint, whether the chain is the
+// configured one, and the SOL of the keeper's wallets.
 import {
   type AbsenceAlarm,
   type AbsenceJudge,
@@ -62,8 +63,8 @@ export interface Installation {
 }
 
 /**
- * Reads the configuration. Throws an OperatorError where the cluster has no mint, the keypair file cannot be used or others can read it, or
- * KEEPER_ADDRESS is another address.
+ * Reads the configuration. Throws an OperatorError where the cluster has no mint, the keypair file
+ * cannot be used or others can read it, or KEEPER_ADDRESS is another address.
  */
 export async function readInstallation(config: Config): Promise<Installation> {
   const { keeperKeypairs, treasury } = required(config, 'keeperKeypairs', 'treasury');
@@ -111,8 +112,9 @@ async function treasuryFault(
 }
 
 /**
- * Compares the chain with the configuration. Throws an OperatorError where they differ or no treasury can receive, and as the RPC client does. Resolves with
- * what is wrong with some of several treasuries.
+ * Compares the chain with the configuration. Throws an OperatorError where they differ or no
+ * treasury can receive, and as the RPC client does. Resolves with what is wrong with some of
+ * several treasuries.
  */
 export async function verifyChain(
   rpc: Rpc,
@@ -197,12 +199,18 @@ const LOW = 100_000_000n;
 const EMPTY = 5_000_000n;
 const SOL = 1_000_000_000;
 
-/** Milliseconds between reads of a balance that suffices: while payments are in flight, and while none is. */
+/**
+ * Milliseconds between reads of a balance that suffices: while payments are in flight, and while
+ * none is.
+ */
 const SPENDING_AGE_MS = 10_000;
 const IDLE_AGE_MS = 300_000;
 
 export interface Balance {
-  /** Reads the balances, but for those of which the last reading is recent enough. Throws as the RPC client does. */
+  /**
+   * Reads the balances, but for those of which the last reading is recent enough. Throws as the RPC
+   * client does.
+   */
   check(isSpending: boolean): Promise<void>;
   /** Why nothing can be paid for; undefined while the balance of the wallet in use suffices. */
   shortage(): string | undefined;

@@ -1,4 +1,5 @@
-// The history of a subscription's account: pulls that the database does not know, and payments whose period the accounts alone do not show.
+// The history of a subscription's account: pulls that the database does not know, and payments
+// whose period the accounts alone do not show.
 import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/responses.ts';
 import { ChainDataError } from '../chain/program/layouts.ts';
 import { readListed } from '../chain/rpc/transactions.ts';
@@ -43,7 +44,10 @@ export function partiesOf(
 /** What getSignaturesForAddress gives at once. */
 const PAGE = 1000;
 const AT_ONCE = 8;
-/** Anyone can name a subscription in many transactions, and the caller holds a lease: the look-up stops after this. */
+/**
+ * Anyone can name a subscription in many transactions, and the caller holds a lease: the look-up
+ * stops after this.
+ */
 const PATIENCE_MS = 10_000;
 
 /** A listed transaction that no endpoint returns readable: it may hold a pull. */
@@ -54,7 +58,10 @@ export interface PullHistory {
   readonly pulls: Pull[];
   /** Each may hold a pull: with any of them the history is incomplete. */
   readonly unreadable: UnreadableListed[];
-  /** When the newest listed transaction was, failed ones included; null where no endpoint tells the time of any. */
+  /**
+   * When the newest listed transaction was, failed ones included; null where no endpoint tells the
+   * time of any.
+   */
   readonly newestAt: bigint | null;
 }
 
@@ -75,8 +82,9 @@ async function pullsOfListed(
 }
 
 /**
- * Final pulls under a subscription whose period began at `since` (Unix seconds) or later, in the history of any endpoint. Undefined when there are more
- * transactions than can be read in `patienceMs`. Throws as the RPC client does; an unreadable transaction is returned.
+ * Final pulls under a subscription whose period began at `since` (Unix seconds) or later, in the
+ * history of any endpoint. Undefined when there are more transactions than can be read in
+ * `patienceMs`. Throws as the RPC client does; an unreadable transaction is returned.
  */
 export async function findPulls(
   rpc: Pick<Rpc, 'getSignaturesForAddress' | 'getTransaction'>,
@@ -107,8 +115,9 @@ export async function findPulls(
 }
 
 /**
- * What a landed transaction moved: from the account where that is certain, else from the transaction's events, and where no endpoint returns the
- * transaction, from its block time. Undefined while none of them shows it.
+ * What a landed transaction moved: from the account where that is certain, else from the
+ * transaction's events, and where no endpoint returns the transaction, from its block time.
+ * Undefined while none of them shows it.
  */
 export async function pullOfLanded(
   context: Context,
@@ -136,7 +145,10 @@ export async function pullOfLanded(
 
 /** Each makes several requests at once and takes ten seconds or more where the history is long. */
 const LOOKUPS_AT_ONCE = 8;
-/** Claims held at once. Where all are slow, the last look-up begins within 40 s, before its lease (45 s) ends, and renews it then. */
+/**
+ * Claims held at once. Where all are slow, the last look-up begins within 40 s, before its lease
+ * (45 s) ends, and renews it then.
+ */
 const MAX_HELD = 32;
 
 interface Lookup extends ClaimKey {
@@ -164,7 +176,10 @@ export class PullLookups {
     this.#onFault = onFault;
   }
 
-  /** Queues subscriptions held under a claim, or postpones those without room. Does not wait for the look-ups. */
+  /**
+   * Queues subscriptions held under a claim, or postpones those without room. Does not wait for the
+   * look-ups.
+   */
   async take(claimId: string, rows: readonly ReadSubscription[]): Promise<void> {
     const lookups = rows.map((row) => ({ id: row.id, claimId, row }));
     const taken = lookups.slice(0, this.#isStopped ? 0 : MAX_HELD - this.#held.size);

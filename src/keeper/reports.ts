@@ -13,7 +13,10 @@ import type { KeeperMetrics } from './metrics.ts';
 /** USDC base units as cents, for a metric: a floating-point number. */
 const inCents = (baseUnits: bigint) => Number(baseUnits) / 10_000;
 
-/** Counts a written draft's payments and raises `alert`, a failure that is not the subscriber's. Called after the commit. */
+/**
+ * Counts a written draft's payments and raises `alert`, a failure that is not the subscriber's.
+ * Called after the commit.
+ */
 export function report(
   { log, metrics }: { log: Log; metrics: KeeperMetrics },
   { row, payments, state }: Draft,
@@ -75,7 +78,10 @@ export function alarm(
   log.error({ reason, ...facts }, 'RPC endpoints not believed');
 }
 
-/** Counts the network's fee of a transaction that is final: for its payments, or for nothing where it failed. */
+/**
+ * Counts the network's fee of a transaction that is final: for its payments, or for nothing where
+ * it failed.
+ */
 export function reportTransaction(
   { metrics, log, programId }: { metrics: KeeperMetrics; log: Log; programId: string },
   { signature, bytes, size, payments }: Outgoing,
@@ -104,7 +110,10 @@ export function reportTransaction(
     metrics.lamportsPerPayment.observe(lamports / size);
 }
 
-/** Observes the time from signature to settlement of these payments. Only the process that signed a payment knows its start. */
+/**
+ * Observes the time from signature to settlement of these payments. Only the process that signed a
+ * payment knows its start.
+ */
 export function reportSettled(
   { metrics }: { metrics: KeeperMetrics },
   inFlight: InFlight,
@@ -117,7 +126,9 @@ export function reportSettled(
   }
 }
 
-/** Raises the one alert of a plan of which no payment can be collected, and has its event delivered. */
+/**
+ * Raises the one alert of a plan of which no payment can be collected, and has its event delivered.
+ */
 export function reportBlocked(
   { log, metrics, deliveries }: { log: Log; metrics: KeeperMetrics; deliveries: Notifier },
   { planId, planPda, reason, queued }: BlockedPlan,

@@ -1,4 +1,5 @@
-// Settles attempts whose end is final: landed, failed or expired. Each batch is one database transaction.
+// Settles attempts whose end is final: landed, failed or expired. Each batch is one database
+// transaction.
 import type { SignatureStatus } from '../chain/rpc/responses.ts';
 import { createBlockTimes } from '../chain/rpc/block-times.ts';
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
@@ -39,13 +40,19 @@ export interface Landed extends Unsettled {
 export interface Ends {
   /** Settled, or held by another keeper by now. */
   readonly done: OpenAttempt[];
-  /** Their end is unknown as yet: a transaction is unreadable, or the history is incomplete. They are settled later. */
+  /**
+   * Their end is unknown as yet: a transaction is unreadable, or the history is incomplete. They
+   * are settled later.
+   */
   readonly unknown: OpenAttempt[];
   /** Some are due again at once. */
   readonly isDue: boolean;
 }
 
-/** Tries (75 s) for which a complete history is waited for where the account has moved on to a later period. */
+/**
+ * Tries (75 s) for which a complete history is waited for where the account has moved on to a later
+ * period.
+ */
 const PATIENT_TRIES = 4;
 /** Look-ups in vain (a quarter of an hour) after which an attempt may end as unexplained. */
 const MAX_LOOKS = 8;
@@ -73,7 +80,8 @@ export class Resolver {
     );
     const slots = new Map(batch.map(({ id, status }) => [id, status.slot]));
     const [snapshot, times] = await Promise.all([
-      // For a landed payment only the period matters; the one that failed needs the other accounts too.
+      // For a landed payment only the period matters; the one that failed needs the other accounts
+      // too.
       readSnapshot(this.#context, rows, {
         periodsOnly: ({ id }) => !charged.has(id),
         commitment: 'finalized',
@@ -109,7 +117,10 @@ export class Resolver {
     return this.#conclude(batch, snapshot, ends);
   }
 
-  /** Settles those of some unseen attempts, of at most 256 transactions, that can never land any more. The others are in neither list. */
+  /**
+   * Settles those of some unseen attempts, of at most 256 transactions, that can never land any
+   * more. The others are in neither list.
+   */
   async expired(batch: readonly Unsettled[]): Promise<Ends> {
     const { rpc, sql } = this.#context;
     const { dead, slot } = await findDead(rpc, batch);
@@ -174,8 +185,9 @@ export class Resolver {
 }
 
 /**
- * The end of a payment that landed. If it landed in a later period than it was signed for, others may have pulled the periods between, which only
- * the history shows. Undefined while that history is incomplete, for a limited number of tries.
+ * The end of a payment that landed. If it landed in a later period than it was signed for, others
+ * may have pulled the periods between, which only the history shows. Undefined while that history
+ * is incomplete, for a limited number of tries.
  */
 async function paid(
   context: Context,
@@ -198,8 +210,9 @@ async function paid(
 }
 
 /**
- * The end of an attempt whose signature no endpoint knows, after its blockhash has expired. Undefined while it is not certain. After MAX_LOOKS in vain it
- * is unexplained once a later period has begun, because then nothing more can be collected for its own.
+ * The end of an attempt whose signature no endpoint knows, after its blockhash has expired.
+ * Undefined while it is not certain. After MAX_LOOKS in vain it is unexplained once a later period
+ * has begun, because then nothing more can be collected for its own.
  */
 async function endOfUnknown(
   context: Context,
@@ -227,8 +240,8 @@ async function endOfUnknown(
 }
 
 /**
- * The end of an unknown attempt by the history of its account: landed when any endpoint lists it, expired when other pulls explain all that the account
- * counts, or when the account is gone.
+ * The end of an unknown attempt by the history of its account: landed when any endpoint lists it,
+ * expired when other pulls explain all that the account counts, or when the account is gone.
  */
 async function endInHistory(
   context: Context,
@@ -254,12 +267,15 @@ async function endInHistory(
     return (await context.absence.gone([pda])).has(pda) ? { kind: 'expired' } : undefined;
   }
   const signedFor = unixSeconds(attempt.periodStart);
-  // An account that counts an earlier period shows that the attempt did not land: it would have moved the account on.
+  // An account that counts an earlier period shows that the attempt did not land: it would have
+  // moved the account on.
   if (account !== null && account.periodStart < signedFor) return { kind: 'expired' };
-  // One that counts a later period shows nothing of the attempt's own: the histories decide, once they have had the time to list it.
+  // One that counts a later period shows nothing of the attempt's own: the histories decide, once
+  // they have had the time to list it.
   const isLater = account !== null && account.periodStart > signedFor;
   if (isLater && (unreadable.length > 0 || settleTries < PATIENT_TRIES)) return undefined;
-  // The attempt could land before its account was replaced, so the history has to reach up to the new one.
+  // The attempt could land before its account was replaced, so the history has to reach up to the
+  // new one.
   const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
   return isRead && explains(pulls, other) ? { kind: 'expired' } : undefined;
 }

@@ -1,6 +1,8 @@
-// Sends signed transactions. Right before each send the rows of all its payments are read: what was cancelled, or taken from this keeper, is not sent,
-// and with it the rest of its transaction. Where a notice arrived since signing, or another keeper signed, the chain is read again first. A transaction
-// that may not be sent stays open until its blockhash expires, because another send of it may be on its way (resolve.ts).
+// Sends signed transactions. Right before each send the rows of all its payments are read: what was
+// cancelled, or taken from this keeper, is not sent, and with it the rest of its transaction. Where
+// a notice arrived since signing, or another keeper signed, the chain is read again first. A
+// transaction that may not be sent stays open until its blockhash expires, because another send of
+// it may be on its way (resolve.ts).
 import { setTimeout as pause } from 'node:timers/promises';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { pullPeriod } from '../chain/program/period.ts';
@@ -25,12 +27,15 @@ export const SENT_AT_ONCE = 64;
 /** No endpoint is asked later than this after the rows were read. */
 const CHECKED_MS = 100;
 const CHECKS = 3;
-/** The longest wait for a round of sends. Sends without an answer by then go on beside the next round. */
+/**
+ * The longest wait for a round of sends. Sends without an answer by then go on beside the next
+ * round.
+ */
 const ROUND_MS = 1000;
 
 /**
- * Sends each transaction that may be sent once. What could not be sent in time is to be sent in a later round: its `sentAt` is -Infinity. Throws when
- * chain or database cannot be reached.
+ * Sends each transaction that may be sent once. What could not be sent in time is to be sent in a
+ * later round: its `sentAt` is -Infinity. Throws when chain or database cannot be reached.
  */
 export async function sendAll(context: Context, ready: readonly Outgoing[]): Promise<void> {
   let left = ready;
@@ -50,7 +55,10 @@ export async function sendAll(context: Context, ready: readonly Outgoing[]): Pro
   for (const one of left) one.sentAt = -Infinity;
 }
 
-/** The counts of notices of the subscriptions that may still be collected from, under the claims of these payments. */
+/**
+ * The counts of notices of the subscriptions that may still be collected from, under the claims of
+ * these payments.
+ */
 async function noticesOf(
   { sql }: Context,
   some: readonly Outgoing[],
@@ -60,7 +68,10 @@ async function noticesOf(
   return new Map(rows.map(({ id, notices }) => [id, notices]));
 }
 
-/** `read`: the chain is to be read first. `stop`: a payment of it is cancelled, or was taken from this keeper. */
+/**
+ * `read`: the chain is to be read first. `stop`: a payment of it is cancelled, or was taken from
+ * this keeper.
+ */
 function verdictOf(
   { payments, size }: Outgoing,
   notices: ReadonlyMap<string, number>,
@@ -122,8 +133,9 @@ async function sendOne(
 }
 
 /**
- * Whether a payment is still to be sent: the on-chain subscription is the one that was signed for and is not cancelled, and its period costs what was
- * signed (a discount may have changed, or a pause ended). Pure.
+ * Whether a payment is still to be sent: the on-chain subscription is the one that was signed for
+ * and is not cancelled, and its period costs what was signed (a discount may have changed, or a
+ * pause ended). Pure.
  */
 function stands({ attempt }: Payment, row: HeldSubscription, view: ChainView | Error): boolean {
   if (view instanceof Error) return false;
@@ -134,8 +146,9 @@ function stands({ attempt }: Payment, row: HeldSubscription, view: ChainView | E
 }
 
 /**
- * Reads the chain for these payments again and marks what may be sent; a cancellation that it shows is written with its event. The program would allow
- * a pull until the end of a cancelled period; we do not send it. Throws as the RPC client does.
+ * Reads the chain for these payments again and marks what may be sent; a cancellation that it shows
+ * is written with its event. The program would allow a pull until the end of a cancelled period; we
+ * do not send it. Throws as the RPC client does.
  */
 async function recheck(context: Context, transactions: readonly Outgoing[]): Promise<void> {
   const payments = new Map<string, Payment>(transactions.flatMap((one) => [...one.payments]));

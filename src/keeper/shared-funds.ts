@@ -1,4 +1,5 @@
-// Payments of one batch from the same wallet. Each is decided on its own; together they may exceed the wallet's balance.
+// Payments of one batch from the same wallet. Each is decided on its own; together they may exceed
+// the wallet's balance.
 import type { HeldSubscription } from '../db/subscription-work.ts';
 import type { View } from '../domain/collecting/chain-view.ts';
 import { type Decision, retrySoon } from '../domain/collecting/decision.ts';
@@ -13,8 +14,9 @@ interface Decided<Row> {
 }
 
 /**
- * Reschedules payments that the wallet cannot afford besides earlier payments of the batch and payments already `signed`. This is no failure: they are
- * decided again once the others have landed.
+ * Reschedules payments that the wallet cannot afford besides earlier payments of the batch and
+ * payments already `signed`. This is no failure: they are decided again once the others have
+ * landed.
  */
 export function withinFunds<Row extends HeldSubscription>(
   decided: readonly Decided<Row>[],

@@ -1,4 +1,5 @@
-// Packs due payments into transactions and signs them. The keeper commits the transactions before it first sends them.
+// Packs due payments into transactions and signs them. The keeper commits the transactions before
+// it first sends them.
 import { tokenAccountAddress } from '../chain/program/addresses.ts';
 import {
   type Collection,
@@ -21,7 +22,10 @@ import type { SignedTransaction } from '../chain/transactions/subscriptions.ts';
 import type { ReadSubscription } from '../db/subscription-work.ts';
 import type { Collectable } from '../domain/collecting/decision.ts';
 
-/** A payment whose transaction failed this often because of other payments gets a transaction of its own. */
+/**
+ * A payment whose transaction failed this often because of other payments gets a transaction of its
+ * own.
+ */
 const MAX_FAILED_PACKS = 2;
 
 /** The shared parts of all transactions of a batch. */
@@ -62,7 +66,10 @@ export class Signer {
     this.#versions = versions;
   }
 
-  /** Version, blockhash and priority fee for a batch. Simulates payments with unknown compute limits first. Throws as the RPC client does. */
+  /**
+   * Version, blockhash and priority fee for a batch. Simulates payments with unknown compute limits
+   * first. Throws as the RPC client does.
+   */
   async terms(batch: readonly Due[]): Promise<Terms> {
     const [version, blockhash, price] = await Promise.all([
       this.#versions.current(),
@@ -93,12 +100,16 @@ export class Signer {
     }
   }
 
-  /** Signed transactions, each with its payments in order. Each transaction is signed by one keeper key. */
+  /**
+   * Signed transactions, each with its payments in order. Each transaction is signed by one keeper
+   * key.
+   */
   sign(batch: readonly Due[], terms: Terms): { payments: Packed[]; signed: SignedTransaction }[] {
     const { version } = terms;
     const payments = batch
       .map((one) => this.#packed(one))
-      // A payment that expired before raises the priority fee of its whole transaction, so those are packed together. Payments of one plan share addresses.
+      // A payment that expired before raises the priority fee of its whole transaction, so those
+      // are packed together. Payments of one plan share addresses.
       .sort(
         (a, b) =>
           this.#fees.expiries(periodOf(b)) - this.#fees.expiries(periodOf(a)) ||

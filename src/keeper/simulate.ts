@@ -1,5 +1,5 @@
-// Simulates payments before they are committed, where one failed on chain in the same period (domain/early-tries.ts). A payment that would fail again is
-// not sent, so it costs nothing.
+// Simulates payments before they are committed, where one failed on chain in the same period
+// (domain/early-tries.ts). A payment that would fail again is not sent, so it costs nothing.
 import { transferPlaces } from '../chain/transactions/collection.ts';
 import {
   classifyPullError,
@@ -22,7 +22,10 @@ interface Decided<Row> {
   readonly decision: Decision;
 }
 
-/** The decisions, where those payments that their simulation refused are not collected. `signed` has the transactions by subscription. */
+/**
+ * The decisions, where those payments that their simulation refused are not collected. `signed` has
+ * the transactions by subscription.
+ */
 export async function afterSimulation<Row extends HeldSubscription>(
   context: Context,
   decided: readonly Decided<Row>[],
@@ -44,7 +47,10 @@ export async function afterSimulation<Row extends HeldSubscription>(
   return decided.map(({ row, decision }) => ({ row, decision: refused.get(row) ?? decision }));
 }
 
-/** Why the payment would fail as of `minSlot` or later: the subscriber's reason, null for any other and without an answer, undefined when it would land. */
+/**
+ * Why the payment would fail as of `minSlot` or later: the subscriber's reason, null for any other
+ * and without an answer, undefined when it would land.
+ */
 async function simulate(
   { rpc, programId, versions, log }: Context,
   { row, collect, bytes }: { row: HeldSubscription; collect: Collectable; bytes: Uint8Array },

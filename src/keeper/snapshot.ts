@@ -23,17 +23,26 @@ export interface Snapshot {
   of(row: HeldSubscription): View;
 }
 
-/** Whether a view shows the chain as of this slot or later. Accounts that cannot be decoded have no other state to wait for. */
+/**
+ * Whether a view shows the chain as of this slot or later. Accounts that cannot be decoded have no
+ * other state to wait for.
+ */
 export const isReached = (view: View, slot: bigint) => view instanceof Error || view.slot >= slot;
 
 interface SnapshotOptions extends ReadOptions {
-  /** The slot that a row's accounts are wanted of. Where no endpoint has reached it, the row gets an older view: its slot shows that. */
+  /**
+   * The slot that a row's accounts are wanted of. Where no endpoint has reached it, the row gets an
+   * older view: its slot shows that.
+   */
   readonly slotOf?: (row: HeldSubscription) => bigint;
   /** Of these rows subscription and plan alone are read; the other accounts look absent. */
   readonly periodsOnly?: (row: HeldSubscription) => boolean;
 }
 
-/** Reads the accounts of these subscriptions, those of one subscription in one request. Throws as the RPC client does. */
+/**
+ * Reads the accounts of these subscriptions, those of one subscription in one request. Throws as
+ * the RPC client does.
+ */
 export async function readSnapshot(
   { rpc, programId, treasuries }: Pick<Context, 'rpc' | 'programId' | 'treasuries'>,
   rows: readonly HeldSubscription[],
@@ -87,7 +96,9 @@ export async function readSnapshot(
 /** The place of the authority's address in a request: behind clock, subscription and plan. */
 const AUTHORITY = 3;
 
-/** A row that is read again has the same accounts unless the treasury of its plan's record changed. */
+/**
+ * A row that is read again has the same accounts unless the treasury of its plan's record changed.
+ */
 const keyOf = ({ id, treasury }: HeldSubscription) => `${id} ${treasury}`;
 
 /** Decodes an account once. */

@@ -1,5 +1,6 @@
-// The sweep behind the streams: one walk through all subscriptions in SWEEP_MINUTES, at once after a stream broke off. What it finds is only noted, by
-// making the subscription due: the rest happens under a claim (claim.ts).
+// The sweep behind the streams: one walk through all subscriptions in SWEEP_MINUTES, at once after
+// a stream broke off. What it finds is only noted, by making the subscription due: the rest happens
+// under a claim (claim.ts).
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { timeOf } from '../chain/time.ts';
@@ -12,11 +13,17 @@ import { isNews, withPayment } from '../domain/collecting/changes.ts';
 import type { Context } from './preflight.ts';
 import { readSnapshot } from './snapshot.ts';
 
-/** Four requests' worth: each subscription has three accounts of its own and shares the others. They are read at once. */
+/**
+ * Four requests' worth: each subscription has three accounts of its own and shares the others. They
+ * are read at once.
+ */
 const BATCH = 128;
 /** The part of SWEEP_MINUTES that a lap takes: the rest is for a keeper that dies with a batch. */
 const SPREAD = 0.8;
-/** Seconds after which the walk is looked at again, though no step is due: another keeper may have begun a lap. */
+/**
+ * Seconds after which the walk is looked at again, though no step is due: another keeper may have
+ * begun a lap.
+ */
 const MAX_WAIT_SECONDS = 30;
 /** Between steps of a lap whose length is unknown. */
 const STEP_SECONDS = 1;
@@ -29,8 +36,9 @@ interface Mark extends DuePlace {
 }
 
 /**
- * Where a walk that begins behind `after` has seen everything, `last` being the last place of all when it began. A subscription that is paid meanwhile
- * moves beyond that place, and was read for its payment: following it would never end. Pure.
+ * Where a walk that begins behind `after` has seen everything, `last` being the last place of all
+ * when it began. A subscription that is paid meanwhile moves beyond that place, and was read for
+ * its payment: following it would never end. Pure.
  */
 function allRound({ lap, after }: SweepStep, last: DuePlace): Mark {
   return after.dueAt.getTime() === 0 ? { lap, ...last } : { lap: lap + 1n, ...after };
@@ -51,7 +59,10 @@ export class Sweep {
   #isGap = false;
   /** Once the walk has come round to here, everything has been looked at since the gap. */
   #goal: Mark | undefined;
-  /** A batch that was taken and could not be looked at: the walk does not come by again before its next lap. */
+  /**
+   * A batch that was taken and could not be looked at: the walk does not come by again before its
+   * next lap.
+   */
   #missed: readonly string[] = [];
   #waitSeconds = 0;
 
@@ -91,7 +102,10 @@ export class Sweep {
     this.#isGap = true;
   }
 
-  /** Reads these now, as of `minSlot` or later: an endpoint that is behind the notice would show nothing new. */
+  /**
+   * Reads these now, as of `minSlot` or later: an endpoint that is behind the notice would show
+   * nothing new.
+   */
   async look(ids: readonly string[], minSlot?: bigint): Promise<void> {
     const { sql, rules, log, clock, absence, onRead } = this.#context;
     const rows = await readSubscriptions(sql, [...ids]);
@@ -103,7 +117,8 @@ export class Sweep {
     const isNew = (row: HeldSubscription) => isNews(row, snapshot.of(row), rules);
     const seen = rows.filter(isNew).map(({ id }) => id);
     if (seen.length === 0) return;
-    // Mostly our own payments, which are recorded once they are final. One that was settled meanwhile shows in the rows as they are now.
+    // Mostly our own payments, which are recorded once they are final. One that was settled
+    // meanwhile shows in the rows as they are now.
     const underWay = new Map(
       (await readUnderWay(sql, seen)).map((one) => [one.subscriptionId, one]),
     );

@@ -1,5 +1,6 @@
-// Transactions in flight. The same bytes are sent every 2 s until the chain has them, and their status is polled until it is final: a fork can drop a
-// confirmed block, and then they are sent again. A transaction lives and dies as one; each of its payments is settled for itself.
+// Transactions in flight. The same bytes are sent every 2 s until the chain has them, and their
+// status is polled until it is final: a fork can drop a confirmed block, and then they are sent
+// again. A transaction lives and dies as one; each of its payments is settled for itself.
 //
 //   committed -> sent -> seen (processed, confirmed) -> final: landed | failed       (settled in resolve.ts)
 //          \        \-> never seen, blockhash expired, finally                    -> expired | unexplained
@@ -23,7 +24,10 @@ import { SENT_AT_ONCE, sendAll } from './send.ts';
 
 /** Payments. */
 const MAX_IN_FLIGHT = 8192;
-/** Payments: a signed transaction ages while it waits, and no other keeper can take it. Collectors continue while half of these are sent. */
+/**
+ * Payments: a signed transaction ages while it waits, and no other keeper can take it. Collectors
+ * continue while half of these are sent.
+ */
 const MAX_UNSENT = 1024;
 /** The same in seconds, where sends have a rate: a blockhash is good for some 30. */
 const MAX_UNSENT_SECONDS = 10;
@@ -32,15 +36,24 @@ const [SENDERS, SETTLERS] = [2, 2];
 /** How long a round waits for the rate limit of sends before it looks again. */
 const SEND_PAUSE_MS = 200;
 const RESEND_SCAN_MS = 500;
-/** The pause between polls grows with the number in flight, since each poll looks through all of them. */
+/**
+ * The pause between polls grows with the number in flight, since each poll looks through all of
+ * them.
+ */
 const SOONEST_POLL_MS = 100;
 const POLLED_PER_MS = 15;
 /** Payments that are settled in one database transaction. */
 const SETTLED_AT_ONCE = 256;
-/** Status caches of endpoints hold some 150 blocks; an older signature is looked up with history search. */
+/**
+ * Status caches of endpoints hold some 150 blocks; an older signature is looked up with history
+ * search.
+ */
 const RECENT_MS = 45_000;
 const EXPIRY_CHECK_MS = 2000;
-/** A transaction with an unknown end is settled again after the first pause, doubled up to the second; after a bug, after the third. */
+/**
+ * A transaction with an unknown end is settled again after the first pause, doubled up to the
+ * second; after a bug, after the third.
+ */
 const SETTLE_AGAIN_MS = 5000;
 const SETTLE_LATEST_MS = 300_000;
 const FAULT_PAUSE_MS = 60_000;
@@ -49,7 +62,10 @@ const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
 /** Sends, polls, resends and settles. Its loops run from the start until `stop`. */
 export class Tracker implements Queue {
   readonly inFlight = new InFlight();
-  /** Called when collectors may continue: there is room again after `room` said that there was none, or payments are due again. */
+  /**
+   * Called when collectors may continue: there is room again after `room` said that there was none,
+   * or payments are due again.
+   */
   onRoom: () => void = () => undefined;
   readonly #context: Context;
   readonly #resolver: Pick<Resolver, 'landed' | 'expired'>;
@@ -126,7 +142,9 @@ export class Tracker implements Queue {
     metrics.inFlight.set(0);
   }
 
-  /** Sends what is new and what was not seen for a while, as much as the rate of sends allows now. */
+  /**
+   * Sends what is new and what was not seen for a while, as much as the rate of sends allows now.
+   */
   async #send(): Promise<boolean> {
     const { allowed } = this.#context.rpc.sendRate();
     // What the other loop has taken may not count for the rate yet.
@@ -139,7 +157,10 @@ export class Tracker implements Queue {
     return this.#unsent.length > 0;
   }
 
-  /** Up to `most` transactions to send now. Those that were sent before come first: they expire first. */
+  /**
+   * Up to `most` transactions to send now. Those that were sent before come first: they expire
+   * first.
+   */
   #takeUnsent(most: number): Tracked[] {
     const now = performance.now();
     if (now - this.#scannedAt >= RESEND_SCAN_MS) {
@@ -172,7 +193,10 @@ export class Tracker implements Queue {
     return false;
   }
 
-  /** Extends the claims; payments whose claim is lost (a cancellation, an expired lease) are forgotten. */
+  /**
+   * Extends the claims; payments whose claim is lost (a cancellation, an expired lease) are
+   * forgotten.
+   */
   async #renew(old: readonly Tracked[], now: number): Promise<void> {
     const payments = old.flatMap(heldOf);
     const kept = await renewLeases(this.#context.sql, payments, LEASE_SECONDS);
@@ -218,7 +242,10 @@ export class Tracker implements Queue {
     return this.inFlight.settleable(performance.now()).length > 0;
   }
 
-  /** Settles what was never seen and can never land any more, what was looked at the longest ago first. */
+  /**
+   * Settles what was never seen and can never land any more, what was looked at the longest ago
+   * first.
+   */
   async #expire(): Promise<boolean> {
     const now = performance.now();
     if (now - this.#expiryCheckedAt < EXPIRY_CHECK_MS) return false;

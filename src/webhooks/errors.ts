@@ -1,5 +1,5 @@
-// Classifies a request without a status line into one code, which merchants see in the log of attempts. The error's message is not shown, because it can
-// contain text from the network.
+// Classifies a request without a status line into one code, which merchants see in the log of
+// attempts. The error's message is not shown, because it can contain text from the network.
 
 /** The codes, each with its meaning. */
 export const failureMeanings = {
@@ -46,7 +46,8 @@ export function classify(error: unknown): Failure {
   if (error instanceof AggregateError) return classify(error.errors[0]);
   if (!(error instanceof Error)) return 'error';
   const { code, name, message, syscall, cause } = error as NodeJS.ErrnoException;
-  // undici's errors for responses that are not HTTP; some differ from a closed connection only in their message.
+  // undici's errors for responses that are not HTTP; some differ from a closed connection only in
+  // their message.
   if (name === 'HTTPParserError' || /^bad (response|upgrade)$/.test(message)) return 'protocol';
   // A name server's ECONNREFUSED or ETIMEDOUT is a failure to resolve.
   if (syscall === 'getaddrinfo' || syscall?.startsWith('query') === true || code === 'ENOTFOUND')

@@ -1,14 +1,20 @@
-// Posts webhooks over undici: one request, sent once, to an address that the SSRF guard has vetted. Follows no redirect, decompresses nothing, and reads at
-// most 4 KiB of the response body.
+// Posts webhooks over undici: one request, sent once, to an address that the SSRF guard has vetted.
+// Follows no redirect, decompresses nothing, and reads at most 4 KiB of the response body.
 import { buildConnector, Client, type Dispatcher } from 'undici';
 import { classify } from './errors.ts';
 import type { SsrfGuard } from './ssrf-guard.ts';
 
-/** Deadline in ms from the start of the request to the status line; a body that is incomplete by then is truncated. */
+/**
+ * Deadline in ms from the start of the request to the status line; a body that is incomplete by
+ * then is truncated.
+ */
 export const DEADLINE_MS = 5000;
 
 const MAX_BODY_BYTES = 4096;
-/** Servers close idle connections after 5 s (Node's default) or later. Closing earlier avoids a request on a connection that the server is closing. */
+/**
+ * Servers close idle connections after 5 s (Node's default) or later. Closing earlier avoids a
+ * request on a connection that the server is closing.
+ */
 const KEEP_ALIVE_MS = 4000;
 
 export interface Answer {
@@ -33,7 +39,9 @@ export interface WebhookRequest {
   body: string;
 }
 
-/** Connections to receivers. Each carries one request at a time and is not reused after a failure. */
+/**
+ * Connections to receivers. Each carries one request at a time and is not reused after a failure.
+ */
 export class WebhookClient {
   private readonly idle = new Map<string, Connection[]>();
   private readonly connect: buildConnector.connector;
@@ -55,7 +63,8 @@ export class WebhookClient {
     const connection = this.take(request.origin);
     return new Promise((resolve) => {
       const exchange = new Exchange(connection, (answer, isClean) => {
-        // Deferred until undici has parsed the chunk, so that trailing bytes cannot be read as the response to the next request.
+        // Deferred until undici has parsed the chunk, so that trailing bytes cannot be read as the
+        // response to the next request.
         if (isClean) queueMicrotask(() => this.give(connection));
         else this.drop(connection);
         resolve(answer);

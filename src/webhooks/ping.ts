@@ -29,7 +29,10 @@ export interface PingResult {
   response: string | null;
 }
 
-/** Sends a test event and waits up to 5 s for the response. A failure of the endpoint is a result, not an error. */
+/**
+ * Sends a test event and waits up to 5 s for the response. A failure of the endpoint is a result,
+ * not an error.
+ */
 export async function sendPing({
   config,
   appId,

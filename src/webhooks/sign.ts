@@ -1,4 +1,5 @@
-// The two signatures of a webhook request: billing's own (docs/webhooks.md) and that of the Standard Webhooks specification.
+// The two signatures of a webhook request: billing's own (docs/webhooks.md) and that of the
+// Standard Webhooks specification.
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 
 /** The two keys of one secret. */
@@ -18,8 +19,9 @@ export function signingKeys(secret: string): SigningKeys {
 }
 
 /**
- * The headers of one request, as name, value, name, value. `timestamp` is Unix seconds; `id` is the event's id, the same for every attempt. After a
- * rotation the previous secret also signs in webhook-signature, which is a list; X-Service-Signature only uses the newest secret.
+ * The headers of one request, as name, value, name, value. `timestamp` is Unix seconds; `id` is the
+ * event's id, the same for every attempt. After a rotation the previous secret also signs in
+ * webhook-signature, which is a list; X-Service-Signature only uses the newest secret.
  */
 export function signedHeaders(
   [newest, previous]: readonly [SigningKeys, (SigningKeys | undefined)?],

@@ -1,5 +1,6 @@
-// Keeps webhooks away from addresses inside the operator's network. Merchants choose the URLs and control their DNS, so the address is checked where it is
-// used: a literal on connect, a name in the look-up whose result is connected to, so that no second DNS answer can differ.
+// Keeps webhooks away from addresses inside the operator's network. Merchants choose the URLs and
+// control their DNS, so the address is checked where it is used: a literal on connect, a name in
+// the look-up whose result is connected to, so that no second DNS answer can differ.
 import { Resolver } from 'node:dns/promises';
 import { networkInterfaces } from 'node:os';
 import { isIP, type LookupFunction } from 'node:net';
@@ -10,7 +11,10 @@ import { BlockedAddress } from './errors.ts';
 export interface SsrfGuard {
   /** Throws BlockedAddress when `hostname` (as a URL normalises it) is a refused address. */
   checkLiteral(hostname: string): void;
-  /** For net.connect: returns only vetted addresses. undefined when the guard is off, for the system's look-up. */
+  /**
+   * For net.connect: returns only vetted addresses. undefined when the guard is off, for the
+   * system's look-up.
+   */
   lookup: LookupFunction | undefined;
 }
 
@@ -49,8 +53,8 @@ const globalUnicast = ipaddr.parseCIDR('2000::/3');
 const hostAddresses = ['168.63.129.16/32'].map((cidr) => ipaddr.parseCIDR(cidr));
 
 /**
- * Refuses the machine's own addresses and every address that is not public unicast, including those that embed an IPv4 address (mapped, compatible, NAT64,
- * 6to4, Teredo).
+ * Refuses the machine's own addresses and every address that is not public unicast, including those
+ * that embed an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo).
  */
 export function createSsrfGuard({
   enabled,
@@ -61,7 +65,8 @@ export function createSsrfGuard({
   if (!enabled) return { checkLiteral: () => undefined, lookup: undefined };
   const allowed = allow.map((cidr) => ipaddr.parseCIDR(cidr));
   const denied = deny.map((cidr) => ipaddr.parseCIDR(cidr));
-  // Uses c-ares, because getaddrinfo would block one of libuv's four threads until the name server answers.
+  // Uses c-ares, because getaddrinfo would block one of libuv's four threads until the name server
+  // answers.
   const resolver = new Resolver({ timeout: 2000, tries: 2 });
   if (nameServers.length > 0) resolver.setServers(nameServers);
 
@@ -75,7 +80,8 @@ export function createSsrfGuard({
   };
   const vetted = async (hostname: string, family: number) => {
     const found = await resolve(resolver, hostname, family);
-    // One refused address refuses the whole name, because its owner controls the order of the addresses.
+    // One refused address refuses the whole name, because its owner controls the order of the
+    // addresses.
     for (const { address } of found) check(address);
     return found;
   };
@@ -136,7 +142,8 @@ async function resolve(
     ...(v4.status === 'fulfilled' ? v4.value : []).map((address) => ({ address, family: 4 })),
     ...(v6.status === 'fulfilled' ? v6.value : []).map((address) => ({ address, family: 6 })),
   ];
-  // Many names have addresses of one family only, so a failed look-up only counts when no address is found.
+  // Many names have addresses of one family only, so a failed look-up only counts when no address
+  // is found.
   if (found.length === 0 && v4.status === 'rejected') throw v4.reason;
   if (found.length === 0 && v6.status === 'rejected') throw v6.reason;
   return found;

@@ -1,4 +1,5 @@
-// Common behaviour of all admin commands: wrong usage, a Postgres outage, ctrl-C, a closed pipe, with and without a terminal.
+// Common behaviour of all admin commands: wrong usage, a Postgres outage, ctrl-C, a closed pipe,
+// with and without a terminal.
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
@@ -53,7 +54,10 @@ const thirds = (isLong ? [0, 1, 2] : [0]).map((n) =>
   everyCommand.filter((_, place) => place % 3 === n),
 );
 
-/** Takes locks in a transaction of its own; returns what gives them back, at the latest when the test ends. */
+/**
+ * Takes locks in a transaction of its own; returns what gives them back, at the latest when the
+ * test ends.
+ */
 async function hold(
   t: Test,
   take: (session: ReservedSql) => Promise<unknown>,
@@ -82,13 +86,17 @@ async function endSessions(): Promise<number> {
   return ended.length;
 }
 
-/** Starts these commands while what each of them needs is locked, and resolves when all of them wait for it. */
+/**
+ * Starts these commands while what each of them needs is locked, and resolves when all of them wait
+ * for it.
+ */
 async function allWaiting(
   t: Test,
   some: string[][],
   databaseUrl: string,
 ): Promise<{ name: string; running: Running }[]> {
-  // Sessions of commands that a test before cut off still wait for locks, and would wait for ours in the middle of taking them.
+  // Sessions of commands that a test before cut off still wait for locks, and would wait for ours
+  // in the middle of taking them.
   await until(async () => (await endSessions()) === 0);
   await hold(t, async (session) => {
     await session`lock table merchants, api_keys, apps, webhook_endpoints, plans, payments, subscriptions, deliveries, events in access exclusive mode`;

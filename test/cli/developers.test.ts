@@ -1,4 +1,5 @@
-// The command line of the commands for merchants' developers; their effects: test/cli/develop/listen.test.ts.
+// The command line of the commands for merchants' developers; their effects:
+// test/cli/develop/listen.test.ts.
 import t from 'tap';
 import { runShared } from '../fixtures/command.ts';
 

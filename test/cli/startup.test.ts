@@ -11,7 +11,10 @@ import { startServe } from '../fixtures/serve.ts';
 
 const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
 
-/** Runs it with only the given environment, because tap makes every Node process load a part of tap. Rejects when it fails. */
+/**
+ * Runs it with only the given environment, because tap makes every Node process load a part of tap.
+ * Rejects when it fails.
+ */
 const alone = (command: string[]) => promisify(execFile)('/usr/bin/env', ['-i', ...command]);
 
 /** The packages of which `billing <args>` loads any code, as V8 recorded it. */

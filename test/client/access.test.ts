@@ -5,7 +5,10 @@ import { BillingError, createAccessGuard, createClient } from '../../src/client/
 import { testApi } from '../fixtures/http.ts';
 import { insertPlan, insertSubscription } from '../fixtures/rows.ts';
 
-/** A paying customer `c-1`, a service whose requests are counted and that can be away, and a clock that is set. */
+/**
+ * A paying customer `c-1`, a service whose requests are counted and that can be away, and a clock
+ * that is set.
+ */
 async function scene(t: Test) {
   const api = await testApi(t);
   await api.app.listen({ port: 0 });

@@ -1,5 +1,6 @@
-// The packages as their users see them: billing-client, and billing/client of the server's, by name, compiled by tsc with strict settings and run by Node.
-// Installed as archives: test/package/pack.ts.
+// The packages as their users see them: billing-client, and billing/client of the server's, by
+// name, compiled by tsc with strict settings and run by Node. Installed as archives:
+// test/package/pack.ts.
 import { execFile } from 'node:child_process';
 import {
   cp,
@@ -79,7 +80,8 @@ void t.test(
   async (t) => {
     const project = await mkdtemp(join(tmpdir(), 'billing-consumer-'));
     t.teardown(() => rm(project, { recursive: true, force: true }));
-    // The content of an installation by npm: the files listed in package.json, without dependencies.
+    // The content of an installation by npm: the files listed in package.json, without
+    // dependencies.
     const installed = join(project, 'node_modules/billing');
     await mkdir(join(project, 'node_modules/@types'), { recursive: true });
     await mkdir(installed);

@@ -1,4 +1,5 @@
-// docs/contract.md, Events: what a receiver does with a webhook request; `verifyWebhook` of billing/webhook does it. Signed by what the dispatcher signs with.
+// docs/contract.md, Events: what a receiver does with a webhook request; `verifyWebhook` of
+// billing/webhook does it. Signed by what the dispatcher signs with.
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import t from 'tap';

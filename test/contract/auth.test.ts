@@ -37,7 +37,10 @@ const profile = (token: string) => api.call('GET', '/merchant/profile', { token 
 const { paths } = (await apiDocument()) as unknown as {
   paths: Record<string, Record<string, unknown>>;
 };
-/** Every operation under this path, its parameters filled in: the app is `appId`, everything else is not there. */
+/**
+ * Every operation under this path, its parameters filled in: the app is `appId`, everything else is
+ * not there.
+ */
 const operations = (under: string, appId = merchant.appId) =>
   Object.entries(paths)
     .filter(([path]) => path.startsWith(under))
@@ -126,7 +129,8 @@ rule('A subscriber endpoint accepts only a valid JWT with the role `subscriber`.
 rule("An API key may do all that its merchant's JWT may, except manage API keys.", async (t) => {
   t.ok(merchantOperations.length > 25);
   for (const { method, url } of merchantOperations) {
-    // Of both tiers, since the export is for one of them. Without a body that fits, nothing changes in between.
+    // Of both tiers, since the export is for one of them. Without a body that fits, nothing changes
+    // in between.
     for (const tier of ['free', 'pro']) {
       await api.sql`update merchants set tier = ${tier} where id = ${merchant.merchantId}`;
       const [byKey, byToken] = [

@@ -1,5 +1,6 @@
-// docs/contract.md: what happens to subscriptions, and what merchants are told of it. One play of everything that can happen: real wallets on a real chain, a
-// real keeper, a dispatcher as its own process, an HTTPS server of the merchant's. The tests look at what came of it.
+// docs/contract.md: what happens to subscriptions, and what merchants are told of it. One play of
+// everything that can happen: real wallets on a real chain, a real keeper, a dispatcher as its own
+// process, an HTTPS server of the merchant's. The tests look at what came of it.
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';

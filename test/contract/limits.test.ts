@@ -10,7 +10,10 @@ const rule = rulesIn(t);
 
 const api = await testApi(t, { requestsPerMinute });
 
-/** Moves the end of a merchant's minute away, so that it outlasts the test's requests however slow the machine is. */
+/**
+ * Moves the end of a merchant's minute away, so that it outlasts the test's requests however slow
+ * the machine is.
+ */
 const prolong = ({ merchantId }: { merchantId: string }) => api.sql`
   update rate_budgets set ends_at = ends_at + interval '1 hour' where subject = ${`merchant:${merchantId}`}`;
 

@@ -1,4 +1,5 @@
-// Each promise of docs/contract.md has one test of its name in this folder, and the page keeps every sentence of the service description.
+// Each promise of docs/contract.md has one test of its name in this folder, and the page keeps
+// every sentence of the service description.
 import { readdir, readFile } from 'node:fs/promises';
 import t from 'tap';
 import { promises } from './promises.ts';
@@ -40,7 +41,10 @@ void t.test('no sentence of the service description is missing', { skip }, async
   );
 });
 
-/** The sentences of the description, without headings, heads of tables and the words that only number or name a list. */
+/**
+ * The sentences of the description, without headings, heads of tables and the words that only
+ * number or name a list.
+ */
 function sentencesOf(document: string): string[] {
   const lines = document.split('\n').map((line) => line.trim());
   return lines.flatMap((line, place) => {

@@ -1,4 +1,5 @@
-// The promises of docs/contract.md: its list items, and the rows of its tables with a column "Promise", cells joined by " | ".
+// The promises of docs/contract.md: its list items, and the rows of its tables with a column
+// "Promise", cells joined by " | ".
 import { readFileSync } from 'node:fs';
 
 const ruler = /^\|[-| ]+\|$/;

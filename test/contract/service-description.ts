@@ -1,4 +1,5 @@
-// The service description that docs/contract.md answers to: each of its sentences with the promise of docs/contract.md that keeps it.
+// The service description that docs/contract.md answers to: each of its sentences with the promise
+// of docs/contract.md that keeps it.
 
 export const kept: Record<string, string> = {
   'All addresses are relative to {base_url}.':

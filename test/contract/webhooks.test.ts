@@ -1,4 +1,5 @@
-// docs/contract.md, Events: what an endpoint gets, how it is signed, and when it is sent again; a real dispatcher, a real server, our own receiver's side.
+// docs/contract.md, Events: what an endpoint gets, how it is signed, and when it is sent again; a
+// real dispatcher, a real server, our own receiver's side.
 import crypto, { createHmac } from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import t, { type Test } from 'tap';
@@ -77,7 +78,8 @@ async function shop(t: Test, answer: Answer): Promise<Shop> {
 const taking = (response: Parameters<Answer>[0]) => response.writeHead(204).end();
 const refusing = (response: Parameters<Answer>[0]) => response.writeHead(500).end();
 
-// One server that takes what it gets; one that never answers, which takes the whole of the deadline to see; one that refuses until nothing more comes.
+// One server that takes what it gets; one that never answers, which takes the whole of the deadline
+// to see; one that refuses until nothing more comes.
 const good = await shop(t, taking);
 const hung = await shop(t, () => undefined);
 const hungDelivery = await hung.happen();

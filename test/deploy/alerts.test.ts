@@ -1,4 +1,5 @@
-// Each fault fires exactly its alert, and none fires in normal operation: by this project's evaluation. alerts.tools.ts has promtool judge the same.
+// Each fault fires exactly its alert, and none fires in normal operation: by this project's
+// evaluation. alerts.tools.ts has promtool judge the same.
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';

@@ -1,5 +1,5 @@
-// compose.yaml, the image and the workflow agree with each other and with the configuration. There is no engine here to run them: what they would
-// run is run by test/package/image.ts.
+// compose.yaml, the image and the workflow agree with each other and with the configuration. There
+// is no engine here to run them: what they would run is run by test/package/image.ts.
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';

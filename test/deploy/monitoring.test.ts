@@ -1,5 +1,5 @@
-// The alert rules and the dashboard, held against what the real daemons say at /metrics: a metric that is renamed must not leave an alert behind
-// that never fires.
+// The alert rules and the dashboard, held against what the real daemons say at /metrics: a metric
+// that is renamed must not leave an alert behind that never fires.
 import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -18,7 +18,10 @@ const withPayments: Sample[] = ['landed', 'failed'].map((outcome) => ({
   labels: { merchant: 'a', outcome },
 }));
 
-/** All three daemons, once each has said everything it can say at rest. One of two RPC endpoints is down. */
+/**
+ * All three daemons, once each has said everything it can say at rest. One of two RPC endpoints is
+ * down.
+ */
 async function scrape(t: Test): Promise<Sample[]> {
   const env = await daemonEnv(t);
   Object.assign(env, {

@@ -1,4 +1,5 @@
-// The units of deploy/systemd, judged by systemd's own tools, with this machine's Node and this checkout put in.
+// The units of deploy/systemd, judged by systemd's own tools, with this machine's Node and this
+// checkout put in.
 import { execFile } from 'node:child_process';
 import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,5 @@
-// Compares the pages with the code: file names, states, layers, connections. A renamed file or state fails until the page is updated.
+// Compares the pages with the code: file names, states, layers, connections. A renamed file or
+// state fails until the page is updated.
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -64,7 +65,8 @@ void t.test('the three state machines have the states that Postgres lets a row h
     return [...(rule ?? '').matchAll(/'(\w+)'/g)].map(([, state = '']) => state).toSorted();
   };
   t.same(diagram(text, 'A subscription'), await allowed('subscriptions', 'status'));
-  // A payment that is claimed has no attempt yet, and a claimed delivery is a queued one with a claim.
+  // A payment that is claimed has no attempt yet, and a claimed delivery is a queued one with a
+  // claim.
   t.same(
     diagram(text, 'A payment'),
     ['claimed', ...(await allowed('payment_attempts', 'state'))].toSorted(),

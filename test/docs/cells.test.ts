@@ -1,4 +1,5 @@
-// The split of one installation into two cells, with the statements of docs/operators.md: daemons of both sides run afterwards on copies of one database.
+// The split of one installation into two cells, with the statements of docs/operators.md: daemons
+// of both sides run afterwards on copies of one database.
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import t, { type Test } from 'tap';
@@ -97,7 +98,8 @@ void t.test(
     await stage.quiet();
     await keeper.stop();
 
-    // At the split deliveries wait, and of each merchant a payment is signed and committed but was never sent.
+    // At the split deliveries wait, and of each merchant a payment is signed and committed but was
+    // never sent.
     const unsent: Subscription[] = [];
     for (const one of [staying, moving]) unsent.push(await stage.subscriber(one.plan));
     const parts = stage.parts();

@@ -1,4 +1,5 @@
-// Commands with their flags, npm scripts and variables in the pages must exist, and a test must run every block of code.
+// Commands with their flags, npm scripts and variables in the pages must exist, and a test must run
+// every block of code.
 import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import t from 'tap';

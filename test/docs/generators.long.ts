@@ -1,4 +1,5 @@
-// The OpenAPI document as others read it: two generators from npm make clients of it, which compile, page through a list, and tell events apart.
+// The OpenAPI document as others read it: two generators from npm make clients of it, which
+// compile, page through a list, and tell events apart.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cp, mkdir, writeFile } from 'node:fs/promises';

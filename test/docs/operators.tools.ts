@@ -1,7 +1,9 @@
-// Every shell block of the operators' pages, run in order with bash -euo pipefail, as an operator would: the three daemons run on a database and a
-// local chain of their own, a merchant has a webhook that was given up. Paths of the machine (/etc, /usr/local/bin, /opt/billing) become folders of the
-// test, and the documented ports those that the daemons have. systemd and Docker are stood in for (test/fixtures/stand-ins): neither is to be booted here.
-// Blocks marked "registry" are run by test/package/pack.ts.
+// Every shell block of the operators' pages, run in order with bash -euo pipefail, as an operator
+// would: the three daemons run on a database and a local chain of their own, a merchant has a
+// webhook that was given up. Paths of the machine (/etc, /usr/local/bin, /opt/billing) become
+// folders of the test, and the documented ports those that the daemons have. systemd and Docker are
+// stood in for (test/fixtures/stand-ins): neither is to be booted here. Blocks marked "registry"
+// are run by test/package/pack.ts.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -87,7 +89,8 @@ async function prepare(t: Test): Promise<Place> {
       .replaceAll('/usr/local/bin/', `${path('bin')}/`)
       .replaceAll('/usr/bin/node', process.execPath)
       .replaceAll('billing_restored', restored)
-      // The database is there, with tables of the superuser: the owner is one too, and takes it over.
+      // The database is there, with tables of the superuser: the owner is one too, and takes it
+      // over.
       .replaceAll('create database billing owner', `alter database ${database} owner to`)
       .replaceAll('login createrole', 'login superuser createrole')
       .replaceAll('\\connect billing', `\\connect ${database}`)
@@ -202,7 +205,10 @@ async function modeOf({ path }: Place, name: string): Promise<number> {
   return (await stat(path(name))).mode & 0o777;
 }
 
-/** The operator's part: sets the variables without a value in billing.env, and creates credentials with which the daemons start. */
+/**
+ * The operator's part: sets the variables without a value in billing.env, and creates credentials
+ * with which the daemons start.
+ */
 async function afterwards(t: Test, { path }: Place) {
   const text = await readFile(path('etc/billing/billing.env'), 'utf8').catch(() => undefined);
   if (text === undefined) return;
@@ -210,7 +216,8 @@ async function afterwards(t: Test, { path }: Place) {
   if (!text.endsWith(chosen)) {
     await chmod(path('etc/billing/billing.env'), 0o644);
     await writeFile(path('etc/billing/billing.env'), text + chosen);
-    // The first block made secrets of its own; this installation has had others from before, under which its webhook secret is encrypted.
+    // The first block made secrets of its own; this installation has had others from before, under
+    // which its webhook secret is encrypted.
     await writeFile(path('etc/billing/credentials/encryption_key'), encryptionKey);
   }
   const hasRoles = existsSync(path('etc/billing/credentials/serve_database_url'));

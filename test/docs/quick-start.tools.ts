@@ -1,4 +1,5 @@
-// The newcomer's script: docs/quick-start.md from a clean clone. `npm ci` takes this checkout's packages; test/package/quick-start.ts installs them.
+// The newcomer's script: docs/quick-start.md from a clean clone. `npm ci` takes this checkout's
+// packages; test/package/quick-start.ts installs them.
 import t from 'tap';
 import { runQuickStart } from '../fixtures/quick-start.ts';
 import { needTools } from '../fixtures/tools.ts';

@@ -1,5 +1,6 @@
-// The README's way to run billing for real, as it stands, in a folder that looks like a checkout. npm and solana-keygen are stood in for (what `npm ci`
-// makes is here; test/package/pack.ts installs), the chain is a local one, and what the comments say is to be filled in is filled in.
+// The README's way to run billing for real, as it stands, in a folder that looks like a checkout.
+// npm and solana-keygen are stood in for (what `npm ci` makes is here; test/package/pack.ts
+// installs), the chain is a local one, and what the comments say is to be filled in is filled in.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFile, mkdir, symlink, writeFile } from 'node:fs/promises';
@@ -92,7 +93,8 @@ void t.test('"Run it for real" runs', async (t) => {
       PGPORT: server.port,
       PGUSER: decodeURIComponent(server.username),
       PGPASSWORD: decodeURIComponent(server.password),
-      // The environment has precedence over the file: it sets the differences of the test from a machine on devnet.
+      // The environment has precedence over the file: it sets the differences of the test from a
+      // machine on devnet.
       SOLANA_CLUSTER: 'localnet',
       SOLANA_WS_URL: chain.wsUrl,
       USDC_MINT: LOCALNET_MINT,

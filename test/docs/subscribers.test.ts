@@ -1,4 +1,5 @@
-// Imports the module of docs/subscribers.md unchanged and uses it like a page, with a signing wallet, a running serve and a chain.
+// Imports the module of docs/subscribers.md unchanged and uses it like a page, with a signing
+// wallet, a running serve and a chain.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

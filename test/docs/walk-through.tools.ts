@@ -1,4 +1,5 @@
-// Every command of docs/walk-through.md, in order, in a shell, against serve, keeper and dispatch on a database and a chain of their own.
+// Every command of docs/walk-through.md, in order, in a shell, against serve, keeper and dispatch
+// on a database and a chain of their own.
 import { spawn } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
-// The receivers of docs/webhooks.md that need Node alone, and what the page says of the command line. webhooks.tools.ts has those in Python and Go.
+// The receivers of docs/webhooks.md that need Node alone, and what the page says of the command
+// line. webhooks.tools.ts has those in Python and Go.
 import { spawn, spawnSync } from 'node:child_process';
 import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
-// Lookups of one turn of the event loop go out together, and none of them sees less than it would have alone.
+// Lookups of one turn of the event loop go out together, and none of them sees less than it would
+// have alone.
 import t from 'tap';
 import { createBatch } from '../../src/http/batch.ts';
 

@@ -14,7 +14,10 @@ async function listening(t: Test): Promise<{ api: TestApi; port: number }> {
   return { api, port: (api.app.server.address() as AddressInfo).port };
 }
 
-/** Sends raw text and resolves with everything that came back until the server closed the connection. */
+/**
+ * Sends raw text and resolves with everything that came back until the server closed the
+ * connection.
+ */
 function raw(port: number, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     let answer = '';
@@ -440,7 +443,8 @@ void t.test(
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;
-    // The session that looks for a deadlock while there is one gets the error. The request looks five seconds after it began to wait, the other never.
+    // The session that looks for a deadlock while there is one gets the error. The request looks
+    // five seconds after it began to wait, the other never.
     await sql`do $$ begin execute format('alter database %I set deadlock_timeout = ''5s''', current_database()); end $$`;
     const api = await testApi(t, { database });
     const { appId, token } = await api.merchant();

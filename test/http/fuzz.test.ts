@@ -1,5 +1,6 @@
-// No request of a client may cause a 500 or remain without a response, and every response conforms to the OpenAPI document (the fixture
-// judges each). FUZZ_RUNS sets how many requests are made; a failure prints the seed and the smallest request that shows it.
+// No request of a client may cause a 500 or remain without a response, and every response conforms
+// to the OpenAPI document (the fixture judges each). FUZZ_RUNS sets how many requests are made; a
+// failure prints the seed and the smallest request that shows it.
 import fc from 'fast-check';
 import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';

@@ -1,4 +1,5 @@
-// docs/contract.md, Limits: counting of requests across all serve processes. Each limiter has its own pool, like a process.
+// docs/contract.md, Limits: counting of requests across all serve processes. Each limiter has its
+// own pool, like a process.
 import t, { type Test } from 'tap';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
 import { createLimiter, type Limiter } from '../../src/http/limits.ts';
@@ -17,7 +18,9 @@ async function limiters(t: Test, count: number): Promise<{ all: Limiter[]; sql: 
   return { all, sql };
 }
 
-/** Windows of more than an hour: they do not end while the test runs, however slow the machine is. */
+/**
+ * Windows of more than an hour: they do not end while the test runs, however slow the machine is.
+ */
 async function stretchWindows(sql: Sql): Promise<void> {
   await sql.unsafe(`
     create function stretch() returns trigger language plpgsql as

@@ -1,4 +1,5 @@
-// Schemas are compiled by the first request that needs them, so that no start would find one that cannot be compiled: this does.
+// Schemas are compiled by the first request that needs them, so that no start would find one that
+// cannot be compiled: this does.
 import validators from '@fastify/ajv-compiler';
 import type { FastifySchema, RouteOptions } from 'fastify';
 import t from 'tap';

@@ -1,5 +1,5 @@
-// `billing serve` as processes: four of them on one Postgres, slow clients, and the memory that an export takes. REVOCATIONS, EXPORT_ROWS and PATIENCE
-// make the long form (`npm run test:serve`).
+// `billing serve` as processes: four of them on one Postgres, slow clients, and the memory that an
+// export takes. REVOCATIONS, EXPORT_ROWS and PATIENCE make the long form (`npm run test:serve`).
 import { readFile } from 'node:fs/promises';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -16,7 +16,9 @@ import { insertPlan, insertSubscription } from '../fixtures/rows.ts';
 
 const revocations = Number(process.env.REVOCATIONS ?? 100);
 const exportRows = Number(process.env.EXPORT_ROWS ?? 40_000);
-/** Waits for the half minute that a request may take; test/http/errors.test.ts has the short form. */
+/**
+ * Waits for the half minute that a request may take; test/http/errors.test.ts has the short form.
+ */
 const patient = process.env.PATIENCE === '1';
 /** Requests for each public file on one connection. */
 const pipelined = 500;
@@ -35,7 +37,10 @@ interface Setting {
   servers: Server[];
 }
 
-/** `heapMb`: the size of the heap at which a process ends, so that its memory does not depend on when it collects garbage. */
+/**
+ * `heapMb`: the size of the heap at which a process ends, so that its memory does not depend on
+ * when it collects garbage.
+ */
 async function serving(
   t: Test,
   count: number,
@@ -140,7 +145,8 @@ void t.test('four processes on one Postgres', async (t) => {
       const started = await ask(at(0), '/merchant/profile', first);
       t.match(started.headers.get('ratelimit-reset'), /^([1-5]?[0-9]|60)$/, 'a minute');
 
-      // A window that is spent but for two requests and about to end: a longer one where it ended before they were sent.
+      // A window that is spent but for two requests and about to end: a longer one where it ended
+      // before they were sent.
       let refused: Response | undefined;
       for (let ms = 2500; refused === undefined; ms *= 2) {
         const { id, token } = await newMerchant(sql, 'free');

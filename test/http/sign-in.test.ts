@@ -1,4 +1,5 @@
-// Sign-in from pages, with a wallet that refuses to sign for another page than the one that it is connected to.
+// Sign-in from pages, with a wallet that refuses to sign for another page than the one that it is
+// connected to.
 import bs58 from 'bs58';
 import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';

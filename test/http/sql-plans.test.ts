@@ -1,7 +1,9 @@
-// A page of any list reads a bounded number of rows for the filters that have an index, in tables where one merchant has half of all rows and thousands
-// of others the rest. Asserted from EXPLAIN (ANALYZE, BUFFERS) of the very statements, planned both for their values and for any.
-// PLAN_ROWS sets how many rows each table has: `npm run test:plans` takes two million and every combination of filters; this, the short form, takes
-// every fifth and compares what each list returns with the rows themselves.
+// A page of any list reads a bounded number of rows for the filters that have an index, in tables
+// where one merchant has half of all rows and thousands of others the rest. Asserted from EXPLAIN
+// (ANALYZE, BUFFERS) of the very statements, planned both for their values and for any. PLAN_ROWS
+// sets how many rows each table has: `npm run test:plans` takes two million and every combination
+// of filters; this, the short form, takes every fifth and compares what each list returns with the
+// rows themselves.
 import t from 'tap';
 import { findKeyHolders, listApiKeys } from '../../src/db/api-keys.ts';
 import { listApps } from '../../src/db/apps.ts';
@@ -130,7 +132,8 @@ function faultsOf(plan: Node, most: number): string[] {
       .map((node) => `a sequential scan of ${node['Relation Name'] ?? '?'}`),
     ...(read > most ? [`${read} rows read, ${most} at the most`] : []),
     ...sorted.filter((count) => count > most).map((count) => `a sort of ${count} rows`),
-    // A row costs its own page and, at worst, a page of the index; each way down an index a few more.
+    // A row costs its own page and, at worst, a page of the index; each way down an index a few
+    // more.
     ...(pages > 3 * most + 80 ? [`${pages} pages read`] : []),
   ];
 }
@@ -246,7 +249,8 @@ void t.test(`lists in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t)
         { externalId: null, subscriptionPda: null, ...filters, ...time, ...statusOf(filters) },
         page,
       ),
-    // Each row's plan, app and merchant are looked up. The index of an ordinary wallet serves, not of one that is everywhere.
+    // Each row's plan, app and merchant are looked up. The index of an ordinary wallet serves, not
+    // of one that is everywhere.
     most:
       filters.status === null && filters.subscriberWallet !== 'everywhere'
         ? 1 + 4 * limit
@@ -263,7 +267,8 @@ void t.test(`lists in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t)
     name: named('transactions', { ...filters, ...time }, page),
     ask: (handle) =>
       listTransactions(handle, appId, { ...filters, ...time, ...statusOf(filters) }, page),
-    // Each row's plan and subscription are looked up; the cursor's row, and the subscription that is named.
+    // Each row's plan and subscription are looked up; the cursor's row, and the subscription that
+    // is named.
     most: filters.status === null && filters.planId === null ? 2 + 3 * limit : undefined,
     expected: () => within(table.payments, { appId, ...filters }, time, page),
   }));
@@ -352,7 +357,8 @@ void t.test(`lists in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t)
     },
   ] as List[];
 
-  // A minute of the table. The app's endpoints are read besides, which are a quarter as many as the table's rows.
+  // A minute of the table. The app's endpoints are read besides, which are a quarter as many as the
+  // table's rows.
   const minute = new Date(middle.getTime() + 60_000);
   const replays = [
     { since: middle, until: minute, before: later.toISOString() },

@@ -1,4 +1,5 @@
-// On-chain accounts whose rent the keeper paid: closed when the prepaid time is over, and no others.
+// On-chain accounts whose rent the keeper paid: closed when the prepaid time is over, and no
+// others.
 import t, { type Test } from 'tap';
 import { cancelSubscription } from '../../src/chain/program/instructions.ts';
 import { updatePlan } from '../../src/chain/program/plan-instructions.ts';

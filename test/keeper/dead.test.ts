@@ -1,11 +1,15 @@
-// Whether a signed payment can still land is asked of every endpoint: one that lags or lies about heights ends no attempt.
+// Whether a signed payment can still land is asked of every endpoint: one that lags or lies about
+// heights ends no attempt.
 import t, { type Test } from 'tap';
 import { createRpc } from '../../src/chain/rpc/client.ts';
 import { findDead, findExpired } from '../../src/keeper/dead.ts';
 import { AMOUNT } from '../fixtures/agreement.ts';
 import { silent, startStage } from '../fixtures/billing.ts';
 
-/** A payment at full price and one at 40 %, signed while the main endpoint tells block heights this much too high. */
+/**
+ * A payment at full price and one at 40 %, signed while the main endpoint tells block heights this
+ * much too high.
+ */
 async function signed(t: Test, { liesBy = 0 } = {}) {
   const stage = await startStage(t, { blockMs: 0, lagPort: 0 });
   const plan = await stage.plan({ amount: AMOUNT });

@@ -1,4 +1,5 @@
-// After a loss of history nothing is signed until a lost signature can no longer land, and after a restore until an operator resumes.
+// After a loss of history nothing is signed until a lost signature can no longer land, and after a
+// restore until an operator resumes.
 import t, { type Test } from 'tap';
 import {
   holdCollection,
@@ -25,7 +26,10 @@ async function staged(t: Test, options = {}) {
   return scene;
 }
 
-/** Drops the commits since a payment was signed, as a failover to an asynchronous standby does: its timeline is another one. */
+/**
+ * Drops the commits since a payment was signed, as a failover to an asynchronous standby does: its
+ * timeline is another one.
+ */
 async function failOver(stage: Stage): Promise<void> {
   await stage.sql.begin(async (tx) => {
     await tx`delete from payment_attempts`;

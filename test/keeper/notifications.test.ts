@@ -46,7 +46,8 @@ void t.test(
     for (let times = 0; times < 5; times += 1) notices.take(notice(live.data));
     await notices.turn();
     t.equal(woken, 0);
-    // Forged: cancelled, pulled in full for a later period, nonsense of every length, strangers' accounts.
+    // Forged: cancelled, pulled in full for a later period, nonsense of every length, strangers'
+    // accounts.
     const cancelled = Buffer.from(live.data);
     cancelled.writeBigInt64LE(1n, 147);
     notices.take(notice(cancelled));
@@ -94,7 +95,10 @@ void t.test('the sweep finds changes of the time while the stream was down', asy
   t.equal((await stage.payments(subscription)).length, 1);
 });
 
-/** A paid subscription, and the stream with nothing behind it: no sweep finds what the stream does not tell. */
+/**
+ * A paid subscription, and the stream with nothing behind it: no sweep finds what the stream does
+ * not tell.
+ */
 async function streamAlone(t: Test, replaced: (stage: Stage) => Partial<Rpc> = () => ({})) {
   const stage = await startStage(t);
   const subscription = await stage.subscriber(await stage.plan());

@@ -45,7 +45,8 @@ void t.test(
     await collector.turn();
     const [signed] = taken;
     await stage.rpc.sendTransaction(signed!.attempt.transaction);
-    // The plan's owner, under two subscriptions at once, to the treasury among others: what the owner pulls is the owner's.
+    // The plan's owner, under two subscriptions at once, to the treasury among others: what the
+    // owner pulls is the owner's.
     const both = await stage.send(
       [plan.merchant],
       [

@@ -1,4 +1,5 @@
-// When an attempt has come to its end, and when nobody knows yet: nothing is signed anew that may still land.
+// When an attempt has come to its end, and when nobody knows yet: nothing is signed anew that may
+// still land.
 import t, { type Test } from 'tap';
 import { createAbsenceJudge } from '../../src/chain/rpc/absence.ts';
 import {
@@ -82,7 +83,8 @@ void t.test(
     const known = await signed(t, 200, (rpc) => ({
       getSignatureStatuses: async (signatures, options) => ({
         ...(await rpc.getSignatureStatuses(signatures, options)),
-        // One endpoint of several, which is not the first to be asked, and has it in its history alone.
+        // One endpoint of several, which is not the first to be asked, and has it in its history
+        // alone.
         statuses: signatures.map(() =>
           options?.everywhere === true && options.history === true
             ? { slot: 1n, err: null, commitment: 'processed' as const }

@@ -33,7 +33,10 @@ async function outgoing(stage: Stage, count: number, size = 1): Promise<Outgoing
   }));
 }
 
-/** An endpoint that takes transactions once it is released. The clock stands still, so that no check is too old before `pass`. */
+/**
+ * An endpoint that takes transactions once it is released. The clock stands still, so that no check
+ * is too old before `pass`.
+ */
 function endpoint(t: Test) {
   const pass = stopClock(t);
   const begun: string[] = [];

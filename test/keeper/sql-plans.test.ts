@@ -1,6 +1,8 @@
-// Issue 5: no statement of the keeper's loops, claim and sweep among them, costs more for what is finished or not due. Asserted from EXPLAIN (ANALYZE,
-// BUFFERS) of the very statements, before and after so many subscriptions, payments, attempts and plans were added that are not about to be collected
-// from. PLAN_ROWS sets how many: `npm run test:plans:keeper` takes ten million, this, the short form, some thousands.
+// Issue 5: no statement of the keeper's loops, claim and sweep among them, costs more for what is
+// finished or not due. Asserted from EXPLAIN (ANALYZE, BUFFERS) of the very statements, before and
+// after so many subscriptions, payments, attempts and plans were added that are not about to be
+// collected from. PLAN_ROWS sets how many: `npm run test:plans:keeper` takes ten million, this, the
+// short form, some thousands.
 import { randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import t from 'tap';
@@ -45,7 +47,10 @@ const BATCH = 100;
 /** Subscriptions of another app. */
 const SMALL = 20;
 const NOW = new Date('2030-01-01T00:00:00Z');
-/** Blocks of 8 kB that a statement may read for each row that it is about: table, indexes, their joins and what it writes. */
+/**
+ * Blocks of 8 kB that a statement may read for each row that it is about: table, indexes, their
+ * joins and what it writes.
+ */
 const BLOCKS_PER_ROW = 60;
 
 interface Node {
@@ -63,13 +68,19 @@ const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nod
 
 const blocksOf = (node: Node) => node['Shared Hit Blocks'] + node['Shared Read Blocks'];
 
-/** Blocks that a node writes or looks up in order to write: into the table, and into every index unless the new version fits on the old one's page. */
+/**
+ * Blocks that a node writes or looks up in order to write: into the table, and into every index
+ * unless the new version fits on the old one's page.
+ */
 const writtenBy = (node: Node) =>
   node['Node Type'] === 'ModifyTable'
     ? blocksOf(node) - (node.Plans ?? []).reduce((sum, child) => sum + blocksOf(child), 0)
     : 0;
 
-/** A handle whose statements are explained when they are waited for; their plans go to `plans`, and their answers are empty. */
+/**
+ * A handle whose statements are explained when they are waited for; their plans go to `plans`, and
+ * their answers are empty.
+ */
 function explaining(tx: Transaction, plans: Node[]): Sql {
   return new Proxy(tx as unknown as Sql, {
     apply: (target, self, [strings, ...values]: [TemplateStringsArray | string, ...unknown[]]) => {
@@ -99,9 +110,11 @@ function explaining(tx: Transaction, plans: Node[]): Sql {
 }
 
 /**
- * Subscriptions with a payment and an attempt each. `live` ones are due (for a payment, an announcement or another try), nearly due, revoked, or in
- * somebody's hand, and their payments have refunds to look for; `waiting` ones are paid for the next month, or past due, and were looked at just now;
- * `finished` ones are over. A tenth of those attempts failed, and a tenth of those payments was refunded. The indexes are made afterwards, as a restore does.
+ * Subscriptions with a payment and an attempt each. `live` ones are due (for a payment, an
+ * announcement or another try), nearly due, revoked, or in somebody's hand, and their payments have
+ * refunds to look for; `waiting` ones are paid for the next month, or past due, and were looked at
+ * just now; `finished` ones are over. A tenth of those attempts failed, and a tenth of those
+ * payments was refunded. The indexes are made afterwards, as a restore does.
  */
 async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finished') {
   const [isOver, isLive] = [kind === 'finished', kind === 'live'];
@@ -336,7 +349,10 @@ void t.test(
     for (const name of [leases, subscriptions, refunds].flatMap((file) => Object.keys(file)))
       t.ok(told.has(name), `${name} is looked at`);
 
-    /** Blocks that each statement reads, and the tables that it reads from end to end; nothing that it writes stays. */
+    /**
+     * Blocks that each statement reads, and the tables that it reads from end to end; nothing that
+     * it writes stays.
+     */
     async function measure(): Promise<
       Map<string, { blocks: number; read: number; whole: string[] }>
     > {

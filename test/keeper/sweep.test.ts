@@ -1,4 +1,5 @@
-// In which order the sweep looks, how much at once, and that nothing is left out. What it finds: life.test.ts, follow.test.ts.
+// In which order the sweep looks, how much at once, and that nothing is left out. What it finds:
+// life.test.ts, follow.test.ts.
 import t, { type Test } from 'tap';
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import { createRpc, type Rpc } from '../../src/chain/rpc/client.ts';
@@ -10,7 +11,10 @@ import { payTokens } from '../fixtures/tokens.ts';
 const SIZE = 128;
 const MINUTES = 60;
 
-/** Rows that fall due one after the other in a year, in this order; sweeps that tell which of them a turn reads. */
+/**
+ * Rows that fall due one after the other in a year, in this order; sweeps that tell which of them a
+ * turn reads.
+ */
 async function swept(t: Test, count: number) {
   const stage = await startStage(t);
   const plan = await stage.plan();
@@ -35,7 +39,10 @@ async function swept(t: Test, count: number) {
         looks.push(read.map(({ id }) => id).sort());
       return new Sweep({ ...context, onRead }, { minutes: MINUTES });
     },
-    /** The lap began so many seconds ago, or begins in so many where that is negative; the lap before took so many subscriptions. */
+    /**
+     * The lap began so many seconds ago, or begins in so many where that is negative; the lap
+     * before took so many subscriptions.
+     */
     begin: (secondsAgo = 0, length = 0) => stage.sql`
       update sweeps set starts_at = now() - ${secondsAgo} * interval '1 second', length = ${length}`,
   };
@@ -156,7 +163,8 @@ void t.test('keepers share the walk: after a gap they make one lap together', as
   };
   await Promise.all(keepers.map(run));
   t.same([...new Set(looks.flat())].toSorted(), ids.toSorted());
-  // One batch each from where the others were when it began, and one in which it sees that the walk has come round.
+  // One batch each from where the others were when it began, and one in which it sees that the walk
+  // has come round.
   t.ok(
     looks.flat().length <= ids.length + 2 * keepers.length * SIZE,
     `${looks.flat().length} looks at ${ids.length}`,

@@ -144,7 +144,10 @@ void t.test(
   },
 );
 
-/** A keeper that has heard of a payment failing, whose sweep rests: streams alone tell of what follows. */
+/**
+ * A keeper that has heard of a payment failing, whose sweep rests: streams alone tell of what
+ * follows.
+ */
 async function pastDue(t: Test, usdc: bigint) {
   const stage = await startStage(t);
   const subscription = await stage.subscriber(await stage.plan(), { usdc });

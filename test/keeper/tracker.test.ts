@@ -1,4 +1,5 @@
-// What happens to signed transactions between commit and settlement: sent, sent again, watched, given back.
+// What happens to signed transactions between commit and settlement: sent, sent again, watched,
+// given back.
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import type { Commitment, SignatureStatus } from '../../src/chain/rpc/responses.ts';

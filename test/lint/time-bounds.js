@@ -1,5 +1,6 @@
-// A lint rule: no test may depend on the speed of its machine. It finds upper bounds on elapsed time, patience under a minute, and time limits of single
-// tests. A lower bound ("waited at least a second") is fine; speed is a figure of the benchmarks.
+// A lint rule: no test may depend on the speed of its machine. It finds upper bounds on elapsed
+// time, patience under a minute, and time limits of single tests. A lower bound ("waited at least a
+// second") is fine; speed is a figure of the benchmarks.
 
 /** Milliseconds. */
 const LEAST_PATIENCE = 60_000;
@@ -25,7 +26,10 @@ function nameOf(node) {
 
 const lastPart = (name) => name.slice(name.lastIndexOf('.') + 1);
 
-/** What an expression says of the time: 'clock' (a point in time), 'elapsed' (a duration that was measured), or undefined. */
+/**
+ * What an expression says of the time: 'clock' (a point in time), 'elapsed' (a duration that was
+ * measured), or undefined.
+ */
 function createTimes(sourceCode) {
   const known = new Map();
 

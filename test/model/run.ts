@@ -1,5 +1,7 @@
-// Checks the models of this folder with spin (README.md): each model has to be free of errors in its whole state space, and each variant, which lacks one
-// rule, has to be found wrong by the fault that the rule protects from. `npm run model -- failover` checks what matches one of the given words.
+// Checks the models of this folder with spin (README.md): each model has to be free of errors in
+// its whole state space, and each variant, which lacks one rule, has to be found wrong by the fault
+// that the rule protects from. `npm run model -- failover` checks what matches one of the given
+// words.
 import { execFile } from 'node:child_process';
 import { copyFile, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -12,7 +14,10 @@ const run = promisify(execFile);
 interface Case {
   readonly model: string;
   readonly defines: readonly string[];
-  /** What the counterexample has to show, in this order. Without it the case has to be free of errors. */
+  /**
+   * What the counterexample has to show, in this order. Without it the case has to be free of
+   * errors.
+   */
   readonly shows?: readonly RegExp[];
 }
 
@@ -88,7 +93,8 @@ async function check({ model, defines, shows }: Case, cc: string, cwd: string): 
   const file = `${model}.pml`;
   await copyFile(join(import.meta.dirname, file), join(cwd, file));
   await run('spin', [...defines, '-a', file], { cwd });
-  // Breadth first finds the shortest counterexample; depth first needs the least memory for a whole state space.
+  // Breadth first finds the shortest counterexample; depth first needs the least memory for a whole
+  // state space.
   const flags = ['-O1', '-w', '-DSAFETY', '-DNOCLAIM', '-DMEMLIM=3000'];
   await run(cc, [...flags, ...(shows === undefined ? [] : ['-DBFS']), '-o', 'pan', 'pan.c'], {
     cwd,

@@ -1,4 +1,5 @@
-// The faults of the night: how each begins and ends, and how long healing may take where a backoff is documented.
+// The faults of the night: how each begins and ends, and how long healing may take where a backoff
+// is documented.
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
@@ -10,7 +11,9 @@ export interface Fault {
   begin(ground: Ground): unknown;
   /** Nothing for a fault that is over as soon as it has begun. */
   end?(ground: Ground): unknown;
-  /** Preparation before the fault; `round` makes every subscription due and waits for all payments. */
+  /**
+   * Preparation before the fault; `round` makes every subscription due and waits for all payments.
+   */
   prepare?(ground: Ground, round: () => Promise<void>): Promise<void>;
   /** The signals that count as its detection; default: any. */
   by?: RegExp;
@@ -88,7 +91,10 @@ async function makeBackup(ground: Ground, round: () => Promise<void>): Promise<v
   await round();
 }
 
-/** A backup, a round of payments that it lacks, and a rotation of the key that its webhook secrets are encrypted with (docs/operators.md). */
+/**
+ * A backup, a round of payments that it lacks, and a rotation of the key that its webhook secrets
+ * are encrypted with (docs/operators.md).
+ */
 async function outdateBackup(ground: Ground, round: () => Promise<void>): Promise<void> {
   const { restart, env } = ground;
   await makeBackup(ground, round);

@@ -1,4 +1,5 @@
-// The environment of the night: Postgres and a local chain behind proxies that can cut connections, the three daemons, merchants and subscribers.
+// The environment of the night: Postgres and a local chain behind proxies that can cut connections,
+// the three daemons, merchants and subscribers.
 import { execFile } from 'node:child_process';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -52,7 +53,10 @@ export interface Ground {
   env: Readonly<Record<string, string>>;
   /** Where each daemon serves /readyz and /metrics. */
   metricsUrls: Record<Daemon, string>;
-  /** Stops daemons and starts them again, with these variables besides from then on; `meanwhile` while they are stopped. */
+  /**
+   * Stops daemons and starts them again, with these variables besides from then on; `meanwhile`
+   * while they are stopped.
+   */
   restart: (
     names: readonly Daemon[],
     change?: { env?: Record<string, string>; meanwhile?: () => Promise<unknown> },

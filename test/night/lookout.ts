@@ -1,4 +1,5 @@
-// The signals for an operator: /readyz, `billing status`, and the alerts whose expression is true for the scraped samples.
+// The signals for an operator: /readyz, `billing status`, and the alerts whose expression is true
+// for the scraped samples.
 import { readFile } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parse } from 'yaml';

@@ -1,5 +1,5 @@
-// A night of faults: in each, every subscription comes due once while it lasts. Measured: when it was seen, when everything was well again, what was lost
-// and what was done twice.
+// A night of faults: in each, every subscription comes due once while it lasts. Measured: when it
+// was seen, when everything was well again, what was lost and what was done twice.
 import { setTimeout as pause } from 'node:timers/promises';
 import { PERIOD_HOURS } from '../../src/local/sandbox/merchants.ts';
 import type { Fault } from './faults.ts';
@@ -12,7 +12,10 @@ export interface Row {
   seen: number | null | '-';
   /** The signals that detected it. */
   by: string;
-  /** Seconds after its end until every payment was collected and every event delivered; null when it did not come to that. */
+  /**
+   * Seconds after its end until every payment was collected and every event delivered; null when it
+   * did not come to that.
+   */
   healed: number | null;
   lost: number;
   doubled: number;
@@ -134,7 +137,10 @@ async function areReady({ metricsUrls }: Ground): Promise<boolean> {
   return !ready.includes(false);
 }
 
-/** Waits until every daemon is ready, every payment of `rounds` is collected and every event was received; false after `limit` seconds. */
+/**
+ * Waits until every daemon is ready, every payment of `rounds` is collected and every event was
+ * received; false after `limit` seconds.
+ */
 async function well(ground: Ground, rounds: number, limit: number): Promise<boolean> {
   const deadline = performance.now() + limit * 1000;
   for (;;) {

@@ -1,4 +1,5 @@
-// `npm run night`: every fault, with a table at its end. Exits with 1 where one was not seen or not healed in time, or something was lost or doubled.
+// `npm run night`: every fault, with a table at its end. Exits with 1 where one was not seen or not
+// healed in time, or something was lost or doubled.
 import { parseArgs } from 'node:util';
 import { faults } from './faults.ts';
 import { night, table } from './night.ts';

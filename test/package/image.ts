@@ -1,5 +1,6 @@
-// The Dockerfile, step by step without an engine: each stage is a folder, COPY copies (from the context only what .dockerignore lets in), RUN runs.
-// Needs the npm registry, so it is no part of `npm test`: `npm run test:package`.
+// The Dockerfile, step by step without an engine: each stage is a folder, COPY copies (from the
+// context only what .dockerignore lets in), RUN runs. Needs the npm registry, so it is no part of
+// `npm test`: `npm run test:package`.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cp, lstat, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';

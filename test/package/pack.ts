@@ -1,5 +1,7 @@
-// What `npm pack` makes, installed without dev and optional packages in both ways that there are: as a dependency in an empty folder (`billing`
-// is linked), and unpacked with what it brings of package-lock.json. Needs the npm registry, so it is no part of `npm test`: `npm run test:package`.
+// What `npm pack` makes, installed without dev and optional packages in both ways that there are:
+// as a dependency in an empty folder (`billing` is linked), and unpacked with what it brings of
+// package-lock.json. Needs the npm registry, so it is no part of `npm test`: `npm run
+// test:package`.
 import { execFile } from 'node:child_process';
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

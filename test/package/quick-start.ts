@@ -1,4 +1,5 @@
-// docs/quick-start.md from a clean clone, with what `npm ci` installs from the registry. test/docs/quick-start.test.ts says more about the result.
+// docs/quick-start.md from a clean clone, with what `npm ci` installs from the registry.
+// test/docs/quick-start.test.ts says more about the result.
 import t from 'tap';
 import { runQuickStart } from '../fixtures/quick-start.ts';
 

@@ -1,4 +1,5 @@
-// The account page in a browser: cancel, resume, repair and close, judged by the chain and the database.
+// The account page in a browser: cancel, resume, repair and close, judged by the chain and the
+// database.
 import t from 'tap';
 import { closeBrowser, inspect, type Stage, startStage } from '../fixtures/browser.ts';
 import { revokeApproval } from '../../src/chain/transactions/system-instructions.ts';

@@ -1,4 +1,5 @@
-// The checkout page in a browser: one session, one wallet, once; judged by the chain and the database.
+// The checkout page in a browser: one session, one wallet, once; judged by the chain and the
+// database.
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';

@@ -1,4 +1,5 @@
-// Text that others wrote is text; a page in a frame is refused; the first paint waits for no script and no data.
+// Text that others wrote is text; a page in a frame is refused; the first paint waits for no script
+// and no data.
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';

@@ -1,5 +1,5 @@
-// The dashboard of an app with 100,000 subscriptions: lists come by cursor, a page at a time. `npm run bench -- api` has
-// the times of such lists.
+// The dashboard of an app with 100,000 subscriptions: lists come by cursor, a page at a time. `npm
+// run bench -- api` has the times of such lists.
 import t from 'tap';
 import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
 import { randomAddress } from '../fixtures/http.ts';

@@ -1,4 +1,5 @@
-// States of the subscribe page for a wallet that has subscribed before, and of plans that take nobody.
+// States of the subscribe page for a wallet that has subscribed before, and of plans that take
+// nobody.
 import t from 'tap';
 import { revokeApproval } from '../../src/chain/transactions/system-instructions.ts';
 import {

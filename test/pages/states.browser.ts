@@ -1,5 +1,6 @@
-// States of the subscribe page on the way to a subscription, selected by the test wallet's settings. Those after it: returning.browser.ts. Payments are
-// checked on chain and in the database.
+// States of the subscribe page on the way to a subscription, selected by the test wallet's
+// settings. Those after it: returning.browser.ts. Payments are checked on chain and in the
+// database.
 import t from 'tap';
 import { closeBrowser, startStage } from '../fixtures/browser.ts';
 import { call } from '../fixtures/localnet.ts';

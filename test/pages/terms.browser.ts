@@ -65,7 +65,8 @@ void t.test('trial, discount and pause', async (t) => {
       t.ok((await subscriptionOf(plan.id)).trialEndsAt);
       t.same(await paid(plan.id), []);
 
-      // The same wallet on another plan with a trial: before a signature the page shows that it gets none.
+      // The same wallet on another plan with a trial: before a signature the page shows that it
+      // gets none.
       const second = await stage.plan({ trialHours: 48 });
       await offer(`/s/${second.id}`);
       await line('Free trial, once per wallet', '2 days');

@@ -1,5 +1,6 @@
-// Compares with the published client: its builders call the program, its decoders read the program's accounts.
-// It is of program 0.3.0, so the program must refuse its update_plan and resume_subscription.
+// Compares with the published client: its builders call the program, its decoders read the
+// program's accounts. It is of program 0.3.0, so the program must refuse its update_plan and
+// resume_subscription.
 import { TOKEN_PROGRAM_ID } from '@solana/spl-token';
 import {
   address,
@@ -63,7 +64,9 @@ import {
 const addressOf = (key: PublicKey) => address(key.toBase58());
 const signerOf = (wallet: Keypair) => createNoopSigner(addressOf(wallet.publicKey));
 
-/** The client's instruction as web3.js sends it: a role's low bit is writable, the next one signer. */
+/**
+ * The client's instruction as web3.js sends it: a role's low bit is writable, the next one signer.
+ */
 function fromClient({
   programAddress,
   accounts = [],

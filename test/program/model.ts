@@ -1,5 +1,6 @@
-// The rules of the program once more, in TypeScript and from their description, not from the C: what a sequence of
-// instructions must do. Wallets and plans are numbers here; times are seconds of the chain's clock.
+// The rules of the program once more, in TypeScript and from their description, not from the C:
+// what a sequence of instructions must do. Wallets and plans are numbers here; times are seconds of
+// the chain's clock.
 
 export interface PlanModel {
   owner: number;
@@ -164,7 +165,10 @@ export function closes(model: Model, key: number, subscriber: number, by: number
   return (expired || (by !== subscriber && over)) && model.subscriptions.delete(at);
 }
 
-/** The period a pull belongs to, counted from the opening. The last second of a plan opens no new one. */
+/**
+ * The period a pull belongs to, counted from the opening. The last second of a plan opens no new
+ * one.
+ */
 export function periodOf(
   { openedAt, length }: SubscriptionModel,
   plan: PlanModel,

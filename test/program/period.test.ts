@@ -19,7 +19,10 @@ import {
   type Scene,
 } from '../fixtures/program.ts';
 
-/** Pulls at a time given in seconds after START; answers the error, or the period the event names and the count. */
+/**
+ * Pulls at a time given in seconds after START; answers the error, or the period the event names
+ * and the count.
+ */
 function pullAt(scene: Scene, seconds: bigint, amount = AMOUNT) {
   setTime(scene, START + seconds);
   const result = send(scene, [scene.keeper], pullOf(scene, { amount }));

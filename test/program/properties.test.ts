@@ -1,6 +1,6 @@
-// Random sequences of instructions by several wallets. After each, the program must have done what the model says,
-// and what moved is measured in the token accounts: within the plan's amount per period, to listed owners only,
-// nothing after the end, the supply as it was.
+// Random sequences of instructions by several wallets. After each, the program must have done what
+// the model says, and what moved is measured in the token accounts: within the plan's amount per
+// period, to listed owners only, nothing after the end, the supply as it was.
 import { createRevokeInstruction } from '@solana/spl-token';
 import { Keypair, PublicKey, type TransactionInstruction } from '@solana/web3.js';
 import fc from 'fast-check';
@@ -374,7 +374,10 @@ const balances = (chain: Chain) =>
   wallets.map(({ publicKey }) => tokensOf(chain, ataOf(publicKey, chain.mint))?.amount ?? 0n);
 const supply = (chain: Chain) => dataOf(chain, chain.mint)?.readBigUInt64LE(36);
 
-/** Fails unless the movement of this transaction was within the rules as they stood before it. `taken` outlives a step. */
+/**
+ * Fails unless the movement of this transaction was within the rules as they stood before it.
+ * `taken` outlives a step.
+ */
 function checkMovement(
   before: bigint[],
   after: bigint[],

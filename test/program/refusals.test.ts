@@ -1,5 +1,6 @@
-// Every refusal of every instruction, in the order of the published program (0.5.0). For each entry of a table the
-// test applies that fault and all later ones at once: the program must answer with the entry's own code.
+// Every refusal of every instruction, in the order of the published program (0.5.0). For each entry
+// of a table the test applies that fault and all later ones at once: the program must answer with
+// the entry's own code.
 import { TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID } from '@solana/spl-token';
 import { Keypair, type PublicKey, type TransactionInstruction } from '@solana/web3.js';
 import { Account } from 'litesvm/dist/internal.js';
@@ -502,7 +503,9 @@ function attempted({ attempt: { scene, instruction }, wallets: signers }: Case) 
   return simulate(scene, [scene.stranger, ...asked], instruction);
 }
 
-/** The answer to the case with these faults, the last one applied first: an earlier one may hide it. */
+/**
+ * The answer to the case with these faults, the last one applied first: an earlier one may hide it.
+ */
 function refusalWith(entry: Case, faults: readonly Fault[]) {
   const { scene, instruction } = entry.attempt;
   const { svm } = scene;

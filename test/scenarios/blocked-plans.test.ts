@@ -1,4 +1,5 @@
-// A plan of which no payment can be collected stops as one, and goes on as one; and a treasury that cannot receive stops nothing.
+// A plan of which no payment can be collected stops as one, and goes on as one; and a treasury that
+// cannot receive stops nothing.
 import t, { type Test } from 'tap';
 import { planIn } from '../../src/chain/program/accounts.ts';
 import { SYSTEM_PROGRAM } from '../../src/chain/program/addresses.ts';
@@ -187,7 +188,10 @@ async function treasuryState(stage: Stage, state: 'frozen' | 'initialized', owne
   stage.net.mineBlocks(2);
 }
 
-/** A stage with a plan of short periods, one subscription, and a keeper that knows a backup treasury. */
+/**
+ * A stage with a plan of short periods, one subscription, and a keeper that knows a backup
+ * treasury.
+ */
 async function withTreasuries(t: Test, named: boolean) {
   const stage = await startStage(t);
   const backup = stage.wallet({ usdc: 1n });

@@ -1,4 +1,5 @@
-// Two payments of the keeper in one period: a loss of history made the keeper forget one that was on its way, and at 60 % off both fit in the period.
+// Two payments of the keeper in one period: a loss of history made the keeper forget one that was
+// on its way, and at 60 % off both fit in the period.
 import bs58 from 'bs58';
 import { type Logger, pino } from 'pino';
 import t, { type Test } from 'tap';

@@ -1,5 +1,6 @@
-// Every way in which a pull that was signed in good order can fail on chain, by the error that the program, SPL Token or the runtime answers with:
-// what becomes of the subscription. What each code means alone is in test/chain/program/errors.test.ts.
+// Every way in which a pull that was signed in good order can fail on chain, by the error that the
+// program, SPL Token or the runtime answers with: what becomes of the subscription. What each code
+// means alone is in test/chain/program/errors.test.ts.
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import {
@@ -21,7 +22,10 @@ interface Case {
   happens: (stage: Stage, subscription: Subscription) => Promise<unknown>;
   /** As the attempt keeps it. */
   error: RegExp;
-  /** The subscriber's: past due with this reason. Ours: an alert. Neither: the subscription when it was looked at again. */
+  /**
+   * The subscriber's: past due with this reason. Ours: an alert. Neither: the subscription when it
+   * was looked at again.
+   */
   failed?: string;
   alert?: string;
   then?: { status: string; endReason?: string | null; paid?: number };

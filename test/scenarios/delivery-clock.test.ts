@@ -1,7 +1,10 @@
 import t from 'tap';
 import { databaseClock } from '../../src/dispatch/clock.ts';
 
-/** A clock, and a database with the given latencies in both directions. The database is `ahead` of the monotonic clock. */
+/**
+ * A clock, and a database with the given latencies in both directions. The database is `ahead` of
+ * the monotonic clock.
+ */
 function clocks() {
   let monotonic = 5000;
   const database = { ahead: 1_700_000_000_000 };

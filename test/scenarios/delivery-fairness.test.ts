@@ -134,7 +134,8 @@ void t.test(
     await until(
       async () => (await sql`select 1 from all_deliveries where attempts = 0 limit 1`).length === 0,
     );
-    // By the receiver's order: the log's times go by a clock that is read from Postgres each second, and steps by as much as the answer took.
+    // By the receiver's order: the log's times go by a clock that is read from Postgres each
+    // second, and steps by as much as the answer took.
     const events = await sql<
       { eventId: string; id: string }[]
     >`select event_id, id from all_deliveries`;

@@ -1,4 +1,5 @@
-// Postgres goes away and comes back: no restart of the dispatcher, no delivery lost, no attempt invented.
+// Postgres goes away and comes back: no restart of the dispatcher, no delivery lost, no attempt
+// invented.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -35,7 +36,8 @@ void t.test(
     await migrate(sql);
     const port = Number(new URL(url).port);
     const wire = await startProxy(t, port);
-    // The outage begins between the request and its answer, which comes while there is nowhere to write it.
+    // The outage begins between the request and its answer, which comes while there is nowhere to
+    // write it.
     const receiver = await startReceiver(t, (response) => {
       wire.cut();
       receiver.answer = (later) => later.end('ok');
@@ -105,7 +107,8 @@ void t.test(
       );
     await until(async () => (await waiting()) > 0 && (await inFlight()));
     turns = 0;
-    // Its sweeps wait on timers of this process too: 10 of them fit in here, however slow the machine is.
+    // Its sweeps wait on timers of this process too: 10 of them fit in here, however slow the
+    // machine is.
     for (let sweeps = 0; sweeps < 10; sweeps += 1) await delay(100);
     t.ok(turns < 50, `${turns} turns, of which 10 are sweeps`);
     await sql`grant insert on deliveries to ${role}`;

@@ -1,4 +1,5 @@
-// The dispatcher as a process: signals, kills, a frozen worker, a wrong clock, a certificate of one's own authority.
+// The dispatcher as a process: signals, kills, a frozen worker, a wrong clock, a certificate of
+// one's own authority.
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:https';
 import { once } from 'node:events';
@@ -119,7 +120,8 @@ void t.test(
     other.child.kill('SIGKILL');
     const before = await deliveryState(sql, id);
     t.match(before, { status: 'pending', attempts: 1 });
-    // Its answer is there when it thaws: 200, or its own deadline, which has passed; neither may count.
+    // Its answer is there when it thaws: 200, or its own deadline, which has passed; neither may
+    // count.
     for (const response of held) response.end('ok');
     frozen.child.kill('SIGCONT');
     frozen.child.kill('SIGTERM');

@@ -1,5 +1,7 @@
-// Three dispatchers, killed again and again, before receivers that hang, answer late and close: every delivery ends, and one is sent again only where
-// the outcome of a request was not written. SOAK_KILLS sets the number of kills; `npm run soak:deliveries` takes 200 of them, this short form a few.
+// Three dispatchers, killed again and again, before receivers that hang, answer late and close:
+// every delivery ends, and one is sent again only where the outcome of a request was not written.
+// SOAK_KILLS sets the number of kills; `npm run soak:deliveries` takes 200 of them, this short form
+// a few.
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { Sql } from '../../src/db/postgres/connect.ts';
@@ -82,7 +84,10 @@ const dispatch = async (t: Test, url: string): Promise<Running> => {
 const countRequests = (receivers: readonly Receiver[]) =>
   receivers.reduce((sum, { requests }) => sum + requests.length, 0);
 
-/** Unix ms before the signal was sent, and after the process had ended and its last requests were seen. */
+/**
+ * Unix ms before the signal was sent, and after the process had ended and its last requests were
+ * seen.
+ */
 interface Kill {
   sentAt: number;
   endedAt: number;
@@ -95,7 +100,10 @@ async function endOf({ ended }: Running, sentAt: number): Promise<Kill> {
   return { sentAt, endedAt: Date.now() };
 }
 
-/** Kills one of these dispatchers after another and starts one in its place, and all of them in the end; returns when each was killed. */
+/**
+ * Kills one of these dispatchers after another and starts one in its place, and all of them in the
+ * end; returns when each was killed.
+ */
 async function killing(
   t: Test,
   url: string,
@@ -123,7 +131,10 @@ async function killing(
   return [...kills, ...last.map(({ endedAt }) => ({ sentAt, endedAt }))];
 }
 
-/** Queues deliveries to every endpoint until the dispatchers are dead; returns their ids, each at its number. */
+/**
+ * Queues deliveries to every endpoint until the dispatchers are dead; returns their ids, each at
+ * its number.
+ */
 async function queueing(
   sql: Sql,
   apps: readonly SeededApp[],

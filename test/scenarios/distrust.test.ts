@@ -1,4 +1,5 @@
-// An endpoint that has no account, lacks some, or has a wrong clock, beside a good one and alone: nothing ends for good.
+// An endpoint that has no account, lacks some, or has a wrong clock, beside a good one and alone:
+// nothing ends for good.
 import t, { type Test } from 'tap';
 import { CLOCK_SYSVAR } from '../../src/chain/program/addresses.ts';
 import { CLUSTERS } from '../../src/chain/clusters.ts';
@@ -29,13 +30,17 @@ const aDayAhead: Sickness = (accounts, addresses) =>
     return { ...account, data: [data.toString('base64'), 'base64'] };
   });
 
-/** Every subscription has been due for a second: the clock of the last confirmed block may show the second before. */
+/**
+ * Every subscription has been due for a second: the clock of the last confirmed block may show the
+ * second before.
+ */
 const makeAllDue = (stage: Stage) =>
   stage.sql`update subscriptions set due_at = ${new Date((stage.now() - 1) * 1000)}`;
 
 /**
- * Paid subscriptions, and endpoints of a public cluster, whose nodes are not ours: a sick one, which may tell slots that are `ahead`, and a good one.
- * A public cluster makes at most ten slots a second.
+ * Paid subscriptions, and endpoints of a public cluster, whose nodes are not ours: a sick one,
+ * which may tell slots that are `ahead`, and a good one. A public cluster makes at most ten slots a
+ * second.
  */
 async function scene(t: Test, sickness: Sickness, ahead = 0) {
   const stage = await startStage(t, { blockMs: 100 });

@@ -1,5 +1,5 @@
-// A merchant, a subscriber and a stranger who try to make the keeper lose SOL, at random: it pays the network's fees of what it collected, a bounded fee
-// for each attempt that failed, and no rent.
+// A merchant, a subscriber and a stranger who try to make the keeper lose SOL, at random: it pays
+// the network's fees of what it collected, a bounded fee for each attempt that failed, and no rent.
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { planIn } from '../../src/chain/program/accounts.ts';
@@ -14,7 +14,10 @@ import { computeUnitPrice } from '../../src/chain/transactions/system-instructio
 import { HOUR, type Plan, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 import { approve, payTokens, revokeApproval } from '../fixtures/tokens.ts';
 
-/** Lamports that a payment costs at most, alone in its transaction: a signature, and as much for priority. */
+/**
+ * Lamports that a payment costs at most, alone in its transaction: a signature, and as much for
+ * priority.
+ */
 const MAX_LAMPORTS = 10_000n;
 /** The default of PLAN_MINIMUM_AMOUNT. */
 const DUST = 100_000n;

@@ -1,4 +1,5 @@
-// What goes wrong between signing and settling: whatever it is, every period is paid once, and what is recorded is what the chain moved.
+// What goes wrong between signing and settling: whatever it is, every period is paid once, and what
+// is recorded is what the chain moved.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import t from 'tap';

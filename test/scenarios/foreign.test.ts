@@ -1,5 +1,5 @@
-// What a plan's owner pulls by itself while nobody looks: no payment on chain stays unrecorded, however the subscription goes on. (The plain case is
-// in collect.test.ts.)
+// What a plan's owner pulls by itself while nobody looks: no payment on chain stays unrecorded,
+// however the subscription goes on. (The plain case is in collect.test.ts.)
 import t, { type Test } from 'tap';
 import {
   cancelSubscription,
@@ -125,7 +125,10 @@ void t.test(
   },
 );
 
-/** Closes the account, opens another at its address some minutes later and registers it as the API does. */
+/**
+ * Closes the account, opens another at its address some minutes later and registers it as the API
+ * does.
+ */
 async function openAnew(stage: Stage, subscription: Subscription): Promise<Subscription> {
   const { wallet, plan, pda } = subscription;
   const { net, sql, rpc, keeper, treasury } = stage;
@@ -180,7 +183,10 @@ for (const isForced of [false, true])
     },
   );
 
-/** Paid, forced to an end, registered again, and a period later: both are due, and the ended one is in hands that are gone. */
+/**
+ * Paid, forced to an end, registered again, and a period later: both are due, and the ended one is
+ * in hands that are gone.
+ */
 async function registeredAgain(t: Test) {
   const { stage, subscription: old, plan } = await due(t);
   const keeper = await stage.startKeeper();

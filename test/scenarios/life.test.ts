@@ -1,4 +1,5 @@
-// Every row of the table in docs/contract.md, Subscription status, on a real chain with a real keeper.
+// Every row of the table in docs/contract.md, Subscription status, on a real chain with a real
+// keeper.
 import t from 'tap';
 import {
   cancelSubscription,
@@ -438,7 +439,8 @@ void t.test(
     const keeper = await stage.startKeeper();
     await paidOnce(stage, subscription);
     await keeper.stop();
-    // All of it while no keeper looks: otherwise it may see the plan when it has ended, or when it is closed.
+    // All of it while no keeper looks: otherwise it may see the plan when it has ended, or when it
+    // is closed.
     await endPlan(stage, plan, BigInt(stage.now() + 24 * HOUR + 10));
     stage.net.passSeconds(24 * HOUR + 15);
     await stage.send(

@@ -1,4 +1,5 @@
-// Two pulls fit in one period where a payment is at most half of the plan's amount: then only the open attempt of an address protects the subscriber.
+// Two pulls fit in one period where a payment is at most half of the plan's amount: then only the
+// open attempt of an address protects the subscriber.
 import t, { type Test } from 'tap';
 import {
   cancelSubscription,
@@ -53,7 +54,8 @@ void t.test(
     const check = async (query: PromiseLike<unknown>) => {
       const rows = await query;
       checks += 1;
-      // The other sender read the rows before the cancellation, and sends right after this one has decided to hold it back.
+      // The other sender read the rows before the cancellation, and sends right after this one has
+      // decided to hold it back.
       if (checks === 1) setImmediate(() => void sendElsewhere());
       return rows;
     };
@@ -83,7 +85,10 @@ void t.test(
   },
 );
 
-/** The subscriber cancels, closes the account, subscribes again and registers that; returns the new registration. */
+/**
+ * The subscriber cancels, closes the account, subscribes again and registers that; returns the new
+ * registration.
+ */
 async function reopened(stage: Stage, plan: Plan, { id, wallet, pda }: Subscription) {
   const { programId } = stage.net;
   const parties = { subscriber: wallet.address, plan: plan.pda, subscription: pda };
@@ -208,7 +213,9 @@ void t.test(
   },
 );
 
-/** A signed payment whose signature no endpoint knows, and which no history lists while `isHidden`. */
+/**
+ * A signed payment whose signature no endpoint knows, and which no history lists while `isHidden`.
+ */
 async function unlisted(t: Test, { waited = 0 } = {}) {
   const { stage, subscription } = await due(t);
   await discount(stage);

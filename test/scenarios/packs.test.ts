@@ -1,4 +1,5 @@
-// Several payments in one transaction: one that fails, is cancelled or is lost holds the others up for no longer than a new transaction takes.
+// Several payments in one transaction: one that fails, is cancelled or is lost holds the others up
+// for no longer than a new transaction takes.
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { cancelSubscription } from '../../src/chain/program/instructions.ts';

@@ -1,4 +1,5 @@
-// A provider's limits on sends and requests, the short form: `npm run bench -- keeper --only provider` collects from 10,000 subscriptions and has the time.
+// A provider's limits on sends and requests, the short form: `npm run bench -- keeper --only
+// provider` collects from 10,000 subscriptions and has the time.
 import t from 'tap';
 import { subscriptionIn } from '../../src/chain/program/accounts.ts';
 import { createRpc } from '../../src/chain/rpc/client.ts';
@@ -66,7 +67,8 @@ void t.test(
         (sum, { labels, value }) => (methods.includes(labels.method) ? sum + value : sum),
         0,
       );
-    // Polls take what is left. A send that is repeated, and what a keeper reads at rest, depend on the time that it takes.
+    // Polls take what is left. A send that is repeated, and what a keeper reads at rest, depend on
+    // the time that it takes.
     const transactions = (await stage.sql`select 1 from transactions`).length;
     const others = reads + made('getLatestBlockhash', 'simulateTransaction');
     const most = (perSecond: number) => (perSecond * MAX_SECONDS * SUBSCRIPTIONS) / OF;

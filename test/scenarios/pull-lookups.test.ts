@@ -27,7 +27,10 @@ async function pulledByOwner(stage: Stage, subscription: Subscription): Promise<
   );
 }
 
-/** Forty subscriptions that somebody pulled from, whose history does not come before `open` says so, and three that are simply due. */
+/**
+ * Forty subscriptions that somebody pulled from, whose history does not come before `open` says so,
+ * and three that are simply due.
+ */
 async function crowded(t: Test) {
   const stage = await startStage(t, { blockMs: 20 });
   const [pulled, plain] = [

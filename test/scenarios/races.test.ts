@@ -1,4 +1,5 @@
-// Keepers among themselves, and what subscribers, merchants and forks do while a payment is on its way.
+// Keepers among themselves, and what subscribers, merchants and forks do while a payment is on its
+// way.
 import bs58 from 'bs58';
 import t from 'tap';
 import { subscriptionIn } from '../../src/chain/program/accounts.ts';

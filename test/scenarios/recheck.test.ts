@@ -1,4 +1,5 @@
-// A payment that was signed before the subscriber cancelled on chain, and not sent yet. The program would take it until the period ends.
+// A payment that was signed before the subscriber cancelled on chain, and not sent yet. The program
+// would take it until the period ends.
 import t, { type Test } from 'tap';
 import { cancelSubscription, resumeSubscription } from '../../src/chain/program/instructions.ts';
 import { updateDiscount } from '../../src/db/subscription-changes.ts';
@@ -135,7 +136,10 @@ const attemptsOf = async (stage: Stage) =>
 
 const halved = { discountPercent: 50, discountAmount: null, discountPeriods: null };
 
-/** Signs, lets `change` happen before the first send, then tracks; a keeper takes over what that loses, and collects what is due. */
+/**
+ * Signs, lets `change` happen before the first send, then tracks; a keeper takes over what that
+ * loses, and collects what is due.
+ */
 async function changedBeforeSending(
   t: Test,
   change: (stage: Stage, subscription: Subscription) => Promise<unknown>,

@@ -1,4 +1,5 @@
-// A rotation of the keeper's key while payments fall due: every period is paid once, with its fee, and old payments stay ours.
+// A rotation of the keeper's key while payments fall due: every period is paid once, with its fee,
+// and old payments stay ours.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -86,7 +87,8 @@ void t.test(
     await paid(2);
     t.same(await pullers(stage, subscriptions, 1), { [old.address]: subscriptions.length });
 
-    // The second: a merchant signs the new pullers while payments fall due; the other one takes its time.
+    // The second: a merchant signs the new pullers while payments fall due; the other one takes its
+    // time.
     pass();
     await setPullers(stage, plans[0]!, addresses);
     await paid(3);

@@ -1,4 +1,5 @@
-// A row that was seen at a slot which no endpoint has reached: it waits alone, and the others of its batch are paid.
+// A row that was seen at a slot which no endpoint has reached: it waits alone, and the others of
+// its batch are paid.
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import t from 'tap';

@@ -1,5 +1,6 @@
-// Wallets that are emptied between the keeper's read and the transaction, and topped up again, as often as their owner likes. Each failed transaction costs
-// the keeper its fee: their number is bounded per period, whatever the number of top-ups.
+// Wallets that are emptied between the keeper's read and the transaction, and topped up again, as
+// often as their owner likes. Each failed transaction costs the keeper its fee: their number is
+// bounded per period, whatever the number of top-ups.
 import t, { type Test } from 'tap';
 import { transactionFee } from '../../src/chain/transactions/collection.ts';
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
@@ -66,7 +67,8 @@ void t.test(
       await set(AMOUNT);
       await round();
     }
-    // The first failure of each wallet may be in a transaction with others, and the two early tries are alone.
+    // The first failure of each wallet may be in a transaction with others, and the two early tries
+    // are alone.
     t.ok(failures.length <= 3 * wallets.length, `${failures.length} failed transactions`);
     const alone = failures.filter(({ payments }) => payments === 1).length;
     t.ok(alone >= 2 * wallets.length, `${alone} alone`);

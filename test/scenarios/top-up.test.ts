@@ -1,4 +1,5 @@
-// A past-due wallet that can pay again is collected from at once, by the streams alone: the sweep rests in all of these.
+// A past-due wallet that can pay again is collected from at once, by the streams alone: the sweep
+// rests in all of these.
 import t, { type Test } from 'tap';
 import { authorityAddress, tokenAccountAddress } from '../../src/chain/program/addresses.ts';
 import { readSubscriptions } from '../../src/db/subscription-work.ts';
@@ -94,7 +95,10 @@ void t.test(
   },
 );
 
-/** A past-due subscription whose account is followed, and the changes that are told; nothing is collected. */
+/**
+ * A past-due subscription whose account is followed, and the changes that are told; nothing is
+ * collected.
+ */
 async function watched(t: Test) {
   const stage = await startStage(t);
   const { net, sql } = stage;

@@ -1,4 +1,5 @@
-// A transaction that no endpoint returns readable is unknown. It fails only its own look-up, it is counted, and it is never taken for absent.
+// A transaction that no endpoint returns readable is unknown. It fails only its own look-up, it is
+// counted, and it is never taken for absent.
 import t, { type Test } from 'tap';
 import { createRpc, type Rpc } from '../../src/chain/rpc/client.ts';
 import {
@@ -23,7 +24,10 @@ const BAD: readonly Ailment[] = ['version', 'null', 'shape', 'refused'];
 const REASONS = ['version', 'missing', 'undecodable', 'refused'];
 const range = { since: new Date(0), until: new Date('2100-01-01'), repair: false };
 
-/** A subscription that is due, a stranger, and a client whose endpoints return the transactions in `ails` badly. */
+/**
+ * A subscription that is due, a stranger, and a client whose endpoints return the transactions in
+ * `ails` badly.
+ */
 async function setUp(t: Test, endpoints = 2) {
   const stage = await startStage(t, { blockMs: 0 });
   const plan = await stage.plan({ amount: AMOUNT, periodHours: 24 });
@@ -296,7 +300,9 @@ void t.test(
   },
 );
 
-/** Two payments that landed; the endpoints do not return the first. `end` is when both are final. */
+/**
+ * Two payments that landed; the endpoints do not return the first. `end` is when both are final.
+ */
 async function landedTwice(t: Test, meanwhile: (stage: Stage, one: Subscription) => Promise<void>) {
   const { stage, plan, subscription, rpc, ails } = await setUp(t);
   const other = await stage.subscriber(plan);

@@ -19,7 +19,10 @@ interface Part {
   relocations?: [number, number, string][];
 }
 
-/** An object file: sections, and symbols as name to `[section, offset]`, or to nothing when undefined. */
+/**
+ * An object file: sections, and symbols as name to `[section, offset]`, or to nothing when
+ * undefined.
+ */
 function objectFile(parts: Part[], symbols: Record<string, [string, number] | []>): Buffer {
   const names = Object.keys(symbols);
   const sectionNames = [

@@ -1,4 +1,5 @@
-// Actions of wallets and merchants. The seed chooses the actor and its random numbers; the result also depends on the state of the subscription.
+// Actions of wallets and merchants. The seed chooses the actor and its random numbers; the result
+// also depends on the state of the subscription.
 import { PublicKey, TransactionInstruction } from '@solana/web3.js';
 import {
   authorityAddress,
@@ -93,8 +94,9 @@ async function look(
 }
 
 /**
- * One wallet (or its merchant) takes one action; resolves with the action and its result. `mends`: only actions that make a subscription payable again.
- * Throws errors of the RPC client and Postgres.
+ * One wallet (or its merchant) takes one action; resolves with the action and its result. `mends`:
+ * only actions that make a subscription payable again. Throws errors of the RPC client and
+ * Postgres.
  */
 export async function act(
   ground: Ground,
@@ -281,7 +283,10 @@ function revoke(ground: Ground, player: Player): Promise<string> {
   return only(ground, 'revoke', player, token(ground, player, Buffer.of(5), []));
 }
 
-/** Everything goes elsewhere (Transfer), to the last but one base unit, or all of it and the account with it (CloseAccount). */
+/**
+ * Everything goes elsewhere (Transfer), to the last but one base unit, or all of it and the account
+ * with it (CloseAccount).
+ */
 function runDry(
   ground: Ground,
   player: Player,
@@ -347,7 +352,10 @@ async function byMerchant(
   }
 }
 
-/** When a keeper reads the wallet's token account next, the wallet has no money or no approval any more, and the keeper's transaction fails. */
+/**
+ * When a keeper reads the wallet's token account next, the wallet has no money or no approval any
+ * more, and the keeper's transaction fails.
+ */
 export function failAfterRead(
   { badNodes, cheat, mint }: Ground,
   { wallet: { address } }: Player,
@@ -361,7 +369,10 @@ export function failAfterRead(
   });
 }
 
-/** A merchant cancels a subscription with an open attempt; resolves with its wallet, undefined if there is none. */
+/**
+ * A merchant cancels a subscription with an open attempt; resolves with its wallet, undefined if
+ * there is none.
+ */
 export async function cancelInTheAir({ sql }: Ground): Promise<string | undefined> {
   const [one] = await sql<{ id: string; status: string; subscriberWallet: string }[]>`
     select s.id, s.status, s.subscriber_wallet from payment_attempts a join subscriptions s on s.id = a.subscription_id
@@ -371,7 +382,10 @@ export async function cancelInTheAir({ sql }: Ground): Promise<string | undefine
   return one.subscriberWallet;
 }
 
-/** Sunsets an offer's plan, which ends some periods later, and puts another in its place; or closes one whose end has passed. */
+/**
+ * Sunsets an offer's plan, which ends some periods later, and puts another in its place; or closes
+ * one whose end has passed.
+ */
 export async function tendOffer(ground: Ground, offer: Offer, random: Random): Promise<string> {
   const { rpc } = ground;
   const { merchant, past } = offer;

@@ -1,4 +1,5 @@
-// The participants: merchants with plans of one hour to thirty days, and wallets that subscribe to them.
+// The participants: merchants with plans of one hour to thirty days, and wallets that subscribe to
+// them.
 import { randomUUID } from 'node:crypto';
 import { planAddress } from '../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
@@ -48,7 +49,8 @@ export interface Player {
   busy: boolean;
 }
 
-// Number of wallets out of 100 with this period. The shortest periods give many payments, the longest span months.
+// Number of wallets out of 100 with this period. The shortest periods give many payments, the
+// longest span months.
 const PERIODS: readonly (readonly [hours: number, share: number])[] = [
   [1, 3],
   [6, 6],

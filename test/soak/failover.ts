@@ -1,5 +1,6 @@
-// Failovers to the asynchronous standby, which lose what was committed in up to two seconds. Wallets and merchants then do again what was lost; chain time
-// stands still until the keepers sign again, as the loss takes seconds in life.
+// Failovers to the asynchronous standby, which lose what was committed in up to two seconds.
+// Wallets and merchants then do again what was lost; chain time stands still until the keepers sign
+// again, as the loss takes seconds in life.
 import { setTimeout as pause } from 'node:timers/promises';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
@@ -34,7 +35,10 @@ export interface Lost {
   registrations: number;
   /** Of these registrations, by the outcome of the second one. */
   registeredAgain: Record<string, number>;
-  /** Times that a keeper held collection because the books lacked payments, and the differences that an operator found. */
+  /**
+   * Times that a keeper held collection because the books lacked payments, and the differences that
+   * an operator found.
+   */
   holds: number;
   missing: string[];
 }
@@ -59,7 +63,8 @@ export async function failOver(
 ): Promise<void> {
   const [ms, moves] = [random.below(MAX_LOST_MS), random.pick(['before', 'after'] as const)];
   await pair.detach();
-  // Some signatures that are lost land only while the keepers wait, or after that where they do not.
+  // Some signatures that are lost land only while the keepers wait, or after that where they do
+  // not.
   if (random.below(3) > 0)
     await ground.cheat('localnet_setFault', {
       kind: 'hold',
@@ -139,14 +144,17 @@ async function settled(ground: Ground): Promise<void> {
   await stubborn(() => expireKeeperLeases(ground.sql));
   for (let passed = 0; ;) {
     await untilIdle(ground);
-    // Payments that were held are looked at a minute later; what is found ten minutes after the loss holds collection.
+    // Payments that were held are looked at a minute later; what is found ten minutes after the
+    // loss holds collection.
     if (passed === MAX_PUT_OFF || (passed > 0 && !(await hasPutOff(ground)))) return;
     await passPutOff(ground);
     passed += 1;
   }
 }
 
-/** An operator's answer to a hold because of missing payments: reconcile with repair, then resume. */
+/**
+ * An operator's answer to a hold because of missing payments: reconcile with repair, then resume.
+ */
 export async function tendHold({ sql, rpc, keeper }: Ground, lost: Lost): Promise<void> {
   const [held] = (await stubborn(() => listHolds(sql))).filter((one) => one.missingUntil !== null);
   if (held === undefined) return;

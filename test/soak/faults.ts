@@ -120,7 +120,8 @@ export function createTrouble(ground: Ground): Trouble {
       const ms = random.below(SLOW_MS);
       begin('Postgres slow', async () => pair?.slow(ms));
     },
-    // Leases expire after 45 s. Occasionally a pause of that length expires all of them together, even those of live keepers.
+    // Leases expire after 45 s. Occasionally a pause of that length expires all of them together,
+    // even those of live keepers.
     'leases lapsed': () => {
       begin('leases lapsed', () => expireKeeperLeases(sql));
     },

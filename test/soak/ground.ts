@@ -1,5 +1,5 @@
-// The environment of the soak: a durable Postgres, the local chain with a second node that can lag, and keepers, each a process that is restarted when it
-// dies.
+// The environment of the soak: a durable Postgres, the local chain with a second node that can lag,
+// and keepers, each a process that is restarted when it dies.
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +20,9 @@ import type { Refunded } from './terms.ts';
 import { type BadNodes, startBadNodes } from './stranger.ts';
 
 const BLOCK_MS = 25;
-/** With a standby: a blockhash lives longer than the keepers' loops take that wait after a failover. */
+/**
+ * With a standby: a blockhash lives longer than the keepers' loops take that wait after a failover.
+ */
 const SLOW_BLOCK_MS = 80;
 const RPC_TIMEOUT_MS = 5000;
 const KEEPER_LAMPORTS = 10_000_000_000_000;
@@ -41,7 +43,10 @@ export interface Ground {
   /** The keepers' endpoints. */
   badNodes: BadNodes;
   logDirectory: string;
-  /** Calls a method that only the local chain has, unaffected by faults. Throws an Error with its refusal. */
+  /**
+   * Calls a method that only the local chain has, unaffected by faults. Throws an Error with its
+   * refusal.
+   */
   cheat: <T>(method: string, ...params: unknown[]) => Promise<T>;
   /** Resolves when it is up again, or at once. */
   killPostgres(): Promise<void> | void;

@@ -1,4 +1,5 @@
-// `npm run soak`: the long soak. Prints the result, as one JSON object with --json, and exits with 1 on any breach.
+// `npm run soak`: the long soak. Prints the result, as one JSON object with --json, and exits with
+// 1 on any breach.
 import { parseArgs } from 'node:util';
 import { soak } from './soak.ts';
 

@@ -1,5 +1,5 @@
-// The steps of the soak: some wallets act, chain time advances, and the keepers get a moment. Time does not wait for them, so they must handle missed
-// due times.
+// The steps of the soak: some wallets act, chain time advances, and the keepers get a moment. Time
+// does not wait for them, so they must handle missed due times.
 import { setTimeout as pause } from 'node:timers/promises';
 import pRetry from 'p-retry';
 import { SUBSCRIPTIONS_DUE } from '../../src/db/postgres/notify.ts';
@@ -14,34 +14,60 @@ import { changeTerms, TERMS } from './terms.ts';
 
 /** Minimum and maximum chain seconds of a step. */
 const STEP_SECONDS = [1800, 7200] as const;
-/** Minimum real milliseconds of a step, so that faults hit keepers at work, and between two looks at the work left. */
+/**
+ * Minimum real milliseconds of a step, so that faults hit keepers at work, and between two looks at
+ * the work left.
+ */
 const [LEAST_MS, LOOK_MS] = [50, 25];
-/** The next step starts when at most this share of the subscriptions is due or leased, or it has looked often enough: on a slow machine looks take longer. */
+/**
+ * The next step starts when at most this share of the subscriptions is due or leased, or it has
+ * looked often enough: on a slow machine looks take longer.
+ */
 const LEFT_PART = 0.08;
-/** One wallet per this number acts in each step, so that over the months each wallet acts a few times. */
+/**
+ * One wallet per this number acts in each step, so that over the months each wallet acts a few
+ * times.
+ */
 const WALLETS_AN_ACTOR = 1000;
 /** Maximum wait for idle keepers around a failover. */
 const IDLE_MS = 45_000;
 /** Besides, in a step with something meanwhile. */
 const MORE_ACTORS = 10;
-/** Number of returns of a wallet after its action, and the maximum steps until then, to repair its subscription. */
+/**
+ * Number of returns of a wallet after its action, and the maximum steps until then, to repair its
+ * subscription.
+ */
 const VISITS = 3;
 const VISIT_STEPS = 40;
-/** In each step, the merchant of one wallet per this number changes a subscription's terms or refunds a payment. */
+/**
+ * In each step, the merchant of one wallet per this number changes a subscription's terms or
+ * refunds a payment.
+ */
 const WALLETS_A_CHANGE = 1000;
-/** One wallet per this number checks its subscription in each step, because its plan may have ended. */
+/**
+ * One wallet per this number checks its subscription in each step, because its plan may have ended.
+ */
 const WALLETS_A_VISITOR = 250;
-/** In one step of this number, a subscription with a payment in flight is cancelled, as soon as there is one, or this number of ms later at the most. */
+/**
+ * In one step of this number, a subscription with a payment in flight is cancelled, as soon as
+ * there is one, or this number of ms later at the most.
+ */
 const AIR_STEPS = 4;
 const AIR_MS = 300;
 const AIR_LOOKS = 20;
 
-/** Consecutive setbacks after which the end does not wait for a subscription, and the maximum delay of the earlier ones (setbacks.ts). */
+/**
+ * Consecutive setbacks after which the end does not wait for a subscription, and the maximum delay
+ * of the earlier ones (setbacks.ts).
+ */
 const SOON_AGAIN = 4;
 const PUT_OFF_SECONDS = 90;
 
 export interface Scene {
-  /** Some wallets start to act, chain time advances, and the keepers get a moment, or as long as `meanwhile` takes. */
+  /**
+   * Some wallets start to act, chain time advances, and the keepers get a moment, or as long as
+   * `meanwhile` takes.
+   */
   step(number: number, meanwhile?: () => Promise<void>): Promise<void>;
   /** Resolves when no wallet acts any more. */
   over(): Promise<void>;
@@ -165,7 +191,8 @@ export function createScene(
       const seconds = least + random.below(most - least);
       // A look at everything done now and then, as a quiet night would allow.
       const isNight = random.below(40) === 0;
-      // An attempt that a failover brings back, open, is unexplained where the account was collected in a later period meanwhile.
+      // An attempt that a failover brings back, open, is unexplained where the account was
+      // collected in a later period meanwhile.
       if (meanwhile !== undefined) await untilIdle(ground);
       await stubborn(async () => {
         const absoluteTimestamp = (Number(await chainNow(ground)) + seconds) * 1000;
@@ -207,13 +234,19 @@ export async function hasPutOff(ground: Ground): Promise<boolean> {
   return row?.some ?? false;
 }
 
-/** Waits until nothing is due and no attempt is open; not for an attempt that takes a quarter of an hour to end as unexplained. */
+/**
+ * Waits until nothing is due and no attempt is open; not for an attempt that takes a quarter of an
+ * hour to end as unexplained.
+ */
 export async function untilIdle(ground: Ground): Promise<void> {
   const deadline = Date.now() + IDLE_MS;
   while (Date.now() < deadline && (await workLeft(ground)) > 0) await pause(LOOK_MS);
 }
 
-/** Moves the clock, because a pull that was not finalized is looked up again some seconds of chain time later. */
+/**
+ * Moves the clock, because a pull that was not finalized is looked up again some seconds of chain
+ * time later.
+ */
 export async function passPutOff(ground: Ground): Promise<void> {
   const later = Number(await chainNow(ground)) + PUT_OFF_SECONDS;
   await stubborn(() => ground.cheat('surfnet_timeTravel', { absoluteTimestamp: later * 1000 }));

@@ -1,4 +1,5 @@
-// Transactions of the played wallets, sent as a careful wallet would: again and again until they have landed or cannot land any more.
+// Transactions of the played wallets, sent as a careful wallet would: again and again until they
+// have landed or cannot land any more.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Instruction } from '../../src/chain/program/instructions.ts';
 import {
@@ -16,7 +17,10 @@ export type Landing = 'landed' | 'failed' | 'lost';
 const RESEND_MS = 400;
 const POLL_MS = 60;
 
-/** The first signer pays; `onSigned` gets the signature before it is sent. Resolves when the end is confirmed. */
+/**
+ * The first signer pays; `onSigned` gets the signature before it is sent. Resolves when the end is
+ * confirmed.
+ */
 export async function send(
   rpc: Rpc,
   signers: readonly Wallet[],
@@ -58,7 +62,10 @@ export async function sendSigned(
   }
 }
 
-/** Faults are meant for the keepers: other callers retry until they get a response. Rethrows errors that are not an outage. */
+/**
+ * Faults are meant for the keepers: other callers retry until they get a response. Rethrows errors
+ * that are not an outage.
+ */
 export async function patiently<T>(ask: () => Promise<T>): Promise<T> {
   for (;;) {
     try {

@@ -1,5 +1,6 @@
-// Measures the time in which this process was suspended. A machine that stops for minutes (SIGSTOP, a laptop's lid) also stops the keepers and the
-// chain, while the clocks continue. Actions before and after such a pause count as consecutive.
+// Measures the time in which this process was suspended. A machine that stops for minutes (SIGSTOP,
+// a laptop's lid) also stops the keepers and the chain, while the clocks continue. Actions before
+// and after such a pause count as consecutive.
 
 export interface Sleep {
   /** Unix ms, less earlier pauses. */
@@ -10,7 +11,10 @@ export interface Sleep {
 }
 
 const TICK_MS = 250;
-/** A pause, and the CPU time up to which it counts as one: with more the process was busy, not suspended. */
+/**
+ * A pause, and the CPU time up to which it counts as one: with more the process was busy, not
+ * suspended.
+ */
 const ASLEEP_MS = 2000;
 const BUSY_PART = 0.2;
 

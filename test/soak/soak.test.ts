@@ -18,7 +18,8 @@ const ACTS = [
 void t.test(
   'several keepers, faults, kill -9 and wallets at random: the books and the chain agree',
   async (t) => {
-    // How many of these few payments share a transaction depends on the load of the machine; a payment alone costs 5,000 lamports.
+    // How many of these few payments share a transaction depends on the load of the machine; a
+    // payment alone costs 5,000 lamports.
     const few = {
       keepers: isLong ? 4 : 2,
       subscriptions: 60,

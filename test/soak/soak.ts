@@ -1,5 +1,6 @@
-// The soak: keepers collect for months of chain time while wallets act at random, the chain and its nodes have faults and processes die. This file has its
-// start and its end; the steps are in scene.ts.
+// The soak: keepers collect for months of chain time while wallets act at random, the chain and its
+// nodes have faults and processes die. This file has its start and its end; the steps are in
+// scene.ts.
 import { setTimeout as pause } from 'node:timers/promises';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import { seeded } from '../../src/local/sandbox/random.ts';
@@ -19,7 +20,10 @@ export interface SoakOptions {
   seed: number;
   keepers: number;
   subscriptions: number;
-  /** Runs until this number is recorded, each kind of fault has occurred and a transaction has failed because of a payer. */
+  /**
+   * Runs until this number is recorded, each kind of fault has occurred and a transaction has
+   * failed because of a payer.
+   */
   payments: number;
   /** Runs until each of these actions has been taken and a payment was announced, too. */
   acts?: readonly string[];
@@ -31,7 +35,10 @@ export interface SoakOptions {
   maxLamports: number;
   /** Runs without faults and kills, to find problems that do not depend on them. */
   calm?: boolean;
-  /** A third of the payments at 40 % or less, a standby to which Postgres fails over with a loss, and endpoints that lie about heights. */
+  /**
+   * A third of the payments at 40 % or less, a standby to which Postgres fails over with a loss,
+   * and endpoints that lie about heights.
+   */
   halfPrice?: boolean;
   /** Keeps Postgres's data and all logs even without a breach. */
   keepData?: boolean;
@@ -70,7 +77,9 @@ export interface Soak {
   faults: Record<string, number>;
   /** What the failovers lost; only with `halfPrice`. */
   lost?: Lost;
-  /** Landed transactions of the stranger, by the form in which the keepers' endpoints return them. */
+  /**
+   * Landed transactions of the stranger, by the form in which the keepers' endpoints return them.
+   */
   junk: Record<string, number>;
   /** Number of the unreadable ones in the keepers' logs. */
   junkNamed: number;
@@ -245,7 +254,10 @@ function createTeller(tell: (perSecond: string) => Promise<void>): (paid: number
   };
 }
 
-/** Waits until no subscription is due and no attempt is open; reports the remaining ones after a while. */
+/**
+ * Waits until no subscription is due and no attempt is open; reports the remaining ones after a
+ * while.
+ */
 async function drain(ground: Ground, sleep: Sleep, ms: number, lost: Lost): Promise<string[]> {
   // Leases of dead keepers expire after 45 s; waiting for them would not test anything.
   await stubborn(() => expireKeeperLeases(ground.sql));
@@ -265,7 +277,10 @@ async function drain(ground: Ground, sleep: Sleep, ms: number, lost: Lost): Prom
   }
 }
 
-/** Waits until the keepers have recorded every finalized refund, and reports the missing ones after a while. */
+/**
+ * Waits until the keepers have recorded every finalized refund, and reports the missing ones after
+ * a while.
+ */
 async function findRefunds(ground: Ground, sleep: Sleep, ms: number): Promise<string[]> {
   await ground.cheat('localnet_mineBlocks', 40);
   const deadline = sleep.awake(Date.now()) + ms;

@@ -1,5 +1,6 @@
-// A stranger sends transactions with subscriptions, the keeper and the program among their accounts; the keepers' endpoints return some of these malformed
-// or not at all. The second endpoint also lists transactions of the keepers that it cannot return.
+// A stranger sends transactions with subscriptions, the keeper and the program among their
+// accounts; the keepers' endpoints return some of these malformed or not at all. The second
+// endpoint also lists transactions of the keepers that it cannot return.
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -27,7 +28,10 @@ const LACKS_ONE_OF = 5;
 const FAR = new Date('2200-01-01');
 const PAGE = 1000;
 
-/** Endpoints in front of the chain's two nodes, the transactions that they do not return, and hooks on a keeper's reads. */
+/**
+ * Endpoints in front of the chain's two nodes, the transactions that they do not return, and hooks
+ * on a keeper's reads.
+ */
 export interface BadNodes {
   readonly urls: readonly [string, string];
   readonly ails: Map<string, Ailment>;
@@ -109,7 +113,8 @@ export async function createStranger(
         subscriptionAddress(SUBSCRIPTIONS_PROGRAM, player.plan.pda, player.wallet.address).address,
     );
     const accounts = [...new Set([...named, keeper.address, SUBSCRIPTIONS_PROGRAM])];
-    // A second init of the authority has no effect and no event, so the keepers look the transaction up.
+    // A second init of the authority has no effect and no event, so the keepers look the
+    // transaction up.
     const silent = initAuthority(SUBSCRIPTIONS_PROGRAM, { user: wallet.address, mint });
     const end = await send(
       rpc,
@@ -135,7 +140,10 @@ export async function createStranger(
   };
 }
 
-/** Compares `billing reconcile` on the good node, where every transaction is readable, and through the keepers' endpoints; false is a breach. */
+/**
+ * Compares `billing reconcile` on the good node, where every transaction is readable, and through
+ * the keepers' endpoints; false is a breach.
+ */
 export async function reconcileBreaches({ sql, rpc, keeper, badNodes }: Ground): Promise<string[]> {
   // The local chain forgets old transactions: the newest page of the keeper's is compared.
   const page = await rpc.getSignaturesForAddress(keeper.address, {

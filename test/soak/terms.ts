@@ -39,7 +39,10 @@ export async function findRegistration(sql: Sql, pda: string): Promise<Registrat
   return found;
 }
 
-/** The merchant of a wallet takes one of these actions; resolves with the action and its result. Throws errors of the RPC client and Postgres. */
+/**
+ * The merchant of a wallet takes one of these actions; resolves with the action and its result.
+ * Throws errors of the RPC client and Postgres.
+ */
 export async function changeTerms(
   ground: Ground,
   player: Player,
@@ -118,7 +121,8 @@ async function refund(
   const own = priced.instructions.filter(
     ({ programId }) => !programId.equals(ComputeBudgetProgram.programId),
   );
-  // The merchant's wallet sets a priority fee of zero: only the keepers pay one here, and theirs follows that of others.
+  // The merchant's wallet sets a priority fee of zero: only the keepers pay one here, and theirs
+  // follows that of others.
   const unpriced = unsignedTransaction(merchant.address, own, priced.recentBlockhash ?? '');
   const bytes = Buffer.from(addSignature(merchant.keypair, unpriced), 'base64');
   const end = await sendSigned(rpc, bytes, unsigned.lastValidBlockHeight);

@@ -60,7 +60,10 @@ type Harmed = {
   -readonly [K in keyof Books]: Books[K] extends readonly (infer One)[] ? One[] : Books[K];
 };
 
-/** Three payments, the last one pulled by the plan's owner; then a cancel, with its transaction and its event. */
+/**
+ * Three payments, the last one pulled by the plan's owner; then a cancel, with its transaction and
+ * its event.
+ */
 function sound(): Harmed {
   const [ours, theirs] = [[4 * HOUR, 5 * HOUR], 6 * HOUR];
   const pulls = [

@@ -1,5 +1,5 @@
-// Checks at the end: the sandbox's invariants on money and events, and that no payment is collected after a cancel. Each returns its breaches
-// in words.
+// Checks at the end: the sandbox's invariants on money and events, and that no payment is collected
+// after a cancel. Each returns its breaches in words.
 import bs58 from 'bs58';
 import { tokenAccountIn } from '../../src/chain/program/accounts.ts';
 import { tokenAccountAddress } from '../../src/chain/program/addresses.ts';
@@ -44,9 +44,15 @@ export interface Refund {
   amountRefunded: bigint;
 }
 
-/** Time after the event of a cancel in which a transaction may still be sent: rows are read at most 100 ms before a send, plus delays of a busy machine. */
+/**
+ * Time after the event of a cancel in which a transaction may still be sent: rows are read at most
+ * 100 ms before a send, plus delays of a busy machine.
+ */
 const SENT_BEFORE_MS = 3000;
-/** Time after a finalized cancel in which a keeper may still act on an older read: the maximum wait of an RPC call and the lag. */
+/**
+ * Time after a finalized cancel in which a keeper may still act on an older read: the maximum wait
+ * of an RPC call and the lag.
+ */
 const UNSEEN_MS = 15_000;
 /** Transactions that commit at the same moment may have begun in another order. */
 const SAME_MOMENT_MS = 1000;
@@ -190,7 +196,10 @@ export function judge(books: Books) {
   };
 }
 
-/** Cost of the keepers' transactions: lamports of landed and failed ones per succeeded payment, and payments per landed transaction. */
+/**
+ * Cost of the keepers' transactions: lamports of landed and failed ones per succeeded payment, and
+ * payments per landed transaction.
+ */
 function costs({ attempts, payments, fees }: Books) {
   const states = new Map(attempts.map(({ signature, state }) => [signature, state]));
   const paid = payments.filter((one) => one.status === 'succeeded' && one.source === 'keeper');
@@ -224,13 +233,15 @@ function inAwakeTime({ attempts, told, turns, lastSends, awake }: Books): Times 
 }
 
 /**
- * Breaches: attempts signed during a cancellation by the events (exactly) or by the chain (after UNSEEN_MS), and transactions sent after the event of a
- * cancellation. Transactions sent earlier may land while their blockhash is valid.
+ * Breaches: attempts signed during a cancellation by the events (exactly) or by the chain (after
+ * UNSEEN_MS), and transactions sent after the event of a cancellation. Transactions sent earlier
+ * may land while their blockhash is valid.
  */
 export function afterCancel({ attempts, told, turns, lastSends }: Times): string[] {
   const cancelled = new Map<string, Span[]>();
   const registered = new Map<string, number>();
-  // A resumption may be taken back by a fork after a keeper has seen it: the finalized chain never has it.
+  // A resumption may be taken back by a fork after a keeper has seen it: the finalized chain never
+  // has it.
   const resumed = new Map<string, Span[]>();
   for (const { subscriptionId, type, at } of told) {
     if (type === 'subscription_created') registered.set(subscriptionId, at);
@@ -251,7 +262,8 @@ export function afterCancel({ attempts, told, turns, lastSends }: Times): string
   const within = (spans: readonly Span[] | undefined, at: number) =>
     (spans ?? []).some(({ from, to }) => at > from && at < to);
   return attempts.flatMap(({ subscriptionId, subscriptionPda, signature, createdAt }) => {
-    // A registration after the cancel means that the account was recreated, even if a fork then reverted that.
+    // A registration after the cancel means that the account was recreated, even if a fork then
+    // reverted that.
     const standing = onChain
       .get(subscriptionPda)
       ?.filter(({ notBefore }) => notBefore >= (registered.get(subscriptionId) ?? 0));
@@ -323,7 +335,8 @@ function wrongRefunds({ refunds, events }: Pick<Books, 'refunds' | 'events'>): s
 
 function open(spans: Map<string, Span[]>, id: string, from: number, notBefore = from): void {
   const known = spans.get(id) ?? [];
-  // Forced after a cancel at the period's end: the cancellation is in force since the first request.
+  // Forced after a cancel at the period's end: the cancellation is in force since the first
+  // request.
   if (known.at(-1)?.to !== Infinity) known.push({ from, to: Infinity, notBefore });
   spans.set(id, known);
 }
@@ -334,8 +347,9 @@ function close(spans: Map<string, Span[]>, id: string, to: number): void {
 }
 
 /**
- * Whether a registration of the account was live when a pull was finalized, with a tolerance around its end. An account closed and recreated at the same
- * address is another subscription, without a registration until the old one has ended.
+ * Whether a registration of the account was live when a pull was finalized, with a tolerance around
+ * its end. An account closed and recreated at the same address is another subscription, without a
+ * registration until the old one has ended.
  */
 export function isRegistered(
   { subscriptionPda, seenAt }: Pick<SeenPull, 'subscriptionPda' | 'seenAt'>,

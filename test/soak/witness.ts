@@ -1,4 +1,5 @@
-// Records the transactions of the chain as blocks are finalized, because the local chain drops old ones.
+// Records the transactions of the chain as blocks are finalized, because the local chain drops old
+// ones.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -12,7 +13,10 @@ import { subscriptionAddress } from '../../src/chain/program/addresses.ts';
 
 export interface SeenPull extends ChainPull {
   source: 'keeper' | 'foreign';
-  /** Unix ms of this machine: when it was not final yet, and when it was seen, some moments after it became so. */
+  /**
+   * Unix ms of this machine: when it was not final yet, and when it was seen, some moments after it
+   * became so.
+   */
   notBefore: number;
   seenAt: number;
 }
@@ -21,7 +25,10 @@ export interface SeenPull extends ChainPull {
 export interface SeenTurn {
   subscriptionPda: string;
   kind: 'created' | 'cancelled' | 'resumed';
-  /** Unix ms of this machine: when it was not final yet, and when it was seen. A busy witness sees late. */
+  /**
+   * Unix ms of this machine: when it was not final yet, and when it was seen. A busy witness sees
+   * late.
+   */
   notBefore: number;
   seenAt: number;
 }

@@ -28,7 +28,9 @@ function send(client: WebhookClient, url: string): Promise<Answer> {
   return client.post({ origin, path: pathname, headers: ['x-test', '1'], body: '{}' });
 }
 
-/** A server of raw bytes; `onRequest` is called with each request's socket once its body has come. */
+/**
+ * A server of raw bytes; `onRequest` is called with each request's socket once its body has come.
+ */
 async function rawServer(
   t: Test,
   onRequest: (socket: Socket) => void,
@@ -80,7 +82,10 @@ async function drip(
   }
 }
 
-/** The answer of a request that lasts until its deadline and no longer. Timers run in the order of their times, however late. */
+/**
+ * The answer of a request that lasts until its deadline and no longer. Timers run in the order of
+ * their times, however late.
+ */
 async function cutAtDeadline(t: Test, url: string): Promise<Answer> {
   t.equal(DEADLINE_MS, 5000);
   const answered = send(sender(t), url);

@@ -32,13 +32,19 @@ function dataOf(account: ChainAccount | null, owner: string, name: string): Buff
   return account.data;
 }
 
-/** The plan in an account of the program, null for a closed account. Throws ChainDataError for other data. */
+/**
+ * The plan in an account of the program, null for a closed account. Throws ChainDataError for other
+ * data.
+ */
 export function planIn(account: ChainAccount | null, programId: string): PlanAccount | null {
   const data = dataOf(account, programId, 'Plan');
   return data && decodePlan(data);
 }
 
-/** The subscription in an account of the program, null for a closed account. Throws ChainDataError for other data. */
+/**
+ * The subscription in an account of the program, null for a closed account. Throws ChainDataError
+ * for other data.
+ */
 export function subscriptionIn(
   account: ChainAccount | null,
   programId: string,
@@ -47,7 +53,10 @@ export function subscriptionIn(
   return data && decodeSubscription(data);
 }
 
-/** The SubscriptionAuthority in an account of the program, null for a closed account. Throws ChainDataError for other data. */
+/**
+ * The SubscriptionAuthority in an account of the program, null for a closed account. Throws
+ * ChainDataError for other data.
+ */
 export function authorityIn(
   account: ChainAccount | null,
   programId: string,
@@ -56,7 +65,10 @@ export function authorityIn(
   return data && decodeAuthority(data);
 }
 
-/** The token account in an account of the SPL Token program, null for a closed account. Throws ChainDataError for other data. */
+/**
+ * The token account in an account of the SPL Token program, null for a closed account. Throws
+ * ChainDataError for other data.
+ */
 export function tokenAccountIn(account: ChainAccount | null): TokenAccount | null {
   const data = dataOf(account, TOKEN_PROGRAM, 'token');
   return data && decodeTokenAccount(data);

@@ -8,7 +8,10 @@ export const MEMO_PROGRAM = 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr';
 export const COMPUTE_BUDGET_PROGRAM = 'ComputeBudget111111111111111111111111111111';
 export const CLOCK_SYSVAR = 'SysvarC1ock11111111111111111111111111111111';
 
-/** Whether `text` is a public key: Base58 of exactly 32 bytes. The length is checked first, so long text is never decoded. */
+/**
+ * Whether `text` is a public key: Base58 of exactly 32 bytes. The length is checked first, so long
+ * text is never decoded.
+ */
 export function isAddress(text: string): boolean {
   return bytesOf(text) !== undefined;
 }
@@ -29,7 +32,10 @@ function remembered<T>(known: Map<string, T>, most: number, key: string, make: (
   return made;
 }
 
-/** A public key with its Base58 cached. web3.js encodes keys to compare them for each instruction, which took a third of a payment's CPU time. */
+/**
+ * A public key with its Base58 cached. web3.js encodes keys to compare them for each instruction,
+ * which took a third of a payment's CPU time.
+ */
 class AddressKey extends PublicKey {
   readonly #bytes: Uint8Array;
   readonly #address: string;
@@ -53,7 +59,9 @@ class AddressKey extends PublicKey {
 const KEYS_KEPT = 20_000;
 const keys = new Map<string, PublicKey>();
 
-/** The public key of a Base58 address. Throws a TypeError with the text when it is not an address. */
+/**
+ * The public key of a Base58 address. Throws a TypeError with the text when it is not an address.
+ */
 export function publicKey(address: string): PublicKey {
   return remembered(keys, KEYS_KEPT, address, () => {
     const bytes = bytesOf(address);
@@ -71,7 +79,10 @@ export function addressBytes(address: string): Uint8Array {
 
 const texts = new Map<string, string>();
 
-/** The address whose 32 bytes begin at `offset`. Cached, because a keeper reads the same addresses again and Base58 encoding is slow. */
+/**
+ * The address whose 32 bytes begin at `offset`. Cached, because a keeper reads the same addresses
+ * again and Base58 encoding is slow.
+ */
 export function addressAt(bytes: Buffer, offset: number): string {
   const raw = bytes.toString('latin1', offset, offset + 32);
   return remembered(texts, KEYS_KEPT, raw, () => bs58.encode(bytes.subarray(offset, offset + 32)));
@@ -88,12 +99,15 @@ export interface Derived {
   readonly bump: number;
 }
 
-// findProgramAddressSync takes 200 us (a SHA-256 and a curve check per bump), and the keeper needs the same five addresses whenever it reads, assesses
-// and signs a payment. So derived addresses are cached.
+// findProgramAddressSync takes 200 us (a SHA-256 and a curve check per bump), and the keeper needs
+// the same five addresses whenever it reads, assesses and signs a payment. So derived addresses are
+// cached.
 const CACHE_SIZE = 100_000;
 const cache = new Map<string, Derived>();
 
-/** Derives an address from a seed name and parts: an address is 32 bytes of seed, a number eight. */
+/**
+ * Derives an address from a seed name and parts: an address is 32 bytes of seed, a number eight.
+ */
 function derive(programId: string, name: string, ...parts: readonly (string | bigint)[]): Derived {
   const key = `${programId} ${name} ${parts.join(' ')}`;
   return remembered(cache, CACHE_SIZE, key, () => {
@@ -130,7 +144,10 @@ export function eventAuthorityAddress(programId: string): Derived {
   return derive(programId, 'event_authority');
 }
 
-/** The associated SPL Token account (ATA) of `owner` for `mint`. spl-token's own function does not return the bump. */
+/**
+ * The associated SPL Token account (ATA) of `owner` for `mint`. spl-token's own function does not
+ * return the bump.
+ */
 export function tokenAccountAddress(owner: string, mint: string): Derived {
   return derive(ASSOCIATED_TOKEN_PROGRAM, '', owner, TOKEN_PROGRAM, mint);
 }

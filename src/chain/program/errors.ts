@@ -2,8 +2,8 @@ import { ASSOCIATED_TOKEN_PROGRAM, SYSTEM_PROGRAM, TOKEN_PROGRAM } from './addre
 import type { TokenAccount } from './layouts.ts';
 import { PROGRAM_ERRORS } from './program-errors.ts';
 
-// Classifies a failed collection (docs/chain.md, "Errors at a pull"). Doubtful cases are `unknown`: only a failure that the subscriber certainly caused
-// may make a subscription past due.
+// Classifies a failed collection (docs/chain.md, "Errors at a pull"). Doubtful cases are `unknown`:
+// only a failure that the subscriber certainly caused may make a subscription past due.
 
 /** Instruction indexes of the transfers of one payment. */
 export interface PullLayout {
@@ -41,7 +41,10 @@ export type OursReason = (typeof OURS_REASONS)[number];
 
 export type PullFailure =
   | { readonly kind: 'subscriber'; readonly reason: SubscriberReason }
-  /** 400: the period is already paid, in full or in part. No failure: the caller reads the state again. */
+  /**
+   * 400: the period is already paid, in full or in part. No failure: the caller reads the state
+   * again.
+   */
   | { readonly kind: 'already_collected' }
   | { readonly kind: 'cancelled' }
   | { readonly kind: 'subscription_closed' }
@@ -59,7 +62,10 @@ export interface PullContext {
   readonly logs: readonly string[] | null;
   /** The gross amount of the attempt, base units. */
   readonly gross: bigint;
-  /** The subscriber's token account, read near the failure: null when it does not exist, undefined when it was not read. */
+  /**
+   * The subscriber's token account, read near the failure: null when it does not exist, undefined
+   * when it was not read.
+   */
   readonly subscriberAccount: TokenAccount | null | undefined;
 }
 
@@ -90,7 +96,9 @@ export function failedInstruction(err: unknown): number | null {
   return instructionFailure(err)?.index ?? null;
 }
 
-/** The program that failed first, which is the innermost: the "failed" lines of its callers follow. */
+/**
+ * The program that failed first, which is the innermost: the "failed" lines of its callers follow.
+ */
 function failedProgram(logs: readonly string[] | null): string | undefined {
   for (const line of logs ?? []) {
     const match = /^Program (\w{32,44}) failed: /.exec(line);
@@ -109,9 +117,10 @@ export function describeTransactionError(err: unknown): string {
 }
 
 /**
- * Classifies a failed collection. `err` is the field of this name in responses of getSignatureStatuses, getTransaction and simulateTransaction. An error
- * of the token program surfaces as the pull's Custom code; the program's own codes begin at 100, so the number distinguishes them. The logs, when
- * available, must agree.
+ * Classifies a failed collection. `err` is the field of this name in responses of
+ * getSignatureStatuses, getTransaction and simulateTransaction. An error of the token program
+ * surfaces as the pull's Custom code; the program's own codes begin at 100, so the number
+ * distinguishes them. The logs, when available, must agree.
  */
 export function classifyPullError(err: unknown, context: PullContext): PullFailure {
   const detail = describeTransactionError(err);

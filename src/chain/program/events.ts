@@ -1,8 +1,9 @@
 import { addressAt, eventAuthorityAddress, SYSTEM_PROGRAM } from './addresses.ts';
 import { ChainDataError } from './layouts.ts';
 
-// The program emits an event by calling itself with the event as instruction data (docs/chain.md, Events). Only the program can sign for the event
-// authority, so an event in a successful transaction is authentic.
+// The program emits an event by calling itself with the event as instruction data (docs/chain.md,
+// Events). Only the program can sign for the event authority, so an event in a successful
+// transaction is authentic.
 
 /** An instruction of a confirmed transaction, with its accounts resolved. */
 export interface ExecutedInstruction {
@@ -20,7 +21,10 @@ export interface ExecutedTransaction {
   readonly inner: ReadonlyMap<number, readonly ExecutedInstruction[]>;
 }
 
-/** A pull: `amount` base units moved from the subscriber to `receiver`, for the period from `periodStart` to `periodEnd` (Unix seconds). */
+/**
+ * A pull: `amount` base units moved from the subscriber to `receiver`, for the period from
+ * `periodStart` to `periodEnd` (Unix seconds).
+ */
 export interface TransferEvent {
   readonly kind: 'transfer';
   readonly subscription: string;
@@ -76,7 +80,10 @@ export type ProgramEvent = (
 
 const TAG = Buffer.from('e445a52e51cb9a1d', 'hex');
 
-/** The program's events in a transaction, in order; none for a failed transaction. Throws ChainDataError for a truncated event. */
+/**
+ * The program's events in a transaction, in order; none for a failed transaction. Throws
+ * ChainDataError for a truncated event.
+ */
 export function programEvents(transaction: ExecutedTransaction, programId: string): ProgramEvent[] {
   if (transaction.err !== null) return [];
   const eventAuthority = eventAuthorityAddress(programId).address;
@@ -99,7 +106,10 @@ export function programEvents(transaction: ExecutedTransaction, programId: strin
   return events;
 }
 
-/** The caller of `inner[place]`: the last instruction before it that is one level up. Without stack heights, the outer instruction. */
+/**
+ * The caller of `inner[place]`: the last instruction before it that is one level up. Without stack
+ * heights, the outer instruction.
+ */
 function callerOf(
   inner: readonly ExecutedInstruction[],
   place: number,
@@ -112,7 +122,10 @@ function callerOf(
 
 type Decoded<E = ProgramEvent> = E extends unknown ? Omit<E, 'instruction'> : never;
 
-/** Decodes tag, kind and fields; null for an unknown kind. Later program versions append fields, so trailing bytes are ignored. */
+/**
+ * Decodes tag, kind and fields; null for an unknown kind. Later program versions append fields, so
+ * trailing bytes are ignored.
+ */
 function decodeEvent(data: Buffer): Decoded | null {
   const kind = data[8];
   const atLeast = (length: number, name: string) => {

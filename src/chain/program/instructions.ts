@@ -1,4 +1,5 @@
-// The Subscriptions program's instructions for authorities, subscriptions and payments, in the form of 0.5.0 (docs/chain.md).
+// The Subscriptions program's instructions for authorities, subscriptions and payments, in the form
+// of 0.5.0 (docs/chain.md).
 import {
   addressBytes,
   authorityAddress,
@@ -11,10 +12,15 @@ import {
 import { i64, u64, u8 } from './bytes.ts';
 import { type AccountMeta, TransactionInstruction } from '@solana/web3.js';
 
-/** `initId` for a subscribe in the same transaction that opens the SubscriptionAuthority: i64::MIN. */
+/**
+ * `initId` for a subscribe in the same transaction that opens the SubscriptionAuthority: i64::MIN.
+ */
 export const UNKNOWN_INIT_ID = -(2n ** 63n);
 
-/** Opens the wallet's SubscriptionAuthority, if it is closed, and approves it on the wallet's ATA for u64::MAX. */
+/**
+ * Opens the wallet's SubscriptionAuthority, if it is closed, and approves it on the wallet's ATA
+ * for u64::MAX.
+ */
 export function initAuthority(
   programId: string,
   { user, mint, payer }: { user: string; mint: string; payer?: string | undefined },
@@ -30,7 +36,10 @@ export function initAuthority(
   ]);
 }
 
-/** Revokes the approval and closes the authority; the rent goes to `receiver`, which is required when the payer was not the user. */
+/**
+ * Revokes the approval and closes the authority; the rent goes to `receiver`, which is required
+ * when the payer was not the user.
+ */
 export function revokeAuthority(
   programId: string,
   { user, mint, receiver }: { user: string; mint: string; receiver?: string | undefined },
@@ -57,7 +66,10 @@ export function closeAuthority(
   ]);
 }
 
-/** The terms that a wallet agrees to when it subscribes: the program refuses (519) when the plan differs. */
+/**
+ * The terms that a wallet agrees to when it subscribes: the program refuses (519) when the plan
+ * differs.
+ */
 export interface SubscribeTerms {
   readonly planId: bigint;
   readonly planBump: number;
@@ -131,7 +143,10 @@ export function cancelSubscription(
   ]);
 }
 
-/** Cancels at once; the plan's owner signs too. The program refuses (521) unless `periodStart` is the current one. */
+/**
+ * Cancels at once; the plan's owner signs too. The program refuses (521) unless `periodStart` is
+ * the current one.
+ */
 export function cancelSubscriptionNow(
   programId: string,
   {
@@ -175,8 +190,9 @@ export function resumeSubscription(
 }
 
 /**
- * Closes a subscription account: the subscriber can once it has expired, its payer also when the plan has ended, closed or changed.
- * The rent goes to the recorded payer, which is required as `receiver` when it is not `authority`.
+ * Closes a subscription account: the subscriber can once it has expired, its payer also when the
+ * plan has ended, closed or changed. The rent goes to the recorded payer, which is required as
+ * `receiver` when it is not `authority`.
  */
 export function revokeDelegation(
   programId: string,
@@ -195,7 +211,10 @@ export function revokeDelegation(
   ]);
 }
 
-/** Moves `amount` base units from the subscriber's ATA to the ATA of `receiver` (a wallet among the plan's destinations). */
+/**
+ * Moves `amount` base units from the subscriber's ATA to the ATA of `receiver` (a wallet among the
+ * plan's destinations).
+ */
 export function transferSubscription(
   programId: string,
   {
@@ -282,7 +301,10 @@ export function instruction(
     data: Buffer.concat([u8(DISCRIMINATOR[kind]), ...fields]),
   });
 }
-/** Closes a subscription account; `authority` is the subscriber or the payer. The rent goes to the recorded payer. */
+/**
+ * Closes a subscription account; `authority` is the subscriber or the payer. The rent goes to the
+ * recorded payer.
+ */
 export function closeInstruction(
   programId: string,
   authority: string,

@@ -7,7 +7,10 @@ export class ChainDataError extends Error {
   override name = 'ChainDataError';
 }
 
-/** A merchant's plan. Times are Unix seconds, `amount` is base units per period, `endTs` 0 means no end. */
+/**
+ * A merchant's plan. Times are Unix seconds, `amount` is base units per period, `endTs` 0 means no
+ * end.
+ */
 export interface PlanAccount {
   readonly owner: string;
   readonly bump: number;
@@ -77,7 +80,10 @@ const SUBSCRIPTION_VERSION = 1;
 const PLAN_MINT_OFFSET = 43;
 const AUTHORITY_MINT_OFFSET = 33;
 
-/** Checks length and kind. The program appends fields in later versions, so its accounts may be longer than known. */
+/**
+ * Checks length and kind. The program appends fields in later versions, so its accounts may be
+ * longer than known.
+ */
 function view(data: Uint8Array, name: string, length: number, kind?: number): Buffer {
   if (kind === undefined ? data.length !== length : data.length < length)
     throw new ChainDataError(`a ${name} account has ${length} bytes, this one has ${data.length}`);
@@ -96,15 +102,18 @@ const LENGTH = {
   subscription: SUBSCRIPTION_LENGTH,
 };
 
-/** The kind of a program account, by its first byte; undefined for an unknown kind or truncated data. */
+/**
+ * The kind of a program account, by its first byte; undefined for an unknown kind or truncated
+ * data.
+ */
 export function kindOf(data: Uint8Array): keyof typeof KIND | undefined {
   const kinds = Object.keys(KIND) as (keyof typeof KIND)[];
   return kinds.find((kind) => data[0] === KIND[kind] && data.length >= LENGTH[kind]);
 }
 
 /**
- * Stream filters for the program's accounts: subscriptions, and the plans and authorities of one mint. They do not filter by length, because accounts can
- * grow.
+ * Stream filters for the program's accounts: subscriptions, and the plans and authorities of one
+ * mint. They do not filter by length, because accounts can grow.
  */
 export function accountFilters(mint: string): { offset: number; bytes: string }[][] {
   const kind = (value: number) => ({ offset: 0, bytes: bs58.encode(Uint8Array.of(value)) });
@@ -146,7 +155,10 @@ export function decodePlan(data: Uint8Array): PlanAccount {
   };
 }
 
-/** Decodes a SubscriptionDelegation (docs/chain.md). Throws ChainDataError, also for an unknown version. */
+/**
+ * Decodes a SubscriptionDelegation (docs/chain.md). Throws ChainDataError, also for an unknown
+ * version.
+ */
 export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
   const bytes = view(data, 'SubscriptionDelegation', SUBSCRIPTION_LENGTH, KIND.subscription);
   const version = bytes.readUInt8(1);
@@ -199,7 +211,10 @@ export function decodeTokenAccount(data: Uint8Array): TokenAccount {
   };
 }
 
-/** Decodes the Clock sysvar's account: slot u64 at 0, unix_timestamp i64 at 32. Throws ChainDataError. */
+/**
+ * Decodes the Clock sysvar's account: slot u64 at 0, unix_timestamp i64 at 32. Throws
+ * ChainDataError.
+ */
 export function decodeClock(data: Uint8Array): ClockAccount {
   const bytes = view(data, 'Clock', 40);
   return { slot: bytes.readBigUInt64LE(0), unixTimestamp: bytes.readBigInt64LE(32) };

@@ -9,8 +9,9 @@ interface Call {
 }
 
 /**
- * Whether a call of `programId` emitted no event; the program emits events by calling itself (docs/chain.md, Events). Such calls open or close an
- * authority, or close a subscription or plan. Truncated logs count as such a call.
+ * Whether a call of `programId` emitted no event; the program emits events by calling itself
+ * (docs/chain.md, Events). Such calls open or close an authority, or close a subscription or plan.
+ * Truncated logs count as such a call.
  */
 export function hasSilentCall(logs: readonly string[], programId: string): boolean {
   const stack: Call[] = [];

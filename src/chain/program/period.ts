@@ -1,7 +1,8 @@
 import type { PlanAccount, SubscriptionAccount } from './layouts.ts';
 
-// The arithmetic of transfer_subscription (the program's `validate_recurring_transfer` and `transfer_subscription::process`), so that the keeper knows the
-// program's verdict at a given chain time before it sends.
+// The arithmetic of transfer_subscription (the program's `validate_recurring_transfer` and
+// `transfer_subscription::process`), so that the keeper knows the program's verdict at a given
+// chain time before it sends.
 
 /** The program's verdict on a pull, in the order of its checks. */
 type PullVerdict =
@@ -13,7 +14,10 @@ type PullVerdict =
   | 'collected'
   | 'collectable';
 
-/** The period to which the program would book a pull at a given time. Times are Unix seconds by the chain's clock, amounts base units. */
+/**
+ * The period to which the program would book a pull at a given time. Times are Unix seconds by the
+ * chain's clock, amounts base units.
+ */
 export interface PullPeriod {
   readonly verdict: PullVerdict;
   readonly start: bigint;
@@ -21,9 +25,14 @@ export interface PullPeriod {
   readonly end: bigint;
   /** Already moved in this period. */
   readonly pulled: bigint;
-  /** Amount that can still be moved in this period; above 0 exactly when the verdict is `collectable`. */
+  /**
+   * Amount that can still be moved in this period; above 0 exactly when the verdict is
+   * `collectable`.
+   */
   readonly available: bigint;
-  /** Start of the next collectable period; null when the subscription or the plan ends before it. */
+  /**
+   * Start of the next collectable period; null when the subscription or the plan ends before it.
+   */
   readonly next: bigint | null;
 }
 
@@ -32,7 +41,10 @@ export function periodSeconds(periodHours: bigint): bigint {
   return periodHours * 3600n;
 }
 
-/** The last period start at or before `now`, counted from `start`, and strictly before a finite `endTs`. */
+/**
+ * The last period start at or before `now`, counted from `start`, and strictly before a finite
+ * `endTs`.
+ */
 function startAt(start: bigint, length: bigint, endTs: bigint, now: bigint): bigint {
   if (now - start < length) return start;
   const latest = endTs !== 0n && now >= endTs ? endTs - 1n : now;
@@ -41,8 +53,9 @@ function startAt(start: bigint, length: bigint, endTs: bigint, now: bigint): big
 }
 
 /**
- * The result of transfer_subscription at chain time `now`; `plan` is null when its account is closed. A plan with another amount, period or creation
- * time than the subscription's is a different plan at the same address.
+ * The result of transfer_subscription at chain time `now`; `plan` is null when its account is
+ * closed. A plan with another amount, period or creation time than the subscription's is a
+ * different plan at the same address.
  */
 export function pullPeriod(
   subscription: Pick<

@@ -12,7 +12,10 @@ import {
   write,
 } from './instructions.ts';
 
-/** The published terms of a plan. `amount`: base units per period; `endTs`: Unix seconds (0 = none); up to four destinations and pullers. */
+/**
+ * The published terms of a plan. `amount`: base units per period; `endTs`: Unix seconds (0 = none);
+ * up to four destinations and pullers.
+ */
 export interface PlanTerms {
   readonly planId: bigint;
   readonly mint: string;
@@ -65,7 +68,10 @@ export interface PlanEdit {
   readonly metadataUri: string;
 }
 
-/** The plan as its owner saw it when signing an update. Since 0.5.0 the program refuses the update (522) when the plan differs. */
+/**
+ * The plan as its owner saw it when signing an update. Since 0.5.0 the program refuses the update
+ * (522) when the plan differs.
+ */
 export interface PlanSeen extends Omit<PlanEdit, 'status'> {
   readonly createdAt: bigint;
 }

@@ -3,8 +3,8 @@ import { chunks } from '../../each.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
 import type { Rpc } from './client.ts';
 
-// An account that one RPC endpoint does not return may still exist. A missing account ends a subscription or plan for good, so several endpoints have to
-// confirm it.
+// An account that one RPC endpoint does not return may still exist. A missing account ends a
+// subscription or plan for good, so several endpoints have to confirm it.
 
 /** The view of all endpoints on accounts that are missing at one of them. */
 export interface Absence {
@@ -17,8 +17,8 @@ export interface Absence {
 }
 
 /**
- * Reads up to 100 accounts at commitment finalized from every endpoint, to find out which are gone. Throws as the RPC client does when no endpoint
- * answers.
+ * Reads up to 100 accounts at commitment finalized from every endpoint, to find out which are gone.
+ * Throws as the RPC client does when no endpoint answers.
  */
 export async function witnessAbsence(
   rpc: Pick<Rpc, 'getAccountsEverywhere'>,
@@ -39,13 +39,22 @@ export async function witnessAbsence(
   };
 }
 
-/** The reason why missing accounts are not treated as gone: endpoints disagree for minutes, or too many accounts vanished at once. */
+/**
+ * The reason why missing accounts are not treated as gone: endpoints disagree for minutes, or too
+ * many accounts vanished at once.
+ */
 export type AbsenceAlarm = 'endpoints_disagree' | 'accounts_vanished';
 
 export interface AbsenceJudge {
-  /** Counts subscriptions read from one endpoint. The share of missing accounts among them shows a mass disappearance. */
+  /**
+   * Counts subscriptions read from one endpoint. The share of missing accounts among them shows a
+   * mass disappearance.
+   */
   read(subscriptions: number): void;
-  /** The addresses among these, missing at one endpoint, whose accounts are certainly gone. Throws as the RPC client does. */
+  /**
+   * The addresses among these, missing at one endpoint, whose accounts are certainly gone. Throws
+   * as the RPC client does.
+   */
   gone(addresses: readonly string[]): Promise<ReadonlySet<string>>;
 }
 
@@ -56,19 +65,32 @@ export interface AbsenceOptions {
   readonly monotonicMs?: () => number;
 }
 
-/** Window (ms) for a mass disappearance: more than 1% of the accounts read in it do not vanish on their own. */
+/**
+ * Window (ms) for a mass disappearance: more than 1% of the accounts read in it do not vanish on
+ * their own.
+ */
 const TOGETHER_MS = 600_000;
-/** Minimum absence (ms) of an account when only one endpoint responds. Longer than the window, so that a mass disappearance is detected first. */
+/**
+ * Minimum absence (ms) of an account when only one endpoint responds. Longer than the window, so
+ * that a mass disappearance is detected first.
+ */
 const ALONE_MS = 900_000;
-/** Time (ms) for which endpoints may disagree without an alarm, because their finalized slots differ by seconds. */
+/**
+ * Time (ms) for which endpoints may disagree without an alarm, because their finalized slots differ
+ * by seconds.
+ */
 const DISPUTE_MS = 120_000;
 /** Minimum number of accounts for a mass disappearance. */
 const FEWEST = 3;
-/** Time (ms) for which accounts of a mass disappearance are not treated as gone, so that an operator can act. */
+/**
+ * Time (ms) for which accounts of a mass disappearance are not treated as gone, so that an operator
+ * can act.
+ */
 const HELD_MS = 86_400_000;
 /**
- * An account that no caller has reported missing for this long (ms) counts as present, because callers only report missing accounts. The slowest caller,
- * the settling of an expired attempt, does so every 5 minutes.
+ * An account that no caller has reported missing for this long (ms) counts as present, because
+ * callers only report missing accounts. The slowest caller, the settling of an expired attempt,
+ * does so every 5 minutes.
  */
 const FORGOTTEN_MS = 600_000;
 const ALARM_MS = 3_600_000;

@@ -9,8 +9,9 @@ export interface AccountGroup {
 }
 
 /**
- * Reads groups of accounts. The accounts of a group come from one request and so from one slot; several groups share a request and its duplicate
- * addresses. Throws a RangeError for a group of over 100, and as the RPC client does.
+ * Reads groups of accounts. The accounts of a group come from one request and so from one slot;
+ * several groups share a request and its duplicate addresses. Throws a RangeError for a group of
+ * over 100, and as the RPC client does.
  */
 export async function readAccountGroups(
   rpc: Pick<Rpc, 'getMultipleAccounts'>,

@@ -18,7 +18,10 @@ const readConfig = ({ commitment = 'confirmed', minSlot }: ReadOptions) => ({
   ...(minSlot !== undefined && { minContextSlot: Number(minSlot) }),
 });
 
-/** A decoder for the clock account of an endpoint. Throws an EndpointFailure for an implausible clock, so that another endpoint is tried. */
+/**
+ * A decoder for the clock account of an endpoint. Throws an EndpointFailure for an implausible
+ * clock, so that another endpoint is tried.
+ */
 function clockReader(reads: Failover, clock: TrustedClockOptions | undefined) {
   const readClocks = () =>
     reads.callAll(

@@ -1,5 +1,5 @@
-// Block times by slot. They are whole seconds and never decrease, so all blocks between two blocks with the same time share it: a batch of payments needs
-// few requests.
+// Block times by slot. They are whole seconds and never decrease, so all blocks between two blocks
+// with the same time share it: a batch of payments needs few requests.
 import type { Rpc } from './client.ts';
 import { RpcError, RpcUnreachable } from './errors.ts';
 
@@ -11,13 +11,19 @@ interface Learnt {
   isCut: boolean;
 }
 
-/** Reads block times (Unix seconds). A slot is missing from the result when no endpoint returns its time. */
+/**
+ * Reads block times (Unix seconds). A slot is missing from the result when no endpoint returns its
+ * time.
+ */
 export function createBlockTimes(
   rpc: Pick<Rpc, 'getBlockTime'>,
 ): (slots: readonly bigint[]) => Promise<ReadonlyMap<bigint, bigint>> {
   const known = new Map<bigint, bigint>();
 
-  /** Null when no endpoint returns the time. Sets `learnt.isCut` when no endpoint can be reached, which skips the remaining slots. */
+  /**
+   * Null when no endpoint returns the time. Sets `learnt.isCut` when no endpoint can be reached,
+   * which skips the remaining slots.
+   */
   async function ask(slot: bigint, learnt: Learnt): Promise<bigint | null> {
     if (learnt.isCut) return null;
     try {

@@ -6,9 +6,15 @@ import type { Ask, Failover } from './failover.ts';
 import type { Lifetime, LifetimeAnswer, Rpc } from './client.ts';
 import { EndpointFailure, RpcError } from './errors.ts';
 
-/** Solana's MAX_PROCESSING_AGE: a transaction can land up to 150 blocks after the block of its blockhash. */
+/**
+ * Solana's MAX_PROCESSING_AGE: a transaction can land up to 150 blocks after the block of its
+ * blockhash.
+ */
 export const BLOCKHASH_LIFE = 150n;
-/** Blockhashes that one endpoint is asked about for one call, and at once. Many transactions share a blockhash. */
+/**
+ * Blockhashes that one endpoint is asked about for one call, and at once. Many transactions share a
+ * blockhash.
+ */
 const MAX_BLOCKHASHES = 64;
 const BLOCKHASHES_AT_ONCE = 8;
 
@@ -17,7 +23,10 @@ function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
   return { slot: big(absoluteSlot, 'absoluteSlot'), blockHeight: big(blockHeight, 'blockHeight') };
 }
 
-/** Asks one endpoint. A fresh blockhash is not valid at finalized before its slot is rooted, so the endpoint has to have finalized that slot. */
+/**
+ * Asks one endpoint. A fresh blockhash is not valid at finalized before its slot is rooted, so the
+ * endpoint has to have finalized that slot.
+ */
 async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<LifetimeAnswer> {
   const { slot, blockHeight } = await ask('getEpochInfo', [{ commitment: 'finalized' }], heightIn);
   const ends = lifetimes.map(({ lastValidBlockHeight }): LifetimeAnswer['ends'][number] =>

@@ -24,7 +24,10 @@ export function tooSlow(
   return new RpcUnreachable(method, [...failures.values()]);
 }
 
-/** The error of a call that no endpoint answered. An RpcError takes precedence, because it says more than another endpoint's outage. */
+/**
+ * The error of a call that no endpoint answered. An RpcError takes precedence, because it says more
+ * than another endpoint's outage.
+ */
 export function noAnswer(method: string, reasons: readonly unknown[]): unknown {
   const failures = reasons.filter((reason) => reason instanceof EndpointFailure);
   return (

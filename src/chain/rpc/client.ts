@@ -14,10 +14,14 @@ import { blockMethods } from './blocks.ts';
 import { historyMethods, sendMethods } from './transactions.ts';
 import type { TrustedClockOptions } from './trusted-clock.ts';
 
-// The part of Solana's JSON-RPC that the service uses, with parsed results: bigint for slots, heights and lamports, Buffers for data.
-// Every method throws RpcUnreachable (result unknown, retry later) or RpcError (refused, a retry is useless).
+// The part of Solana's JSON-RPC that the service uses, with parsed results: bigint for slots,
+// heights and lamports, Buffers for data. Every method throws RpcUnreachable (result unknown, retry
+// later) or RpcError (refused, a retry is useless).
 
-/** Options of account reads. `minSlot`: the minimum slot of the state; endpoints that are behind it are skipped. */
+/**
+ * Options of account reads. `minSlot`: the minimum slot of the state; endpoints that are behind it
+ * are skipped.
+ */
 export interface ReadOptions {
   readonly commitment?: Commitment;
   readonly minSlot?: bigint | undefined;
@@ -33,7 +37,9 @@ export interface Blockhash {
   readonly slot: bigint;
 }
 
-/** A blockhash that a transaction was signed with, and what the endpoint that gave it said about it. */
+/**
+ * A blockhash that a transaction was signed with, and what the endpoint that gave it said about it.
+ */
 export interface Lifetime {
   readonly blockhash: string;
   readonly lastValidBlockHeight: bigint;
@@ -45,12 +51,17 @@ export interface Lifetime {
 export interface LifetimeAnswer {
   /** Its finalized slot. */
   readonly slot: bigint;
-  /** In the order of the request. A slot: as of then no transaction with the blockhash can land any more. Undefined: no answer about it. */
+  /**
+   * In the order of the request. A slot: as of then no transaction with the blockhash can land any
+   * more. Undefined: no answer about it.
+   */
   readonly ends: readonly ('live' | bigint | undefined)[];
 }
 
 export interface Rpc {
-  /** Accounts in the given order, read in batches of 100. `slot` is the oldest slot of the batches. */
+  /**
+   * Accounts in the given order, read in batches of 100. `slot` is the oldest slot of the batches.
+   */
   getMultipleAccounts(
     addresses: readonly string[],
     options?: ReadOptions,
@@ -60,30 +71,41 @@ export interface Rpc {
     addresses: readonly string[],
     options?: Pick<ReadOptions, 'commitment'>,
   ): Promise<{ slot: bigint; accounts: (ChainAccount | null)[] }[]>;
-  /** The cluster's clock, which programs use. It is an account and can be read together with others (`decodeClock`). */
+  /**
+   * The cluster's clock, which programs use. It is an account and can be read together with others
+   * (`decodeClock`).
+   */
   getClock(options?: ReadOptions): Promise<ClockAccount>;
-  /** Statuses of up to 256 signatures; null when unknown. `history` searches beyond the last 150 blocks, `everywhere` queries all endpoints, of which `witnesses` answered. */
+  /**
+   * Statuses of up to 256 signatures; null when unknown. `history` searches beyond the last 150
+   * blocks, `everywhere` queries all endpoints, of which `witnesses` answered.
+   */
   getSignatureStatuses(
     signatures: readonly string[],
     options?: { history?: boolean; everywhere?: boolean; minSlot?: bigint | undefined },
   ): Promise<{ slot: bigint; witnesses: number; statuses: (SignatureStatus | null)[] }>;
   /**
-   * Sends a signed transaction with maxRetries 0 and without preflight to every endpoint (or one), and resolves with its signature once one accepts it.
-   * After `withinMs` it is not sent to further endpoints.
+   * Sends a signed transaction with maxRetries 0 and without preflight to every endpoint (or one),
+   * and resolves with its signature once one accepts it. After `withinMs` it is not sent to further
+   * endpoints.
    */
   sendTransaction(
     bytes: Uint8Array,
     options?: { to?: 'all' | 'one'; withinMs?: number },
   ): Promise<string>;
-  /** Simulates a transaction as of `minSlot` or later, by default with the latest blockhash; signatures are not verified. */
+  /**
+   * Simulates a transaction as of `minSlot` or later, by default with the latest blockhash;
+   * signatures are not verified.
+   */
   simulateTransaction(
     bytes: Uint8Array,
     options?: { commitment?: Commitment; ownBlockhash?: boolean; minSlot?: bigint | undefined },
   ): Promise<Simulation & { slot: bigint }>;
   getLatestBlockhash(options?: { commitment?: Commitment }): Promise<Blockhash>;
   /**
-   * Whether blockhashes can be used any more, by every endpoint that is up: one answer per endpoint. An endpoint is asked only for the blockhashes whose
-   * last block height its own finalized height has passed, and for a limited number of them.
+   * Whether blockhashes can be used any more, by every endpoint that is up: one answer per
+   * endpoint. An endpoint is asked only for the blockhashes whose last block height its own
+   * finalized height has passed, and for a limited number of them.
    */
   getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeAnswer[]>;
   /** Number of endpoints that are read from. */
@@ -99,12 +121,18 @@ export interface Rpc {
   getSlot(options?: { commitment?: Commitment; everywhere?: boolean }): Promise<bigint>;
   /** Unix seconds of a block, null when unknown. */
   getBlockTime(slot: bigint): Promise<bigint | null>;
-  /** A transaction of any version. Endpoints are tried in turn until one returns it; otherwise it is unreadable, which does not mean absent. */
+  /**
+   * A transaction of any version. Endpoints are tried in turn until one returns it; otherwise it is
+   * unreadable, which does not mean absent.
+   */
   getTransaction(
     signature: string,
     options?: { commitment?: 'confirmed' | 'finalized' },
   ): Promise<FoundTransaction>;
-  /** Up to 1,000 transactions of an address, newest first; `before` and `until` are signatures. `everywhere` merges the lists of all endpoints. */
+  /**
+   * Up to 1,000 transactions of an address, newest first; `before` and `until` are signatures.
+   * `everywhere` merges the lists of all endpoints.
+   */
   getSignaturesForAddress(
     address: string,
     options?: {
@@ -117,7 +145,10 @@ export interface Rpc {
   ): Promise<SignatureInfo[]>;
   getBalance(address: string, options?: ReadOptions): Promise<bigint>;
   getGenesisHash(): Promise<string>;
-  /** Per recent block, the lowest price in micro-lamports per compute unit paid by transactions that write to these accounts. */
+  /**
+   * Per recent block, the lowest price in micro-lamports per compute unit paid by transactions that
+   * write to these accounts.
+   */
   getRecentPrioritizationFees(writable: readonly string[]): Promise<bigint[]>;
   /** Minimum balance in lamports of an account of `length` bytes. */
   getMinimumBalanceForRentExemption(length: number): Promise<bigint>;
@@ -126,7 +157,10 @@ export interface Rpc {
     message: Uint8Array,
     options?: { commitment?: Commitment },
   ): Promise<bigint | null>;
-  /** Send rate per endpoint: transactions per second, and the number allowed now. Infinity without a limit. */
+  /**
+   * Send rate per endpoint: transactions per second, and the number allowed now. Infinity without a
+   * limit.
+   */
   sendRate(): { readonly perSecond: number; readonly allowed: number };
   health(): EndpointHealth[];
   close(): Promise<void>;
@@ -137,13 +171,17 @@ export interface RpcOptions extends FailoverOptions {
   readonly sendUrls?: readonly string[] | undefined;
   /** Transactions per second to each endpoint. */
   readonly sendsPerSecond?: number | undefined;
-  /** Skips an endpoint with an implausible clock. Without this every clock is accepted, as on a local chain, whose users move the clock. */
+  /**
+   * Skips an endpoint with an implausible clock. Without this every clock is accepted, as on a
+   * local chain, whose users move the clock.
+   */
   readonly clock?: TrustedClockOptions | undefined;
 }
 
 /**
- * Endpoints for sending, with separate rate limits, so that a 429 on a send does not delay reads. Send-only endpoints have no getGenesisHash; an endpoint
- * of another chain would drop the transaction, because its blockhash is unknown there.
+ * Endpoints for sending, with separate rate limits, so that a 429 on a send does not delay reads.
+ * Send-only endpoints have no getGenesisHash; an endpoint of another chain would drop the
+ * transaction, because its blockhash is unknown there.
  */
 function createSends({ sendUrls, sendsPerSecond, ...options }: RpcOptions): Failover {
   return new Failover({

@@ -1,4 +1,5 @@
-// Reads from time to time where each endpoint is, by which endpoints are ranked and the slots that they tell are judged.
+// Reads from time to time where each endpoint is, by which endpoints are ranked and the slots that
+// they tell are judged.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { RpcEndpoint } from './endpoint.ts';
 import type { ClockAccount } from '../program/layouts.ts';
@@ -46,7 +47,10 @@ export class EndpointPlaces {
     if (this.#trusted !== undefined) this.#first ??= this.#settled(this.#probing);
   }
 
-  /** Resolves when the slots of answers can be judged; undefined when they can be now, so that the caller goes on in the same turn. */
+  /**
+   * Resolves when the slots of answers can be judged; undefined when they can be now, so that the
+   * caller goes on in the same turn.
+   */
   known(): Promise<void> | undefined {
     return this.#isKnown ? undefined : this.#first;
   }
@@ -84,7 +88,8 @@ export class EndpointPlaces {
     const isPlausible = ({ endpoint, slot }: { endpoint: RpcEndpoint; slot: bigint }) =>
       slot <= (this.#trusted?.plausible(endpoint) ?? slot);
     const newest = Math.max(...told.filter(isPlausible).map(({ slot }) => Number(slot)));
-    // A slot that is not believed counts as a lag of the same size, so that the endpoint is asked last.
+    // A slot that is not believed counts as a lag of the same size, so that the endpoint is asked
+    // last.
     for (const { endpoint, slot } of told) endpoint.setLag(Math.abs(newest - Number(slot)));
   }
 }

@@ -105,8 +105,9 @@ export class RpcEndpoint {
   }
 
   /**
-   * One JSON-RPC call; `read` parses its result. Throws EndpointFailure (another endpoint may answer) or RpcError (every endpoint would refuse). A request
-   * that gets a connection only after `last` (performance.now()) is not sent.
+   * One JSON-RPC call; `read` parses its result. Throws EndpointFailure (another endpoint may
+   * answer) or RpcError (every endpoint would refuse). A request that gets a connection only after
+   * `last` (performance.now()) is not sent.
    */
   async call<T>(
     method: string,
@@ -122,7 +123,8 @@ export class RpcEndpoint {
     this.#rateLimit.take(started);
     this.#requests += 1;
     this.#inFlight += 1;
-    // After a failure only one request at a time tries the endpoint, so that the others do not run into its timeout.
+    // After a failure only one request at a time tries the endpoint, so that the others do not run
+    // into its timeout.
     const isTrial = this.#failures > 0;
     if (isTrial) this.#isOnTrial = true;
     try {
@@ -148,7 +150,8 @@ export class RpcEndpoint {
   async #ask(method: string, params: readonly unknown[], last: number): Promise<unknown> {
     this.#id = (this.#id + 1) % 0x7fffffff;
     const body = JSON.stringify({ jsonrpc: '2.0', id: this.#id, method, params });
-    // The server may close a kept-alive connection just as it is reused. Every method, including sendTransaction, is safe to repeat.
+    // The server may close a kept-alive connection just as it is reused. Every method, including
+    // sendTransaction, is safe to repeat.
     const answer = await this.#post(body, last).catch((error: unknown) => {
       if (this.#isClosed || codeOf(error) !== 'UND_ERR_SOCKET') throw error;
       return this.#post(body, last);
@@ -156,7 +159,10 @@ export class RpcEndpoint {
     return readResult(this.name, method, answer);
   }
 
-  /** Uses undici's handlers instead of `request`, which would create a stream for a small response on the hot path of each payment. */
+  /**
+   * Uses undici's handlers instead of `request`, which would create a stream for a small response
+   * on the hot path of each payment.
+   */
   async #post(body: string, last: number): Promise<HttpAnswer> {
     const started = performance.now();
     const timeoutMs = this.#timeoutMs;
@@ -169,7 +175,8 @@ export class RpcEndpoint {
       pool.dispatch(
         { method: 'POST', path: this.#path, headers: this.#headers, body },
         {
-          // Runs right before the request is written. undici recognises new-style handlers by this method.
+          // Runs right before the request is written. undici recognises new-style handlers by this
+          // method.
           onRequestStart() {
             if (performance.now() > last)
               throw new EndpointFailure('busy', 'no connection was free in time');
@@ -192,7 +199,10 @@ export class RpcEndpoint {
     });
   }
 
-  /** Imports undici on the first request, because loading it is a large part of the startup time of `serve`, which listens before it calls the chain. */
+  /**
+   * Imports undici on the first request, because loading it is a large part of the startup time of
+   * `serve`, which listens before it calls the chain.
+   */
   async #openPool(): Promise<Pool> {
     const undici = await import('undici');
     const pool = new undici.Pool(this.name, {
@@ -218,7 +228,8 @@ export class RpcEndpoint {
     const now = performance.now();
     if (failure.fault === 'rate_limited')
       this.#rateLimit.pauseUntil(now + (failure.pauseMs ?? DEFAULT_429_PAUSE_MS));
-    // Requests that were in flight together count as one failure, however late the last of them fails.
+    // Requests that were in flight together count as one failure, however late the last of them
+    // fails.
     else if (!HARMLESS.has(failure.fault) && started >= this.#downUntil) {
       this.#failures += 1;
       this.#downUntil = now + backoff(this.#failures, { base: 500, cap: 30_000 });
@@ -235,7 +246,10 @@ const SHORT_WAIT_MS = 250;
 // A difference of one or two slots is propagation delay, not lag.
 const LAG_TOLERANCE = 2;
 
-/** Sorts endpoints best first: up and free now, up and free soon, down, rate limited for longer. They are given in order of preference. */
+/**
+ * Sorts endpoints best first: up and free now, up and free soon, down, rate limited for longer.
+ * They are given in order of preference.
+ */
 export function ranked(endpoints: readonly RpcEndpoint[], now: number): RpcEndpoint[] {
   return endpoints
     .map((endpoint, place) => {

@@ -18,8 +18,8 @@ export class RpcError extends Error {
 }
 
 /**
- * Why an endpoint that answered did not return a readable transaction: an error response, an unsupported version, a response of another shape, or no such
- * transaction.
+ * Why an endpoint that answered did not return a readable transaction: an error response, an
+ * unsupported version, a response of another shape, or no such transaction.
  */
 export const UNREADABLE_REASONS = ['refused', 'version', 'undecodable', 'missing'] as const;
 
@@ -62,7 +62,10 @@ export class EndpointFailure extends Error {
   }
 }
 
-/** No endpoint answered; `failures` has the reason of each. The result is unknown, so the caller retries later. */
+/**
+ * No endpoint answered; `failures` has the reason of each. The result is unknown, so the caller
+ * retries later.
+ */
 export class RpcUnreachable extends Error {
   override name = 'RpcUnreachable';
   readonly method: string;

@@ -1,4 +1,5 @@
-// When a signed transaction can never land any more. One endpoint may lag, lie about heights or never have had the blockhash, so every endpoint is asked.
+// When a signed transaction can never land any more. One endpoint may lag, lie about heights or
+// never have had the blockhash, so every endpoint is asked.
 import { newestSlot } from './responses.ts';
 import type { Lifetime, LifetimeAnswer, Rpc } from './client.ts';
 
@@ -14,12 +15,16 @@ export interface Expiry {
 export const lifetimeKey = ({ blockhash, lastValidBlockHeight, slot }: Lifetime) =>
   `${blockhash} ${lastValidBlockHeight} ${slot}`;
 
-/** Slots that an endpoint may be behind the most advanced one. One that is further behind does not know what is live. */
+/**
+ * Slots that an endpoint may be behind the most advanced one. One that is further behind does not
+ * know what is live.
+ */
 const MAX_BEHIND = 150n;
 
 /**
- * The blockhashes that are dead: at finalized, every endpoint that answers says that they are not valid, and that the height is past their last block.
- * Throws as the RPC client does when no endpoint answers.
+ * The blockhashes that are dead: at finalized, every endpoint that answers says that they are not
+ * valid, and that the height is past their last block. Throws as the RPC client does when no
+ * endpoint answers.
  */
 export async function witnessExpiry(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
@@ -40,6 +45,9 @@ export async function witnessExpiry(
   return new Map(dead);
 }
 
-/** Whether this number of witnesses suffices where nothing but the expiry protects from a second transfer: two, where two are configured. */
+/**
+ * Whether this number of witnesses suffices where nothing but the expiry protects from a second
+ * transfer: two, where two are configured.
+ */
 export const isWitnessed = (rpc: Pick<Rpc, 'endpoints'>, witnesses: number): boolean =>
   witnesses >= Math.min(2, rpc.endpoints());

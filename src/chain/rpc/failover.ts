@@ -21,13 +21,20 @@ export interface FailoverOptions {
   readonly timeoutMs?: number | undefined;
   /** Requests per second to each endpoint. */
   readonly requestsPerSecond?: number | undefined;
-  /** Interval (ms) at which each endpoint's clock account is read (only with several endpoints and while calls are made). */
+  /**
+   * Interval (ms) at which each endpoint's clock account is read (only with several endpoints and
+   * while calls are made).
+   */
   readonly probeMs?: number | undefined;
-  /** Skips an answer with an implausible slot. Without this every slot is accepted, as on a local chain, whose users move the slot. */
+  /**
+   * Skips an answer with an implausible slot. Without this every slot is accepted, as on a local
+   * chain, whose users move the slot.
+   */
   readonly slots?: TrustedSlotsOptions | undefined;
   /**
-   * Why an endpoint with this genesis hash must not be used; null when it may be. Each endpoint's hash is read once before its first call, because on
-   * another chain all accounts would look missing. Without this function every endpoint is used.
+   * Why an endpoint with this genesis hash must not be used; null when it may be. Each endpoint's
+   * hash is read once before its first call, because on another chain all accounts would look
+   * missing. Without this function every endpoint is used.
    */
   readonly refuses?: ((genesisHash: string) => string | null) | undefined;
   readonly log: Pick<Log, 'warn' | 'info'>;
@@ -51,7 +58,10 @@ type Read<T> = (result: unknown) => T;
 export type Ask = <T>(method: string, params: readonly unknown[], read: Read<T>) => Promise<T>;
 
 export interface AskOptions {
-  /** Milliseconds after which the request is not sent to any further endpoint; earlier sends may still be answered. */
+  /**
+   * Milliseconds after which the request is not sent to any further endpoint; earlier sends may
+   * still be answered.
+   */
   readonly withinMs?: number | undefined;
 }
 
@@ -141,14 +151,17 @@ export class Failover {
     }
   }
 
-  /** Calls every endpoint that is up, in parallel, and returns all results; throws when no endpoint answers. */
+  /**
+   * Calls every endpoint that is up, in parallel, and returns all results; throws when no endpoint
+   * answers.
+   */
   async callAll<T>(method: string, params: readonly unknown[], read: Read<T>): Promise<T[]> {
     return this.callEach(method, (ask) => ask(method, params, read));
   }
 
   /**
-   * Does `work`, several calls for the purpose `what`, at every endpoint that is up. Returns the results of those that answered all of it; throws when
-   * none did.
+   * Does `work`, several calls for the purpose `what`, at every endpoint that is up. Returns the
+   * results of those that answered all of it; throws when none did.
    */
   async callEach<T>(what: string, work: (ask: Ask) => Promise<T>): Promise<T[]> {
     const settled = await Promise.allSettled(this.#ready().map(work));
@@ -174,7 +187,10 @@ export class Failover {
     }
   }
 
-  /** A call of each endpoint that is available now, for one attempt; without any, one that waits for an endpoint. */
+  /**
+   * A call of each endpoint that is available now, for one attempt; without any, one that waits for
+   * an endpoint.
+   */
   #ready(options?: AskOptions): Ask[] {
     this.#places.refresh();
     const now = performance.now();
@@ -195,7 +211,8 @@ export class Failover {
     read: Read<T>,
     last: number,
   ): Promise<T> {
-    // Without a wait the request counts against the rate limit in the turn in which the endpoint was chosen.
+    // Without a wait the request counts against the rate limit in the turn in which the endpoint
+    // was chosen.
     const known = this.#places.known();
     if (known !== undefined) await known;
     const judge = (result: unknown) => {
@@ -225,8 +242,8 @@ export class Failover {
     } catch (error) {
       const outcome = outcomeOf(error);
       if (outcome !== undefined) this.#observed(endpoint, method, outcome, startedAt);
-      // A failing endpoint fails many requests at once; only the first is logged. An endpoint that is behind or returns an unreadable transaction has not
-      // failed.
+      // A failing endpoint fails many requests at once; only the first is logged. An endpoint that
+      // is behind or returns an unreadable transaction has not failed.
       if (
         error instanceof EndpointFailure &&
         error.fault !== 'behind' &&
@@ -252,8 +269,9 @@ export class Failover {
   }
 
   /**
-   * Resolves once the endpoint's genesis hash is accepted; rejects with EndpointFailure when it is refused. Undefined when it was accepted before, so that
-   * the request counts against the rate limit in the same event-loop turn in which the endpoint was chosen.
+   * Resolves once the endpoint's genesis hash is accepted; rejects with EndpointFailure when it is
+   * refused. Undefined when it was accepted before, so that the request counts against the rate
+   * limit in the same event-loop turn in which the endpoint was chosen.
    */
   #admission(endpoint: RpcEndpoint): Promise<void> | undefined {
     const { refuses } = this.#options;

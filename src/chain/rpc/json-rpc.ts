@@ -13,7 +13,8 @@ export const DEFAULT_429_PAUSE_MS = 1000;
 const MIN_429_PAUSE_MS = 250;
 const MAX_429_PAUSE_MS = 60_000;
 
-// Error codes for which another node may answer (Agave's rpc-client-api `custom_error.rs`, and the JSON-RPC specification).
+// Error codes for which another node may answer (Agave's rpc-client-api `custom_error.rs`, and the
+// JSON-RPC specification).
 const BEHIND = new Set([-32004, -32005, -32014, -32016]);
 const RATE_LIMITED = new Set([429, -32429]);
 const METHOD_NOT_FOUND = -32601;
@@ -25,7 +26,10 @@ const UNDICI_TIMEOUTS = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
 ]);
 
-/** The result of a JSON-RPC response. Throws EndpointFailure (another endpoint may answer) or RpcError (every endpoint would refuse). */
+/**
+ * The result of a JSON-RPC response. Throws EndpointFailure (another endpoint may answer) or
+ * RpcError (every endpoint would refuse).
+ */
 export function readResult(endpoint: string, method: string, answer: HttpAnswer): unknown {
   const { status } = answer;
   if (status === 429)
@@ -59,7 +63,8 @@ function jsonRpcError(endpoint: string, method: string, error: object): Error {
     return new EndpointFailure('malformed', 'a JSON-RPC error without a code');
   if (RATE_LIMITED.has(code))
     return new EndpointFailure('rate_limited', text, { pauseMs: DEFAULT_429_PAUSE_MS });
-  // Anyone can send a transaction that an endpoint fails to return, so the error concerns the transaction, not the endpoint. Another endpoint may have it.
+  // Anyone can send a transaction that an endpoint fails to return, so the error concerns the
+  // transaction, not the endpoint. Another endpoint may have it.
   if (method === 'getTransaction')
     return new EndpointFailure(code === UNSUPPORTED_VERSION ? 'version' : 'refused', text);
   if (BEHIND.has(code)) return new EndpointFailure('behind', text);
@@ -68,7 +73,10 @@ function jsonRpcError(endpoint: string, method: string, error: object): Error {
   return new RpcError(endpoint, method, code, message, data);
 }
 
-/** Converts a request's error into EndpointFailure or RpcError with the endpoint's name. Rethrows any other error, which is a bug. */
+/**
+ * Converts a request's error into EndpointFailure or RpcError with the endpoint's name. Rethrows
+ * any other error, which is a bug.
+ */
 export function asFailure(
   error: unknown,
   endpoint: string,
@@ -97,8 +105,9 @@ export function codeOf(error: unknown): string | undefined {
 }
 
 /**
- * Retry-After: whole seconds or an HTTP date (RFC 9110, 10.2.3). At most a minute, so that a provider's mistake does not stop collecting, and at least a
- * quarter of a second, so that "0" does not cause a busy loop.
+ * Retry-After: whole seconds or an HTTP date (RFC 9110, 10.2.3). At most a minute, so that a
+ * provider's mistake does not stop collecting, and at least a quarter of a second, so that "0" does
+ * not cause a busy loop.
  */
 function retryAfterMs(header: string | string[] | undefined): number {
   if (typeof header !== 'string') return DEFAULT_429_PAUSE_MS;

@@ -1,4 +1,7 @@
-/** Rate limit of an endpoint, including pauses that the endpoint requests. Times are milliseconds of one clock. */
+/**
+ * Rate limit of an endpoint, including pauses that the endpoint requests. Times are milliseconds of
+ * one clock.
+ */
 export interface RateLimit {
   /** Milliseconds until the next request is allowed. */
   delay(now: number): number;

@@ -8,8 +8,8 @@ import {
   type UnreadableReason,
 } from './errors.ts';
 
-// Parses RPC responses and checks their shape on arrival, so that a response of another shape is a fault of the endpoint (`malformed`), not a TypeError
-// later.
+// Parses RPC responses and checks their shape on arrival, so that a response of another shape is a
+// fault of the endpoint (`malformed`), not a TypeError later.
 
 function malformed(what: string): never {
   throw new EndpointFailure('malformed', `an answer of another shape: ${what}`);
@@ -51,7 +51,10 @@ const orNull = <T>(value: unknown, read: (value: unknown) => T): T | null =>
 /** The error of a transaction; null means success. An answer without the key does not say which. */
 const errorIn = ({ err }: Json): unknown => (err === undefined ? malformed('err is missing') : err);
 
-/** The `value` and the slot of a response with a context. A response older than `minSlot` means that the endpoint is behind. */
+/**
+ * The `value` and the slot of a response with a context. A response older than `minSlot` means that
+ * the endpoint is behind.
+ */
 export function inContext<T>(
   result: unknown,
   minSlot: bigint | undefined,
@@ -110,7 +113,10 @@ function commitment(value: unknown): Commitment {
     : malformed('no commitment');
 }
 
-/** A node that omits the commitment still counts confirmations: null means rooted, and a missing count means nothing. */
+/**
+ * A node that omits the commitment still counts confirmations: null means rooted, and a missing
+ * count means nothing.
+ */
 function commitmentOf({ confirmations, confirmationStatus }: Json): Commitment {
   const stated = orNull(confirmationStatus, commitment);
   if (stated !== null) return stated;
@@ -164,7 +170,10 @@ export interface ConfirmedTransaction extends ExecutedTransaction {
   readonly logs: readonly string[] | null;
 }
 
-/** A transaction that no endpoint returned in a readable form. It may be on chain, so it must not be treated as absent. */
+/**
+ * A transaction that no endpoint returned in a readable form. It may be on chain, so it must not be
+ * treated as absent.
+ */
 export interface UnreadableTransaction {
   readonly signature: string;
   readonly unreadable: UnreadableReason;
@@ -185,8 +194,8 @@ export function readableTransaction(result: unknown): ConfirmedTransaction {
 }
 
 /**
- * The result of a look-up that every endpoint failed: unreadable when at least one endpoint answered about the transaction. Throws `error` otherwise:
- * then no endpoint was reached.
+ * The result of a look-up that every endpoint failed: unreadable when at least one endpoint
+ * answered about the transaction. Throws `error` otherwise: then no endpoint was reached.
  */
 export function unreadableTransaction(signature: string, error: unknown): UnreadableTransaction {
   if (error instanceof RpcUnreachable) {
@@ -198,7 +207,10 @@ export function unreadableTransaction(signature: string, error: unknown): Unread
   throw error;
 }
 
-/** A transaction of any version in the encoding "json". Throws EndpointFailure for a response of another shape. */
+/**
+ * A transaction of any version in the encoding "json". Throws EndpointFailure for a response of
+ * another shape.
+ */
 export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   const { slot, blockTime, transaction, meta } = object(result, 'transaction');
   const { signatures, message } = object(transaction, 'transaction.transaction');
@@ -208,7 +220,8 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   const err = errorIn(effects);
 
   const loaded = orNull(loadedAddresses, (value) => object(value, 'loadedAddresses'));
-  // A versioned transaction numbers its own keys first, then the looked-up writable ones, then the read-only ones.
+  // A versioned transaction numbers its own keys first, then the looked-up writable ones, then the
+  // read-only ones.
   const keys = [accountKeys, loaded?.writable ?? [], loaded?.readonly ?? []].flatMap((part) =>
     array(part, 'account keys').map((key) => text(key, 'account key')),
   );
@@ -223,7 +236,8 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
       stackHeight: outer ? 1 : orNull(stackHeight, (height) => integer(height, 'stackHeight')),
     };
   };
-  // A failed transaction may have run nothing. One that succeeded was recorded, and without its calls its pulls would be missed.
+  // A failed transaction may have run nothing. One that succeeded was recorded, and without its
+  // calls its pulls would be missed.
   const groups = err === null ? innerInstructions : (innerInstructions ?? []);
   const inner = array(groups, 'innerInstructions').map((group) => {
     const { index, instructions: calls } = object(group, 'inner instructions');
@@ -244,7 +258,10 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   };
 }
 
-/** The result of a simulation. `unitsConsumed` is compute units; `loadedDataBytes` is null from endpoints that do not report it. */
+/**
+ * The result of a simulation. `unitsConsumed` is compute units; `loadedDataBytes` is null from
+ * endpoints that do not report it.
+ */
 export interface Simulation {
   readonly err: unknown;
   readonly logs: readonly string[];

@@ -106,7 +106,8 @@ export function historyMethods(
           .catch((error: unknown) => unreadableTransaction(signature, error));
       };
       const found = await lookUp(1);
-      // An endpoint without support for version 1 may refuse the parameter but still returns older versions.
+      // An endpoint without support for version 1 may refuse the parameter but still returns older
+      // versions.
       return 'unreadable' in found && found.unreadable === 'refused' ? lookUp(0) : found;
     },
     async getSignaturesForAddress(
@@ -128,7 +129,10 @@ export function historyMethods(
   };
 }
 
-/** Merges lists, newest first, without duplicates. Cut to the newest `limit`, because below the end of a full list others may be missing. */
+/**
+ * Merges lists, newest first, without duplicates. Cut to the newest `limit`, because below the end
+ * of a full list others may be missing.
+ */
 function joined(lists: readonly (readonly SignatureInfo[])[], limit: number): SignatureInfo[] {
   const [first = [], ...others] = lists;
   const seen = new Set(first.map(({ signature }) => signature));
@@ -149,8 +153,9 @@ function furthest(found: readonly (SignatureStatus | null)[]): SignatureStatus |
 }
 // Reads transactions that an account's history lists.
 /**
- * Looks up a finalized transaction from a history. An HTTP error or a malformed response makes it unreadable too, since the listing has shown that the
- * endpoint is up. Throws RpcUnreachable when no endpoint answers.
+ * Looks up a finalized transaction from a history. An HTTP error or a malformed response makes it
+ * unreadable too, since the listing has shown that the endpoint is up. Throws RpcUnreachable when
+ * no endpoint answers.
  */
 export async function readListed(
   rpc: Pick<Rpc, 'getTransaction'>,

@@ -1,6 +1,7 @@
 import type { ClockAccount } from '../program/layouts.ts';
 
-// Payments are due by the cluster's clock, so an endpoint with a wrong clock could charge every subscriber a period early.
+// Payments are due by the cluster's clock, so an endpoint with a wrong clock could charge every
+// subscriber a period early.
 
 export interface TrustedClockOptions {
   /** Called at most once an hour with a rejected reading and the expected time (Unix seconds). */
@@ -18,8 +19,9 @@ const REPORT_MS = 3_600_000;
 export type BelievesClock = (seconds: bigint) => boolean;
 
 /**
- * A check for clock readings. It rejects a reading more than ten minutes away from both this machine's clock and the last confirmed reading, until two
- * endpoints agree on it, which `readAll` finds out in the background.
+ * A check for clock readings. It rejects a reading more than ten minutes away from both this
+ * machine's clock and the last confirmed reading, until two endpoints agree on it, which `readAll`
+ * finds out in the background.
  */
 export function createTrustedClock(
   readAll: () => Promise<(ClockAccount | null)[]>,

@@ -1,4 +1,5 @@
-// Slots are stored: a row is not read by a state older than the one it was seen at. One endpoint that tells a slot of the far future would stop the row.
+// Slots are stored: a row is not read by a state older than the one it was seen at. One endpoint
+// that tells a slot of the far future would stop the row.
 import { CLOCK_SYSVAR } from '../program/addresses.ts';
 import { accounts, inContext } from './responses.ts';
 import { type ClockAccount, decodeClock } from '../program/layouts.ts';
@@ -40,8 +41,9 @@ export function placeIn(result: unknown): ClockAccount {
 }
 
 /**
- * Judges the slots that endpoints tell. A slot is plausible when the place of another endpoint and the time since explain it. An endpoint that hangs
- * has an old clock, so it makes no good endpoint look far ahead. Without another endpoint, its own last slot counts; its first one is believed.
+ * Judges the slots that endpoints tell. A slot is plausible when the place of another endpoint and
+ * the time since explain it. An endpoint that hangs has an old clock, so it makes no good endpoint
+ * look far ahead. Without another endpoint, its own last slot counts; its first one is believed.
  */
 export class TrustedSlots<Endpoint extends object> {
   readonly #options: TrustedSlotsOptions;
@@ -52,7 +54,10 @@ export class TrustedSlots<Endpoint extends object> {
     this.#options = options;
   }
 
-  /** Notes the place that an endpoint tells of itself, believed or not: two endpoints that agree are right. */
+  /**
+   * Notes the place that an endpoint tells of itself, believed or not: two endpoints that agree are
+   * right.
+   */
   heard(endpoint: Endpoint, { slot, unixTimestamp }: ClockAccount): void {
     this.#readings.set(endpoint, { slot, seconds: Number(unixTimestamp), at: this.#now() });
   }
@@ -102,7 +107,10 @@ export class TrustedSlots<Endpoint extends object> {
   }
 }
 
-/** The slot of the context of a response; undefined without one. Its shape is checked where it is read. */
+/**
+ * The slot of the context of a response; undefined without one. Its shape is checked where it is
+ * read.
+ */
 function contextSlot(result: unknown): bigint | undefined {
   const { context } = (result ?? {}) as { context?: { slot?: unknown } | null };
   const slot = context?.slot;

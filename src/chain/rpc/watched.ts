@@ -10,7 +10,10 @@ export interface WatchedRpc {
   outage(): string | undefined;
 }
 
-/** Whether an endpoint that is behind or lacks the method answered: that neither begins an outage nor ends one. */
+/**
+ * Whether an endpoint that is behind or lacks the method answered: that neither begins an outage
+ * nor ends one.
+ */
 function isThere({ failures }: RpcUnreachable): boolean {
   return failures.some(({ fault }) => fault === 'behind' || fault === 'unsupported');
 }
@@ -23,7 +26,8 @@ export function watchRpc(
 ): WatchedRpc {
   let outage: string | undefined;
   let calls = 0;
-  // Number of the latest answered call. An earlier call that fails after it is no sign of an outage.
+  // Number of the latest answered call. An earlier call that fails after it is no sign of an
+  // outage.
   let answeredCall = 0;
   const answered = (call: number) => {
     answeredCall = Math.max(answeredCall, call);

@@ -3,10 +3,14 @@ import type { ChainAccount } from '../program/accounts.ts';
 import { account, big, type Commitment, integer, object, text } from '../rpc/responses.ts';
 import { guarded, openStream, type Stream } from './connection.ts';
 
-// Follows single accounts over WebSockets. Nodes and providers limit the number of subscriptions: a refused account is not followed, the others are kept.
-// Changes while a socket is down are not reported.
+// Follows single accounts over WebSockets. Nodes and providers limit the number of subscriptions: a
+// refused account is not followed, the others are kept. Changes while a socket is down are not
+// reported.
 
-/** An account after a transaction at `slot`. A closed account belongs to the System program and has no data. */
+/**
+ * An account after a transaction at `slot`. A closed account belongs to the System program and has
+ * no data.
+ */
 export interface AccountNotice extends ChainAccount {
   readonly address: string;
   readonly slot: bigint;
@@ -20,7 +24,10 @@ export interface FollowAccountsOptions {
   readonly perConnection?: number;
   readonly commitment?: Commitment;
   readonly onNotice: (notice: AccountNotice) => void;
-  /** Called when all accounts are followed again after a connection was lost; changes in between were missed. */
+  /**
+   * Called when all accounts are followed again after a connection was lost; changes in between
+   * were missed.
+   */
   readonly onGap: () => void;
   /** Called when the node refuses an account; no further accounts are added within `refusedMs`. */
   readonly onRefused?: () => void;
@@ -42,7 +49,10 @@ export interface AccountFollower {
 /** Unanswered requests per connection; a limit, because providers rate limit requests. */
 const AT_ONCE = 50;
 
-/** Follows accounts. Opens a connection when its first account is added, and throws a TypeError for a bad URL then. */
+/**
+ * Follows accounts. Opens a connection when its first account is added, and throws a TypeError for
+ * a bad URL then.
+ */
 export function followAccounts(options: FollowAccountsOptions): AccountFollower {
   return new Accounts(options);
 }
@@ -127,7 +137,8 @@ class AccountsConnection {
       urls,
       name: 'accounts',
       silenceMs,
-      // An account may not change for months, so pongs suffice as a sign of life, unless a request is unanswered.
+      // An account may not change for months, so pongs suffice as a sign of life, unless a request
+      // is unanswered.
       pongsSuffice: () => this.#asked.size === 0,
       onOpen: () => {
         this.#isOpen = true;

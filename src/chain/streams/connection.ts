@@ -5,7 +5,8 @@ import { backoff } from '../../backoff.ts';
 import type { Log } from '../../log.ts';
 import { object, text } from '../rpc/responses.ts';
 
-// A WebSocket to a node that reconnects automatically. The caller sends the subscriptions and handles the messages.
+// A WebSocket to a node that reconnects automatically. The caller sends the subscriptions and
+// handles the messages.
 
 export interface StreamOptions {
   /** WebSocket URLs in order of preference; after a failure the next one is tried. */
@@ -14,11 +15,16 @@ export interface StreamOptions {
   readonly name: string;
   /** Milliseconds without any message after which the stream reconnects. */
   readonly silenceMs: number;
-  /** Whether a pong counts as a message. Without a slot subscription it is the only sign of life. */
+  /**
+   * Whether a pong counts as a message. Without a slot subscription it is the only sign of life.
+   */
   readonly pongsSuffice?: () => boolean;
   /** Called when the connection is open and requests can be sent. */
   readonly onOpen: () => void;
-  /** Called with each message. When it throws, the stream reconnects, because an unreadable message may have been a notice. */
+  /**
+   * Called with each message. When it throws, the stream reconnects, because an unreadable message
+   * may have been a notice.
+   */
   readonly onMessage: (message: Readonly<Record<string, unknown>>) => void;
   /** Called when the connection is lost; the stream reconnects. */
   readonly onBreak?: () => void;
@@ -35,14 +41,20 @@ export interface Stream {
 const CLOSING_MS = 1000;
 /** undici reports pongs only on this diagnostics channel. */
 const PONG_CHANNEL = 'undici:websocket:pong';
-/** After this many consecutive failures the stream retries only every minute or two; the sweep covers the gap. */
+/**
+ * After this many consecutive failures the stream retries only every minute or two; the sweep
+ * covers the gap.
+ */
 const FAILURES_BEFORE_PAUSE = 10;
 const RETRY_MS = { base: 250, cap: 15_000 };
 const PAUSED_MS = { base: 120_000, cap: 120_000 };
 /** Pings per silence interval; they also keep proxies from closing an idle connection. */
 const PINGS = 3;
 
-/** Connects, and reconnects with backoff until `close`. Throws a TypeError for a bad URL, and nothing later. */
+/**
+ * Connects, and reconnects with backoff until `close`. Throws a TypeError for a bad URL, and
+ * nothing later.
+ */
 export function openStream({
   urls,
   name,
@@ -180,7 +192,10 @@ function openConnection(
   };
 }
 
-/** Runs a listener and logs its error, so that a bug in a listener does not stop the stream or the process. */
+/**
+ * Runs a listener and logs its error, so that a bug in a listener does not stop the stream or the
+ * process.
+ */
 export function guarded(log: Pick<Log, 'error'>, listener: () => void): void {
   try {
     listener();

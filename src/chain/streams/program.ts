@@ -3,8 +3,9 @@ import type { ChainAccount } from '../program/accounts.ts';
 import { account, array, big, type Commitment, integer, object, text } from '../rpc/responses.ts';
 import { guarded, openStream, type Stream } from './connection.ts';
 
-// Follows a program over a WebSocket: changes of its accounts, and transactions that name it, because a closed account belongs to another program and is
-// not reported. Notices are early but incomplete: the sweep finds the rest.
+// Follows a program over a WebSocket: changes of its accounts, and transactions that name it,
+// because a closed account belongs to another program and is not reported. Notices are early but
+// incomplete: the sweep finds the rest.
 
 /** An account of the program after a transaction at `slot`. */
 export interface ProgramNotice extends ChainAccount {
@@ -34,9 +35,15 @@ export interface FollowOptions {
   readonly commitment?: Commitment;
   readonly onNotice: (notice: ProgramNotice) => void;
   readonly onTransaction: (notice: TransactionNotice) => void;
-  /** Called when the stream is open and earlier changes were missed: at the start, after a reconnect, after a refusal. */
+  /**
+   * Called when the stream is open and earlier changes were missed: at the start, after a
+   * reconnect, after a refusal.
+   */
   readonly onGap: () => void;
-  /** Called with each new slot (the node's heartbeat) and its newest root, which is finalized or about to be. */
+  /**
+   * Called with each new slot (the node's heartbeat) and its newest root, which is finalized or
+   * about to be.
+   */
   readonly onSlot?: (slot: bigint, root: bigint) => void;
   /** Called when the node refuses a subscription, which is retried after `refusedMs`. */
   readonly onRefused?: (method: string) => void;
@@ -52,7 +59,10 @@ export interface Follower {
   readonly close: () => void;
 }
 
-/** The WebSocket URL of an RPC URL: ws for http, and the next port if one is given, as Solana's own clients do. */
+/**
+ * The WebSocket URL of an RPC URL: ws for http, and the next port if one is given, as Solana's own
+ * clients do.
+ */
 export function websocketUrl(rpcUrl: string): string {
   const url = new URL(rpcUrl);
   url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
@@ -67,7 +77,10 @@ interface Request {
 
 const SLOTS: Request = { method: 'slotSubscribe', params: [] };
 
-/** The subscriptions of a connection: slots, logs, then one program subscription per list of filters. */
+/**
+ * The subscriptions of a connection: slots, logs, then one program subscription per list of
+ * filters.
+ */
 function requestsFor({
   programId,
   commitment = 'confirmed',
@@ -91,7 +104,10 @@ function requestsFor({
   return [SLOTS, logs, ...accounts];
 }
 
-/** Follows a program: connects, and reconnects with backoff until `close`. Throws a TypeError for a bad URL. */
+/**
+ * Follows a program: connects, and reconnects with backoff until `close`. Throws a TypeError for a
+ * bad URL.
+ */
 export function followProgram(options: FollowOptions): Follower {
   return new ProgramFollower(options);
 }

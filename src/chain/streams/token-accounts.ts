@@ -4,8 +4,9 @@ import type { TokenAccount } from '../program/layouts.ts';
 import { authorityAddress, tokenAccountAddress } from '../program/addresses.ts';
 import { type AccountFollower, type AccountNotice, followAccounts } from './accounts.ts';
 
-// Follows the token accounts of subscribers one by one: a wallet can revoke or renew its approval or receive USDC through the token program alone, which
-// the stream of the Subscriptions program does not show.
+// Follows the token accounts of subscribers one by one: a wallet can revoke or renew its approval
+// or receive USDC through the token program alone, which the stream of the Subscriptions program
+// does not show.
 
 /** A subscription whose subscriber's token account is followed. */
 export interface Follows {
@@ -27,7 +28,10 @@ export interface TokenAccountsOptions {
   readonly wsUrls: readonly string[];
   /** Maximum number of accounts. */
   readonly most: number;
-  /** Called when a wallet's approval of the program is gone, replaced or renewed, or when the wallet can pay a past-due amount. */
+  /**
+   * Called when a wallet's approval of the program is gone, replaced or renewed, or when the wallet
+   * can pay a past-due amount.
+   */
   readonly onChange: (wallet: string, slot: bigint) => void;
   /** Called when changes may have been missed. */
   readonly onGap: () => void;
@@ -37,11 +41,15 @@ export interface TokenAccountsOptions {
 
 interface Followed {
   readonly wallet: string;
-  /** Past-due amounts by subscription, and whether the account could pay them as of the last notice. */
+  /**
+   * Past-due amounts by subscription, and whether the account could pay them as of the last notice.
+   */
   readonly pastDue: Map<string, { readonly amount: bigint; isPayable: boolean }>;
   /** The approval of the program was gone as of the last notice. */
   isWithdrawn: boolean;
-  /** Amount that the program could take as of the last notice, base units; null before the first. */
+  /**
+   * Amount that the program could take as of the last notice, base units; null before the first.
+   */
   seen: { readonly spendable: bigint; readonly slot: bigint } | null;
 }
 
@@ -58,7 +66,10 @@ export class TokenAccounts {
     this.#follower = followAccounts({ urls, most, onNotice, onGap, onRefused, log });
   }
 
-  /** Follows the token accounts of these subscriptions while there is room, past-due ones first; drops those of ended subscriptions. */
+  /**
+   * Follows the token accounts of these subscriptions while there is room, past-due ones first;
+   * drops those of ended subscriptions.
+   */
   watch(rows: readonly Follows[]): void {
     for (const row of rows) {
       const address = tokenAccountAddress(row.subscriberWallet, this.#options.mint).address;
@@ -112,7 +123,10 @@ export class TokenAccounts {
     }
   }
 
-  /** Adds a past-due amount. A notice of the top-up may have arrived before the subscription was known to be past due. */
+  /**
+   * Adds a past-due amount. A notice of the top-up may have arrived before the subscription was
+   * known to be past due.
+   */
   #owe(one: Followed, { id, observedSlot }: Follows, amount: bigint): void {
     if (one.pastDue.get(id)?.amount === amount) return;
     const { seen } = one;
@@ -121,7 +135,9 @@ export class TokenAccounts {
     if (isPayable) this.#options.onChange(one.wallet, seen.slot);
   }
 
-  /** Handles a notice: reports a changed approval, and once a past-due amount that became payable. */
+  /**
+   * Handles a notice: reports a changed approval, and once a past-due amount that became payable.
+   */
   #take(notice: AccountNotice): void {
     const one = this.#byAddress.get(notice.address);
     if (one === undefined) return;

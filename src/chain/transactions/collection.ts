@@ -1,4 +1,5 @@
-// The keeper's payment transactions: for each payment a transfer of the net and one of the fee, and one memo per transaction.
+// The keeper's payment transactions: for each payment a transfer of the net and one of the fee, and
+// one memo per transaction.
 import { createHash } from 'node:crypto';
 import { type VersionedMessage, VersionedTransaction } from '@solana/web3.js';
 import { COMPUTE_BUDGET_PROGRAM, publicKey } from '../program/addresses.ts';
@@ -62,7 +63,10 @@ export function transfersOf(collection: Collection): Instruction[] {
     );
 }
 
-/** Instruction trace entries per transfer: the instruction, the token transfer that it calls, and its event. */
+/**
+ * Instruction trace entries per transfer: the instruction, the token transfer that it calls, and
+ * its event.
+ */
 const TRACE_ENTRIES = 3;
 
 /** A payment as a part of a transaction; `costs` are its limits. */
@@ -74,7 +78,10 @@ export function paymentPart(
   return { instructions, traceEntries: TRACE_ENTRIES * instructions.length, ...costs };
 }
 
-/** A memo that makes this transaction differ from others with the same payments and blockhash. It holds a hash, because memos are public. */
+/**
+ * A memo that makes this transaction differ from others with the same payments and blockhash. It
+ * holds a hash, because memos are public.
+ */
 const memoOf = (reference: string) =>
   memo(`billing ${createHash('sha256').update(reference).digest('hex').slice(0, 32)}`);
 
@@ -89,7 +96,10 @@ function prologue(version: TransactionVersion, budget: TransactionBudget): Instr
   ];
 }
 
-/** A transaction without payments. `loadedDataBytes`: the data that all payments share, which is programs and mint. */
+/**
+ * A transaction without payments. `loadedDataBytes`: the data that all payments share, which is
+ * programs and mint.
+ */
 function withoutPayments(
   version: TransactionVersion,
   keeper: string,
@@ -103,7 +113,10 @@ function withoutPayments(
   return contents;
 }
 
-/** Packs payments, in order, into as few transactions as possible; a payment that is `alone` gets its own. */
+/**
+ * Packs payments, in order, into as few transactions as possible; a payment that is `alone` gets
+ * its own.
+ */
 export function packPayments<T extends { readonly part: Part; readonly alone: boolean }>(
   payments: readonly T[],
   shared: { version: TransactionVersion; keeper: string; loadedDataBytes: number },
@@ -123,7 +136,10 @@ export function packPayments<T extends { readonly part: Part; readonly alone: bo
   return packs;
 }
 
-/** Signs the transaction of these payments' transfers. Throws a RangeError when it is too long for the network. */
+/**
+ * Signs the transaction of these payments' transfers. Throws a RangeError when it is too long for
+ * the network.
+ */
 export function signPayments(
   keypair: Keypair,
   transfers: readonly Instruction[],
@@ -143,17 +159,25 @@ export function signPayments(
 
 const decoded = new WeakMap<Uint8Array, VersionedMessage>();
 
-/** The message of a signed transaction. Its payments share the bytes, and decoding takes 0.3 ms: it is done once. Throws an Error for other bytes. */
+/**
+ * The message of a signed transaction. Its payments share the bytes, and decoding takes 0.3 ms: it
+ * is done once. Throws an Error for other bytes.
+ */
 function messageIn(transaction: Uint8Array): VersionedMessage {
   const message = decoded.get(transaction) ?? VersionedTransaction.deserialize(transaction).message;
   decoded.set(transaction, message);
   return message;
 }
 
-/** The blockhash that a transaction of any version was signed with. Throws an Error for other bytes. */
+/**
+ * The blockhash that a transaction of any version was signed with. Throws an Error for other bytes.
+ */
 export const blockhashOf = (transaction: Uint8Array) => messageIn(transaction).recentBlockhash;
 
-/** Indexes of the instructions of a signed transaction that are transfers under this subscription. Throws an Error for other bytes. */
+/**
+ * Indexes of the instructions of a signed transaction that are transfers under this subscription.
+ * Throws an Error for other bytes.
+ */
 export function transferPlaces(
   transaction: Uint8Array,
   programId: string,
@@ -170,7 +194,10 @@ export function transferPlaces(
   );
 }
 
-/** The fee of a transaction that we signed, in lamports: for its signatures and its priority. Throws an Error for other bytes. */
+/**
+ * The fee of a transaction that we signed, in lamports: for its signatures and its priority. Throws
+ * an Error for other bytes.
+ */
 export function transactionFee(transaction: Uint8Array): bigint {
   if (isV1(transaction)) return LAMPORTS_PER_SIGNATURE + priorityFeeV1(transaction);
   const message = messageIn(transaction);

@@ -1,11 +1,14 @@
-// Compute limits and priority fee of the keeper's transactions. Limits: the use in simulations plus a margin. Fee: a percentile of recent fees, capped in
-// lamports.
+// Compute limits and priority fee of the keeper's transactions. Limits: the use in simulations plus
+// a margin. Fee: a percentile of recent fees, capped in lamports.
 import type { Rpc } from '../rpc/client.ts';
 import { MICRO } from './system-instructions.ts';
 import { TRANSACTION_LIMITS } from './room.ts';
 import type { Log } from '../../log.ts';
 
-/** Compute units of a payment that was not simulated: the maximum that Solana allows for its instructions. */
+/**
+ * Compute units of a payment that was not simulated: the maximum that Solana allows for its
+ * instructions.
+ */
 const DEFAULT_UNITS = 600_000;
 /** Maximum priority fee per payment, in lamports. */
 const MAX_LAMPORTS = 5_000n;
@@ -18,20 +21,31 @@ const PRICE_AGE_MS = 10_000;
 const SAMPLES = 4;
 /** Pause (ms) after a simulation that no endpoint accepted. */
 const SAMPLE_PAUSE_MS = 60_000;
-/** Compute units for each bump seed that a program tries and rejects when it derives an address (Agave's create_program_address_units). */
+/**
+ * Compute units for each bump seed that a program tries and rejects when it derives an address
+ * (Agave's create_program_address_units).
+ */
 const UNITS_A_TRY = 1500;
 const MARGIN = 1.2;
 const RAISE_PAUSE_MS = 30_000;
-/** Bytes of the accounts that only one payment loads: subscription, plan, authority and three token accounts (some 1,500 bytes, with room to grow). */
+/**
+ * Bytes of the accounts that only one payment loads: subscription, plan, authority and three token
+ * accounts (some 1,500 bytes, with room to grow).
+ */
 export const OWN_DATA_BYTES = 4096;
 const MAX_DATA_BYTES = TRANSACTION_LIMITS[1].loadedDataBytes;
-/** Each account counts 64 bytes on top of its data (SIMD-0186), and a transaction has at most 64. */
+/**
+ * Each account counts 64 bytes on top of its data (SIMD-0186), and a transaction has at most 64.
+ */
 const ACCOUNTS_BYTES = 64 * 64;
 
 /** The properties that decide a payment's compute cost. */
 export interface Shape {
   readonly pulls: number;
-  /** Bump seeds that each pull rejects before it derives the subscriber's token account; differs by wallet. */
+  /**
+   * Bump seeds that each pull rejects before it derives the subscriber's token account; differs by
+   * wallet.
+   */
   readonly tries: number;
 }
 
@@ -69,12 +83,16 @@ export class Fees {
     this.#log = log;
   }
 
-  /** Recent price in micro-lamports per compute unit, at most 10 s old; the last known price while RPC does not answer. */
+  /**
+   * Recent price in micro-lamports per compute unit, at most 10 s old; the last known price while
+   * RPC does not answer.
+   */
   async price(): Promise<bigint> {
     if (performance.now() - this.#pricedAt < PRICE_AGE_MS) return this.#price;
     this.#pricedAt = performance.now();
     try {
-      // Queried without accounts: on accounts that only this keeper writes, recent fees would be its own.
+      // Queried without accounts: on accounts that only this keeper writes, recent fees would be
+      // its own.
       this.#price = othersPrice(await this.#rpc.getRecentPrioritizationFees([]));
     } catch (error) {
       // An old price only slows a payment down; not paying would be worse.
@@ -83,7 +101,9 @@ export class Fees {
     return this.#price;
   }
 
-  /** The priority fee of a transaction in lamports: doubled per expired attempt, capped per payment. */
+  /**
+   * The priority fee of a transaction in lamports: doubled per expired attempt, capped per payment.
+   */
   priorityFee(payments: readonly PaidPeriod[], price: bigint, units: number): bigint {
     const expired = Math.max(0, ...payments.map((one) => this.expiries(one)));
     const raised = price * 2n ** BigInt(Math.min(expired, MAX_DOUBLINGS));
@@ -92,7 +112,10 @@ export class Fees {
     return lamports < most ? lamports : most;
   }
 
-  /** Number of expired attempts of this payment. Expiries of another period do not count, since another keeper may have collected it. */
+  /**
+   * Number of expired attempts of this payment. Expiries of another period do not count, since
+   * another keeper may have collected it.
+   */
   expiries({ subscription, periodStart }: PaidPeriod): number {
     const known = this.#expiries.get(subscription);
     return known?.periodStart === periodStart ? known.count : 0;
@@ -120,7 +143,10 @@ export class Fees {
     );
   }
 
-  /** Limit of the loaded data that payments share (programs and mint), in addition to OWN_DATA_BYTES per payment. */
+  /**
+   * Limit of the loaded data that payments share (programs and mint), in addition to OWN_DATA_BYTES
+   * per payment.
+   */
   sharedData(): number {
     const most = MAX_DATA_BYTES - TRANSACTION_LIMITS[1].addresses * OWN_DATA_BYTES;
     if (this.#loadedBytes === undefined) return most;
@@ -133,7 +159,10 @@ export class Fees {
     return (this.#learnt.get(pulls)?.samples ?? 0) < SAMPLES;
   }
 
-  /** Simulates the transaction of one payment; ignores the result when it would fail. Throws as the RPC client does. */
+  /**
+   * Simulates the transaction of one payment; ignores the result when it would fail. Throws as the
+   * RPC client does.
+   */
   async sample({ pulls, tries }: Shape, bytes: Uint8Array): Promise<void> {
     const answer = await this.#rpc.simulateTransaction(bytes).catch((error: unknown) => {
       this.#untakenAt = performance.now();

@@ -1,5 +1,5 @@
-// Encodes version 1 transactions (SIMD-0385), which web3.js 1.99 can only decode: up to 4,096 bytes, limits and fee in the header instead of in
-// instructions, signatures at the end.
+// Encodes version 1 transactions (SIMD-0385), which web3.js 1.99 can only decode: up to 4,096
+// bytes, limits and fee in the header instead of in instructions, signatures at the end.
 import { TransactionMessage } from '@solana/web3.js';
 import { addressBytes, publicKey } from '../program/addresses.ts';
 import { u16, u32, u64, u8 } from '../program/bytes.ts';
@@ -8,7 +8,10 @@ import { signatureOf } from './message.ts';
 import type { Keypair } from '../keypair.ts';
 import type { SignedTransaction } from './subscriptions.ts';
 
-/** The resource requests of a version 1 transaction. An omitted limit is zero, so all three are always written. */
+/**
+ * The resource requests of a version 1 transaction. An omitted limit is zero, so all three are
+ * always written.
+ */
 export interface TransactionBudget {
   readonly computeUnits: number;
   /** Bytes of all loaded accounts and programs. */
@@ -18,12 +21,18 @@ export interface TransactionBudget {
 }
 
 const VERSION = 0x81;
-// Bits 0 and 1: priority fee; 2: compute units; 3: loaded data. Bit 4 (heap) is off, for its default.
+// Bits 0 and 1: priority fee; 2: compute units; 3: loaded data. Bit 4 (heap) is off, for its
+// default.
 const CONFIG_MASK = 0b01111;
-/** Bytes before the keys: version, header, mask, blockhash, and the counts of instructions and keys. */
+/**
+ * Bytes before the keys: version, header, mask, blockhash, and the counts of instructions and keys.
+ */
 const FIXED_BYTES = 1 + 3 + 4 + 32 + 1 + 1;
 
-/** The bytes that the signers sign. Throws a RangeError for a count, length or amount that does not fit its field. */
+/**
+ * The bytes that the signers sign. Throws a RangeError for a count, length or amount that does not
+ * fit its field.
+ */
 export function compileMessageV1(
   feePayer: string,
   instructions: readonly Instruction[],
@@ -61,7 +70,10 @@ export function compileMessageV1(
   ]);
 }
 
-/** The priority fee in lamports of a transaction that `signTransactionV1` signed. It follows the keys; decoding the whole transaction takes 0.3 ms. */
+/**
+ * The priority fee in lamports of a transaction that `signTransactionV1` signed. It follows the
+ * keys; decoding the whole transaction takes 0.3 ms.
+ */
 export function priorityFeeV1(bytes: Uint8Array): bigint {
   const header = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   return header.readBigUInt64LE(FIXED_BYTES + 32 * header.readUInt8(FIXED_BYTES - 1));
@@ -70,7 +82,10 @@ export function priorityFeeV1(bytes: Uint8Array): bigint {
 /** Whether a transaction is of version 1. */
 export const isV1 = (bytes: Uint8Array) => bytes[0] === VERSION;
 
-/** Signs a version 1 transaction for the one signer and fee payer. Throws a RangeError for a second signer. */
+/**
+ * Signs a version 1 transaction for the one signer and fee payer. Throws a RangeError for a second
+ * signer.
+ */
 export function signTransactionV1(
   keypair: Keypair,
   instructions: readonly Instruction[],

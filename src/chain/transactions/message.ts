@@ -14,7 +14,10 @@ export const MAX_TRANSACTION_LENGTH = PACKET_DATA_SIZE;
 
 const VERSION_1 = 0x81;
 
-/** Compiles the message of a legacy transaction. Throws a TypeError for a fee payer that is not an address. */
+/**
+ * Compiles the message of a legacy transaction. Throws a TypeError for a fee payer that is not an
+ * address.
+ */
 export function compileMessage(
   feePayer: string,
   instructions: readonly Instruction[],
@@ -27,7 +30,10 @@ export function compileMessage(
   }).compileToLegacyMessage();
 }
 
-/** The wire form of a legacy transaction. Throws a RangeError when it is longer than MAX_TRANSACTION_LENGTH. */
+/**
+ * The wire form of a legacy transaction. Throws a RangeError when it is longer than
+ * MAX_TRANSACTION_LENGTH.
+ */
 export function serializeTransaction(message: Message, signatures?: Uint8Array[]): Buffer {
   const bytes = Buffer.from(new VersionedTransaction(message, signatures).serialize());
   if (bytes.length > MAX_TRANSACTION_LENGTH)
@@ -46,7 +52,10 @@ export function unsignedTransaction(
   return serializeTransaction(compileMessage(feePayer, instructions, blockhash)).toString('base64');
 }
 
-/** Adds a wallet's signature to a transaction in base64. Throws an Error when the wallet is not one of its signers. */
+/**
+ * Adds a wallet's signature to a transaction in base64. Throws an Error when the wallet is not one
+ * of its signers.
+ */
 export function addSignature(keypair: Keypair, base64: string): string {
   const transaction = VersionedTransaction.deserialize(Buffer.from(base64, 'base64'));
   const signature = keypair.sign(transaction.message.serialize());
@@ -54,7 +63,10 @@ export function addSignature(keypair: Keypair, base64: string): string {
   return Buffer.from(transaction.serialize()).toString('base64');
 }
 
-/** The transaction's id: its first signature in Base58. Version 1 has its signatures at the end, the others at the start. */
+/**
+ * The transaction's id: its first signature in Base58. Version 1 has its signatures at the end, the
+ * others at the start.
+ */
 export function signatureOf(transaction: Uint8Array): string {
   const [first = 0, signers = 0] = transaction;
   const start = first === VERSION_1 ? transaction.length - signers * SIGNATURE_LENGTH : 1;

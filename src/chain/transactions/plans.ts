@@ -5,8 +5,8 @@ import { createTokenAccount } from './system-instructions.ts';
 import { walletTransaction } from './wallet.ts';
 
 /**
- * The unsigned create-plan transaction (base64) for the merchant's wallet, and the plan's address. It also creates the wallet's token account for the mint
- * if it is missing, at the merchant's cost.
+ * The unsigned create-plan transaction (base64) for the merchant's wallet, and the plan's address.
+ * It also creates the wallet's token account for the mint if it is missing, at the merchant's cost.
  */
 export function createPlanTransaction(
   programId: string,
@@ -26,7 +26,10 @@ export function createPlanTransaction(
   };
 }
 
-/** The unsigned transaction (base64) that sunsets a plan; the program requires a finite `endTs` (514). */
+/**
+ * The unsigned transaction (base64) that sunsets a plan; the program requires a finite `endTs`
+ * (514).
+ */
 export function sunsetPlanTransaction(
   programId: string,
   {

@@ -1,4 +1,5 @@
-// A merchant's refund: a token transfer with a reference among its accounts, by which the keeper finds it.
+// A merchant's refund: a token transfer with a reference among its accounts, by which the keeper
+// finds it.
 import { createTransferCheckedInstruction } from '@solana/spl-token';
 import { publicKey, TOKEN_PROGRAM, tokenAccountAddress } from '../program/addresses.ts';
 import type { ExecutedTransaction } from '../program/events.ts';
@@ -20,7 +21,10 @@ export interface RefundTransfer {
   readonly reference: string;
 }
 
-/** The unsigned transfer (base64), signed and paid by the merchant; creates the subscriber's token account if it is missing. */
+/**
+ * The unsigned transfer (base64), signed and paid by the merchant; creates the subscriber's token
+ * account if it is missing.
+ */
 export function refundTransaction(
   { mint, merchant, subscriber, amount, reference }: RefundTransfer,
   { hasTokenAccount, blockhash }: { hasTokenAccount: boolean; blockhash: string },

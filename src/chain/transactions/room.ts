@@ -1,4 +1,5 @@
-// The size of a transaction against the runtime's limits. The keeper packs payments until one does not fit.
+// The size of a transaction against the runtime's limits. The keeper packs payments until one does
+// not fit.
 import type { AccountMeta } from '@solana/web3.js';
 import type { Instruction } from '../program/instructions.ts';
 import { MAX_TRANSACTION_LENGTH } from './message.ts';
@@ -25,7 +26,10 @@ export interface Part {
   readonly loadedDataBytes: number;
 }
 
-/** The runtime's limits: bytes of version 1 by SIMD-0385, addresses by account locks; the others are equal for all versions. */
+/**
+ * The runtime's limits: bytes of version 1 by SIMD-0385, addresses by account locks; the others are
+ * equal for all versions.
+ */
 export const TRANSACTION_LIMITS: Readonly<Record<TransactionVersion, TransactionSize>> = {
   legacy: {
     bytes: MAX_TRANSACTION_LENGTH,
@@ -45,7 +49,10 @@ export const TRANSACTION_LIMITS: Readonly<Record<TransactionVersion, Transaction
 
 const ADDRESS_BYTES = 32;
 const SIGNATURE_BYTES = 64;
-/** Version, header, config mask, blockhash, two counts, and the config values: fee, compute units, loaded data. */
+/**
+ * Version, header, config mask, blockhash, two counts, and the config values: fee, compute units,
+ * loaded data.
+ */
 const V1_FIXED_BYTES = 1 + 3 + 4 + 32 + 1 + 1 + 8 + 4 + 4;
 /** Header and blockhash; the counts are compact. */
 const LEGACY_FIXED_BYTES = 3 + 32;

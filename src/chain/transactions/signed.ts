@@ -1,8 +1,12 @@
-// Parses a wallet's signed transaction and compares it with the one that the service built. Loads web3.js, so import this module on demand.
+// Parses a wallet's signed transaction and compares it with the one that the service built. Loads
+// web3.js, so import this module on demand.
 import { Message } from '@solana/web3.js';
 import { isSigned, SIGNATURE_LENGTH } from '../keypair.ts';
 
-/** Lighthouse. Wallets append its assertion instructions, which make a transaction fail when its effect differs from the simulation. */
+/**
+ * Lighthouse. Wallets append its assertion instructions, which make a transaction fail when its
+ * effect differs from the simulation.
+ */
 const ASSERTION_PROGRAM = 'L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95';
 
 /** A transaction with one signer, who pays. */
@@ -54,7 +58,10 @@ function decodeMessage(bytes: Buffer): Decoded | undefined {
   }
 }
 
-/** Parses a legacy transaction signed by its fee payer alone; undefined for anything else or an invalid signature. */
+/**
+ * Parses a legacy transaction signed by its fee payer alone; undefined for anything else or an
+ * invalid signature.
+ */
 export function readSigned(bytes: Buffer): SignedByOne | undefined {
   if (bytes.length <= 1 + SIGNATURE_LENGTH || bytes.readUInt8(0) !== 1) return undefined;
   const signature = bytes.subarray(1, 1 + SIGNATURE_LENGTH);
@@ -67,8 +74,8 @@ export function readSigned(bytes: Buffer): SignedByOne | undefined {
 }
 
 /**
- * Whether a signed message is the built one: equal bytes, or the same instructions followed by the wallet's assertion instructions, which must not add a
- * signer or a writable account.
+ * Whether a signed message is the built one: equal bytes, or the same instructions followed by the
+ * wallet's assertion instructions, which must not add a signer or a writable account.
  */
 export function isBuiltMessage(built: Buffer, signed: Buffer): boolean {
   if (built.equals(signed)) return true;

@@ -23,7 +23,10 @@ export interface SignedTransaction {
   readonly bytes: Buffer;
 }
 
-/** Signs for the one signer and fee payer. Throws a RangeError for a second signer or a transaction that is too long. */
+/**
+ * Signs for the one signer and fee payer. Throws a RangeError for a second signer or a transaction
+ * that is too long.
+ */
 export function signTransaction(
   keypair: Keypair,
   instructions: readonly Instruction[],
@@ -46,13 +49,17 @@ export interface SubscribeState {
   readonly hasTokenAccount: boolean;
   /** Whether the authority is the token account's delegate. */
   readonly approved: boolean;
-  /** An expired subscription account of the same wallet and plan that still exists; it is closed first. */
+  /**
+   * An expired subscription account of the same wallet and plan that still exists; it is closed
+   * first.
+   */
   readonly previous: SubscriptionAccount | null;
 }
 
 /**
- * The unsigned transaction (base64) that opens a subscription, and the subscription's address. The same transaction first creates the token account and
- * the authority (subscribe then takes UNKNOWN_INIT_ID), approves, and closes an expired subscription, as far as needed.
+ * The unsigned transaction (base64) that opens a subscription, and the subscription's address. The
+ * same transaction first creates the token account and the authority (subscribe then takes
+ * UNKNOWN_INIT_ID), approves, and closes an expired subscription, as far as needed.
  */
 export function subscribeTransaction(
   programId: string,
@@ -96,8 +103,8 @@ export function subscribeTransaction(
 }
 
 /**
- * The unsigned transaction (base64) with which a wallet approves its authority again, opening it if it is closed. It first creates the wallet's token
- * account if that is missing.
+ * The unsigned transaction (base64) with which a wallet approves its authority again, opening it if
+ * it is closed. It first creates the wallet's token account if that is missing.
  */
 export function approveTransaction(
   programId: string,
@@ -112,7 +119,9 @@ export function approveTransaction(
   return walletTransaction(user, [...create, initAuthority(programId, { user, mint })], blockhash);
 }
 
-/** The unsigned transaction (base64) that revokes a wallet's approval for every plan of this mint. */
+/**
+ * The unsigned transaction (base64) that revokes a wallet's approval for every plan of this mint.
+ */
 export function revokeTransaction(
   programId: string,
   {
@@ -134,7 +143,10 @@ export function cancelTransaction(
   return walletTransaction(parties.subscriber, [cancelSubscription(programId, parties)], blockhash);
 }
 
-/** The unsigned transaction (base64) that cancels at once: the subscriber and the plan's owner both sign, the subscriber pays. */
+/**
+ * The unsigned transaction (base64) that cancels at once: the subscriber and the plan's owner both
+ * sign, the subscriber pays.
+ */
 export function cancelNowTransaction(
   programId: string,
   parties: SubscriptionParties & { merchant: string; periodStart: bigint },
@@ -156,7 +168,10 @@ export function resumeTransaction(
   return walletTransaction(parties.subscriber, [resumeSubscription(programId, parties)], blockhash);
 }
 
-/** The unsigned transaction (base64) with which the subscriber closes an expired subscription account; the rent goes to `payer`. */
+/**
+ * The unsigned transaction (base64) with which the subscriber closes an expired subscription
+ * account; the rent goes to `payer`.
+ */
 export function closeTransaction(
   programId: string,
   parties: SubscriptionParties & { payer: string },

@@ -29,7 +29,10 @@ export function computeUnitPrice(microLamports: bigint): Instruction {
   return ComputeBudgetProgram.setComputeUnitPrice({ microLamports });
 }
 
-/** Limits the bytes of all loaded accounts and programs (SetLoadedAccountsDataSizeLimit, which web3.js lacks). */
+/**
+ * Limits the bytes of all loaded accounts and programs (SetLoadedAccountsDataSizeLimit, which
+ * web3.js lacks).
+ */
 export function loadedDataLimit(bytes: number): Instruction {
   return new TransactionInstruction({
     programId: publicKey(COMPUTE_BUDGET_PROGRAM),
@@ -38,7 +41,10 @@ export function loadedDataLimit(bytes: number): Instruction {
   });
 }
 
-/** A memo, for explorers and to make transactions unique. It proves nothing, because anyone can write any memo. */
+/**
+ * A memo, for explorers and to make transactions unique. It proves nothing, because anyone can
+ * write any memo.
+ */
 export function memo(text: string): Instruction {
   return new TransactionInstruction({
     programId: publicKey(MEMO_PROGRAM),

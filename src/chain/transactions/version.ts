@@ -1,4 +1,5 @@
-// Chooses the transaction version that the cluster supports: version 1 carries ten payments, a legacy transaction two or three.
+// Chooses the transaction version that the cluster supports: version 1 carries ten payments, a
+// legacy transaction two or three.
 import type { Log } from '../../log.ts';
 import type { Rpc } from '../rpc/client.ts';
 import type { RpcError } from '../rpc/errors.ts';
@@ -48,7 +49,10 @@ export class TransactionVersions {
     return isActive ? 1 : 'legacy';
   }
 
-  /** Switches to legacy for a while after an endpoint refused a version 1 transaction, if the setting is `auto`. */
+  /**
+   * Switches to legacy for a while after an endpoint refused a version 1 transaction, if the
+   * setting is `auto`.
+   */
   refused(error: RpcError): void {
     if (this.#setting !== 'auto') return;
     if (error.code !== INVALID_PARAMS && !/version|deserialize|sanitize/i.test(error.message))

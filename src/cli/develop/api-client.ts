@@ -53,8 +53,9 @@ export interface CallOptions {
 const ANSWER_MS = 15_000;
 
 /**
- * A client with the key from --api-key-file, BILLING_API_KEY or a prompt; never from the command line, where other users can see it.
- * Throws an OperatorError (exit code 2) that names what is missing.
+ * A client with the key from --api-key-file, BILLING_API_KEY or a prompt; never from the command
+ * line, where other users can see it. Throws an OperatorError (exit code 2) that names what is
+ * missing.
  */
 export async function openApi(
   { envFile, apiUrl, apiKeyFile }: DeveloperFlags,
@@ -116,7 +117,10 @@ export interface DeveloperApp {
   name: string;
 }
 
-/** The named app, else the merchant's only app. Throws an OperatorError: exit code 2 when the merchant has several and none is named. */
+/**
+ * The named app, else the merchant's only app. Throws an OperatorError: exit code 2 when the
+ * merchant has several and none is named.
+ */
 export async function appOf(
   client: ApiClient,
   named: string | undefined,

@@ -1,7 +1,8 @@
-// `billing listen`: forwards an app's events to a server on the developer's machine, which webhooks from outside cannot reach.
+// `billing listen`: forwards an app's events to a server on the developer's machine, which webhooks
+// from outside cannot reach.
 //
-// It long-polls the API with a cursor (GET .../events/next). The cursor only advances with a complete response, so a network failure neither loses nor
-// repeats an event.
+// It long-polls the API with a cursor (GET .../events/next). The cursor only advances with a
+// complete response, so a network failure neither loses nor repeats an event.
 import { setTimeout as pause } from 'node:timers/promises';
 import { backoff } from '../../backoff.ts';
 import { sendPing, type PingResult } from '../../webhooks/ping.ts';
@@ -44,7 +45,10 @@ const GRACE_MS = 10_000;
 /** Retry delays (ms) while the local server refuses connections, because it is being restarted. */
 const refusedMs = [200, 400, 800, 1600];
 
-/** Forwards until SIGINT, SIGTERM or the end of stdout, and returns 0. Throws an OperatorError when it cannot start or the API refuses it. */
+/**
+ * Forwards until SIGINT, SIGTERM or the end of stdout, and returns 0. Throws an OperatorError when
+ * it cannot start or the API refuses it.
+ */
 export function listen(flags: ListenFlags): Promise<number> {
   const target = targetOf(flags.forwardTo);
   return interruptible(true, async (signal) => {
@@ -135,7 +139,10 @@ async function forwardAll(
   return counts;
 }
 
-/** Posts one event as the dispatcher does. Retries while the local server refuses connections, because the event has not reached it. */
+/**
+ * Posts one event as the dispatcher does. Retries while the local server refuses connections,
+ * because the event has not reached it.
+ */
 async function forward(
   url: string,
   appId: string,
@@ -186,7 +193,10 @@ function isLostPlace(error: unknown): boolean {
   return error instanceof ApiRefusal && error.status === 400;
 }
 
-/** Pause before the next poll. Polls count against the merchant's rate limit, and half of it is left for the merchant's servers. */
+/**
+ * Pause before the next poll. Polls count against the merchant's rate limit, and half of it is left
+ * for the merchant's servers.
+ */
 function pauseFor(headers: Record<string, unknown>): number {
   const [limit, remaining] = [
     Number(headers['ratelimit-limit']),
@@ -199,7 +209,10 @@ async function rest(ms: number, signal: AbortSignal): Promise<void> {
   await pause(ms, undefined, { signal }).catch(() => undefined);
 }
 
-/** The target URL; the scheme is optional ("localhost:3000/hook"). Throws an OperatorError (exit code 2). */
+/**
+ * The target URL; the scheme is optional ("localhost:3000/hook"). Throws an OperatorError (exit
+ * code 2).
+ */
 function targetOf(text: string): string {
   const url = /^[a-z]+:\/\//i.test(text) ? text : `http://${text}`;
   const fault = urlFault(url, 'development');

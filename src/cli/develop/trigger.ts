@@ -1,4 +1,5 @@
-// `billing trigger`: sends a sample event to the app's endpoint and to `billing listen`, to test a receiver in development.
+// `billing trigger`: sends a sample event to the app's endpoint and to `billing listen`, to test a
+// receiver in development.
 import type { PingResult } from '../../webhooks/ping.ts';
 import { sampleTypes, type SampleType } from '../../domain/outbox/samples.ts';
 import { OperatorError } from '../../errors.ts';

@@ -20,7 +20,10 @@ export interface FundFlags {
 
 const POLL_MS = 50;
 
-/** Funds the wallet, waits for confirmation, prints the balances and returns 0. Throws an OperatorError. */
+/**
+ * Funds the wallet, waits for confirmation, prints the balances and returns 0. Throws an
+ * OperatorError.
+ */
 export function fund(address: string, flags: FundFlags): Promise<number> {
   if (bs58.decodeUnsafe(address)?.length !== 32)
     throw new OperatorError(`"${address}" is not a Solana address: Base58 of 32 bytes.`, 2);

@@ -11,7 +11,10 @@ export interface LocalnetFlags {
   json?: boolean;
 }
 
-/** `billing localnet`: runs the chain until SIGINT or SIGTERM and returns 0. Throws an OperatorError when it cannot start. */
+/**
+ * `billing localnet`: runs the chain until SIGINT or SIGTERM and returns 0. Throws an OperatorError
+ * when it cannot start.
+ */
 export async function localnet({
   port,
   wsPort,

@@ -29,7 +29,10 @@ const LISTED = 200;
 const LIMIT_MS = 5000;
 const IDLE_MS = 250;
 
-/** Shows the screen until the user leaves or `signal` aborts. `showAccess` runs on the restored terminal and returns whether to continue. */
+/**
+ * Shows the screen until the user leaves or `signal` aborts. `showAccess` runs on the restored
+ * terminal and returns whether to continue.
+ */
 export async function showSandbox(
   sandbox: Sandbox,
   story: Story,

@@ -23,8 +23,9 @@ export interface SandboxFlags {
 }
 
 /**
- * `billing sandbox`. With --once it returns 0 only if every invariant held. Otherwise it runs until SIGINT or SIGTERM, or until the user leaves its screen.
- * When it is interrupted early, it stops everything and throws Interrupted.
+ * `billing sandbox`. With --once it returns 0 only if every invariant held. Otherwise it runs until
+ * SIGINT or SIGTERM, or until the user leaves its screen. When it is interrupted early, it stops
+ * everything and throws Interrupted.
  */
 export function sandbox(flags: SandboxFlags): Promise<number> {
   return interruptible(true, async (signal) => {
@@ -99,7 +100,10 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
   }
 }
 
-/** The ready line of --json. The demo wallet's key, which is also in the URLs of its pages, is only included with --secrets. */
+/**
+ * The ready line of --json. The demo wallet's key, which is also in the URLs of its pages, is only
+ * included with --secrets.
+ */
 function readyLine({ ready }: Sandbox, { secrets = false }: SandboxFlags): object {
   if (secrets) return ready;
   const { wallet, subscribeUrl, accountUrl, dashboardUrl } = ready.demo;

@@ -1,11 +1,15 @@
-// Files of `billing sandbox --write-wallets`: the wallets as Solana CLI keypair files, and `env` with addresses and keys.
+// Files of `billing sandbox --write-wallets`: the wallets as Solana CLI keypair files, and `env`
+// with addresses and keys.
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import bs58 from 'bs58';
 import { messageOf, OperatorError } from '../../errors.ts';
 import type { Sandbox } from '../../local/sandbox/start.ts';
 
-/** Creates the directory and removes the `env` of an earlier run, because its presence shows that everything is up. Throws an OperatorError (exit code 2). */
+/**
+ * Creates the directory and removes the `env` of an earlier run, because its presence shows that
+ * everything is up. Throws an OperatorError (exit code 2).
+ */
 export async function prepareWallets(directory: string): Promise<void> {
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 });
@@ -17,7 +21,10 @@ export async function prepareWallets(directory: string): Promise<void> {
   }
 }
 
-/** Writes merchant.json, merchant-2.json, ..., subscriber.json, subscriber-2.json, ..., then `env`; all readable only by their owner. */
+/**
+ * Writes merchant.json, merchant-2.json, ..., subscriber.json, subscriber-2.json, ..., then `env`;
+ * all readable only by their owner.
+ */
 export async function writeWallets(directory: string, ready: Sandbox['ready']): Promise<void> {
   const { merchants, subscribers } = ready;
   const name = (kind: string, place: number) => `${kind}${place === 0 ? '' : `-${place + 1}`}.json`;

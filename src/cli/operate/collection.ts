@@ -1,4 +1,5 @@
-// `billing collection hold|resume`: stops and continues the signing of payments, of all, of one merchant or of one plan.
+// `billing collection hold|resume`: stops and continues the signing of payments, of all, of one
+// merchant or of one plan.
 import { operator } from '../../config/operator.ts';
 import {
   type Change,
@@ -24,7 +25,10 @@ export interface CollectionFlags {
   json?: boolean;
 }
 
-/** Holds collection. Once it returns, no new payment is committed; committed ones are sent and settled. Returns the exit code. */
+/**
+ * Holds collection. Once it returns, no new payment is committed; committed ones are sent and
+ * settled. Returns the exit code.
+ */
 export function holdCommand(flags: CollectionFlags): Promise<number> {
   return change(flags, async (sql, asked) => {
     const isNew = await holdCollection(sql, asked);

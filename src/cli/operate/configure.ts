@@ -1,4 +1,5 @@
-// `billing configure`: records the installation of this environment, which all daemons must share, and reports the consequences for plans.
+// `billing configure`: records the installation of this environment, which all daemons must share,
+// and reports the consequences for plans.
 import { describeDatabase } from '../../db/postgres/connect.ts';
 import { countOtherPlans, findInstallation, replaceInstallation } from '../../db/installation.ts';
 import { required } from '../../config/config.ts';
@@ -17,7 +18,10 @@ export interface ConfigureFlags {
 const OTHER_FEE =
   'Payments signed from now on carry the new fee, except those of merchants with a fee of their own (merchants set-fee).';
 
-/** Shows the changes, asks for confirmation and records. Returns the exit code: 1 when it was not confirmed. */
+/**
+ * Shows the changes, asks for confirmation and records. Returns the exit code: 1 when it was not
+ * confirmed.
+ */
 export function configure({ envFile, yes = false, json = false }: ConfigureFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config, signal }) => {
     const next = await installationOf(config);

@@ -1,4 +1,5 @@
-// Data of the deliveries screen, polled from Postgres once a second. A poll that fails or times out is reported and retried.
+// Data of the deliveries screen, polled from Postgres once a second. A poll that fails or times out
+// is reported and retried.
 import type { Deadlined } from '../../db/postgres/deadline.ts';
 import {
   type DeliveryAttemptRow,
@@ -88,7 +89,8 @@ function watchList(
   let complete = false;
   const watch = watching(
     async (publish) => {
-      // Near the end of the page, older rows are appended. Otherwise the whole page is read again from the newest row.
+      // Near the end of the page, older rows are appended. Otherwise the whole page is read again
+      // from the newest row.
       const older = complete && next !== null && view.rows.length < wanted;
       const rows: LoggedDelivery[] = older ? (view.rows as LoggedDelivery[]).slice() : [];
       const limit = Math.max(wanted, view.rows.length) - rows.length;
@@ -185,7 +187,10 @@ function wholeItem(
   };
 }
 
-/** Recomputes the headers of an attempt, which are not stored, from the body, the secret and the start time. */
+/**
+ * Recomputes the headers of an attempt, which are not stored, from the body, the secret and the
+ * start time.
+ */
 function headers(
   delivery: WholeDelivery,
   secrets: SecretBox | undefined,

@@ -1,4 +1,5 @@
-// `billing deliveries`: lists webhook deliveries: a live screen on a terminal, else a table or JSON lines.
+// `billing deliveries`: lists webhook deliveries: a live screen on a terminal, else a table or JSON
+// lines.
 import { eventTypes } from '../../db/events.ts';
 import { required, type Config } from '../../config/config.ts';
 import { prepareTerminal } from '../../config/terminal.ts';
@@ -31,7 +32,10 @@ const DEFAULT_LIMIT = 50;
 // Time limit of a query of the screen, which then retries.
 const LIMIT_MS = 5000;
 
-/** Shows the screen when stdin and stdout are terminals and neither --json nor --limit is given; else prints. Returns the exit code. */
+/**
+ * Shows the screen when stdin and stdout are terminals and neither --json nor --limit is given;
+ * else prints. Returns the exit code.
+ */
 export function deliveries(flags: DeliveriesFlags): Promise<number> {
   const query = parseQuery(flags);
   const interactive =
@@ -135,7 +139,8 @@ function asTable(rows: readonly LoggedDelivery[]): string {
 
 async function show({ config, sql }: Resources, query: LogQuery): Promise<number> {
   await assertExist(sql, query);
-  // Replaced by a connection with a deadline: on this one the screen could not close at once after an outage of Postgres.
+  // Replaced by a connection with a deadline: on this one the screen could not close at once after
+  // an outage of Postgres.
   await sql.end({ timeout: 1 });
   const { databaseUrl } = required(config, 'databaseUrl');
   const [{ showScreen }, { DeliveriesScreen }, { createElement }, { openSource }] =

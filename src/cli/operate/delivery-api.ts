@@ -1,4 +1,5 @@
-// `billing deliveries` and `billing replay` over the API, for a merchant with an API key and without the database.
+// `billing deliveries` and `billing replay` over the API, for a merchant with an API key and
+// without the database.
 import { setTimeout as pause } from 'node:timers/promises';
 import { loadConfig } from '../../config/config.ts';
 import { Interrupted, OperatorError } from '../../errors.ts';
@@ -17,7 +18,10 @@ import { type DeliveriesFlags, parseQuery } from './deliveries.ts';
 import { confirmed, matchingInWords, parseSelection, type ReplayFlags } from './replay.ts';
 import type { LogQuery } from '../../domain/outbox/delivery-log.ts';
 
-/** Whether to use the API: --api-url or --api-key-file is given, or BILLING_API_KEY is set and DATABASE_URL is not. Throws as loadConfig does. */
+/**
+ * Whether to use the API: --api-url or --api-key-file is given, or BILLING_API_KEY is set and
+ * DATABASE_URL is not. Throws as loadConfig does.
+ */
 export function asksApi({ envFile, apiUrl, apiKeyFile }: DeveloperFlags): boolean {
   if (apiUrl !== undefined || apiKeyFile !== undefined) return true;
   const { apiKey, databaseUrl } = loadConfig('developer', { envFile });
@@ -94,10 +98,15 @@ interface Replay {
   matching: { status: string; count: number; deliverable: number }[];
 }
 
-/** Poll interval of a run, doubled each time, because the API limits Free to 100 requests a minute. */
+/**
+ * Poll interval of a run, doubled each time, because the API limits Free to 100 requests a minute.
+ */
 const [firstPollMs, maxPollMs] = [250, 2000];
 
-/** Counts and asks for confirmation, as `billing replay` does. Returns the exit code: 1 when it was not confirmed. Throws Interrupted. */
+/**
+ * Counts and asks for confirmation, as `billing replay` does. Returns the exit code: 1 when it was
+ * not confirmed. Throws Interrupted.
+ */
 export function replayOverApi(ids: string[], flags: ReplayFlags & DeveloperFlags): Promise<number> {
   const selection = parseSelection(ids, flags, true);
   const { json = false, yes = false, dryRun = false } = flags;
@@ -175,7 +184,10 @@ async function replayEach(
   return ids.length;
 }
 
-/** Retries a rate-limited request after its Retry-After. Throws when `signal` is aborted before a try. */
+/**
+ * Retries a rate-limited request after its Retry-After. Throws when `signal` is aborted before a
+ * try.
+ */
 async function patiently<T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> {
   for (;;) {
     signal.throwIfAborted();

@@ -1,4 +1,5 @@
-// `billing merchants erase`: erases a merchant's personal data; payments stay, because they are the books.
+// `billing merchants erase`: erases a merchant's personal data; payments stay, because they are the
+// books.
 import { countLiveSubscriptions, eraseMerchant } from '../../db/erasure.ts';
 import { OperatorError } from '../../errors.ts';
 import { runCommand } from '../../daemon/run.ts';
@@ -13,7 +14,10 @@ export interface EraseFlags {
   json?: boolean;
 }
 
-/** Asks for confirmation and erases. Returns the exit code: 1 when it was not confirmed. Throws an OperatorError while the merchant has live subscriptions. */
+/**
+ * Asks for confirmation and erases. Returns the exit code: 1 when it was not confirmed. Throws an
+ * OperatorError while the merchant has live subscriptions.
+ */
 export function erase(
   text: string,
   { envFile, yes = false, json = false }: EraseFlags,

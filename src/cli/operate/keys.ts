@@ -38,7 +38,9 @@ export function listKeys(
   });
 }
 
-/** Creates a key and prints only the key on stdout, so that it can be piped. Returns the exit code. */
+/**
+ * Creates a key and prints only the key on stdout, so that it can be piped. Returns the exit code.
+ */
 export function createKey(merchant: string, { envFile, json = false }: KeyFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     const { id: merchantId, wallet } = await merchantOf(sql, merchant);
@@ -53,7 +55,10 @@ export function createKey(merchant: string, { envFile, json = false }: KeyFlags)
   });
 }
 
-/** Revokes a key. Returns the exit code; throws an OperatorError when the key is unknown or already revoked. */
+/**
+ * Revokes a key. Returns the exit code; throws an OperatorError when the key is unknown or already
+ * revoked.
+ */
 export function revokeKey(keyId: string, { envFile, json = false }: KeyFlags): Promise<number> {
   const id = parseId(keyId);
   return runCommand(envFile, async ({ sql }) => {

@@ -1,4 +1,5 @@
-// `billing merchants`: lists merchants, and sets the tier and platform fee, which only the operator can.
+// `billing merchants`: lists merchants, and sets the tier and platform fee, which only the operator
+// can.
 import {
   listMerchantsAdmin,
   type MerchantAdminRow,

@@ -10,12 +10,17 @@ import { withProgress } from '../terminal/progress.ts';
 
 export interface MigrateFlags {
   envFile?: string;
-  /** Directory for the files with the URLs of the daemons' roles; without it no roles are created. */
+  /**
+   * Directory for the files with the URLs of the daemons' roles; without it no roles are created.
+   */
   roles?: string;
   json?: boolean;
 }
 
-/** `billing migrate`: creates roles with --roles, applies pending migrations and prints their names. Returns the exit code. */
+/**
+ * `billing migrate`: creates roles with --roles, applies pending migrations and prints their names.
+ * Returns the exit code.
+ */
 export function migrateCommand({ envFile, roles, json = false }: MigrateFlags): Promise<number> {
   const config = loadConfig('admin', { envFile });
   const { databaseUrl } = required(config, 'databaseUrl');

@@ -1,4 +1,5 @@
-// Prints lists that are read page by page; JSON lines are printed without keeping the whole list in memory.
+// Prints lists that are read page by page; JSON lines are printed without keeping the whole list in
+// memory.
 import { painter } from '../terminal/colour.ts';
 import { answer, answerJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';

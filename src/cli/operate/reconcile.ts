@@ -1,4 +1,5 @@
-// `billing reconcile`: compares every recorded payment with the chain, and every keeper pull on chain with the recorded payments.
+// `billing reconcile`: compares every recorded payment with the chain, and every keeper pull on
+// chain with the recorded payments.
 import { oneChain, SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import { createRpc } from '../../chain/rpc/client.ts';
 import { required } from '../../config/config.ts';
@@ -26,8 +27,9 @@ export interface ReconcileFlags {
 const DAY_MS = 86_400_000;
 
 /**
- * Compares, prints each difference, and returns the exit code: 1 when differences are left. Unreadable transactions are printed but do not count, because
- * anyone can send one that names the keeper. The default range is the last 30 days; its result is stored for the metrics.
+ * Compares, prints each difference, and returns the exit code: 1 when differences are left.
+ * Unreadable transactions are printed but do not count, because anyone can send one that names the
+ * keeper. The default range is the last 30 days; its result is stored for the metrics.
  */
 export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
   const until = parseTime('--until', flags.until) ?? new Date();

@@ -29,7 +29,10 @@ export interface ReplayFlags {
 
 const statuses: readonly string[] = [...deliveryStatuses, 'unsent'];
 
-/** Counts, then asks for confirmation, or requires --yes without a terminal. Returns the exit code: 1 when it was not confirmed. Throws Interrupted. */
+/**
+ * Counts, then asks for confirmation, or requires --yes without a terminal. Returns the exit code:
+ * 1 when it was not confirmed. Throws Interrupted.
+ */
 export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
   const selection = parseSelection(ids, flags);
   return runCommand(
@@ -86,8 +89,9 @@ export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
 }
 
 /**
- * Parses the command line. Over the API a selection is always of one app, which need not be named if it is the merchant's only one. Throws an
- * OperatorError (exit code 2) that states the expected form.
+ * Parses the command line. Over the API a selection is always of one app, which need not be named
+ * if it is the merchant's only one. Throws an OperatorError (exit code 2) that states the expected
+ * form.
  */
 export function parseSelection(
   ids: string[],
@@ -148,7 +152,9 @@ export function matchingInWords(
   return `${total} match (${parts})${left === 0 ? '' : `; ${left} of them have no live endpoint and are skipped`}.`;
 }
 
-/** Asks whether to queue `count` events. Throws an OperatorError (exit code 2) without a terminal. */
+/**
+ * Asks whether to queue `count` events. Throws an OperatorError (exit code 2) without a terminal.
+ */
 export async function confirmed(count: number, signal: AbortSignal): Promise<boolean> {
   if (!canAsk())
     throw new OperatorError('There is no terminal to ask on: add --yes to queue them.', 2);

@@ -1,4 +1,5 @@
-// `billing keys reseal`: re-encrypts webhook secrets with the newest ENCRYPTION_KEY, so that older keys can be removed from the list.
+// `billing keys reseal`: re-encrypts webhook secrets with the newest ENCRYPTION_KEY, so that older
+// keys can be removed from the list.
 import { required } from '../../config/config.ts';
 import { listSealedSecrets, replaceSealedSecret } from '../../db/endpoints.ts';
 import { FIRST_ID } from '../../db/postgres/ids.ts';
@@ -15,7 +16,10 @@ export interface ResealFlags {
 
 const BATCH = 500;
 
-/** Re-encrypts the secrets of all live endpoints. Returns the exit code: 1 when no key decrypts a secret. */
+/**
+ * Re-encrypts the secrets of all live endpoints. Returns the exit code: 1 when no key decrypts a
+ * secret.
+ */
 export function reseal({ envFile, json = false }: ResealFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     if (config.encryptionKeys === undefined)

@@ -1,5 +1,6 @@
-// `billing status`: shows the health of payments and webhooks, as one screen or as one JSON object for monitors. The exit code is 1 when a value is past its
-// limit. When Postgres or the chain does not answer, its part is omitted.
+// `billing status`: shows the health of payments and webhooks, as one screen or as one JSON object
+// for monitors. The exit code is 1 when a value is past its limit. When Postgres or the chain does
+// not answer, its part is omitted.
 import { loadConfig, required, type Config } from '../../config/config.ts';
 import { daemonLimits, describeDatabase, type Sql } from '../../db/postgres/connect.ts';
 import type { DaemonRow } from '../../db/daemons.ts';
@@ -33,18 +34,26 @@ export interface Status {
   problems: string[];
   at: Date;
   environment: string;
-  /** `fault`: why Postgres did not answer; null when it did, and the other fields are present then. */
+  /**
+   * `fault`: why Postgres did not answer; null when it did, and the other fields are present then.
+   */
   database: Partial<QueueStatus['database']> & { address: string; fault: string | null };
   /** Null when Postgres did not answer. */
   payments: QueueStatus['payments'] | null;
   deliveries: QueueStatus['deliveries'] | null;
   collection: QueueStatus['collection'] | null;
   daemons: DaemonRow[];
-  /** Webhook secrets that no key of ENCRYPTION_KEY decrypts; null when it is not configured or Postgres did not answer. */
+  /**
+   * Webhook secrets that no key of ENCRYPTION_KEY decrypts; null when it is not configured or
+   * Postgres did not answer.
+   */
   undecipherableSecrets: number | null;
   /** null when SOLANA_RPC_URL is not configured. */
   chain: ChainStatus | null;
-  /** null when neither KEEPER_ADDRESS nor KEEPER_KEYPAIR is configured; `sol` is null when the chain did not answer. */
+  /**
+   * null when neither KEEPER_ADDRESS nor KEEPER_KEYPAIR is configured; `sol` is null when the chain
+   * did not answer.
+   */
   keeper: { address: string; sol: number | null } | null;
   errors: QueueStatus['errors'];
 }
@@ -52,7 +61,10 @@ export interface Status {
 /** The facts, before they are compared with the limits. */
 export type Facts = Omit<Status, 'ok' | 'state' | 'problems' | 'unchecked'>;
 
-/** Prints the status. Returns the exit code: 1 when a value is past its limit or a required part was not checked. Throws OperatorError (configuration). */
+/**
+ * Prints the status. Returns the exit code: 1 when a value is past its limit or a required part was
+ * not checked. Throws OperatorError (configuration).
+ */
 export async function status({
   envFile,
   json = false,
@@ -119,7 +131,10 @@ async function readStatus(
   return { ok: problems.length === 0, state, problems, unchecked, ...found };
 }
 
-/** The result of `ask`, or why Postgres did not answer. Throws an OperatorError (exit code 2) for a schema newer than this build. */
+/**
+ * The result of `ask`, or why Postgres did not answer. Throws an OperatorError (exit code 2) for a
+ * schema newer than this build.
+ */
 async function askDatabase<T>(
   databaseUrl: string,
   ask: (sql: Sql) => Promise<T>,

@@ -1,4 +1,5 @@
-// Prompts, only on a terminal. They are written to stderr, so that stdout only has the result of the command.
+// Prompts, only on a terminal. They are written to stderr, so that stdout only has the result of
+// the command.
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { Interrupted } from '../../errors.ts';
@@ -8,14 +9,20 @@ export function canAsk(): boolean {
   return process.stdin.isTTY && process.stderr.isTTY;
 }
 
-/** Asks for a yes. Everything else is a no: an empty line, ctrl-D. ctrl-C, and `signal`, throw an Interrupted. */
+/**
+ * Asks for a yes. Everything else is a no: an empty line, ctrl-D. ctrl-C, and `signal`, throw an
+ * Interrupted.
+ */
 export async function confirm(question: string, signal: AbortSignal): Promise<boolean> {
   return /^y(es)?$/i.test(
     (await read(`${question} [y/N] `, { hidden: false, signal }))?.trim() ?? '',
   );
 }
 
-/** Asks for a secret, which is not shown while it is typed; empty for ctrl-D. ctrl-C, and `signal`, throw an Interrupted. */
+/**
+ * Asks for a secret, which is not shown while it is typed; empty for ctrl-D. ctrl-C, and `signal`,
+ * throw an Interrupted.
+ */
 export async function askSecret(question: string, signal: AbortSignal): Promise<string> {
   return (await read(`${question}: `, { hidden: true, signal }))?.trim() ?? '';
 }
@@ -39,7 +46,8 @@ function read(
       output: hidden ? nowhere : process.stderr,
       terminal: true,
     });
-    // Prompts after the line above, which turns the terminal's echo off; otherwise fast input would be shown.
+    // Prompts after the line above, which turns the terminal's echo off; otherwise fast input would
+    // be shown.
     if (hidden) process.stderr.write(question);
     let line: string | undefined;
     const interrupted = () => {

@@ -186,7 +186,8 @@ function pressInChoice(
     case 'enter': {
       const chosen = options[at];
       if (chosen === undefined) return state;
-      // A webhook named on the command line belongs to one app: another app's deliveries would be none.
+      // A webhook named on the command line belongs to one app: another app's deliveries would be
+      // none.
       const changed =
         mode.of === 'app' ? { appId: chosen.value, endpointId: null } : { [mode.of]: chosen.value };
       return withFilter({ ...state, mode: { name: 'list' } }, { ...state.filter, ...changed });

@@ -52,7 +52,10 @@ function columns(
   ];
 }
 
-/** The head of the table, where there is room for it, and the rows that fit into `height` lines, the cursor's among them. */
+/**
+ * The head of the table, where there is room for it, and the rows that fit into `height` lines, the
+ * cursor's among them.
+ */
 export function DeliveriesList({
   state,
   width,

@@ -31,7 +31,9 @@ export function reduce(state: State, action: Action): State {
   }
 }
 
-/** Opens the new delivery; of several the foot tells the fate, and the cursor goes to the newest. */
+/**
+ * Opens the new delivery; of several the foot tells the fate, and the cursor goes to the newest.
+ */
 function replayed(state: State, ids: readonly string[]): State {
   const [only] = ids;
   const next = { ...state, marked: new Set<string>(), replayed: { ids, fate: null } };

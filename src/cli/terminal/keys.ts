@@ -26,9 +26,13 @@ const byCharacter: Record<string, string> = {
   '\x03': 'ctrl-c',
 };
 
-/** Calls back for each key: its name, or the character typed. Keys that arrive together come one by one. */
+/**
+ * Calls back for each key: its name, or the character typed. Keys that arrive together come one by
+ * one.
+ */
 export function useKeys(onKey: (key: string) => void): void {
-  // ink takes a new callback some time after it has drawn; a key pressed before that is about the new picture too.
+  // ink takes a new callback some time after it has drawn; a key pressed before that is about the
+  // new picture too.
   const latest = useRef(onKey);
   useLayoutEffect(() => {
     latest.current = onKey;

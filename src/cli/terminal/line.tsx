@@ -61,7 +61,10 @@ export function Ends({
   );
 }
 
-/** The frame of every screen: `body` takes what head and foot leave. One row stays free, so that ink need not clear the terminal for each picture. */
+/**
+ * The frame of every screen: `body` takes what head and foot leave. One row stays free, so that ink
+ * need not clear the terminal for each picture.
+ */
 export function Frame({
   size,
   head,

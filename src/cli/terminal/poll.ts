@@ -11,8 +11,9 @@ export interface Polling {
 }
 
 /**
- * Polls until stopped and reports the freshness when a poll begins, publishes, ends or fails. When `read` returns true, the next poll starts at once. The
- * pause between polls is at least ten times the duration of the last one.
+ * Polls until stopped and reports the freshness when a poll begins, publishes, ends or fails. When
+ * `read` returns true, the next poll starts at once. The pause between polls is at least ten times
+ * the duration of the last one.
  */
 export function startPolling(
   read: (publish: () => void) => Promise<boolean>,

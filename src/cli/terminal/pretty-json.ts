@@ -3,7 +3,10 @@ const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 /** Deeper JSON is not laid out: its indentation would be far longer than its text. */
 const MAX_DEPTH = 64;
 
-/** JSON text laid out over lines, each token as it was written. undefined for anything but a JSON object or array of at most 64 levels. */
+/**
+ * JSON text laid out over lines, each token as it was written. undefined for anything but a JSON
+ * object or array of at most 64 levels.
+ */
 export function prettyJson(text: string): string | undefined {
   try {
     const value: unknown = JSON.parse(text);

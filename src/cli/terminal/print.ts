@@ -1,4 +1,5 @@
-// Output of a command: its answer goes to stdout, everything else to stderr, so that the answer can be piped on.
+// Output of a command: its answer goes to stdout, everything else to stderr, so that the answer can
+// be piped on.
 import { safeJson, safeLines } from './safe-text.ts';
 
 /** The answer, which may be coloured: others' text in it must have passed safeText. */

@@ -1,4 +1,5 @@
-// Tells that a command is at work when it takes longer than a second: one line that changes on a terminal, a line now and then off one.
+// Tells that a command is at work when it takes longer than a second: one line that changes on a
+// terminal, a line now and then off one.
 
 export interface Progress {
   /** The progress in words, such as "1000 of 5000 queued". */

@@ -1,7 +1,9 @@
-// Text that others wrote (a merchant's answer, names, URLs), made harmless for a terminal: everything that is not printable is spelled out.
+// Text that others wrote (a merchant's answer, names, URLs), made harmless for a terminal:
+// everything that is not printable is spelled out.
 import { isUtf8 } from 'node:buffer';
 
-// Controls, invisible formatting (direction overrides among it), lone surrogates, private use, unassigned, line and paragraph separators.
+// Controls, invisible formatting (direction overrides among it), lone surrogates, private use,
+// unassigned, line and paragraph separators.
 const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029]/gu;
 
 const short: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
@@ -14,7 +16,10 @@ export function safeText(text: string): string {
   );
 }
 
-/** JSON text with every character that could control a terminal as a JSON escape: the same value, in plain characters. */
+/**
+ * JSON text with every character that could control a terminal as a JSON escape: the same value, in
+ * plain characters.
+ */
 export function safeJson(json: string): string {
   return json.replace(unprintable, (character) =>
     Array.from(
@@ -35,7 +40,9 @@ function spelled(code: number): string {
   return code < 0x10000 ? `\\u${hex.padStart(4, '0')}` : `\\u{${hex}}`;
 }
 
-/** Bytes as lines: UTF-8 as text with other bytes as \xNN; a hex dump when most of it is not text. */
+/**
+ * Bytes as lines: UTF-8 as text with other bytes as \xNN; a hex dump when most of it is not text.
+ */
 export function bytesAsLines(bytes: Buffer): string[] {
   if (isUtf8(bytes) && !bytes.includes(0)) return safeLines(bytes.toString('utf8'));
   const { text, strangers } = decode(bytes);

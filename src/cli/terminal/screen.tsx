@@ -12,8 +12,8 @@ export interface Size {
 }
 
 /**
- * Draws `node` on the terminal's alternate screen until it exits, the process gets a signal to end, or `signal` aborts. Resolves once the terminal is
- * restored. Rejects with an error of the drawing.
+ * Draws `node` on the terminal's alternate screen until it exits, the process gets a signal to end,
+ * or `signal` aborts. Resolves once the terminal is restored. Rejects with an error of the drawing.
  */
 export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise<void> {
   const { stdout } = process;
@@ -40,7 +40,10 @@ export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise
   }
 }
 
-/** The terminal without the sequence that erases the scrollback: ink sends it when a terminal gets lower, and the scrollback is the user's. */
+/**
+ * The terminal without the sequence that erases the scrollback: ink sends it when a terminal gets
+ * lower, and the scrollback is the user's.
+ */
 function quiet(stdout: NodeJS.WriteStream): NodeJS.WriteStream {
   return new Proxy(stdout, {
     get(target, name) {

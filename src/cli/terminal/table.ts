@@ -35,7 +35,9 @@ export function table(
     .join('\n')}\n`;
 }
 
-/** The text of a cell. Merchants write names and URLs, so nothing in them may control the terminal. */
+/**
+ * The text of a cell. Merchants write names and URLs, so nothing in them may control the terminal.
+ */
 function cellText(cell: Cell): string {
   if (cell === null) return '-';
   if (cell instanceof Date) return cell.toISOString();

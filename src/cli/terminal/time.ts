@@ -23,7 +23,10 @@ export function span(ms: number): string {
 
 const units = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** Parses a typed time: ISO 8601 (UTC without a zone), or 30m, 6h, 7d before `now`. undefined for other text. */
+/**
+ * Parses a typed time: ISO 8601 (UTC without a zone), or 30m, 6h, 7d before `now`. undefined for
+ * other text.
+ */
 export function parseMoment(text: string, now: Date): Date | undefined {
   const ago = /^(\d{1,5})([mhd])$/.exec(text);
   if (ago !== null)

@@ -1,5 +1,5 @@
-// The width of text in terminal columns. An approximation (wide East Asian characters and emoji are two columns), because ink also cuts the output to its
-// place.
+// The width of text in terminal columns. An approximation (wide East Asian characters and emoji are
+// two columns), because ink also cuts the output to its place.
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
 const plain = /^[\x20-\x7e]*$/;
 const wide =
@@ -33,7 +33,10 @@ export function fit(text: string, width: number): string {
   return shown + ' '.repeat(Math.max(0, width - widthOf(shown)));
 }
 
-/** Breaks a line into lines of at most `width` columns, preferably at spaces; all lines have the indent of the first. */
+/**
+ * Breaks a line into lines of at most `width` columns, preferably at spaces; all lines have the
+ * indent of the first.
+ */
 export function wrap(text: string, width: number): string[] {
   // Beside the indent the widest character, of two columns, must have its place.
   const indent = Math.max(

@@ -1,4 +1,5 @@
-// The array types of the schema, for postgres.js. Without them it asks each new connection for them, and a connection lost meanwhile ends the process.
+// The array types of the schema, for postgres.js. Without them it asks each new connection for
+// them, and a connection lost meanwhile ends the process.
 import type { PostgresType } from 'postgres';
 import { parse } from 'postgres-array';
 
@@ -12,7 +13,9 @@ function arrayOf<T extends string | number>(oid: number, read: (value: string) =
   } satisfies PostgresType<T[]>;
 }
 
-/** The numbers are the ids of the array types in pg_type. An array that is sent has no NULL in it. */
+/**
+ * The numbers are the ids of the array types in pg_type. An array that is sent has no NULL in it.
+ */
 export const arrayTypes = {
   names: arrayOf(1003, String),
   int4s: arrayOf(1007, Number),

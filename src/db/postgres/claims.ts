@@ -16,7 +16,10 @@ export function claimed(sql: Queryable, claims: readonly ClaimKey[]) {
   return sql`json_to_recordset(${JSON.stringify(given)}::text::json) as c (id uuid, claim_id uuid)`;
 }
 
-/** The row under its renewed lease: with the version after the renewal, unless the row had changed before. */
+/**
+ * The row under its renewed lease: with the version after the renewal, unless the row had changed
+ * before.
+ */
 export const renewed = <Row extends { readonly version: string }>(
   row: Row,
   { before, after }: { readonly before: string; readonly after: string },

@@ -25,7 +25,10 @@ export interface ConnectionLimits {
   lockMs: number;
   /** The server ends a connection whose open transaction does nothing for this long. */
   idleInTransactionMs: number;
-  /** The client drops a connection that received nothing for this long. Longer than statementMs, so that a slow statement is cancelled first. */
+  /**
+   * The client drops a connection that received nothing for this long. Longer than statementMs, so
+   * that a slow statement is cancelled first.
+   */
   silentMs: number;
 }
 
@@ -37,7 +40,10 @@ export const daemonLimits: ConnectionLimits = {
   silentMs: 10_000,
 };
 
-/** The limits of the report pool: analytics, exports and replay counts read more rows, so they have a pool of their own. */
+/**
+ * The limits of the report pool: analytics, exports and replay counts read more rows, so they have
+ * a pool of their own.
+ */
 export const reportLimits: ConnectionLimits = {
   ...daemonLimits,
   statementMs: 25_000,
@@ -49,14 +55,18 @@ export interface ConnectOptions {
   max: number;
   /** Shown in pg_stat_activity. */
   name: string;
-  /** Turns sequential scans off. For daemons: their sessions keep query plans that were made while the tables were small. */
+  /**
+   * Turns sequential scans off. For daemons: their sessions keep query plans that were made while
+   * the tables were small.
+   */
   byIndexes?: boolean;
   /** No limits when absent: commands and migrations may run for any time. */
   limits?: ConnectionLimits | undefined;
 }
 
-// Foreign key checks and PL/pgSQL cache a plan per session. A plan made while `events` was small scans the whole table for each new delivery until the
-// next ANALYZE. jit is off because before Postgres 18 a disabled sequential scan costs so much that Postgres would JIT-compile it.
+// Foreign key checks and PL/pgSQL cache a plan per session. A plan made while `events` was small
+// scans the whole table for each new delivery until the next ANALYZE. jit is off because before
+// Postgres 18 a disabled sequential scan costs so much that Postgres would JIT-compile it.
 const indexed = { enable_seqscan: 'off', jit: 'off' };
 
 type PoolOptions = postgres.Options<{ bigint: postgres.PostgresType<bigint> }>;
@@ -74,7 +84,8 @@ export function connect(
     fetch_types: false,
     transform: postgres.camel,
     connect_timeout: 5,
-    // Seconds. The default of postgres.js grows to 20 s, which would delay every daemon after Postgres recovers.
+    // Seconds. The default of postgres.js grows to 20 s, which would delay every daemon after
+    // Postgres recovers.
     backoff: (attempt: number) => backoff(attempt, { base: 20, cap: RECONNECT_MS }) / 1000,
     idle_timeout: 60,
     onnotice: () => undefined,
@@ -102,7 +113,10 @@ interface ReadOptions {
   tls?: TlsMode;
 }
 
-/** A pool with the options of another pool or of `postgres()`. With `silentMs` the pool drops connections that receive nothing for that long. */
+/**
+ * A pool with the options of another pool or of `postgres()`. With `silentMs` the pool drops
+ * connections that receive nothing for that long.
+ */
 export function openPool(options: ReadOptions, silentMs?: number): Sql {
   const { ssl, sslnegotiation, tls = { ssl, sslnegotiation } } = options;
   const openSocket = createSocketOpener();
@@ -121,14 +135,16 @@ export function silenceOf(sql: Sql): Silence | undefined {
 }
 
 /**
- * Wraps the pool: `silence` counts every statement and transaction, and a statement rejected with a stale error runs again. postgres.js keeps the error
- * with which the server ended a connection and rejects the first statement of the next connection with it, without sending that statement.
+ * Wraps the pool: `silence` counts every statement and transaction, and a statement rejected with a
+ * stale error runs again. postgres.js keeps the error with which the server ended a connection and
+ * rejects the first statement of the next connection with it, without sending that statement.
  */
 function answered(sql: Sql, silence: Silence | undefined): Sql {
   const reserve = sql.reserve.bind(sql);
   const survivor = Object.assign(sql, {
     begin: survivingLoss(sql, silence),
-    // Without `fetch_types`, postgres.js never hands out a connection that it has to open first. The statement opens one.
+    // Without `fetch_types`, postgres.js never hands out a connection that it has to open first.
+    // The statement opens one.
     reserve: async () => {
       await sql`select 1`;
       return reserve();
@@ -167,7 +183,10 @@ function counted<T extends Queryable>(
   });
 }
 
-/** Replaces `then`, `catch` and `finally`, because postgres.js sends a statement when one of them is first called. */
+/**
+ * Replaces `then`, `catch` and `finally`, because postgres.js sends a statement when one of them is
+ * first called.
+ */
 function count(
   made: Statement,
   again: () => Statement,
@@ -198,7 +217,10 @@ function count(
   made.finally = (handler) => ran().finally(handler);
 }
 
-/** The errors with which a server ends a connection. A statement that was sent gets CONNECTION_CLOSED instead, so these are safe to retry. */
+/**
+ * The errors with which a server ends a connection. A statement that was sent gets
+ * CONNECTION_CLOSED instead, so these are safe to retry.
+ */
 function isStale(error: unknown): boolean {
   return (
     error instanceof postgres.PostgresError &&
@@ -219,8 +241,9 @@ function isConnectionClosed(error: unknown): boolean {
 type Work = (tx: Transaction) => unknown;
 
 /**
- * `sql.begin` that survives a lost connection. postgres.js 3.4 writes the rollback or commit to a connection without a socket, which crashes the process
- * (github.com/porsager/postgres/issues/1154 and 1208). So once the transaction has rejected, its callback never settles.
+ * `sql.begin` that survives a lost connection. postgres.js 3.4 writes the rollback or commit to a
+ * connection without a socket, which crashes the process (github.com/porsager/postgres/issues/1154
+ * and 1208). So once the transaction has rejected, its callback never settles.
  */
 function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
   const begin = sql.begin.bind(sql) as (

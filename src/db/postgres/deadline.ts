@@ -1,10 +1,14 @@
-// Postgres for an interactive screen: every query ends within the limit, even when the server or the network fails. The server cancels a slow
-// statement; when nothing arrives, the pool is discarded and a new one opened.
+// Postgres for an interactive screen: every query ends within the limit, even when the server or
+// the network fails. The server cancels a slow statement; when nothing arrives, the pool is
+// discarded and a new one opened.
 import { messageOf, OperatorError } from '../../errors.ts';
 import { connect, type Sql } from './connect.ts';
 
 export interface Deadlined {
-  /** Throws an OperatorError for an error of Postgres, and when no answer arrives within the limit; the statement may then have taken effect. */
+  /**
+   * Throws an OperatorError for an error of Postgres, and when no answer arrives within the limit;
+   * the statement may then have taken effect.
+   */
   ask<T>(question: (sql: Sql) => PromiseLike<T>): Promise<T>;
   /** Closes every connection at once, without waiting for answers. */
   close(): void;

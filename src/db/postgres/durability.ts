@@ -2,10 +2,16 @@
 import { OperatorError } from '../../errors.ts';
 import type { Sql } from './connect.ts';
 
-/** Settings of synchronous_commit under which a commit waits for the disk, and for that of each synchronous standby. */
+/**
+ * Settings of synchronous_commit under which a commit waits for the disk, and for that of each
+ * synchronous standby.
+ */
 const durable = ['on', 'remote_apply'];
 
-/** Throws an OperatorError (exit code 2) with the next step when commits of this connection are weaker. */
+/**
+ * Throws an OperatorError (exit code 2) with the next step when commits of this connection are
+ * weaker.
+ */
 export async function assertDurableCommits(sql: Sql): Promise<void> {
   const [found] = await sql<{ setting: string; name: string }[]>`
     select current_setting('synchronous_commit') as setting, quote_ident(current_user) as name`;

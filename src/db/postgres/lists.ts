@@ -1,4 +1,5 @@
-// Keyset pages by id, newest first, shared by all lists. Ids sort by creation time, so a time range is an id range.
+// Keyset pages by id, newest first, shared by all lists. Ids sort by creation time, so a time range
+// is an id range.
 import type { PendingQuery, Row } from 'postgres';
 import type { Queryable } from './connect.ts';
 import { idsBetween } from './ids.ts';
@@ -17,15 +18,19 @@ export interface Span {
 
 export type Fragment = PendingQuery<Row[]>;
 
-/** The first column of an index on (column, id), and the value to read by it (a fragment with its type). */
+/**
+ * The first column of an index on (column, id), and the value to read by it (a fragment with its
+ * type).
+ */
 export interface Key {
   column: string;
   value: Fragment;
 }
 
 /**
- * Condition, order and limit of a list statement: rows whose `column` equals `value`, read by an index on (column, id).
- * The array and the column in ORDER BY keep the planner off the primary key (docs/postgres-notes.md).
+ * Condition, order and limit of a list statement: rows whose `column` equals `value`, read by an
+ * index on (column, id). The array and the column in ORDER BY keep the planner off the primary key
+ * (docs/postgres-notes.md).
  */
 export function pageOf(
   sql: Queryable,
@@ -35,7 +40,8 @@ export function pageOf(
 ): Fragment {
   const { first, end } = idsBetween(since, until);
   return sql`
-    ${sql(column)} = any(array[${value}]) and id >= ${first}::uuid and id < ${after === null || after > end ? end : after}::uuid
+    ${sql(column)} = any(array[${value}]) and id >= ${first}::uuid
+      and id < ${after === null || after > end ? end : after}::uuid
     ${filters.length === 0 ? sql`` : [...filters]}
     order by ${sql(column)} desc, id desc limit ${limit}`;
 }

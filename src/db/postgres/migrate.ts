@@ -1,4 +1,5 @@
-// Forward-only migrations: applies each file of sql/ once, in its own transaction, under an advisory lock.
+// Forward-only migrations: applies each file of sql/ once, in its own transaction, under an
+// advisory lock.
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { OperatorError } from '../../errors.ts';
@@ -9,7 +10,10 @@ import { grantRights } from './roles.ts';
 const directory = new URL('../../../sql/', import.meta.url);
 // An arbitrary key: "billing" on a phone keypad.
 const ADVISORY_LOCK = 2455464n;
-/** Statements of the daemons queue behind a migration that waits for a table lock, so the migration gives up early and retries. */
+/**
+ * Statements of the daemons queue behind a migration that waits for a table lock, so the migration
+ * gives up early and retries.
+ */
 const LOCK_TIMEOUT = '2s';
 const LOCK_TRIES = 30;
 
@@ -48,9 +52,10 @@ async function appliedVersions(sql: Queryable): Promise<Map<number, string>> {
 }
 
 /**
- * Applies pending migrations, grants the daemon roles their rights and returns the names of the applied files. `onStep` gets the name of each step.
- * Concurrent runs are safe: the second waits for the advisory lock and finds nothing to apply.
- * Throws an OperatorError when the database is newer than this build, an applied file has changed, or a table stays locked.
+ * Applies pending migrations, grants the daemon roles their rights and returns the names of the
+ * applied files. `onStep` gets the name of each step. Concurrent runs are safe: the second waits
+ * for the advisory lock and finds nothing to apply. Throws an OperatorError when the database is
+ * newer than this build, an applied file has changed, or a table stays locked.
  */
 export async function migrate(
   sql: Sql,
@@ -81,7 +86,8 @@ export async function migrate(
     await giveBack();
     return pending.map(({ name }) => name);
   } catch (error) {
-    // A lost connection holds no lock any more, and a statement on it would crash postgres.js (connect.ts).
+    // A lost connection holds no lock any more, and a statement on it would crash postgres.js
+    // (connect.ts).
     if (!isLost(error)) await giveBack();
     throw error;
   }

@@ -1,14 +1,20 @@
-// NOTIFY to other processes. NOTIFY serialises commits (docs/postgres-notes.md: one per insert cuts throughput to a quarter), so each process sends at
-// most one per channel and interval, after its commit. Listeners also poll, so a lost notification only adds delay.
+// NOTIFY to other processes. NOTIFY serialises commits (docs/postgres-notes.md: one per insert cuts
+// throughput to a quarter), so each process sends at most one per channel and interval, after its
+// commit. Listeners also poll, so a lost notification only adds delay.
 import type { Sql } from './connect.ts';
 import { isId } from './ids.ts';
 
-/** Sent when events were written. Dispatchers and long-polling requests of the event feed listen. */
+/**
+ * Sent when events were written. Dispatchers and long-polling requests of the event feed listen.
+ */
 export const DELIVERIES_QUEUED = 'billing_deliveries';
 /** Sent when subscriptions became due early. Keepers listen. */
 export const SUBSCRIPTIONS_DUE = 'billing_due';
 
-/** Maximum number of names per notification, whose payload is limited to 8,000 bytes. With more names the payload is empty, which means "any". */
+/**
+ * Maximum number of names per notification, whose payload is limited to 8,000 bytes. With more
+ * names the payload is empty, which means "any".
+ */
 const MAX_NAMED = 200;
 
 /** Payload name for "any endpoint", for callers that do not know which. */
@@ -18,15 +24,18 @@ export const ANY_ENDPOINT = '*';
 export const appName = (appId: string): string => `@${appId}`;
 
 export interface Notifier {
-  /** Schedules a notification with these names, or for "any" without names; never throws, never waits. */
+  /**
+   * Schedules a notification with these names, or for "any" without names; never throws, never
+   * waits.
+   */
   notify(names?: ReadonlySet<string>): void;
   /** Sends the pending notification, if any, and waits for it. */
   flush(): Promise<void>;
 }
 
 /**
- * Sends at most one NOTIFY per `intervalMs`: the first immediately, later ones coalesced. 10 ms bounds a flood to 100 a second and adds no delay at
- * 50 events a second.
+ * Sends at most one NOTIFY per `intervalMs`: the first immediately, later ones coalesced. 10 ms
+ * bounds a flood to 100 a second and adds no delay at 50 events a second.
  */
 export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Notifier {
   let timer: NodeJS.Timeout | undefined;

@@ -1,4 +1,5 @@
-// Classifies Postgres errors that are outages or refusals rather than bugs. https://www.postgresql.org/docs/current/errcodes-appendix.html
+// Classifies Postgres errors that are outages or refusals rather than bugs.
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
 import postgres from 'postgres';
 
 /** Codes of postgres.js, Node and Postgres for a connection that cannot be made or was lost. */
@@ -54,7 +55,10 @@ export function isLost(error: unknown): boolean {
   );
 }
 
-/** The message for the operator after "Postgres at <host> "; undefined unless the error is an outage or a refusal of Postgres. */
+/**
+ * The message for the operator after "Postgres at <host> "; undefined unless the error is an outage
+ * or a refusal of Postgres.
+ */
 export function outageOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code } = error as NodeJS.ErrnoException;
@@ -77,11 +81,14 @@ export function isLocked(error: unknown): boolean {
   return error instanceof postgres.PostgresError && locks.has(error.code);
 }
 
-/** Whether Postgres is lost, silent, read-only, out of disk, out of memory or out of connections. */
+/**
+ * Whether Postgres is lost, silent, read-only, out of disk, out of memory or out of connections.
+ */
 export function isOutage(error: unknown): boolean {
   if (isLost(error) || !(error instanceof Error)) return isLost(error);
   const { code = '' } = error as NodeJS.ErrnoException;
-  // postgres.js rejects a statement that was cancelled while it waited for a connection with the server's code, but not as a PostgresError.
+  // postgres.js rejects a statement that was cancelled while it waited for a connection with the
+  // server's code, but not as a PostgresError.
   return error instanceof postgres.PostgresError ? outages.has(code) : code === TOO_SLOW;
 }
 

@@ -1,13 +1,20 @@
-// The monthly partitions of events, deliveries and their attempts. The statements are functions of the schema (sql/0003_webhooks.sql).
+// The monthly partitions of events, deliveries and their attempts. The statements are functions of
+// the schema (sql/0003_webhooks.sql).
 import type { Queryable, Sql, Transaction } from './connect.ts';
 
 /** Tables with a retention in months. earlier_attempts is dropped with deliveries. */
 export type PartitionedTable = 'deliveries' | 'events';
 
-/** Creating or dropping a partition waits for every statement on the table, and later statements queue behind it. So it gives up after this. */
+/**
+ * Creating or dropping a partition waits for every statement on the table, and later statements
+ * queue behind it. So it gives up after this.
+ */
 const LOCK_TIMEOUT = '200ms';
 
-/** Creates the missing partitions of this month and the next three. Throws an error for which isLocked() is true when a lock is not free. */
+/**
+ * Creates the missing partitions of this month and the next three. Throws an error for which
+ * isLocked() is true when a lock is not free.
+ */
 export async function makeMonths(sql: Sql): Promise<string[]> {
   const made = await alone(sql, async (tx) => {
     const rows = await tx<{ name: string }[]>`select make_months() as name`;
@@ -17,8 +24,9 @@ export async function makeMonths(sql: Sql): Promise<string[]> {
 }
 
 /**
- * Drops the oldest month that ended more than `days` ago and returns it as YYYY_MM; null when no month is old enough or another session holds the
- * partition lock. Throws an error for which isLocked() is true when a table lock is not free.
+ * Drops the oldest month that ended more than `days` ago and returns it as YYYY_MM; null when no
+ * month is old enough or another session holds the partition lock. Throws an error for which
+ * isLocked() is true when a table lock is not free.
  */
 export function dropMonth(sql: Sql, table: PartitionedTable, days: number): Promise<string | null> {
   return alone(sql, async (tx) => {
@@ -33,17 +41,22 @@ export function dropMonth(sql: Sql, table: PartitionedTable, days: number): Prom
 function alone<T>(sql: Sql, work: (tx: Transaction) => Promise<T>): Promise<T | null> {
   return sql.begin(async (tx) => {
     const [lock] = await tx<{ isFree: boolean }[]>`
-      select pg_try_advisory_xact_lock(hashtext('billing partitions')) as is_free, set_config('lock_timeout', ${LOCK_TIMEOUT}, true)`;
+      select pg_try_advisory_xact_lock(hashtext('billing partitions')) as is_free,
+        set_config('lock_timeout', ${LOCK_TIMEOUT}, true)`;
     return lock?.isFree === true ? await work(tx) : null;
   }) as Promise<T | null>;
 }
 
-/** Tables whose DEFAULT partition holds a row, which means that their monthly partitions were not created in time. */
+/**
+ * Tables whose DEFAULT partition holds a row, which means that their monthly partitions were not
+ * created in time.
+ */
 export async function findDefaultRows(
   sql: Queryable,
 ): Promise<Record<'deliveries' | 'earlier_attempts' | 'events', boolean>> {
   const [row] = await sql<{ events: boolean; deliveries: boolean; attempts: boolean }[]>`
-    select exists (select from events_default) as events, exists (select from deliveries_default) as deliveries,
+    select exists (select from events_default) as events, exists (select from deliveries_default) as
+      deliveries,
       exists (select from earlier_attempts_default) as attempts`;
   return {
     deliveries: row?.deliveries === true,

@@ -2,12 +2,19 @@
 import { messageOf } from '../../errors.ts';
 import { daemonLimits, silenceOf, type Sql } from './connect.ts';
 
-/** Milliseconds beyond statement_timeout after which a statement counts as stuck rather than slow. */
+/**
+ * Milliseconds beyond statement_timeout after which a statement counts as stuck rather than slow.
+ */
 const GRACE_MS = 500;
-/** Milliseconds after a drop of silent connections during which other connections are suspect too. */
+/**
+ * Milliseconds after a drop of silent connections during which other connections are suspect too.
+ */
 const SUSPECT_MS = 5000;
 
-/** The reason why the daemons cannot use Postgres; undefined when they can. Never rejects, but may wait as long as the statement does. */
+/**
+ * The reason why the daemons cannot use Postgres; undefined when they can. Never rejects, but may
+ * wait as long as the statement does.
+ */
 export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
   const silence = silenceOf(sql);
   const waitingMs = silence?.waitingMs() ?? 0;
@@ -17,7 +24,8 @@ export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
     return 'connections to Postgres went silent and were dropped';
   try {
     const [found] = await sql<{ readOnly: boolean; recovering: boolean }[]>`
-      select current_setting('transaction_read_only') = 'on' as read_only, pg_is_in_recovery() as recovering`;
+      select current_setting('transaction_read_only') = 'on' as read_only,
+        pg_is_in_recovery() as recovering`;
     if (found?.recovering === true) return 'Postgres is a standby and cannot be written to';
     return found?.readOnly === true ? 'Postgres is read-only' : undefined;
   } catch (error) {

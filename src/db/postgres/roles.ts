@@ -1,5 +1,6 @@
-// Database rights of each daemon and of the daily `billing reconcile`. Each has a role named after the schema owner (for billing_owner: billing_serve,
-// billing_keeper, billing_dispatch, billing_reconcile).
+// Database rights of each daemon and of the daily `billing reconcile`. Each has a role named after
+// the schema owner (for billing_owner: billing_serve, billing_keeper, billing_dispatch,
+// billing_reconcile).
 import {
   amounts,
   installationTerms,
@@ -190,7 +191,10 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
   },
 };
 
-/** Grants each existing daemon role exactly the rights above and revokes all others. Returns the names of the roles. */
+/**
+ * Grants each existing daemon role exactly the rights above and revokes all others. Returns the
+ * names of the roles.
+ */
 export async function grantRights(sql: Queryable): Promise<string[]> {
   const names = await roleNames(sql);
   const found = await sql<{ name: string }[]>`
@@ -211,7 +215,8 @@ async function grants(sql: Queryable, role: string, its: Rights): Promise<string
     Object.entries(its.update).map(async ([table, fixed]) => {
       const [row] = await sql<{ columns: string }[]>`
         select string_agg(quote_ident(attname), ', ') as columns from pg_attribute
-        where attrelid = ${table}::regclass and attnum > 0 and not attisdropped and attname <> all(${[...fixed]})`;
+        where attrelid = ${table}::regclass and attnum > 0 and not attisdropped
+          and attname <> all(${[...fixed]})`;
       return `grant update (${row?.columns ?? ''}) on ${table} to ${role}`;
     }),
   );

@@ -1,12 +1,15 @@
-// Detects connections on which Postgres no longer answers, and drops them. A frozen server, or a proxy that drops packets, sends no FIN, and TCP itself
-// needs a quarter of an hour to notice.
+// Detects connections on which Postgres no longer answers, and drops them. A frozen server, or a
+// proxy that drops packets, sends no FIN, and TCP itself needs a quarter of an hour to notice.
 import type { Socket } from 'node:net';
 import type { OpenSocket } from './socket.ts';
 
 export interface Silence {
   /** Opens a socket that is watched from then on. */
   open: OpenSocket;
-  /** Registers work as unanswered until the returned function is called. Runs `cancel` if that takes longer than the limit. */
+  /**
+   * Registers work as unanswered until the returned function is called. Runs `cancel` if that takes
+   * longer than the limit.
+   */
   begin(cancel: () => void): () => void;
   /** Age of the oldest unanswered work in ms; 0 without any. */
   waitingMs(): number;
@@ -16,10 +19,16 @@ export interface Silence {
   droppedAgoMs(): number;
 }
 
-/** The limit is counted in this many timer ticks, so that a process that was suspended does not blame Postgres for the time. */
+/**
+ * The limit is counted in this many timer ticks, so that a process that was suspended does not
+ * blame Postgres for the time.
+ */
 const READS = 20;
 
-/** When work stays unanswered for `silentMs`, every connection that received nothing in that time is dropped. */
+/**
+ * When work stays unanswered for `silentMs`, every connection that received nothing in that time is
+ * dropped.
+ */
 export function createSilence(silentMs: number, openSocket: OpenSocket): Silence {
   const sockets = new Map<Socket, { bytes: number; look: number }>();
   const waiting = new Set<{ look: number; cancel: () => void }>();

@@ -1,10 +1,14 @@
-// The sockets of a Postgres pool: TCP or TLS behind a stream that keeps faults of postgres.js 3.4 at a lost connection from doing harm. Without it
-// statements hang or get the rows of other statements, and a pool keeps connections that never work again.
+// The sockets of a Postgres pool: TCP or TLS behind a stream that keeps faults of postgres.js 3.4
+// at a lost connection from doing harm. Without it statements hang or get the rows of other
+// statements, and a pool keeps connections that never work again.
 import { connect, isIP, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { connect as connectTls, type ConnectionOptions } from 'node:tls';
 
-/** What the URL says about TLS, as postgres.js reads it: `sslmode` (`require`, `prefer`, `verify-full`, ...; false without TLS) and `sslnegotiation`. */
+/**
+ * What the URL says about TLS, as postgres.js reads it: `sslmode` (`require`, `prefer`,
+ * `verify-full`, ...; false without TLS) and `sslnegotiation`.
+ */
 export interface TlsMode {
   ssl: unknown;
   sslnegotiation: unknown;
@@ -21,7 +25,10 @@ interface Target {
 /** The `socket` option of postgres.js. `onOpened` gets the TCP socket. */
 export type OpenSocket = (target: Target, onOpened?: (tcp: Socket) => void) => Duplex;
 
-/** Opens each socket to the next host of the URL; postgres.js ends a connection to a host of the wrong kind and tries the next. */
+/**
+ * Opens each socket to the next host of the URL; postgres.js ends a connection to a host of the
+ * wrong kind and tries the next.
+ */
 export function createSocketOpener(): OpenSocket {
   let opened = 0;
   return ({ host: hosts, port: ports, path, tls }, onOpened) => {
@@ -34,7 +41,10 @@ export function createSocketOpener(): OpenSocket {
   };
 }
 
-/** The length and the code of the message that asks the server for TLS. https://www.postgresql.org/docs/current/protocol-message-formats.html */
+/**
+ * The length and the code of the message that asks the server for TLS.
+ * https://www.postgresql.org/docs/current/protocol-message-formats.html
+ */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
 
 class PostgresSocket extends Duplex {
@@ -106,14 +116,17 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Reports the error of an answered connection only as its end, on which postgres.js rejects every statement of the connection at once. On an error it
-   * rejects those it has and takes others until the socket is closed: these hang, and the statements of the next connection get each other's rows.
+   * Reports the error of an answered connection only as its end, on which postgres.js rejects every
+   * statement of the connection at once. On an error it rejects those it has and takes others until
+   * the socket is closed: these hang, and the statements of the next connection get each other's
+   * rows.
    */
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#tcp.destroy();
     const reported = this.#isAnswered ? null : error;
     done(reported);
-    // postgres.js may hold a message until the end of this turn. It writes it before the socket reports its end: see #closeUnlessGreeted.
+    // postgres.js may hold a message until the end of this turn. It writes it before the socket
+    // reports its end: see #closeUnlessGreeted.
     setImmediate(() => this.emit('close', reported !== null));
   }
 
@@ -128,8 +141,9 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * The other side closed the connection. Before its first byte that is an error: a proxy does so whose Postgres is down. postgres.js would connect again
-   * at once, hundreds of times a second, and never settle the statement that waits (github.com/porsager/postgres/issues/1193).
+   * The other side closed the connection. Before its first byte that is an error: a proxy does so
+   * whose Postgres is down. postgres.js would connect again at once, hundreds of times a second,
+   * and never settle the statement that waits (github.com/porsager/postgres/issues/1193).
    */
   #end(): void {
     const error = new Error('the connection was closed before Postgres answered');
@@ -137,10 +151,13 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Closes the socket when postgres.js does not start it with the first message of the protocol. postgres.js holds short messages until the end of the
-   * turn of the event loop. If the connection closes in that turn, it keeps them and sends nothing over the next sockets until it holds 1,024 bytes, which
-   * Postgres would refuse. It opens a new socket whenever one closes under a waiting statement, so after a few it has dropped what it held and starts the
-   * protocol. The statement only waits some milliseconds longer. The fault is described in github.com/LanternOps/breeze/issues/3225.
+   * Closes the socket when postgres.js does not start it with the first message of the protocol.
+   * postgres.js holds short messages until the end of the turn of the event loop. If the connection
+   * closes in that turn, it keeps them and sends nothing over the next sockets until it holds 1,024
+   * bytes, which Postgres would refuse. It opens a new socket whenever one closes under a waiting
+   * statement, so after a few it has dropped what it held and starts the protocol. The statement
+   * only waits some milliseconds longer. The fault is described in
+   * github.com/LanternOps/breeze/issues/3225.
    */
   #closeUnlessGreeted(): void {
     setImmediate(() =>

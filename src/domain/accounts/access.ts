@@ -1,8 +1,10 @@
-// When a subscriber's access ends (docs/merchants.md). Pure; the API, the events and the access endpoint share this rule.
+// When a subscriber's access ends (docs/merchants.md). Pure; the API, the events and the access
+// endpoint share this rule.
 //
-// While a payment is due, access lasts for the plan's grace beyond the paid time: a renewal takes seconds to finalize, and after a failure the subscriber
-// has time to top up. When no further payment is due (cancel requested, paused, plan gone, ended), access ends with the paid time. A trial counts as
-// paid time while the subscription is live.
+// While a payment is due, access lasts for the plan's grace beyond the paid time: a renewal takes
+// seconds to finalize, and after a failure the subscriber has time to top up. When no further
+// payment is due (cancel requested, paused, plan gone, ended), access ends with the paid time. A
+// trial counts as paid time while the subscription is live.
 import type { AccessTerms } from '../../db/access.ts';
 
 const HOUR_MS = 3_600_000;
@@ -18,7 +20,10 @@ export function graceMs({
     : graceHours * HOUR_MS;
 }
 
-/** The end of the paid time, or of the trial of a live subscription, whichever is later; null without either. */
+/**
+ * The end of the paid time, or of the trial of a live subscription, whichever is later; null
+ * without either.
+ */
 export function coveredUntil({
   status,
   paidThrough,
@@ -68,10 +73,16 @@ export interface Access {
   status: string | null;
 }
 
-/** Cache time of an answer in ms. Paid time cannot be revoked, so it lasts longest; the others change with the next payment or a forced end. */
+/**
+ * Cache time of an answer in ms. Paid time cannot be revoked, so it lasts longest; the others
+ * change with the next payment or a forced end.
+ */
 const keep = { paid: HOUR_MS, trial: 60_000, grace: 60_000, none: 10_000 };
 
-/** Whether a customer with these subscriptions has access at `now`. The subscription with the latest end of access decides, else the newest. */
+/**
+ * Whether a customer with these subscriptions has access at `now`. The subscription with the latest
+ * end of access decides, else the newest.
+ */
 export function judgeAccess(
   subscriptions: readonly (AccessTerms & { id: string })[],
   now: Date,

@@ -1,4 +1,5 @@
-// Figures of a range and of each of its days. The range has the sums of the days, and the counts of the last day.
+// Figures of a range and of each of its days. The range has the sums of the days, and the counts of
+// the last day.
 import type { DayRow } from '../../db/analytics.ts';
 
 /** Sums over a span; active, pastDue and mrr are as of its end. */

@@ -1,4 +1,5 @@
-// Cursors of keyset pages: the id of the last row with a MAC over list and caller, so that only cursors issued here for the same list are accepted.
+// Cursors of keyset pages: the id of the last row with a MAC over list and caller, so that only
+// cursors issued here for the same list are accepted.
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto';
 
 export interface Cursors {
@@ -14,7 +15,10 @@ export interface Cursors {
 const ID_LENGTH = 16;
 const MAC_LENGTH = 12;
 
-/** `secrets`: those of JWT_SECRET, because cursors are as short-lived as tokens. The first issues, all are accepted. */
+/**
+ * `secrets`: those of JWT_SECRET, because cursors are as short-lived as tokens. The first issues,
+ * all are accepted.
+ */
 export function createCursors(secrets: readonly string[]): Cursors {
   const keys = secrets.map((secret) =>
     Buffer.from(hkdfSync('sha256', secret, '', 'billing page cursor', 32)),

@@ -1,4 +1,5 @@
-// Derives the installation from the configuration and compares it with the one that the first daemon recorded.
+// Derives the installation from the configuration and compares it with the one that the first
+// daemon recorded.
 import { CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import type { Config } from '../../config/config.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
@@ -19,7 +20,10 @@ const variableOf: Record<keyof Installation, string> = {
   feeBps: 'PLATFORM_FEE_BPS',
 };
 
-/** The configured installation. Throws an OperatorError (exit code 2) without a mint, a keeper or a treasury. */
+/**
+ * The configured installation. Throws an OperatorError (exit code 2) without a mint, a keeper or a
+ * treasury.
+ */
 export async function installationOf(config: Config): Promise<Installation> {
   const mint = config.usdcMint ?? CLUSTERS[config.cluster].usdcMint;
   const keeper = await keeperAddressOf(config);
@@ -43,8 +47,9 @@ export function differences(recorded: RecordedInstallation, own: Installation): 
 }
 
 /**
- * Records the configured installation if none is recorded. Throws an OperatorError (exit code 2) with both values of each difference. A keeper without
- * KEEPER_ADDRESS only knows its own address, which must be among the recorded keepers.
+ * Records the configured installation if none is recorded. Throws an OperatorError (exit code 2)
+ * with both values of each difference. A keeper without KEEPER_ADDRESS only knows its own address,
+ * which must be among the recorded keepers.
  */
 export async function assertInstallation(sql: Sql, config: Config): Promise<void> {
   const own = await installationOf(config);

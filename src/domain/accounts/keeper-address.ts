@@ -2,7 +2,10 @@ import { readKeypair } from '../../chain/keypair.ts';
 import type { Config } from '../../config/config.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 
-/** The keeper's address: KEEPER_ADDRESS, else that of KEEPER_KEYPAIR; undefined without either. Throws an OperatorError for an unusable keypair file. */
+/**
+ * The keeper's address: KEEPER_ADDRESS, else that of KEEPER_KEYPAIR; undefined without either.
+ * Throws an OperatorError for an unusable keypair file.
+ */
 export async function keeperAddressOf({
   keeperAddress,
   keeperKeypair,

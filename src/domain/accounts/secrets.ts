@@ -1,11 +1,14 @@
-// Encrypts secrets at rest (webhook secrets, and responses that contain one): AES-256-GCM under ENCRYPTION_KEY. The row's id is authenticated too, so a
-// ciphertext copied to another row does not decrypt. Layout: version (1 byte), key fingerprint (4), nonce (12), ciphertext, tag (16).
+// Encrypts secrets at rest (webhook secrets, and responses that contain one): AES-256-GCM under
+// ENCRYPTION_KEY. The row's id is authenticated too, so a ciphertext copied to another row does not
+// decrypt. Layout: version (1 byte), key fingerprint (4), nonce (12), ciphertext, tag (16).
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
 export interface SecretBox {
   /** Encrypts under the newest key, for the row `owner`. */
   seal(secret: string, owner: string): Buffer;
-  /** Throws an Error without secrets in its message when no key matches or the bytes were altered. */
+  /**
+   * Throws an Error without secrets in its message when no key matches or the bytes were altered.
+   */
   open(sealed: Uint8Array, owner: string): string;
   /** Whether the newest key encrypted it. */
   isCurrent(sealed: Uint8Array): boolean;
@@ -21,7 +24,10 @@ export function fingerprintsOf(keys: readonly string[]): Buffer[] {
   return keys.map((key) => Buffer.from(hkdfSync('sha256', key, '', 'billing key fingerprint', 4)));
 }
 
-/** `keys`: those of ENCRYPTION_KEY; the first encrypts, all decrypt. HKDF-SHA256 derives 256 bits from each. */
+/**
+ * `keys`: those of ENCRYPTION_KEY; the first encrypts, all decrypt. HKDF-SHA256 derives 256 bits
+ * from each.
+ */
 export function secretBox(keys: readonly string[]): SecretBox {
   const derived = keys.map((key) => ({
     key: Buffer.from(hkdfSync('sha256', key, '', 'billing webhook secret', 32)),

@@ -1,4 +1,5 @@
-// Sign-In With Solana (github.com/phantom/sign-in-with-solana): builds the message that a wallet shows and signs, and verifies the signed message.
+// Sign-In With Solana (github.com/phantom/sign-in-with-solana): builds the message that a wallet
+// shows and signs, and verifies the signed message.
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import { isSigned } from '../../chain/keypair.ts';
@@ -9,7 +10,10 @@ const NONCE_LIFETIME_MS = 5 * 60_000;
 export interface SignInRequest {
   wallet: string;
   role: Role;
-  /** URL of the requesting page. A wallet only signs for the host (with port) of the page that it is connected to. */
+  /**
+   * URL of the requesting page. A wallet only signs for the host (with port) of the page that it is
+   * connected to.
+   */
   page: string;
   /** SOLANA_CLUSTER. */
   cluster: string;
@@ -50,8 +54,9 @@ export function signInMessage({ wallet, role, page, cluster, now }: SignInReques
 }
 
 /**
- * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued message. It may omit the statement and prefix the chain with
- * its namespace (solana:mainnet); all other fields must be equal, without additional ones.
+ * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued
+ * message. It may omit the statement and prefix the chain with its namespace (solana:mainnet); all
+ * other fields must be equal, without additional ones.
  */
 export function saysTheSame(issued: string, signed: string): boolean {
   const [wanted, given] = [fieldsOf(issued), fieldsOf(signed)];
@@ -64,7 +69,10 @@ export function saysTheSame(issued: string, signed: string): boolean {
   );
 }
 
-/** The fields of a sign-in message by name; undefined when the text has another form or a field twice. */
+/**
+ * The fields of a sign-in message by name; undefined when the text has another form or a field
+ * twice.
+ */
 function fieldsOf(text: string): Map<string, string> | undefined {
   const [, domain, address, statement, rest] =
     /^(\S+) wants you to sign in with your Solana account:\n(\S+)\n(?:\n([^\n]+)\n)?\n([^]+)$/.exec(
@@ -84,8 +92,8 @@ function fieldsOf(text: string): Map<string, string> | undefined {
   return fields;
 }
 
-// Public keys of small order (libsodium, ge25519_has_small_order), without the sign bit. Anyone can forge a signature under such a key that verifies for
-// one message out of eight.
+// Public keys of small order (libsodium, ge25519_has_small_order), without the sign bit. Anyone can
+// forge a signature under such a key that verifies for one message out of eight.
 const smallOrder = new Set([
   '0000000000000000000000000000000000000000000000000000000000000000',
   '0100000000000000000000000000000000000000000000000000000000000000',

@@ -15,13 +15,19 @@ export interface Bearer {
 export interface Tokens {
   /** A token for the wallet and its expiry. */
   issue(bearer: Bearer): Promise<{ token: string; expiresAt: Date }>;
-  /** The bearer of a token; undefined for an invalid token: wrong algorithm, issuer, audience or signature, or expired. */
+  /**
+   * The bearer of a token; undefined for an invalid token: wrong algorithm, issuer, audience or
+   * signature, or expired.
+   */
   verify(token: string): Promise<Bearer | undefined>;
 }
 
 const LIFETIME_SECONDS = 3600;
 
-/** `secrets`: those of JWT_SECRET; the first signs, all verify. `issuer`: PUBLIC_URL, which is also the audience. */
+/**
+ * `secrets`: those of JWT_SECRET; the first signs, all verify. `issuer`: PUBLIC_URL, which is also
+ * the audience.
+ */
 export function createTokens(secrets: readonly string[], issuer: string): Tokens {
   const keys = secrets.map((secret) => createSecretKey(secret, 'utf8'));
   const [newest] = keys;

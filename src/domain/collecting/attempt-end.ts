@@ -1,4 +1,5 @@
-// Turns the end of an attempt into the subscription's next state, the payment to record and the alert.
+// Turns the end of an attempt into the subscription's next state, the payment to record and the
+// alert.
 import { newestSlot } from '../../chain/rpc/responses.ts';
 import { transferPlaces } from '../../chain/transactions/collection.ts';
 import {
@@ -23,7 +24,10 @@ import { applyFailure, type Draft, draftOf, isLive } from './transitions.ts';
 
 /** The end of one attempt. */
 export type AttemptEnd =
-  /** `earlier`: foreign pulls between the period that the attempt was signed for and the period in which it landed. */
+  /**
+   * `earlier`: foreign pulls between the period that the attempt was signed for and the period in
+   * which it landed.
+   */
   | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
   | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
   /** Another payment of the same transaction failed. */
@@ -32,7 +36,10 @@ export type AttemptEnd =
   /** Whether it landed will not be known: the account counts a pull that no history shows. */
   | { readonly kind: 'unexplained' };
 
-/** Whether the failure `err` of a transaction counts against this payment: one of its instructions failed, or no specific instruction did. */
+/**
+ * Whether the failure `err` of a transaction counts against this payment: one of its instructions
+ * failed, or no specific instruction did.
+ */
 export function isCharged(
   programId: string,
   { attempt, row }: { attempt: AttemptRow; row: HeldSubscription },
@@ -43,7 +50,10 @@ export function isCharged(
   return transferPlaces(attempt.transaction, programId, row.subscriptionPda).includes(place);
 }
 
-/** The end of one payment of a transaction that failed with `err`. Only the payment whose instruction failed counts as failed. */
+/**
+ * The end of one payment of a transaction that failed with `err`. Only the payment whose
+ * instruction failed counts as failed.
+ */
 export function failedEnd(
   programId: string,
   { attempt, row }: { attempt: AttemptRow; row: HeldSubscription },
@@ -82,7 +92,8 @@ export function outcomeOf(
 ): SubscriptionChange & { alert?: string } {
   const draft = draftOf(row);
   const { state } = draft;
-  // No account is read again as of before the end: it could lack the payment, which would be signed anew.
+  // No account is read again as of before the end: it could lack the payment, which would be signed
+  // anew.
   const slots = [signed.observedSlot, view instanceof Error ? 0n : view.slot];
   state.observedSlot = newestSlot([state.observedSlot, ...slots]);
   const resolve = (resolved: Resolution['state'], error: string | null) => ({
@@ -103,7 +114,8 @@ export function outcomeOf(
   if (end.kind === 'paid') {
     const { pull, earlier } = end;
     for (const other of earlier) recordPull(draft, mark(other), timeOf(pull.periodStart));
-    // Without the account the next read corrects the due time; until then it is the end of the paid period.
+    // Without the account the next read corrects the due time; until then it is the end of the paid
+    // period.
     const next =
       account === null || period === null
         ? timeOf(pull.periodEnd)
@@ -125,7 +137,10 @@ export function outcomeOf(
   return { draft, resolution: resolve('failed', end.error), ...(alert !== undefined && { alert }) };
 }
 
-/** Applies a transaction that failed on chain to the draft; returns the alert when the failure is not the subscriber's. */
+/**
+ * Applies a transaction that failed on chain to the draft; returns the alert when the failure is
+ * not the subscriber's.
+ */
 function applyFailedAttempt(
   draft: Draft,
   attempt: AttemptRow,
@@ -166,7 +181,8 @@ function applyFailedAttempt(
     }
     return failure.kind === 'ours' ? failure.reason : 'unknown_error';
   }
-  // The period was collected or the subscription changed meanwhile: no failure, so the accounts are read again at once.
+  // The period was collected or the subscription changed meanwhile: no failure, so the accounts are
+  // read again at once.
   if (isLive(state)) state.dueAt = timeOf(now);
   return undefined;
 }

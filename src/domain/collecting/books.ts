@@ -5,7 +5,10 @@ import type { Pull } from './chain-view.ts';
 import type { FoundPull } from './pulls.ts';
 import type { Draft } from './transitions.ts';
 
-/** Recorded pulls and paid periods, by on-chain subscription, across all registrations of its address. */
+/**
+ * Recorded pulls and paid periods, by on-chain subscription, across all registrations of its
+ * address.
+ */
 export class Books {
   readonly #pulls = new Set<string>();
   readonly #periods = new Set<string>();
@@ -30,7 +33,10 @@ export class Books {
     };
   }
 
-  /** Whether this payment must not be inserted: its pull is recorded, or another pull paid its period. */
+  /**
+   * Whether this payment must not be inserted: its pull is recorded, or another pull paid its
+   * period.
+   */
   refuses({ subscriptionPda, status, txSignature, further, periodStart }: PaymentRow): boolean {
     if (status === 'failed' || txSignature === null) return false;
     if (this.#pulls.has(`${subscriptionPda} ${txSignature}`)) return true;
@@ -45,8 +51,9 @@ interface Recorded {
 }
 
 /**
- * The pulls of these drafts that are recorded, and their periods that are paid. A period after paidThrough is unpaid: a payment and paidThrough are
- * written together. So only payments of covered periods cost a look-up.
+ * The pulls of these drafts that are recorded, and their periods that are paid. A period after
+ * paidThrough is unpaid: a payment and paidThrough are written together. So only payments of
+ * covered periods cost a look-up.
  */
 export async function readBooks(
   sql: Queryable,

@@ -1,7 +1,9 @@
-// What stops the keeper from signing a payment: a hold by an operator, or the wait after Postgres failed over.
+// What stops the keeper from signing a payment: a hold by an operator, or the wait after Postgres
+// failed over.
 //
-// Everything else goes on under a hold: attempts that are committed are sent and settled, changes on chain are recorded, subscriptions end. A payment that
-// is due stays due, as in its grace: it does not fail either, so no subscriber becomes past due or expires because of a hold.
+// Everything else goes on under a hold: attempts that are committed are sent and settled, changes
+// on chain are recorded, subscriptions end. A payment that is due stays due, as in its grace: it
+// does not fail either, so no subscriber becomes past due or expires because of a hold.
 import { type Brake, type Hold, lockBrake } from '../../db/collection-holds.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import type { ReadSubscription } from '../../db/subscription-work.ts';
@@ -33,8 +35,9 @@ export function isBraked({ collect, needs, draft }: Decision): boolean {
 }
 
 /**
- * Whether an attempt must not be committed in this transaction. Takes the shared lock of holds, so it comes before the locks of rows. `timeline`: the one
- * of Postgres when the accounts were read, if it matters.
+ * Whether an attempt must not be committed in this transaction. Takes the shared lock of holds, so
+ * it comes before the locks of rows. `timeline`: the one of Postgres when the accounts were read,
+ * if it matters.
  */
 export async function stopped(
   tx: Transaction,

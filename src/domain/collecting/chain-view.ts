@@ -46,7 +46,10 @@ export interface ChainView {
   readonly subscriberTokens: TokenAccount | null;
   readonly merchantTokens: TokenAccount | null;
   readonly treasuryTokens: TokenAccount | null;
-  /** Backup treasuries, the preferred one first. They take the fee when the plan's treasury cannot receive it. */
+  /**
+   * Backup treasuries, the preferred one first. They take the fee when the plan's treasury cannot
+   * receive it.
+   */
   readonly backupTreasuries?: readonly Receiver[];
 }
 
@@ -59,7 +62,10 @@ export interface Receiver {
 /** The accounts of one subscription, or why they cannot be decoded. */
 export type View = ChainView | ChainDataError;
 
-/** Money moved under a subscription by one finalized transaction. Times are Unix seconds, amounts base units. */
+/**
+ * Money moved under a subscription by one finalized transaction. Times are Unix seconds, amounts
+ * base units.
+ */
 export interface Pull {
   readonly signature: string;
   /** Block time. */
@@ -71,6 +77,9 @@ export interface Pull {
   readonly net: bigint;
   /** The fee that was not collected: no treasury could receive it, or another puller pulled. */
   readonly feeOwed?: bigint;
-  /** `keeper`: pulled by one of our keepers. `foreign`: pulled by the plan's owner or another puller. */
+  /**
+   * `keeper`: pulled by one of our keepers. `foreign`: pulled by the plan's owner or another
+   * puller.
+   */
   readonly source: 'keeper' | 'foreign';
 }

@@ -1,4 +1,5 @@
-// What a subscription's accounts show that its row does not have. With news a subscription is made due, and decided about under a claim.
+// What a subscription's accounts show that its row does not have. With news a subscription is made
+// due, and decided about under a claim.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
@@ -29,8 +30,9 @@ export function isNews(row: HeldSubscription, view: View, rules: Rules): boolean
 }
 
 /**
- * The row as it will be once its open attempt is recorded, when the account shows that payment and no other pull; otherwise the row as it is. So our own
- * payment is no news, and other changes in the same account are. Pure.
+ * The row as it will be once its open attempt is recorded, when the account shows that payment and
+ * no other pull; otherwise the row as it is. So our own payment is no news, and other changes in
+ * the same account are. Pure.
  */
 export function withPayment(
   row: HeldSubscription,
@@ -47,7 +49,10 @@ export function withPayment(
   return { ...row, paidThrough, periodPulled: account.amountPulled };
 }
 
-/** Whether an account in a notice shows something that the row does not. Our own payments do not. Pure. */
+/**
+ * Whether an account in a notice shows something that the row does not. Our own payments do not.
+ * Pure.
+ */
 export function isNotable(
   row: HeldSubscription,
   account: SubscriptionAccount,

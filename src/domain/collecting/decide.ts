@@ -1,5 +1,6 @@
-// Decides what the keeper does with a subscription, from its row and one read of its accounts. Pure and idempotent: settlement.ts writes the decision if
-// the row has not changed since, and deciding again from the written row and the same accounts changes nothing.
+// Decides what the keeper does with a subscription, from its row and one read of its accounts. Pure
+// and idempotent: settlement.ts writes the decision if the row has not changed since, and deciding
+// again from the written row and the same accounts changes nothing.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import type { HeldSubscription } from '../../db/subscription-work.ts';
@@ -47,13 +48,18 @@ import {
 } from './transitions.ts';
 import { isDueSoon, nextLook, renewalIssue, type RenewalIssue } from './look-ahead.ts';
 
-/** No payment is signed for a period in its last seconds, because it could land in the next period. */
+/**
+ * No payment is signed for a period in its last seconds, because it could land in the next period.
+ */
 const CLOSING_SECONDS = 60n;
 /** Between reads of a paused subscription; streams and the sweep report a cancellation sooner. */
 const PAUSED_LOOK_SECONDS = 86_400n;
 /** Between reads of an account that may only be missing at one RPC endpoint. */
 const DOUBT_SECONDS = 60n;
-/** Age of a registration in seconds from which a missing account counts as missing, not as an RPC endpoint that lags. */
+/**
+ * Age of a registration in seconds from which a missing account counts as missing, not as an RPC
+ * endpoint that lags.
+ */
 export const YOUNG_SECONDS = 120;
 
 /** The decision for one subscription. `findings` holds the results of an earlier `needs`. */
@@ -85,10 +91,12 @@ export function decide(
       if (hasUnknownPull(state, account)) {
         unread = row.setbacks < 3 ? undefined : { alert: { reason: 'pull_not_found' } };
         if (findings.pulledFinally !== true) return { ...awaitFinality(draft, view), ...unread };
-        // The period is paid; after three tries an unreadable further pull no longer delays later payments.
+        // The period is paid; after three tries an unreadable further pull no longer delays later
+        // payments.
         if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
-        // The RPC history lacks the pull, and may have pruned it for good. After the last try, an unknown pull of a past period no longer blocks the
-        // payment of the current period, which the chain does not count as pulled.
+        // The RPC history lacks the pull, and may have pruned it for good. After the last try, an
+        // unknown pull of a past period no longer blocks the payment of the current period, which
+        // the chain does not count as pulled.
         if (!isGivenUp(row) || account.periodStart >= period.start)
           return { ...ourSetback(draft, view), ...unread };
       }
@@ -108,7 +116,10 @@ export function decide(
   return unread === undefined ? decision : { ...unread, ...decision };
 }
 
-/** The account, if it is the one that was registered; null for another one: an address can be closed and reopened with other periods or terms. */
+/**
+ * The account, if it is the one that was registered; null for another one: an address can be closed
+ * and reopened with other periods or terms.
+ */
 export function sameInstance(
   row: HeldSubscription,
   account: SubscriptionAccount | null,
@@ -123,8 +134,9 @@ export function sameInstance(
 }
 
 /**
- * Whether a missing account is really gone. An account that no keeper has read yet may only be missing at a lagging RPC endpoint; one that was read
- * before, or that another account has replaced, is gone.
+ * Whether a missing account is really gone. An account that no keeper has read yet may only be
+ * missing at a lagging RPC endpoint; one that was read before, or that another account has
+ * replaced, is gone.
  */
 function missingIsBelieved(row: HeldSubscription, view: ChainView): boolean {
   if (view.subscription !== null) return true;
@@ -140,7 +152,10 @@ function observeDelegation(draft: Draft, view: ChainView, account: SubscriptionA
   applyDelegation(draft, obstacle, view.now);
 }
 
-/** Makes a past-due payment due now once its obstacle is gone, instead of at the next scheduled retry (early-tries.ts has the limits). */
+/**
+ * Makes a past-due payment due now once its obstacle is gone, instead of at the next scheduled
+ * retry (early-tries.ts has the limits).
+ */
 function observeRepair(
   { row, state }: Draft,
   view: ChainView,
@@ -168,12 +183,16 @@ function observeCancel(
     return;
   }
   if (state.cancelRequestedAt !== null) return;
-  // A missing account was closed: after a cancellation that no keeper saw, or because its plan is gone.
+  // A missing account was closed: after a cancellation that no keeper saw, or because its plan is
+  // gone.
   if (account !== null || planEnd(row, view, account, period) === null)
     applyCancelSeen(draft, view.now);
 }
 
-/** Due time of a resumed subscription: the current period, or the next one when the current period is paid. */
+/**
+ * Due time of a resumed subscription: the current period, or the next one when the current period
+ * is paid.
+ */
 function dueAgain({ state }: Draft, period: PullPeriod): Date | null {
   const { paidThrough } = state;
   return paidThrough !== null && unixSeconds(paidThrough) > period.start
@@ -181,13 +200,19 @@ function dueAgain({ state }: Draft, period: PullPeriod): Date | null {
     : timeOf(period.start);
 }
 
-/** Waits for the next period, because the plan is blocked. When the block ends, plan-block.ts makes the subscription due at once. */
+/**
+ * Waits for the next period, because the plan is blocked. When the block ends, plan-block.ts makes
+ * the subscription due at once.
+ */
 function awaitPlan(draft: Draft, period: PullPeriod): Decision {
   draft.state.dueAt = startOfNext(period) ?? timeOf(period.end + 1n);
   return { draft };
 }
 
-/** The amounts to collect and the treasury of the fee. Without a treasury that can receive, only the net amount is collected. */
+/**
+ * The amounts to collect and the treasury of the fee. Without a treasury that can receive, only the
+ * net amount is collected.
+ */
 function receivable(
   gross: bigint,
   row: HeldSubscription,
@@ -202,7 +227,10 @@ function receivable(
   return { amounts: { gross: net, fee: 0n, net }, treasury: row.treasury, feeOwed };
 }
 
-/** The decision when nothing can be collected now: paused, paid, in a trial, or the chain contradicts the row. Else undefined. */
+/**
+ * The decision when nothing can be collected now: paused, paid, in a trial, or the chain
+ * contradicts the row. Else undefined.
+ */
 function notYet(
   draft: Draft,
   view: ChainView,
@@ -282,8 +310,12 @@ function collection(
     collect: { keeper, periodStart, periodEnd, amounts, treasury, feeOwed, isDoubted },
   };
 }
-// Decisions about a subscription with nothing due now: when the keeper reads it next, and whether to announce the next payment.
-/** Waits for nextPaymentDue. Shortly before it, announces the payment and whether the wallet could pay it now. */
+// Decisions about a subscription with nothing due now: when the keeper reads it next, and whether
+// to announce the next payment.
+/**
+ * Waits for nextPaymentDue. Shortly before it, announces the payment and whether the wallet could
+ * pay it now.
+ */
 export function awaitDue(
   draft: Draft,
   view: ChainView,
@@ -302,7 +334,10 @@ export function awaitDue(
   return { draft };
 }
 
-/** Waits for the next period, when a payment signed now could land in it or nothing is left to charge for this period. */
+/**
+ * Waits for the next period, when a payment signed now could land in it or nothing is left to
+ * charge for this period.
+ */
 export function awaitNextPeriod(
   draft: Draft,
   view: ChainView,
@@ -316,7 +351,10 @@ export function awaitNextPeriod(
     : awaitDue(draft, view, account, rules);
 }
 
-/** Announces the next payment of `amount` once, unless none is collected. `issue`: why the wallet could not pay it now. */
+/**
+ * Announces the next payment of `amount` once, unless none is collected. `issue`: why the wallet
+ * could not pay it now.
+ */
 function applyUpcoming(
   { state, happenings }: Draft,
   amount: bigint,

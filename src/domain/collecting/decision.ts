@@ -16,7 +16,10 @@ export interface Rules {
   readonly pastDueDays: number;
   /** The operator's fee, for merchants without a fee of their own. */
   readonly feeBps: number;
-  /** Base units below which the amount for a part of a period is not collected (PLAN_MINIMUM_AMOUNT). */
+  /**
+   * Base units below which the amount for a part of a period is not collected
+   * (PLAN_MINIMUM_AMOUNT).
+   */
   readonly minimumAmount: bigint;
 }
 
@@ -26,15 +29,27 @@ export interface Findings {
   readonly pulls?: readonly FoundPull[];
   /** The account's history was too long to read, so its pulls are still unknown. */
   readonly tooMany?: true;
-  /** Some transactions of the account cannot be read; each may hold a pull that is missing in `pulls`. */
+  /**
+   * Some transactions of the account cannot be read; each may hold a pull that is missing in
+   * `pulls`.
+   */
   readonly unreadable?: true;
-  /** The pulls that the account counts are finalized or recorded. A history that still lacks one may never have it. */
+  /**
+   * The pulls that the account counts are finalized or recorded. A history that still lacks one may
+   * never have it.
+   */
   readonly pulledFinally?: true;
-  /** The closing of the account is not finalized, so pulls before it may not be finalized either and cannot be read yet. */
+  /**
+   * The closing of the account is not finalized, so pulls before it may not be finalized either and
+   * cannot be read yet.
+   */
   readonly closingNotFinal?: true;
   /** An account is missing at one RPC endpoint, which is not enough to treat it as gone. */
   readonly absenceDoubted?: true;
-  /** The token account of merchant or treasury is missing at one RPC endpoint, which is not enough to treat it as gone. */
+  /**
+   * The token account of merchant or treasury is missing at one RPC endpoint, which is not enough
+   * to treat it as gone.
+   */
   readonly receiverDoubted?: true;
   /** The on-chain account could not be closed. */
   readonly closingFailed?: true;
@@ -54,16 +69,24 @@ export interface Collectable {
   readonly treasury: string;
   /** The fee that is not collected because no treasury can receive it. */
   readonly feeOwed: bigint;
-  /** A payment of this period failed on chain for the subscriber's reason: this one is simulated first, and sent alone. */
+  /**
+   * A payment of this period failed on chain for the subscriber's reason: this one is simulated
+   * first, and sent alone.
+   */
   readonly isDoubted: boolean;
 }
 
 export interface Decision {
   readonly draft: Draft;
   readonly collect?: Collectable;
-  /** A look-up or action that the decision needs first; decide() then runs again with its findings. */
+  /**
+   * A look-up or action that the decision needs first; decide() then runs again with its findings.
+   */
   readonly needs?: 'pulls' | 'closing';
-  /** No payment of the plan can be collected: settling marks the plan, and its subscriptions wait until it is unblocked. */
+  /**
+   * No payment of the plan can be collected: settling marks the plan, and its subscriptions wait
+   * until it is unblocked.
+   */
   readonly blocks?: BlockReason;
   /** An alert to the operator about a failure that is not the subscriber's. */
   readonly alert?: {
@@ -72,7 +95,10 @@ export interface Decision {
   };
 }
 
-/** Seconds between reads of a state that is confirmed but not finalized (some 13 s on a cluster). Waiting does not count as a setback. */
+/**
+ * Seconds between reads of a state that is confirmed but not finalized (some 13 s on a cluster).
+ * Waiting does not count as a setback.
+ */
 const FINALITY_LOOK_SECONDS = 4n;
 
 /** Counts a setback and retries with backoff; the subscription keeps its status. */
@@ -85,7 +111,10 @@ export function ourSetback(draft: Draft, { now }: ChainView): Decision {
 /** Slots that the endpoints may be behind a row for a moment: a minute. */
 const MAX_BEHIND = 150n;
 
-/** Waits for an endpoint to reach the row's slot. Far behind it, the endpoints or the row's slot are wrong: the operator is told. */
+/**
+ * Waits for an endpoint to reach the row's slot. Far behind it, the endpoints or the row's slot are
+ * wrong: the operator is told.
+ */
 export function awaitSlot(draft: Draft, view: ChainView): Decision {
   const { observedSlot } = draft.row;
   if (observedSlot - view.slot <= MAX_BEHIND) return retrySoon(draft, view, 1n);

@@ -36,7 +36,10 @@ export interface KeeperPull {
   pull: Pull;
 }
 
-/** The keepers' pulls in one transaction, of all subscriptions; unreadable when an event cannot be decoded. */
+/**
+ * The keepers' pulls in one transaction, of all subscriptions; unreadable when an event cannot be
+ * decoded.
+ */
 export function keeperPullsIn(
   transaction: ConfirmedTransaction,
   {
@@ -76,7 +79,9 @@ export const unreadableRecord = ({
   detail: `recorded, and on chain, but no RPC endpoint returns the transaction readable (${unreadable})`,
 });
 
-/** The difference between a recorded payment and its transaction; undefined when they agree. Pure. */
+/**
+ * The difference between a recorded payment and its transaction; undefined when they agree. Pure.
+ */
 export function differenceOf(
   payment: RecordedPayment,
   transaction: Pick<ConfirmedTransaction, 'err'> | null,

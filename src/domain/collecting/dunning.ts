@@ -11,8 +11,9 @@ export function expiryOf(pastDueSince: Date, days: number): Date {
 }
 
 /**
- * Chain time of the next attempt after a failure at `now`: the earliest of the next scheduled retry, the start of the next period (the unpaid period is
- * lost then and the new one is due) and the expiry, which is the last attempt. Null once the expiry has passed.
+ * Chain time of the next attempt after a failure at `now`: the earliest of the next scheduled
+ * retry, the start of the next period (the unpaid period is lost then and the new one is due) and
+ * the expiry, which is the last attempt. Null once the expiry has passed.
  */
 export function nextAttemptAt(
   now: Date,

@@ -1,4 +1,5 @@
-// The end of a subscription on chain: its account is read until all pulls are recorded, and closed if a keeper paid its rent.
+// The end of a subscription on chain: its account is read until all pulls are recorded, and closed
+// if a keeper paid its rent.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import type { HeldSubscription } from '../../db/subscription-work.ts';
@@ -40,7 +41,10 @@ export function planEnd(
   return null;
 }
 
-/** Ends a subscription from which nothing more is collected: at the end of the paid time or the trial, else at once. */
+/**
+ * Ends a subscription from which nothing more is collected: at the end of the paid time or the
+ * trial, else at once.
+ */
 export function end(
   draft: Draft,
   view: ChainView,
@@ -76,8 +80,9 @@ export function end(
 }
 
 /**
- * Decides about a subscription that has ended. Unknown pulls from before the end are still recorded, unless its account has a newer registration: it then
- * counts the pulls of that one. An account that was opened there since is not read; the pulls of the old one are in the history.
+ * Decides about a subscription that has ended. Unknown pulls from before the end are still
+ * recorded, unless its account has a newer registration: it then counts the pulls of that one. An
+ * account that was opened there since is not read; the pulls of the old one are in the history.
  */
 export function afterTheEnd(
   draft: Draft,
@@ -117,8 +122,9 @@ export function afterTheEnd(
 }
 
 /**
- * Records the pulls of an account that is gone, since the last read. Returns a decision to wait while they are not known, else undefined. Pulls with
- * other period boundaries belong to a later subscription at the same address and are skipped.
+ * Records the pulls of an account that is gone, since the last read. Returns a decision to wait
+ * while they are not known, else undefined. Pulls with other period boundaries belong to a later
+ * subscription at the same address and are skipped.
  */
 function lastLook(draft: Draft, view: ChainView, findings: Findings): Decision | undefined {
   const { row } = draft;
@@ -135,11 +141,15 @@ function lastLook(draft: Draft, view: ChainView, findings: Findings): Decision |
     if (pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
     recordPull(draft, pull, null);
   }
-  // An unreadable transaction may hold the last pull, so it is looked up again. The retries are limited, because anyone can send such a transaction.
+  // An unreadable transaction may hold the last pull, so it is looked up again. The retries are
+  // limited, because anyone can send such a transaction.
   return unreadable === true && !isGivenUp(row) ? ourSetback(draft, view) : undefined;
 }
 
-/** Whether a keeper can close the account and get its rent back: it paid the rent, and the account has expired or its plan has ended. */
+/**
+ * Whether a keeper can close the account and get its rent back: it paid the rent, and the account
+ * has expired or its plan has ended.
+ */
 function closable(
   { now, plan }: ChainView,
   account: SubscriptionAccount,
@@ -151,7 +161,10 @@ function closable(
   return verdict === 'plan_closed' || verdict === 'plan_ended' || verdict === 'plan_changed';
 }
 
-/** When to check again whether an account with rent paid by a keeper can be closed; null when no keeper paid the rent. */
+/**
+ * When to check again whether an account with rent paid by a keeper can be closed; null when no
+ * keeper paid the rent.
+ */
 export function closingDue(
   { now }: Pick<ChainView, 'now'>,
   account: Pick<SubscriptionAccount, 'payer' | 'expiresAt'> | null,

@@ -1,4 +1,5 @@
-// Backoff after failures on our side. They never change the subscription's status: the payment stays due and is retried.
+// Backoff after failures on our side. They never change the subscription's status: the payment
+// stays due and is retried.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 
 const FIRST_SECONDS = 10;
@@ -6,19 +7,28 @@ const MAX_SECONDS = 900;
 const PUT_OFF_SECONDS = 30n;
 const HELD_SECONDS = 60n;
 
-/** Chain time of the next try after `setbacks` consecutive failures, the last at `now` (Unix seconds): 10 s, 20 s, 40 s... up to 15 min. */
+/**
+ * Chain time of the next try after `setbacks` consecutive failures, the last at `now` (Unix
+ * seconds): 10 s, 20 s, 40 s... up to 15 min.
+ */
 export function setbackUntil(now: bigint, setbacks: number): Date {
   return timeOf(
     now + BigInt(Math.min(MAX_SECONDS, FIRST_SECONDS * 2 ** Math.min(setbacks - 1, 20))),
   );
 }
 
-/** Chain time at which what found no room or no answer at `now` is due again. It counts as no setback, since nothing was read. */
+/**
+ * Chain time at which what found no room or no answer at `now` is due again. It counts as no
+ * setback, since nothing was read.
+ */
 export function putOffUntil(now: Date): Date {
   return timeOf(unixSeconds(now) + PUT_OFF_SECONDS);
 }
 
-/** Chain time at which a payment that is held at `now` (Unix seconds) is looked at again, so that a minute after the end of a hold all are collected. */
+/**
+ * Chain time at which a payment that is held at `now` (Unix seconds) is looked at again, so that a
+ * minute after the end of a hold all are collected.
+ */
 export function heldUntil(now: bigint): Date {
   return timeOf(now + HELD_SECONDS);
 }

@@ -1,4 +1,5 @@
-// When renewal_upcoming announces a payment: once per due time, while the subscription is active. Pure.
+// When renewal_upcoming announces a payment: once per due time, while the subscription is active.
+// Pure.
 import type { SubscriberReason } from '../../chain/program/errors.ts';
 import type { SubscriptionState } from '../../db/subscription-work.ts';
 import type { renewalIssues } from '../reasons.ts';
@@ -8,12 +9,17 @@ const MAX_MS = 72 * HOUR_MS;
 
 export type RenewalIssue = keyof typeof renewalIssues;
 
-/** Chain time at which a payment is announced: a quarter of the period before `due`, at most 3 days. */
+/**
+ * Chain time at which a payment is announced: a quarter of the period before `due`, at most 3 days.
+ */
 export function lookAheadAt(due: Date, periodHours: number): Date {
   return new Date(due.getTime() - Math.min((periodHours * HOUR_MS) / 4, MAX_MS));
 }
 
-/** Whether the next payment has yet to be announced. A past-due payment is not announced: payment_failed has reported it. */
+/**
+ * Whether the next payment has yet to be announced. A past-due payment is not announced:
+ * payment_failed has reported it.
+ */
 export function isToAnnounce({
   status,
   cancelRequestedAt,
@@ -35,7 +41,10 @@ export function isDueSoon(state: SubscriptionState, periodHours: number, now: Da
   return lookAheadAt(due, periodHours) <= now;
 }
 
-/** When the keeper next reads a subscription with nothing due: to announce the next payment, then to collect it. Null without a next payment. */
+/**
+ * When the keeper next reads a subscription with nothing due: to announce the next payment, then to
+ * collect it. Null without a next payment.
+ */
 export function nextLook(state: SubscriptionState, periodHours: number): Date | null {
   const { nextPaymentDue } = state;
   return nextPaymentDue !== null && isToAnnounce(state)

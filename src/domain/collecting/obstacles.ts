@@ -1,10 +1,14 @@
-// Finds out from the accounts, before anything is sent, why a payment would fail. The checks follow the program's order (docs/chain.md, Errors at a pull).
+// Finds out from the accounts, before anything is sent, why a payment would fail. The checks follow
+// the program's order (docs/chain.md, Errors at a pull).
 import type { SubscriberReason } from '../../chain/program/errors.ts';
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import type { ChainView, Receiver } from './chain-view.ts';
 import type { BlockReason } from '../reasons.ts';
 
-/** The way in which the wallet revoked its delegation; undefined while it is in place. A missing token account is not a revocation. */
+/**
+ * The way in which the wallet revoked its delegation; undefined while it is in place. A missing
+ * token account is not a revocation.
+ */
 export function delegationObstacle(
   view: ChainView,
   subscription: SubscriptionAccount,
@@ -17,7 +21,10 @@ export function delegationObstacle(
   return undefined;
 }
 
-/** The reason why `gross` base units cannot be collected from the subscriber; undefined when they can. */
+/**
+ * The reason why `gross` base units cannot be collected from the subscriber; undefined when they
+ * can.
+ */
 export function subscriberObstacle(
   view: ChainView,
   subscription: SubscriptionAccount,
@@ -61,7 +68,10 @@ export interface Parties {
   readonly mint: string;
 }
 
-/** The reason why no payment of the plan with this `net` can be collected; undefined when they can. Never caused by a subscriber. */
+/**
+ * The reason why no payment of the plan with this `net` can be collected; undefined when they can.
+ * Never caused by a subscriber.
+ */
 export function planObstacle(
   { plan, merchantTokens }: Pick<ChainView, 'plan' | 'merchantTokens'>,
   net: bigint,
@@ -74,7 +84,10 @@ export function planObstacle(
   return receiverObstacle(plan, { wallet: merchant, tokens: merchantTokens });
 }
 
-/** The wallet that takes the fee: the plan's treasury, else the first backup treasury that can receive. Undefined when none can. */
+/**
+ * The wallet that takes the fee: the plan's treasury, else the first backup treasury that can
+ * receive. Undefined when none can.
+ */
 export function feeReceiver(
   { plan, treasuryTokens, backupTreasuries = [] }: ChainView,
   treasury: string,

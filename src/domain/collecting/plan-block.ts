@@ -25,8 +25,9 @@ interface Blocking {
 }
 
 /**
- * Locks the plans that these outcomes block, before any subscription is locked. The lock orders blocking and unblocking: a subscription only waits for a
- * plan that is marked, and unblocking sees every waiting subscription.
+ * Locks the plans that these outcomes block, before any subscription is locked. The lock orders
+ * blocking and unblocking: a subscription only waits for a plan that is marked, and unblocking sees
+ * every waiting subscription.
  */
 export async function lockBlocked(tx: Transaction, outcomes: readonly Blocking[]): Promise<void> {
   const ids = outcomes.flatMap(({ draft, blocks }) =>

@@ -1,5 +1,6 @@
-// The price of a period. The plan's amount, which the chain enforces, is the maximum: a discount reduces it, and after a trial or a pause that ends
-// inside a period only the rest of that period is charged. Every division rounds down. Pure.
+// The price of a period. The plan's amount, which the chain enforces, is the maximum: a discount
+// reduces it, and after a trial or a pause that ends inside a period only the rest of that period
+// is charged. Every division rounds down. Pure.
 import { unixSeconds } from '../../chain/time.ts';
 
 const SECONDS_PER_HOUR = 3600n;
@@ -55,8 +56,9 @@ export function priceOf(
 }
 
 /**
- * The amount due for a period, in base units; prorated when the plan's end cuts the period short or a trial or pause ended in it. Times are Unix seconds;
- * `end` is the end of the time that the payment covers.
+ * The amount due for a period, in base units; prorated when the plan's end cuts the period short or
+ * a trial or pause ended in it. Times are Unix seconds; `end` is the end of the time that the
+ * payment covers.
  */
 export function amountDue(
   terms: PriceTerms,
@@ -68,8 +70,9 @@ export function amountDue(
 }
 
 /**
- * The amount to collect for a period: what is due, but 0 for a part of a period that costs less than `minimum`, since collecting it costs the operator
- * lamports. The price of a whole period is collected as agreed.
+ * The amount to collect for a period: what is due, but 0 for a part of a period that costs less
+ * than `minimum`, since collecting it costs the operator lamports. The price of a whole period is
+ * collected as agreed.
  */
 export function amountToCollect(
   terms: PriceTerms,
@@ -90,7 +93,9 @@ export function usesDiscount(
   return discount !== null && discount.periodsLeft !== null && gross === amountDue(terms, period);
 }
 
-/** The amount of the next payment, without regard to the plan's end; null when no payment is due. */
+/**
+ * The amount of the next payment, without regard to the plan's end; null when no payment is due.
+ */
 export function nextAmount(
   terms: PriceTerms & { readonly nextPaymentDue: Date | null; readonly periodAnchor: Date | null },
 ): bigint | null {
@@ -101,8 +106,9 @@ export function nextAmount(
 }
 
 /**
- * The amount that a past-due subscription owes; null when it is not past due or has no next attempt. The next attempt is at the start of the next period
- * at the latest, so the unpaid period is the one just before it.
+ * The amount that a past-due subscription owes; null when it is not past due or has no next
+ * attempt. The next attempt is at the start of the next period at the latest, so the unpaid period
+ * is the one just before it.
  */
 export function amountPastDue(
   terms: PriceTerms & {

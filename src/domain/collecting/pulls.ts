@@ -20,15 +20,18 @@ export interface FoundPull extends Pull {
   readonly isPeriodPaid: boolean;
 }
 
-/** After this many setbacks (half an hour, backoff.ts) a finalized pull that no history contains no longer delays other payments. */
+/**
+ * After this many setbacks (half an hour, backoff.ts) a finalized pull that no history contains no
+ * longer delays other payments.
+ */
 const MAX_LOOKS = 8;
 
 /** Whether the look-ups for a finalized pull are exhausted. */
 export const isGivenUp = ({ setbacks }: HeldSubscription) => setbacks >= MAX_LOOKS;
 
 /**
- * The pulls found; undefined while they still have to be looked up. A history that is too long to read counts as empty once the look-ups are exhausted,
- * because anyone can make a history long.
+ * The pulls found; undefined while they still have to be looked up. A history that is too long to
+ * read counts as empty once the look-ups are exhausted, because anyone can make a history long.
  */
 export function pullsFound(
   row: HeldSubscription,
@@ -37,7 +40,10 @@ export function pullsFound(
   return tooMany === true && isGivenUp(row) ? [] : pulls;
 }
 
-/** Whether the account counts a pull that is not recorded: its period is unpaid in the database, or paid with less. */
+/**
+ * Whether the account counts a pull that is not recorded: its period is unpaid in the database, or
+ * paid with less.
+ */
 export function hasUnknownPull(
   state: Pick<HeldSubscription, 'paidThrough' | 'periodPulled'>,
   account: SubscriptionAccount,
@@ -58,13 +64,16 @@ export function isPaid(
   return paidThrough !== null && unixSeconds(paidThrough) > account.periodStart;
 }
 
-/** Sorts pulls by period and block time. Pulls of the same second keep their order in the chain's history, which lists the newest first. */
+/**
+ * Sorts pulls by period and block time. Pulls of the same second keep their order in the chain's
+ * history, which lists the newest first.
+ */
 export const oldestFirst = (pulls: readonly FoundPull[]) =>
   [...pulls].reverse().sort((a, b) => Number(a.periodStart - b.periodStart) || Number(a.at - b.at));
 
 /**
- * Records a found pull of any puller. The first pull of a period pays it, also when the period was covered without a payment; each other one is recorded
- * as `further`.
+ * Records a found pull of any puller. The first pull of a period pays it, also when the period was
+ * covered without a payment; each other one is recorded as `further`.
  */
 export function recordPull(draft: Draft, pull: FoundPull, next: Date | null): void {
   const { paidThrough } = draft.state;
@@ -113,8 +122,8 @@ export function startOfNext(period: PullPeriod): Date | null {
 }
 
 /**
- * Pulls of new registrations whose account shows no more than an earlier registration of it recorded. Those need no history, which an endpoint may not
- * keep for a whole period.
+ * Pulls of new registrations whose account shows no more than an earlier registration of it
+ * recorded. Those need no history, which an endpoint may not keep for a whole period.
  */
 export async function findInBooks(
   sql: Sql,
@@ -158,14 +167,20 @@ export interface PullParties {
   /** Wallets that take the fee. */
   readonly treasuries: readonly string[];
   readonly subscriptionPda: string;
-  /** The fee that a pull by another puller owes, in basis points of its gross; absent where only what moved counts. */
+  /**
+   * The fee that a pull by another puller owes, in basis points of its gross; absent where only
+   * what moved counts.
+   */
   readonly feeBps?: number;
 }
 
 /** Index of the caller among the accounts of a transfer instruction. */
 const CALLER = 5;
 
-/** The pulls of one transaction under a subscription, one per period, oldest first. Throws ChainDataError for an event that cannot be decoded. */
+/**
+ * The pulls of one transaction under a subscription, one per period, oldest first. Throws
+ * ChainDataError for an event that cannot be decoded.
+ */
 export function pullsIn(
   transaction: ConfirmedTransaction,
   { programId, keepers, treasuries, subscriptionPda, feeBps = 0 }: PullParties,

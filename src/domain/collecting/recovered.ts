@@ -1,4 +1,5 @@
-// Marks payments that are announced after a loss of history: receivers may have had an event of the same payment before (docs/contract.md).
+// Marks payments that are announced after a loss of history: receivers may have had an event of the
+// same payment before (docs/contract.md).
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { findUncommitted } from '../../db/history.ts';
 import type { Draft } from './transitions.ts';
@@ -6,8 +7,8 @@ import type { Draft } from './transitions.ts';
 type Happening = Draft['happenings'][number];
 
 /**
- * Adds `recovered` to a payment of our keeper whose transaction the database lacks. Every signature is committed before its transaction is sent, so its
- * commit was lost.
+ * Adds `recovered` to a payment of our keeper whose transaction the database lacks. Every signature
+ * is committed before its transaction is sent, so its commit was lost.
  */
 export async function markRecovered(
   sql: Queryable,

@@ -30,7 +30,10 @@ export function failUnsent(
   return { draft };
 }
 
-/** A decision to collect, and what its simulation said: the subscriber's reason, or null when it failed for another one or was not answered. */
+/**
+ * A decision to collect, and what its simulation said: the subscriber's reason, or null when it
+ * failed for another one or was not answered.
+ */
 export interface Refused {
   readonly draft: Draft;
   readonly collect: Collectable;
@@ -38,8 +41,9 @@ export interface Refused {
 }
 
 /**
- * The decision about a payment that its simulation refused; nothing is sent. It is a failed try only where its retry was due. A payment that a top-up made
- * due early waits for its retry, without an event. Without a reason it is our setback, and the top-up is not counted.
+ * The decision about a payment that its simulation refused; nothing is sent. It is a failed try
+ * only where its retry was due. A payment that a top-up made due early waits for its retry, without
+ * an event. Without a reason it is our setback, and the top-up is not counted.
  */
 export function refuse(
   { draft, collect: { amounts }, reason }: Refused,

@@ -1,5 +1,6 @@
-// The transaction in which the keeper changes subscriptions. Assessments are made before it; under the row locks it writes only those whose row has not
-// changed since (the API may have cancelled it). The others are assessed again.
+// The transaction in which the keeper changes subscriptions. Assessments are made before it; under
+// the row locks it writes only those whose row has not changed since (the API may have cancelled
+// it). The others are assessed again.
 import type { ClaimKey } from '../../db/postgres/claims.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import {
@@ -58,8 +59,8 @@ export interface Settled<A> {
   /** Assessments that were written, or needed no write. */
   readonly written: readonly A[];
   /**
-   * Assessments that were not written: the row changed, `books` refuse a payment, collection is held, or another payment of the same transaction was
-   * not written.
+   * Assessments that were not written: the row changed, `books` refuse a payment, collection is
+   * held, or another payment of the same transaction was not written.
    */
   readonly changed: readonly A[];
   /** Ids of the committed attempts, by subscription. */
@@ -82,9 +83,11 @@ const nothing: Settled<never> = {
 };
 
 /**
- * Writes finished assessments. A row that its claim no longer holds is in neither list; its new holder handles it. So is a payment whose address has an
- * open attempt: the others are written without it, and the rest of its transaction is in `changed`. An attempt is only committed on the `timeline` of
- * Postgres that the assessment began on, where it is given, and unless collection is held.
+ * Writes finished assessments. A row that its claim no longer holds is in neither list; its new
+ * holder handles it. So is a payment whose address has an open attempt: the others are written
+ * without it, and the rest of its transaction is in `changed`. An attempt is only committed on the
+ * `timeline` of Postgres that the assessment began on, where it is given, and unless collection is
+ * held.
  */
 export async function settle<A extends Assessment>(
   sql: Sql,
@@ -167,7 +170,10 @@ async function write<A extends Assessment>(
   };
 }
 
-/** Removes the payments of incomplete transactions: a signed transaction is committed with all of its payments or not at all. */
+/**
+ * Removes the payments of incomplete transactions: a signed transaction is committed with all of
+ * its payments or not at all.
+ */
 function wholeTransactions<A extends Assessment>(assessments: readonly A[]): A[] {
   const present = new Map<string, number>();
   for (const { attempt } of assessments)
@@ -190,8 +196,9 @@ export interface SettledRows<A> {
 }
 
 /**
- * Assesses rows and writes the outcomes; a row that changed meanwhile is read and assessed again. `assess` is pure; when it returns undefined, the row is
- * not written and its lease is kept. `mark` adds what the books are known to have about a pull of the row's account.
+ * Assesses rows and writes the outcomes; a row that changed meanwhile is read and assessed again.
+ * `assess` is pure; when it returns undefined, the row is not written and its lease is kept. `mark`
+ * adds what the books are known to have about a pull of the row's account.
  */
 export async function settleRows<O extends SubscriptionChange>(
   sql: Sql,
@@ -221,8 +228,8 @@ export async function settleRows<O extends SubscriptionChange>(
 }
 
 /**
- * Whether the row needs no write when its attempt is committed: only observedSlot differs, which is written at the attempt's end. The lease then runs
- * from the claim.
+ * Whether the row needs no write when its attempt is committed: only observedSlot differs, which is
+ * written at the attempt's end. The lease then runs from the claim.
  */
 function isUntouched({ attempt, draft: { row, state, happenings } }: SubscriptionChange): boolean {
   if (attempt === undefined || happenings.length > 0) return false;
@@ -238,7 +245,8 @@ async function tell(
   written: ReadonlyMap<string, Written>,
 ): Promise<Set<string>> {
   const marked = await markRecovered(tx, outcomes);
-  // The first event took its sequence number in the state update, which saves a row version over taking it in a second update.
+  // The first event took its sequence number in the state update, which saves a row version over
+  // taking it in a second update.
   const first = outcomes.flatMap(({ draft: { state, happenings }, row }) => {
     const { eventId = null, createdAt = new Date(0), sequence = 0n } = written.get(row.id) ?? {};
     const [happening] = happenings;

@@ -1,9 +1,11 @@
-// The state machine of a subscription (docs/contract.md, Subscription status), as changes to a draft. Pure; settlement.ts writes the draft.
+// The state machine of a subscription (docs/contract.md, Subscription status), as changes to a
+// draft. Pure; settlement.ts writes the draft.
 //
 //   registered -> active <-> past_due            cancel requested -> unchanged until paidThrough -> cancelled
 //                    \          \-> expired       plan gone        -> unchanged until paidThrough -> expired
 //
-// Independent of the status, nothing is due during a trial (trialEndsAt) or a pause (pausedAt, set by the API).
+// Independent of the status, nothing is due during a trial (trialEndsAt) or a pause (pausedAt, set
+// by the API).
 import type { PaymentRow } from '../../db/payments.ts';
 import type { HeldSubscription, SubscriptionState } from '../../db/subscription-work.ts';
 import type { Pull } from './chain-view.ts';
@@ -56,8 +58,9 @@ export function isLive({ status }: Pick<SubscriptionState, 'status'>): boolean {
 }
 
 /**
- * Sets nextPaymentDue. `next` is the earliest time that the chain allows (null: never); a trial delays it, and a cancel request or a pause clears it.
- * All changes of nextPaymentDue go through this function, except retries after a failure.
+ * Sets nextPaymentDue. `next` is the earliest time that the chain allows (null: never); a trial
+ * delays it, and a cancel request or a pause clears it. All changes of nextPaymentDue go through
+ * this function, except retries after a failure.
  */
 export function setNextDue({ row, state }: Pick<Draft, 'row' | 'state'>, next: Date | null): void {
   const isDue = next !== null && state.cancelRequestedAt === null && row.pausedAt === null;
@@ -68,7 +71,10 @@ export function setNextDue({ row, state }: Pick<Draft, 'row' | 'state'>, next: D
 export const coverOf = ({ row, state }: Pick<Draft, 'row' | 'state'>): Date | null =>
   coveredUntil({ ...row, ...state });
 
-/** Marks the subscription as paid until `periodEnd`; the next payment is due at `next`, null for none. */
+/**
+ * Marks the subscription as paid until `periodEnd`; the next payment is due at `next`, null for
+ * none.
+ */
 function settleUp(
   { row, state }: Pick<Draft, 'row' | 'state'>,
   periodEnd: Date,
@@ -89,7 +95,10 @@ function settleUp(
   state.dueAt = nextLook(state, row.periodHours) ?? coverOf({ row, state });
 }
 
-/** A payment landed: records it and reports it once, even when the subscription ended while it was in flight. */
+/**
+ * A payment landed: records it and reports it once, even when the subscription ended while it was
+ * in flight.
+ */
 export function applyPayment(draft: Draft, pull: Pull, next: Date | null): void {
   const { row, state, happenings, payments } = draft;
   const payment = successOf(row, pull, state.failedAttempts + 1);
@@ -118,7 +127,10 @@ export function applyPayment(draft: Draft, pull: Pull, next: Date | null): void 
   });
 }
 
-/** Counts a period as paid that an earlier registration of the same address has recorded and reported. */
+/**
+ * Counts a period as paid that an earlier registration of the same address has recorded and
+ * reported.
+ */
 export function applyCover(
   draft: Draft,
   pull: Pick<Pull, 'periodEnd' | 'gross'>,
@@ -127,7 +139,10 @@ export function applyCover(
   settleUp(draft, timeOf(pull.periodEnd), pull.gross, next);
 }
 
-/** Counts a period as paid for which nothing is collected (price.ts, amountToCollect). It has no payment and no event. */
+/**
+ * Counts a period as paid for which nothing is collected (price.ts, amountToCollect). It has no
+ * payment and no event.
+ */
 export function applyUncollected(draft: Draft, periodEnd: bigint, next: Date | null): void {
   settleUp(draft, timeOf(periodEnd), 0n, next);
 }
@@ -164,7 +179,10 @@ export interface FailedTry {
   readonly periodEnd: bigint;
   readonly nextPeriod: Date | null;
   readonly amounts: { readonly gross: bigint; readonly fee: bigint; readonly net: bigint };
-  /** Signature of the transaction that failed on chain; null when the accounts showed the obstacle before a send. */
+  /**
+   * Signature of the transaction that failed on chain; null when the accounts showed the obstacle
+   * before a send.
+   */
   readonly signature: string | null;
 }
 
@@ -257,7 +275,10 @@ export function applyDelegation(
   }
 }
 
-/** Ends the subscription after its paid time: `cancelled` after a cancel request, `expired` with a reason when its plan is gone. */
+/**
+ * Ends the subscription after its paid time: `cancelled` after a cancel request, `expired` with a
+ * reason when its plan is gone.
+ */
 export function applyEnd(
   { state, happenings }: Draft,
   {

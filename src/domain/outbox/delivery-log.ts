@@ -23,8 +23,8 @@ const WALK_ROWS = 10_000;
 const PAGE_ROWS = 500;
 
 /**
- * Yields matching deliveries, newest first, until `limit` are found or the log is exhausted. Each step runs one statement through `walk` and may find
- * nothing.
+ * Yields matching deliveries, newest first, until `limit` are found or the log is exhausted. Each
+ * step runs one statement through `walk` and may find nothing.
  */
 export async function* readLog(
   walk: (filters: LogFilters, walk: Walk) => Promise<Walked>,

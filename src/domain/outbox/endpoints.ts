@@ -4,14 +4,18 @@ import type { Queryable } from '../../db/postgres/connect.ts';
 import { findEndpointSecrets } from '../../db/endpoints.ts';
 import type { SecretBox } from '../accounts/secrets.ts';
 
-/** A new signing secret in the form of the Standard Webhooks specification: whsec_ and 32 random bytes in Base64. */
+/**
+ * A new signing secret in the form of the Standard Webhooks specification: whsec_ and 32 random
+ * bytes in Base64.
+ */
 export function generateWebhookSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
 }
 
 /**
- * The current signing secrets of a live endpoint; undefined when the endpoint is deleted. A previous secret that no key decrypts is left out, so that a
- * rotation recovers from a lost encryption key.
+ * The current signing secrets of a live endpoint; undefined when the endpoint is deleted. A
+ * previous secret that no key decrypts is left out, so that a rotation recovers from a lost
+ * encryption key.
  */
 export async function openSecrets(
   sql: Queryable,
@@ -31,14 +35,17 @@ export async function openSecrets(
 }
 
 /**
- * The signing secret of `billing listen`, which cannot read the endpoint's secret. It is derived from the API key and the app, so it stays the same, and
- * it does not reveal the key.
+ * The signing secret of `billing listen`, which cannot read the endpoint's secret. It is derived
+ * from the API key and the app, so it stays the same, and it does not reveal the key.
  */
 export function listenSecret(apiKey: string, appId: string): string {
   return `whsec_${Buffer.from(hkdfSync('sha256', apiKey, '', `billing listen ${appId}`, 32)).toString('base64')}`;
 }
 
-/** The reason why events cannot be sent to this URL, as a message to the merchant; undefined if valid. Production requires HTTPS (docs/contract.md). */
+/**
+ * The reason why events cannot be sent to this URL, as a message to the merchant; undefined if
+ * valid. Production requires HTTPS (docs/contract.md).
+ */
 export function urlFault(
   text: string,
   environment: 'development' | 'production',

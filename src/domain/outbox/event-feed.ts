@@ -1,5 +1,6 @@
-// Long polling for an app's next events (db/event-feed.ts explains why none is missed). A NOTIFY that names the app wakes waiting requests; the process
-// opens one LISTEN connection when the first request waits.
+// Long polling for an app's next events (db/event-feed.ts explains why none is missed). A NOTIFY
+// that names the app wakes waiting requests; the process opens one LISTEN connection when the first
+// request waits.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { readFeed, readFeedBound, readFeedStart, type FeedRow } from '../../db/event-feed.ts';
@@ -11,7 +12,10 @@ export interface FeedPage {
   after: string;
 }
 
-/** First retry delay of a woken reader that found nothing, because an older transaction is still open; the delay quadruples each time. */
+/**
+ * First retry delay of a woken reader that found nothing, because an older transaction is still
+ * open; the delay quadruples each time.
+ */
 const FIRST_RETRY_MS = 50;
 
 /** The position before every event from now on. */
@@ -29,7 +33,10 @@ export class EventFeed {
     this.sql = sql;
   }
 
-  /** The events after `page` and the position after them. Waits for the first event up to `waitMs` or until `signal` aborts. */
+  /**
+   * The events after `page` and the position after them. Waits for the first event up to `waitMs`
+   * or until `signal` aborts.
+   */
   async next(
     appId: string,
     { after }: FeedPage,
@@ -95,7 +102,10 @@ class FeedFollower {
     this.heard.abort();
   }
 
-  /** Waits up to `ms` or until `signal` aborts; true when the follower was woken at any time since its creation. */
+  /**
+   * Waits up to `ms` or until `signal` aborts; true when the follower was woken at any time since
+   * its creation.
+   */
   async woken(ms: number, signal: AbortSignal): Promise<boolean> {
     const either = AbortSignal.any([this.heard.signal, signal]);
     await pause(ms, undefined, { signal: either }).catch(() => undefined);

@@ -1,4 +1,5 @@
-// The outbox: an event is written in the transaction of the change that it reports. Its time is the time of its id, so a time range is an id range.
+// The outbox: an event is written in the transaction of the change that it reports. Its time is the
+// time of its id, so a time range is an id range.
 import type { Transaction } from '../../db/postgres/connect.ts';
 import {
   insertEvents,
@@ -15,7 +16,10 @@ export type SubscriptionEventType = Exclude<EventType, PlanEventType>;
 
 type Extra = Record<string, string | number | boolean | bigint | Date | null>;
 
-/** One change of a subscription. `extra` holds the data fields of its event type; bigint amounts and Dates become strings. */
+/**
+ * One change of a subscription. `extra` holds the data fields of its event type; bigint amounts and
+ * Dates become strings.
+ */
 export interface Happening {
   subscriptionId: string;
   type: SubscriptionEventType;
@@ -23,8 +27,10 @@ export interface Happening {
 }
 
 /**
- * Writes one event per happening and queues its delivery, in the caller's transaction. The caller writes the change first, because the subscription is
- * read here. Happenings of one subscription keep their order. Returns the names of apps and endpoints (db/notify.ts) to notify after the commit.
+ * Writes one event per happening and queues its delivery, in the caller's transaction. The caller
+ * writes the change first, because the subscription is read here. Happenings of one subscription
+ * keep their order. Returns the names of apps and endpoints (db/notify.ts) to notify after the
+ * commit.
  */
 export async function appendEvents(
   sql: Transaction,
@@ -33,7 +39,8 @@ export async function appendEvents(
   const queued = new Set<string>();
   let rest = [...happenings];
   while (rest.length > 0) {
-    // Each round takes one sequence number per subscription; a second event of a subscription waits for the next round.
+    // Each round takes one sequence number per subscription; a second event of a subscription waits
+    // for the next round.
     const round = new Map<string, Happening>();
     const later: Happening[] = [];
     for (const happening of rest) {
@@ -53,7 +60,10 @@ export async function appendEvents(
   return queued;
 }
 
-/** Writes events with sequence numbers, at most one per subscription, and queues their deliveries; returns the names to notify. */
+/**
+ * Writes events with sequence numbers, at most one per subscription, and queues their deliveries;
+ * returns the names to notify.
+ */
 export function storeEvents(
   sql: Transaction,
   told: readonly (Omit<Happening, 'subscriptionId'> & { context: EventContext })[],

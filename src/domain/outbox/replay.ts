@@ -1,4 +1,5 @@
-// Replays: each event is queued as a new delivery, with its own six attempts, to the live endpoint of the event's app.
+// Replays: each event is queued as a new delivery, with its own six attempts, to the live endpoint
+// of the event's app.
 import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import { findReplaced } from '../../db/endpoints.ts';
 import {
@@ -38,9 +39,10 @@ export const everything: Selection = {
 };
 
 /**
- * Queues the event of a delivery in any status again and returns the new delivery's id. The caller has checked that the delivery belongs to the merchant,
- * and wakes the dispatchers after its commit. Throws a ServiceError: CONFLICT when the app has no live endpoint, NOT_FOUND when the delivery was
- * deleted meanwhile.
+ * Queues the event of a delivery in any status again and returns the new delivery's id. The caller
+ * has checked that the delivery belongs to the merchant, and wakes the dispatchers after its
+ * commit. Throws a ServiceError: CONFLICT when the app has no live endpoint, NOT_FOUND when the
+ * delivery was deleted meanwhile.
  */
 export async function replayDelivery(sql: Queryable, deliveryId: string): Promise<string> {
   const id = await insertReplay(sql, deliveryId);
@@ -50,7 +52,10 @@ export async function replayDelivery(sql: Queryable, deliveryId: string): Promis
   throw noEndpoint();
 }
 
-/** Queues an event again, also one that was never sent, and returns the delivery's id. Throws a ServiceError: CONFLICT when the app has no live endpoint. */
+/**
+ * Queues an event again, also one that was never sent, and returns the delivery's id. Throws a
+ * ServiceError: CONFLICT when the app has no live endpoint.
+ */
 export async function replayEvent(sql: Queryable, eventId: string): Promise<string> {
   const id = await insertEventReplay(sql, eventId);
   if (id === undefined) throw noEndpoint();
@@ -70,11 +75,17 @@ export interface ReplayPlan {
   deliverable: number;
   /** Rows created later are not part of the run. */
   before: string;
-  /** An unfinished run of the same selection, which the replay resumes. `matching` does not tell how much of it is already queued. */
+  /**
+   * An unfinished run of the same selection, which the replay resumes. `matching` does not tell how
+   * much of it is already queued.
+   */
   interrupted: ReplayRun | undefined;
 }
 
-/** Counts what a replay would queue. Throws an OperatorError when a delivery, webhook endpoint or app does not exist. */
+/**
+ * Counts what a replay would queue. Throws an OperatorError when a delivery, webhook endpoint or
+ * app does not exist.
+ */
 export async function planReplay(sql: Sql, selection: Selection): Promise<ReplayPlan> {
   const exists = await sourcesExist(sql, selection);
   if (!exists.endpoint)
@@ -113,8 +124,10 @@ export interface ReplayOptions {
 const BATCH_ROWS = 1000;
 
 /**
- * Queues everything that `plan` counted, in batches; each batch moves the run's cursor in the same transaction. After an interruption the same selection
- * resumes at the cursor. Nothing is queued twice, even by concurrent runs or by two runs planned at the same time. Returns the number queued so far.
+ * Queues everything that `plan` counted, in batches; each batch moves the run's cursor in the same
+ * transaction. After an interruption the same selection resumes at the cursor. Nothing is queued
+ * twice, even by concurrent runs or by two runs planned at the same time. Returns the number queued
+ * so far.
  */
 export async function runReplay(
   sql: Sql,
@@ -137,7 +150,10 @@ export async function runReplay(
   return { queued, finished: false };
 }
 
-/** Starts the run of a plan, or returns the open run of the same selection. `appId`: the app, when its merchant starts the run through the API. */
+/**
+ * Starts the run of a plan, or returns the open run of the same selection. `appId`: the app, when
+ * its merchant starts the run through the API.
+ */
 export function startReplay(
   sql: Queryable,
   selection: Selection,
@@ -152,7 +168,10 @@ export function startReplay(
   });
 }
 
-/** Queues one batch of the runs started through the API; a loop of `serve` calls it. Returns whether more may be left. */
+/**
+ * Queues one batch of the runs started through the API; a loop of `serve` calls it. Returns whether
+ * more may be left.
+ */
 export function workOnReplays(sql: Sql, batch = BATCH_ROWS): Promise<boolean> {
   return sql.begin(async (tx) => {
     const run = await lockRequestedRun(tx);
@@ -163,8 +182,9 @@ export function workOnReplays(sql: Sql, batch = BATCH_ROWS): Promise<boolean> {
 }
 
 /**
- * Requeues for a new endpoint the unfinished deliveries of the app's previous endpoint, if that was deleted within seven days: those that the deletion
- * cancelled, and those that a dispatcher has claimed. Runs in the transaction that stores the endpoint. Returns how many were queued.
+ * Requeues for a new endpoint the unfinished deliveries of the app's previous endpoint, if that was
+ * deleted within seven days: those that the deletion cancelled, and those that a dispatcher has
+ * claimed. Runs in the transaction that stores the endpoint. Returns how many were queued.
  */
 export async function requeueForNext(
   tx: Transaction,
@@ -173,8 +193,9 @@ export async function requeueForNext(
   const replaced = await findReplaced(tx, endpoint);
   if (replaced === undefined) return 0;
   let total = 0;
-  // A claimed delivery whose request fails moves from pending to cancelled and never back, so this order misses none. `until` is read again for the second
-  // round, so that a replay from the first round counts as newer and the delivery is not queued twice.
+  // A claimed delivery whose request fails moves from pending to cancelled and never back, so this
+  // order misses none. `until` is read again for the second round, so that a replay from the first
+  // round counts as newer and the delivery is not queued twice.
   for (const status of ['pending', 'cancelled']) {
     const selection = { ...everything, endpointId: replaced, status };
     const until = await readNow(tx);
@@ -217,7 +238,10 @@ async function queueStep(
   return { queued: run.queued + added, finished: exhausted && !goesOn };
 }
 
-/** Whether a selection includes events that were never queued: only a selection by app, and without another status. */
+/**
+ * Whether a selection includes events that were never queued: only a selection by app, and without
+ * another status.
+ */
 function takesUnsent({ appId, status }: Selection): boolean {
   return appId !== null && (status === null || status === 'unsent');
 }

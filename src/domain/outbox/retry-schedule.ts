@@ -16,8 +16,8 @@ export const MAX_RETRY_AFTER = 12 * HOUR;
 export type Verdict = { status: 'delivered' | 'failed' } | { status: 'pending'; delayMs: number };
 
 /**
- * The verdict on attempt `number` (1 to 6). `httpStatus` is null without a response. `retryAfterMs` from the response lengthens the wait on 429 and 503;
- * it never shortens it and adds no attempt.
+ * The verdict on attempt `number` (1 to 6). `httpStatus` is null without a response. `retryAfterMs`
+ * from the response lengthens the wait on 429 and 503; it never shortens it and adds no attempt.
  */
 export function judge(number: number, httpStatus: number | null, retryAfterMs = 0): Verdict {
   if (httpStatus !== null && httpStatus >= 200 && httpStatus < 300) return { status: 'delivered' };
@@ -28,7 +28,10 @@ export function judge(number: number, httpStatus: number | null, retryAfterMs = 
   return { status: 'pending', delayMs: Math.max(delayMs, asked) };
 }
 
-/** Parses a Retry-After header (seconds, or an HTTP date relative to `now` in Unix ms) into milliseconds; 0 when it is unusable. */
+/**
+ * Parses a Retry-After header (seconds, or an HTTP date relative to `now` in Unix ms) into
+ * milliseconds; 0 when it is unusable.
+ */
 export function parseRetryAfter(value: string | undefined, now: number): number {
   const text = value?.trim() ?? '';
   if (/^\d+$/.test(text)) return Number(text) * 1000;

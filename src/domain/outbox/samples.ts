@@ -1,5 +1,6 @@
-// Sample events, with which merchants test their receivers in development. They have the form of real events and two marks that no real event has:
-// data.test is true and data.sequence is 0. Their ids and addresses are random.
+// Sample events, with which merchants test their receivers in development. They have the form of
+// real events and two marks that no real event has: data.test is true and data.sequence is 0. Their
+// ids and addresses are random.
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import type { SubscriberReason } from '../../chain/program/errors.ts';
@@ -21,7 +22,10 @@ export interface Sample {
   body: string;
 }
 
-/** Creates a sample and stores it for the readers of the app's event feed (db/event-feed.ts). The caller sends it to the endpoint. */
+/**
+ * Creates a sample and stores it for the readers of the app's event feed (db/event-feed.ts). The
+ * caller sends it to the endpoint.
+ */
 export async function createSample(
   sql: Sql,
   type: SampleType,
@@ -34,7 +38,10 @@ export async function createSample(
   });
 }
 
-/** Builds one sample from ids for the event, subscription, plan, refund and payment. Pure except for its random addresses. */
+/**
+ * Builds one sample from ids for the event, subscription, plan, refund and payment. Pure except for
+ * its random addresses.
+ */
 function sampleEvent(
   type: SampleType,
   {
@@ -89,7 +96,10 @@ interface Scene {
   extra?: NonNullable<Happening['extra']>;
 }
 
-/** The subscription's state and the extra data fields for each event type (docs/contract.md, Subscription status). */
+/**
+ * The subscription's state and the extra data fields for each event type (docs/contract.md,
+ * Subscription status).
+ */
 function scenes(
   now: Date,
   periodEnd: Date,

@@ -1,12 +1,14 @@
-// Cancellation by the merchant (docs/contract.md, Subscription status). It binds the keepers through the row, which they read again before each send.
+// Cancellation by the merchant (docs/contract.md, Subscription status). It binds the keepers
+// through the row, which they read again before each send.
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { forceCancellation, requestCancellation } from '../../db/subscription-changes.ts';
 import { ServiceError } from '../../errors.ts';
 import { appendEvents } from '../outbox/events.ts';
 
 /**
- * Cancels at the end of the paid time: nothing more is collected. Writes cancel_requested once; repeating the request changes nothing. A subscriber's
- * request becomes the merchant's, which a resume on chain does not undo. Throws CONFLICT when the subscription has ended.
+ * Cancels at the end of the paid time: nothing more is collected. Writes cancel_requested once;
+ * repeating the request changes nothing. A subscriber's request becomes the merchant's, which a
+ * resume on chain does not undo. Throws CONFLICT when the subscription has ended.
  */
 export async function requestCancel(
   sql: Transaction,
@@ -23,7 +25,10 @@ export async function requestCancel(
     throw ended(subscription.status);
 }
 
-/** Cancels at once: no payment is sent afterwards, not even one that is already signed. Throws CONFLICT when the subscription has ended. */
+/**
+ * Cancels at once: no payment is sent afterwards, not even one that is already signed. Throws
+ * CONFLICT when the subscription has ended.
+ */
 export async function forceCancel(
   sql: Transaction,
   subscription: { id: string; status: string },

@@ -27,14 +27,19 @@ export type ChainReader = Pick<
 export type ChainSender = ChainReader &
   Pick<Rpc, 'getBlockHeight' | 'getSignatureStatuses' | 'sendTransaction' | 'simulateTransaction'>;
 
-/** An unsigned transaction (base64), its blockhash, and the last block height at which it can land. */
+/**
+ * An unsigned transaction (base64), its blockhash, and the last block height at which it can land.
+ */
 export interface Unsigned {
   readonly transaction: string;
   readonly blockhash: string;
   readonly lastValidBlockHeight: bigint;
 }
 
-/** Accounts with their slot and the cluster's clock (Unix seconds), from one read. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable. */
+/**
+ * Accounts with their slot and the cluster's clock (Unix seconds), from one read. Throws a
+ * ServiceError (INTERNAL_ERROR) when the chain is unreachable.
+ */
 export async function readAccounts(
   chain: ChainReader,
   addresses: readonly string[],
@@ -47,7 +52,10 @@ export async function readAccounts(
   return { accounts: accounts.slice(0, -1), slot, now: decodeClock(clock.data).unixTimestamp };
 }
 
-/** A blockhash for a transaction that a wallet will sign. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable. */
+/**
+ * A blockhash for a transaction that a wallet will sign. Throws a ServiceError (INTERNAL_ERROR)
+ * when the chain is unreachable.
+ */
 export function readBlockhash(chain: ChainReader): Promise<Blockhash> {
   return reaching(chain.getLatestBlockhash());
 }

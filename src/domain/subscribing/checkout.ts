@@ -1,14 +1,17 @@
-// Checkout: a merchant's server creates a session for a customer, and one wallet subscribes in it, once.
+// Checkout: a merchant's server creates a session for a customer, and one wallet subscribes in it,
+// once.
 //
 //   open -> complete (a subscription was registered in it)        open -> expired (after 24 hours)
 //
-// The relay binds a session to a wallet before it sends that wallet's transaction. Until then the customer can switch wallets; afterwards no other wallet
-// can subscribe in the session.
+// The relay binds a session to a wallet before it sends that wallet's transaction. Until then the
+// customer can switch wallets; afterwards no other wallet can subscribe in the session.
 import { findCheckoutSession, type CheckoutSessionRow } from '../../db/checkout-sessions.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 
-/** The plan's session with this id, in any status. Throws VALIDATION_ERROR when it does not exist. */
+/**
+ * The plan's session with this id, in any status. Throws VALIDATION_ERROR when it does not exist.
+ */
 export async function checkoutSessionOf(
   sql: Queryable,
   id: string,
@@ -21,8 +24,9 @@ export async function checkoutSessionOf(
 }
 
 /**
- * The session, if `wallet` can subscribe to the plan in it. Throws VALIDATION_ERROR when it is not a session of the plan, FORBIDDEN when another wallet
- * holds it, CONFLICT when it is complete or expired.
+ * The session, if `wallet` can subscribe to the plan in it. Throws VALIDATION_ERROR when it is not
+ * a session of the plan, FORBIDDEN when another wallet holds it, CONFLICT when it is complete or
+ * expired.
  */
 export async function openCheckoutSession(
   sql: Queryable,

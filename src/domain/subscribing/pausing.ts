@@ -1,5 +1,6 @@
-// Pausing by the merchant: nothing is collected, periods during the pause are never charged, and access ends with the paid time. As with a cancellation,
-// the keepers read the row again before each send.
+// Pausing by the merchant: nothing is collected, periods during the pause are never charged, and
+// access ends with the paid time. As with a cancellation, the keepers read the row again before
+// each send.
 import { timeOf } from '../../chain/time.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { pauseSubscription, unpauseSubscription } from '../../db/subscription-changes.ts';
@@ -12,7 +13,10 @@ interface Found {
   cancelRequestedAt: Date | null;
 }
 
-/** Pauses and writes the event once; repeating changes nothing. Throws CONFLICT when the subscription has ended or is being cancelled. */
+/**
+ * Pauses and writes the event once; repeating changes nothing. Throws CONFLICT when the
+ * subscription has ended or is being cancelled.
+ */
 export async function pause(sql: Transaction, subscription: Found): Promise<void> {
   const paused = await pauseSubscription(sql, subscription.id);
   if (paused === undefined) {
@@ -26,8 +30,9 @@ export async function pause(sql: Transaction, subscription: Found): Promise<void
 }
 
 /**
- * Resumes collection: at the end of the paid time, else at once for the rest of the current period. Repeating changes nothing. `now` is chain time in Unix
- * seconds. Throws CONFLICT when the subscription has ended or is being cancelled.
+ * Resumes collection: at the end of the paid time, else at once for the rest of the current period.
+ * Repeating changes nothing. `now` is chain time in Unix seconds. Throws CONFLICT when the
+ * subscription has ended or is being cancelled.
  */
 export async function unpause(sql: Transaction, subscription: Found, now: bigint): Promise<void> {
   const unpaused = await unpauseSubscription(sql, subscription.id, timeOf(now));

@@ -1,4 +1,5 @@
-// Updates the pullers of a published plan: after a key rotation the plan's owner adds the new keeper.
+// Updates the pullers of a published plan: after a key rotation the plan's owner adds the new
+// keeper.
 import { planIn } from '../../chain/program/accounts.ts';
 import { pullersUpdateTransaction } from '../../chain/transactions/plans.ts';
 import type { PlanRow } from '../../db/plans.ts';
@@ -16,8 +17,9 @@ import { pullersOf } from './plans.ts';
 const MOST = 4;
 
 /**
- * The unsigned transaction (base64) with which the owner's wallet sets our keepers as the plan's pullers. It removes a former keeper and keeps foreign
- * pullers while there is room. Throws CONFLICT when nothing changes or the program would refuse it, and as readAccounts() does.
+ * The unsigned transaction (base64) with which the owner's wallet sets our keepers as the plan's
+ * pullers. It removes a former keeper and keeps foreign pullers while there is room. Throws
+ * CONFLICT when nothing changes or the program would refuse it, and as readAccounts() does.
  */
 export async function pullersTransaction(
   chain: ChainReader,

@@ -36,9 +36,10 @@ export interface PlanParties {
 type PlanRecord = Pick<PlanRow, 'mint' | 'amount' | 'periodHours' | 'endsAt' | 'chainCreatedAt'>;
 
 /**
- * Whether an on-chain plan matches its record: same owner, mint, amount and period, a keeper among the pullers, both destinations. A pending record must
- * have the same end; a plan seen before must have the same creation time, while its owner may have changed its end. `metadataUri` is not compared,
- * because the owner may change it at any time.
+ * Whether an on-chain plan matches its record: same owner, mint, amount and period, a keeper among
+ * the pullers, both destinations. A pending record must have the same end; a plan seen before must
+ * have the same creation time, while its owner may have changed its end. `metadataUri` is not
+ * compared, because the owner may change it at any time.
  */
 export function planMatches(
   record: PlanRecord,
@@ -96,7 +97,10 @@ export interface PlanDraft extends OwnTerms {
   metadataUri: string;
 }
 
-/** The record of a plan that the merchant has yet to publish. Throws VALIDATION_ERROR when the plan would end within its first period. */
+/**
+ * The record of a plan that the merchant has yet to publish. Throws VALIDATION_ERROR when the plan
+ * would end within its first period.
+ */
 export function draftPlan(
   network: Network,
   appId: string,
@@ -134,8 +138,9 @@ export function draftPlan(
 }
 
 /**
- * The record of a plan that is already on chain. Throws NOT_FOUND when there is no plan, FORBIDDEN when it belongs to another wallet, VALIDATION_ERROR
- * when this service cannot collect it, INTERNAL_ERROR when the chain is unreachable.
+ * The record of a plan that is already on chain. Throws NOT_FOUND when there is no plan, FORBIDDEN
+ * when it belongs to another wallet, VALIDATION_ERROR when this service cannot collect it,
+ * INTERNAL_ERROR when the chain is unreachable.
  */
 export async function adoptPlan(
   chain: ChainReader,
@@ -202,11 +207,15 @@ export async function adoptPlan(
   };
 }
 
-/** Pending plans per merchant. A limit, because a keeper polls each of them until it ends, 7 days after its creation. */
+/**
+ * Pending plans per merchant. A limit, because a keeper polls each of them until it ends, 7 days
+ * after its creation.
+ */
 const PENDING_PLANS = 20;
 
 /**
- * Stores a plan in the caller's transaction. Throws CONFLICT when its address is already registered, or too many of the merchant's plans are pending.
+ * Stores a plan in the caller's transaction. Throws CONFLICT when its address is already
+ * registered, or too many of the merchant's plans are pending.
  */
 export async function storePlan(sql: Transaction, plan: NewPlan): Promise<PlanRow> {
   if (plan.status === 'pending' && (await countPendingPlans(sql, plan.appId)) >= PENDING_PLANS) {
@@ -262,7 +271,10 @@ function named(addresses: readonly string[]): string[] {
   return [...new Set(addresses)].slice(0, 4);
 }
 
-/** Reads a pending plan from the chain and moves it to active (or sunset) when it is there with its terms; returns the current plan. */
+/**
+ * Reads a pending plan from the chain and moves it to active (or sunset) when it is there with its
+ * terms; returns the current plan.
+ */
 export async function observePlan(
   sql: Queryable,
   chain: ChainReader,
@@ -281,7 +293,10 @@ export async function observePlan(
   return seen ?? (await findPlan(sql, plan.id)) ?? plan;
 }
 
-/** Decodes a plan. Throws VALIDATION_ERROR when the account is of another program or kind, because the client gave the address. */
+/**
+ * Decodes a plan. Throws VALIDATION_ERROR when the account is of another program or kind, because
+ * the client gave the address.
+ */
 function asPlan(decode: () => PlanAccount | null): PlanAccount | null {
   try {
     return decode();

@@ -1,4 +1,5 @@
-// Warns about a price that looks like a misplaced decimal point compared with the app's other plans.
+// Warns about a price that looks like a misplaced decimal point compared with the app's other
+// plans.
 import { amountDisplay } from '../money.ts';
 
 export interface Price {
@@ -18,8 +19,9 @@ export interface PriceWarning {
 const FACTOR = 10n;
 
 /**
- * Compares prices per hour. Warns when the plan costs at most a tenth of the cheapest other plan, or at least ten times the most expensive one. `others`
- * may include the plan itself, which is skipped.
+ * Compares prices per hour. Warns when the plan costs at most a tenth of the cheapest other plan,
+ * or at least ten times the most expensive one. `others` may include the plan itself, which is
+ * skipped.
  */
 export function priceWarnings(plan: Price, others: readonly Price[]): PriceWarning[] {
   const ascending = others.filter(({ id }) => id !== plan.id).toSorted(byPricePerHour);

@@ -1,8 +1,10 @@
-// Refunds: the service builds the transfer, the merchant's wallet signs it, and a keeper records it once it is finalized.
+// Refunds: the service builds the transfer, the merchant's wallet signs it, and a keeper records it
+// once it is finalized.
 //
 //   pending -> succeeded (the transfer is finalized)    pending -> expired (not on chain, blockhash dead) -> succeeded (found later)
 //
-// A refund whose history cannot be read completely stays pending, because the transfer may be in the unread part.
+// A refund whose history cannot be read completely stays pending, because the transfer may be in
+// the unread part.
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
@@ -35,7 +37,10 @@ const AWAITED_AT_ONCE = 20;
 const PAGE = 1000;
 /** Pages read per poll; a limit, because anyone can make the history of a public reference long. */
 const MAX_PAGES = 50;
-/** Only the oldest transactions of a reference are read: the reference is secret until the transfer is sent. */
+/**
+ * Only the oldest transactions of a reference are read: the reference is secret until the transfer
+ * is sent.
+ */
 const MAX_READ = 50;
 
 export interface RefundablePayment {
@@ -59,7 +64,9 @@ export interface RefundGround {
   readonly slot: bigint;
 }
 
-/** Reads both token accounts and a blockhash. Throws INTERNAL_ERROR when the chain is unreachable. */
+/**
+ * Reads both token accounts and a blockhash. Throws INTERNAL_ERROR when the chain is unreachable.
+ */
 export async function readRefundGround(
   chain: ChainReader,
   { mint, merchant, subscriber }: { mint: string; merchant: string; subscriber: string },
@@ -82,8 +89,9 @@ export async function readRefundGround(
 }
 
 /**
- * Stores a refund of `amount` base units (null: the rest) and builds its transfer. Throws CONFLICT when nothing is left to refund or the merchant's token
- * account holds less than the refund, VALIDATION_ERROR when `amount` exceeds the rest.
+ * Stores a refund of `amount` base units (null: the rest) and builds its transfer. Throws CONFLICT
+ * when nothing is left to refund or the merchant's token account holds less than the refund,
+ * VALIDATION_ERROR when `amount` exceeds the rest.
  */
 export async function askRefund(
   sql: Transaction,
@@ -147,7 +155,10 @@ async function look(parts: RecordingParts, refund: AwaitedRefund): Promise<void>
   if (isDead) await expireRefund(sql, refund.id);
 }
 
-/** Whether the offered transfer can never land. The amount can be refunded again then, so two endpoints have to say so, where two are configured. */
+/**
+ * Whether the offered transfer can never land. The amount can be refunded again then, so two
+ * endpoints have to say so, where two are configured.
+ */
 async function cannotLand(
   rpc: RecordingParts['rpc'],
   { lifetime }: AwaitedRefund,
@@ -164,7 +175,10 @@ interface Transfer {
   readonly occurredAt: Date;
 }
 
-/** The finalized transfer of a refund; 'absent' only when its history was read completely. Throws as the RPC client does. */
+/**
+ * The finalized transfer of a refund; 'absent' only when its history was read completely. Throws as
+ * the RPC client does.
+ */
 async function findTransfer(
   rpc: RecordingParts['rpc'],
   refund: AwaitedRefund,
@@ -186,8 +200,9 @@ async function findTransfer(
 }
 
 /**
- * The oldest successful transactions of a refund's reference, oldest first, and whether they are all. Undefined when the history is too long to read.
- * Before a refund expires, all RPC endpoints are queried: one may lag or keep no history.
+ * The oldest successful transactions of a refund's reference, oldest first, and whether they are
+ * all. Undefined when the history is too long to read. Before a refund expires, all RPC endpoints
+ * are queried: one may lag or keep no history.
  */
 async function listOldest(
   rpc: RecordingParts['rpc'],
@@ -208,7 +223,10 @@ async function listOldest(
   return undefined;
 }
 
-/** Records a finalized transfer and queues its event. False when it is already recorded, or the refunds would exceed the payment's net amount. */
+/**
+ * Records a finalized transfer and queues its event. False when it is already recorded, or the
+ * refunds would exceed the payment's net amount.
+ */
 async function record(
   { sql, log, deliveries }: RecordingParts,
   { id }: AwaitedRefund,

@@ -1,4 +1,5 @@
-// Registration: stores a subscription only if the chain shows it live, of this wallet, to this plan and with the plan's terms.
+// Registration: stores a subscription only if the chain shows it live, of this wallet, to this plan
+// and with the plan's terms.
 import { planIn, subscriptionIn } from '../../chain/program/accounts.ts';
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
@@ -28,7 +29,8 @@ import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
 import { observePlan, partiesOf, planFaults } from './plans.ts';
 
 /** The message when a merchant's wallet subscribes to its own plan. */
-export const OWN_PLAN_FAULT = 'is a plan of this wallet: a merchant cannot subscribe to its own plan';
+export const OWN_PLAN_FAULT =
+  'is a plan of this wallet: a merchant cannot subscribe to its own plan';
 
 export interface RegistrationRequest {
   appId: string;
@@ -38,13 +40,17 @@ export interface RegistrationRequest {
   wallet: string;
   externalId?: string | undefined;
   metadata?: Readonly<Record<string, string>> | undefined;
-  /** The checkout session in which the wallet subscribed; it provides externalId, metadata and discount. */
+  /**
+   * The checkout session in which the wallet subscribed; it provides externalId, metadata and
+   * discount.
+   */
   checkoutSessionId?: string | undefined;
 }
 
 /**
- * Checks the request against the chain and returns the registration to store. Throws NOT_FOUND (app, plan or account), FORBIDDEN (subscription of
- * another wallet), VALIDATION_ERROR (any other mismatch), INTERNAL_ERROR when the chain is unreachable.
+ * Checks the request against the chain and returns the registration to store. Throws NOT_FOUND
+ * (app, plan or account), FORBIDDEN (subscription of another wallet), VALIDATION_ERROR (any other
+ * mismatch), INTERNAL_ERROR when the chain is unreachable.
  */
 export async function checkRegistration(
   sql: Sql,
@@ -84,7 +90,10 @@ export async function checkRegistration(
   };
 }
 
-/** The merchant's own ids from the caller, or ids and discount from the checkout session. Throws as openCheckoutSession does. */
+/**
+ * The merchant's own ids from the caller, or ids and discount from the checkout session. Throws as
+ * openCheckoutSession does.
+ */
 async function ownIdsOf(
   sql: Sql,
   { checkoutSessionId, planId, wallet, externalId, metadata }: RegistrationRequest,
@@ -104,7 +113,10 @@ async function ownIdsOf(
   };
 }
 
-/** Validates the accounts and returns the subscription account; `now` is chain time in Unix seconds. Throws as `checkRegistration` does. */
+/**
+ * Validates the accounts and returns the subscription account; `now` is chain time in Unix seconds.
+ * Throws as `checkRegistration` does.
+ */
 function judgeRegistration(
   { wallet, subscriptionPda }: Pick<RegistrationRequest, 'wallet' | 'subscriptionPda'>,
   plan: PlanRow,
@@ -146,8 +158,9 @@ function judgeRegistration(
 }
 
 /**
- * Stores a registration with its event in the caller's transaction and returns its id. Ends a live registration of an earlier account at the same address.
- * Throws CONFLICT when this account is already registered, or its merchant has force-cancelled it.
+ * Stores a registration with its event in the caller's transaction and returns its id. Ends a live
+ * registration of an earlier account at the same address. Throws CONFLICT when this account is
+ * already registered, or its merchant has force-cancelled it.
  */
 export async function storeRegistration(
   sql: Transaction,
@@ -193,7 +206,10 @@ async function endEarlierRegistration(
   await appendEvents(sql, [{ subscriptionId: earlier.id, type: 'cancel_finalized', extra }]);
 }
 
-/** Whether the account is the one of the earlier registration: same init_id and the same period boundaries. */
+/**
+ * Whether the account is the one of the earlier registration: same init_id and the same period
+ * boundaries.
+ */
 function isSameAccount(earlier: EarlierRegistration, now: NewRegistration): boolean {
   const { chainInitId, chainPeriodStart, periodHours } = earlier;
   if (chainInitId === null || chainPeriodStart === null) return true;

@@ -12,11 +12,17 @@ import {
 import { invalidField } from '../../errors.ts';
 import { type ChainSender, reaching, type Unsigned } from './chain-reads.ts';
 
-/** Milliseconds that one request waits for confirmation; afterwards the caller repeats the request with the same transaction. */
+/**
+ * Milliseconds that one request waits for confirmation; afterwards the caller repeats the request
+ * with the same transaction.
+ */
 const PATIENCE_MS = 8000;
 const POLL_MS = 250;
 const RESEND_MS = 2000;
-/** Offset of the message in a transaction with one signer: a count byte and a 64-byte signature come first. */
+/**
+ * Offset of the message in a transaction with one signer: a count byte and a 64-byte signature come
+ * first.
+ */
 const MESSAGE_OFFSET = 65;
 
 export interface SignedOffer {
@@ -32,7 +38,10 @@ export interface RelayOutcome {
   reason: string | null;
 }
 
-/** Stores an unsigned transaction that is offered to a wallet, so that the relay accepts it when signed. */
+/**
+ * Stores an unsigned transaction that is offered to a wallet, so that the relay accepts it when
+ * signed.
+ */
 export async function offerTransaction(
   sql: Queryable,
   { transaction, blockhash, lastValidBlockHeight }: Unsigned,
@@ -55,7 +64,10 @@ export async function offerTransaction(
   });
 }
 
-/** Finds the offer of a signed transaction (base64). Throws VALIDATION_ERROR when the service did not build it for this wallet. */
+/**
+ * Finds the offer of a signed transaction (base64). Throws VALIDATION_ERROR when the service did
+ * not build it for this wallet.
+ */
 export async function findSignedOffer(
   sql: Queryable,
   wallet: string,
@@ -77,7 +89,10 @@ export async function findSignedOffer(
   return { offer, bytes, signature: bs58.encode(signed.signature) };
 }
 
-/** Sends and resends the transaction for some seconds until it is confirmed, failed or lapsed. Throws INTERNAL_ERROR when the chain is unreachable. */
+/**
+ * Sends and resends the transaction for some seconds until it is confirmed, failed or lapsed.
+ * Throws INTERNAL_ERROR when the chain is unreachable.
+ */
 export async function relay(
   chain: ChainSender,
   { offer, bytes, signature }: SignedOffer,
@@ -93,7 +108,8 @@ export async function relay(
     if (status !== null && status.commitment !== 'processed')
       return { status: 'confirmed', reason: null };
     if (status === null) {
-      // With the finalized block height past the limit, no fork can include the transaction any more.
+      // With the finalized block height past the limit, no fork can include the transaction any
+      // more.
       const height = await reaching(chain.getBlockHeight({ commitment: 'finalized' }));
       if (height > offer.lastValidBlockHeight) return { status: 'lapsed', reason: null };
       if (!checked) {

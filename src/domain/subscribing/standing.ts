@@ -1,4 +1,5 @@
-// The on-chain state of a wallet for a plan: balances, subscription and approval, for the subscribe page.
+// The on-chain state of a wallet for a plan: balances, subscription and approval, for the subscribe
+// page.
 import {
   authorityIn,
   planIn,
@@ -22,15 +23,23 @@ import { type ChainReader, type Network, reaching, readAccounts } from './chain-
 import { priceOf } from '../collecting/price.ts';
 
 const TOKEN_ACCOUNT_LENGTH = 165;
-/** Fee of the longest transaction: create token account, open authority, close an ended subscription, subscribe. */
+/**
+ * Fee of the longest transaction: create token account, open authority, close an ended
+ * subscription, subscribe.
+ */
 const networkFee = walletFee(4);
 
 export interface Standing {
   subscriptionPda: string;
-  /** State of the subscription account: `cancelled` runs until `endsAt`, `ended` can be reopened. */
+  /**
+   * State of the subscription account: `cancelled` runs until `endsAt`, `ended` can be reopened.
+   */
   onChain: 'none' | 'live' | 'cancelled' | 'ended';
   endsAt: Date | null;
-  /** `given`: payments can be collected. `missing`: a new approval repairs it. `replaced`: the wallet has to cancel and subscribe again. */
+  /**
+   * `given`: payments can be collected. `missing`: a new approval repairs it. `replaced`: the
+   * wallet has to cancel and subscribe again.
+   */
   approval: 'none' | 'given' | 'missing' | 'replaced';
   /** Whether the on-chain plan accepts subscriptions now. */
   planOpen: boolean;
@@ -46,8 +55,8 @@ export interface Standing {
 }
 
 /**
- * Reads the wallet's accounts, and whether it has had a trial. `discount`: that of the checkout session. Throws a ServiceError (INTERNAL_ERROR) when the
- * chain is unreachable.
+ * Reads the wallet's accounts, and whether it has had a trial. `discount`: that of the checkout
+ * session. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable.
  */
 export async function readStanding(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },

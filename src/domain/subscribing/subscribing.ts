@@ -1,4 +1,5 @@
-// Builds the unsigned transactions with which a subscriber opens, cancels, resumes, repairs and closes a subscription.
+// Builds the unsigned transactions with which a subscriber opens, cancels, resumes, repairs and
+// closes a subscription.
 import {
   authorityIn,
   planIn,
@@ -31,12 +32,14 @@ import {
 import { partiesOf, planFaults } from './plans.ts';
 import { OWN_PLAN_FAULT } from './registration.ts';
 
-// An approval starts at u64::MAX and every payment reduces it. Below half, the next transaction that the wallet signs renews it.
+// An approval starts at u64::MAX and every payment reduces it. Below half, the next transaction
+// that the wallet signs renews it.
 const AMPLE_APPROVAL = 2n ** 63n;
 
 /**
- * The transaction (base64) that opens a subscription and creates the accounts that the wallet lacks, and the subscription's address. Throws CONFLICT when
- * the plan takes no subscriptions or the wallet is already subscribed on chain, INTERNAL_ERROR when the chain is unreachable.
+ * The transaction (base64) that opens a subscription and creates the accounts that the wallet
+ * lacks, and the subscription's address. Throws CONFLICT when the plan takes no subscriptions or
+ * the wallet is already subscribed on chain, INTERNAL_ERROR when the chain is unreachable.
  */
 export async function openingTransaction(
   chain: ChainReader,
@@ -98,7 +101,10 @@ export async function openingTransaction(
   return { transaction, blockhash, lastValidBlockHeight, subscriptionPda: subscription };
 }
 
-/** Cancels at the end of the current period. Throws CONFLICT when there is nothing to cancel on chain. */
+/**
+ * Cancels at the end of the current period. Throws CONFLICT when there is nothing to cancel on
+ * chain.
+ */
 export async function cancellingTransaction(
   chain: ChainReader,
   network: Network,
@@ -113,7 +119,10 @@ export async function cancellingTransaction(
   );
 }
 
-/** Undoes a cancellation before it takes effect. Throws CONFLICT when there is none, or when it has taken effect. */
+/**
+ * Undoes a cancellation before it takes effect. Throws CONFLICT when there is none, or when it has
+ * taken effect.
+ */
 export async function resumingTransaction(
   chain: ChainReader,
   network: Network,
@@ -136,8 +145,9 @@ export async function resumingTransaction(
 }
 
 /**
- * Renews the approval of the wallet's authority, and recreates a missing token account, so that payments can be collected. Throws CONFLICT when the
- * approval is in place or the subscription cannot be repaired.
+ * Renews the approval of the wallet's authority, and recreates a missing token account, so that
+ * payments can be collected. Throws CONFLICT when the approval is in place or the subscription
+ * cannot be repaired.
  */
 export async function repairingTransaction(
   chain: ChainReader,
@@ -174,7 +184,10 @@ export async function repairingTransaction(
   );
 }
 
-/** Closes the account of an ended subscription; the rent returns to its payer. Throws CONFLICT before the end. */
+/**
+ * Closes the account of an ended subscription; the rent returns to its payer. Throws CONFLICT
+ * before the end.
+ */
 export async function closingTransaction(
   chain: ChainReader,
   network: Network,

@@ -132,7 +132,10 @@ function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
   );
 }
 
-/** Throws UNAUTHORIZED unless the wallet signed the issued message, or a message of its own with the same fields. */
+/**
+ * Throws UNAUTHORIZED unless the wallet signed the issued message, or a message of its own with the
+ * same fields.
+ */
 function assertSigned(
   issued: string,
   { wallet, signature, signedMessage }: Static<typeof SignedMessage>,

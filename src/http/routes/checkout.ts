@@ -186,7 +186,10 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   );
 }
 
-/** The app's plan. Throws VALIDATION_ERROR when the plan belongs to another app or takes no subscriptions. */
+/**
+ * The app's plan. Throws VALIDATION_ERROR when the plan belongs to another app or takes no
+ * subscriptions.
+ */
 async function checkPlan(
   { sql, chain, network }: ApiDeps,
   appId: string,
@@ -204,7 +207,10 @@ async function checkPlan(
   return found;
 }
 
-/** The public view of a session, rate limited per address. The session id is the secret that grants access. */
+/**
+ * The public view of a session, rate limited per address. The session id is the secret that grants
+ * access.
+ */
 export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
   api.get(
     '/checkout-sessions/:checkoutSessionId',

@@ -1,4 +1,5 @@
-// Long-polling feed of an app's events, for `billing listen`, and sample events, for `billing trigger`.
+// Long-polling feed of an app's events, for `billing listen`, and sample events, for `billing
+// trigger`.
 import { randomUUID } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -17,7 +18,10 @@ import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
 
 /** Longest wait of a request in seconds: less than common proxy timeouts. */
 const MAX_WAIT_SECONDS = 15;
-/** Seconds that a reader still counts after its request, because it forwards the events before it polls again. */
+/**
+ * Seconds that a reader still counts after its request, because it forwards the events before it
+ * polls again.
+ */
 const BETWEEN_SECONDS = 15;
 /** Waiting requests per merchant in this process. */
 const MAX_WAITING = 4;
@@ -175,8 +179,8 @@ class WaitingPlaces {
   }
 
   /**
-   * Runs `work` in one of the merchant's places; the signal aborts when the client disconnects or the server closes. Throws RATE_LIMITED when a request
-   * that wants to wait finds no place.
+   * Runs `work` in one of the merchant's places; the signal aborts when the client disconnects or
+   * the server closes. Throws RATE_LIMITED when a request that wants to wait finds no place.
    */
   async use<T>(
     request: FastifyRequest,

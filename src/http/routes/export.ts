@@ -41,13 +41,17 @@ const columns = [
   'further',
 ] as const;
 
-/** Streams transactions as CSV (RFC 4180). A page of rows is read only when the client has taken the previous one. */
+/**
+ * Streams transactions as CSV (RFC 4180). A page of rows is read only when the client has taken the
+ * previous one.
+ */
 export function exportRoutes(api: Api, deps: ApiDeps): void {
   const exports = createExports();
   api.get(
     '/apps/:appId/transactions/export',
     {
-      // HEAD would read every row without backpressure. It falls through to the route of a transaction with the id "export".
+      // HEAD would read every row without backpressure. It falls through to the route of a
+      // transaction with the id "export".
       exposeHeadRoute: false,
       onRequest: async (request) => {
         if (merchantOf(request).tier !== 'pro')
@@ -74,7 +78,8 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
       const filters = transactionFiltersOf(request.query);
       reply.header('retry-after', RETRY_SECONDS);
       const done = exports.begin(merchantOf(request).id);
-      // finished() also calls back for a closed response: a client may disconnect while the app is read.
+      // finished() also calls back for a closed response: a client may disconnect while the app is
+      // read.
       finished(reply.raw, done);
       return reply
         .removeHeader('retry-after')
@@ -103,12 +108,16 @@ async function* lines(
     if (rows.length > 0) yield stringify(rows, { ...csv, columns: [...columns] });
     after = rows.at(-1)?.id ?? null;
     if (rows.length < ROWS_AT_ONCE) return;
-    // postgres.js keeps a query's result reachable from functions in V8's old space until the next full collection, so the rows are dropped here.
+    // postgres.js keeps a query's result reachable from functions in V8's old space until the next
+    // full collection, so the rows are dropped here.
     rows.length = 0;
   }
 }
 
-/** Escapes text that a spreadsheet would run as a formula, also after a semicolon, which separates cells in some locales. */
+/**
+ * Escapes text that a spreadsheet would run as a formula, also after a semicolon, which separates
+ * cells in some locales.
+ */
 function harmless(text: string): string {
   return text.replace(/(^|;)(?=\s*[=+\-@\t\r＝＋－＠])/g, "$1'");
 }

@@ -51,7 +51,9 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   pullersRoute(api, deps);
 }
 
-/** The plan of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant. */
+/**
+ * The plan of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant.
+ */
 async function ownPlan(
   deps: ApiDeps,
   request: FastifyRequest<{ Params: { appId: string; planId: string } }>,

@@ -49,7 +49,9 @@ const NewRefund = Type.Object(
 const params = Type.Object({ appId: PathId, transactionId: PathId });
 const tags = ['transactions'];
 
-/** The payment of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant. */
+/**
+ * The payment of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant.
+ */
 async function ownPayment(
   deps: ApiDeps,
   request: FastifyRequest<{ Params: { appId: string; transactionId: string } }>,

@@ -121,7 +121,10 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
   );
 }
 
-/** The registration of the subscription in a confirmed transaction; registers the subscription that a `subscribe` created. */
+/**
+ * The registration of the subscription in a confirmed transaction; registers the subscription that
+ * a `subscribe` created.
+ */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;
   if (subscriptionPda === null) return undefined;
@@ -133,7 +136,8 @@ async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: Signe
   const plan = await findPlan(sql, planId);
   if (plan === undefined) return undefined;
   try {
-    // Retries: another RPC endpoint may lag some blocks behind the one that confirmed the transaction.
+    // Retries: another RPC endpoint may lag some blocks behind the one that confirmed the
+    // transaction.
     const registration = await pRetry(
       () =>
         checkRegistration(sql, chain, network, {

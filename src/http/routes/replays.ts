@@ -1,4 +1,5 @@
-// Replays through the API: one event, or all that match a filter, with the same runs as `billing replay` (domain/replay.ts).
+// Replays through the API: one event, or all that match a filter, with the same runs as `billing
+// replay` (domain/replay.ts).
 import { Type } from '@sinclair/typebox';
 import { findDelivery } from '../../db/deliveries.ts';
 import { eventTypes, findEvent } from '../../db/events.ts';

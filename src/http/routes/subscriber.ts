@@ -45,7 +45,9 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   signingRoutes(api, deps);
 }
 
-/** The subscription of the path. Throws NOT_FOUND, or FORBIDDEN when it belongs to another wallet. */
+/**
+ * The subscription of the path. Throws NOT_FOUND, or FORBIDDEN when it belongs to another wallet.
+ */
 async function ownSubscription(
   { sql }: ApiDeps,
   request: FastifyRequest<{ Params: { subscriptionId: string } }>,

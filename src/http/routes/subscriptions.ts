@@ -105,7 +105,10 @@ const params = Type.Object({ appId: PathId, subscriptionId: PathId });
 const expand = several(['plan'], 'Objects to include in full: plan, as the field `plan`.');
 const tags = ['subscriptions'];
 
-/** The subscription of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant. */
+/**
+ * The subscription of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another
+ * merchant.
+ */
 export async function ownSubscription(
   deps: ApiDeps,
   request: FastifyRequest<{ Params: { appId: string; subscriptionId: string } }>,
@@ -243,7 +246,10 @@ const filtersOf = (query: Static<typeof querystring>): SubscriptionFilters => ({
   until: timeOrNull(query.until),
 });
 
-/** A function from a row to the fields of the schema `Subscription`, including the plan with `expand=plan`. */
+/**
+ * A function from a row to the fields of the schema `Subscription`, including the plan with
+ * `expand=plan`.
+ */
 async function viewOf(
   { sql }: ApiDeps,
   rows: readonly SubscriptionRow[],

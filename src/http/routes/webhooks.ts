@@ -80,7 +80,10 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   testRoute(api, deps);
 }
 
-/** The reason why an endpoint must not have this URL; undefined if it is allowed. A literal address is checked now, a host name on every connection. */
+/**
+ * The reason why an endpoint must not have this URL; undefined if it is allowed. A literal address
+ * is checked now, a host name on every connection.
+ */
 function faultOf({ environment, checkWebhookHost }: ApiDeps, text: string): string | undefined {
   const fault = urlFault(text, environment);
   if (fault !== undefined) return fault;

@@ -2,7 +2,8 @@ import type { Key } from './keys.ts';
 import { ACCOUNTS_CACHED, type Block, type Chain, FINALITY_BLOCKS } from './state.ts';
 import type { AccountState } from './vm.ts';
 
-// Accounts now, and as they were at the end of an earlier block: LiteSVM has one state, each block an undo journal.
+// Accounts now, and as they were at the end of an earlier block: LiteSVM has one state, each block
+// an undo journal.
 
 /** The levels of certainty that a client can ask for. */
 export type Commitment = 'processed' | 'confirmed' | 'finalized';
@@ -21,8 +22,8 @@ export function blockAt(chain: Chain, height: number): Block | undefined {
 }
 
 /**
- * The height that a commitment means: processed is the block being built, confirmed the last sealed one, finalized the one that
- * FINALITY_BLOCKS came after. `lag` sets all of them back.
+ * The height that a commitment means: processed is the block being built, confirmed the last sealed
+ * one, finalized the one that FINALITY_BLOCKS came after. `lag` sets all of them back.
  */
 export function heightOf(chain: Chain, commitment: Commitment, lag = 0): number {
   const back = commitment === 'processed' ? 0 : commitment === 'confirmed' ? 1 : FINALITY_BLOCKS;
@@ -43,7 +44,10 @@ function remember(chain: Chain, key: Key, state: AccountState | null | undefined
   chain.hot.set(key, state);
 }
 
-/** The account as it was at the end of the block at `height`; now, when that is the block being built. */
+/**
+ * The account as it was at the end of the block at `height`; now, when that is the block being
+ * built.
+ */
 export function accountAt(chain: Chain, key: Key, height: number): AccountState | null {
   for (let later = height + 1, last = head(chain).height; later <= last; later += 1) {
     const before = blockAt(chain, later)?.undo.get(key);
@@ -68,7 +72,10 @@ export function programAccountsAt(
   return accounts;
 }
 
-/** Notes that LiteSVM's account has changed in the block being built. With `after` undefined the account is read on demand. */
+/**
+ * Notes that LiteSVM's account has changed in the block being built. With `after` undefined the
+ * account is read on demand.
+ */
 export function noteChange(
   chain: Chain,
   key: Key,
@@ -80,7 +87,10 @@ export function noteChange(
   remember(chain, key, after);
 }
 
-/** Replaces an account (null removes it) in the block being built, as no transaction could, and says so to subscribers. */
+/**
+ * Replaces an account (null removes it) in the block being built, as no transaction could, and says
+ * so to subscribers.
+ */
 export function overwrite(chain: Chain, key: Key, state: AccountState | null): void {
   const before = current(chain, key);
   chain.vm.write(key, state);

@@ -15,7 +15,8 @@ import {
   TRANSACTIONS_KEPT,
 } from './state.ts';
 
-// Block production. A transaction runs immediately, in the open block; sealing that block gives it a hash and opens the next.
+// Block production. A transaction runs immediately, in the open block; sealing that block gives it
+// a hash and opens the next.
 
 const CLOCK = addressKey(CLOCK_SYSVAR);
 
@@ -58,7 +59,10 @@ function seal(chain: Chain, block: Block): void {
   chain.store?.append(chain, block);
 }
 
-/** Seals the block being built and opens the next one, by default a slot later and at the chain's time. */
+/**
+ * Seals the block being built and opens the next one, by default a slot later and at the chain's
+ * time.
+ */
 export function produceBlock(
   chain: Chain,
   slot = head(chain).slot + 1,
@@ -82,7 +86,10 @@ function forgetOld(chain: Chain): void {
   forgetTransactions(chain);
 }
 
-/** Drops the payloads of transactions beyond TRANSACTIONS_KEPT, then the old statuses of those without a payload. */
+/**
+ * Drops the payloads of transactions beyond TRANSACTIONS_KEPT, then the old statuses of those
+ * without a payload.
+ */
 function forgetTransactions(chain: Chain): void {
   const { landed } = chain;
   for (; chain.firstPayload < landed.length - TRANSACTIONS_KEPT; chain.firstPayload += 1) {
@@ -101,7 +108,10 @@ function forgetTransactions(chain: Chain): void {
   chain.firstPayload -= gone;
 }
 
-/** The block whose hash this is, when a transaction that names it may be in a block of height `height`. */
+/**
+ * The block whose hash this is, when a transaction that names it may be in a block of height
+ * `height`.
+ */
 export function blockOfHash(chain: Chain, hash: Key, height: number): Block | undefined {
   for (let at = height - 1; at >= height - BLOCKHASH_AGE - 1; at -= 1) {
     const block = blockAt(chain, at);

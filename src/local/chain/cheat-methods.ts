@@ -26,7 +26,8 @@ import { advance } from './submit.ts';
 import { errorText } from './transaction-error.ts';
 import type { AccountState } from './vm.ts';
 
-// Methods beyond a validator's. The surfnet_ ones take Surfpool's parameters, the localnet_ ones are this chain's own.
+// Methods beyond a validator's. The surfnet_ ones take Surfpool's parameters, the localnet_ ones
+// are this chain's own.
 
 const SYSTEM: Key = '\0'.repeat(32);
 const TOKEN = addressKey(TOKEN_PROGRAM);
@@ -47,8 +48,9 @@ function asked<T>(run: () => T): T {
 }
 
 /**
- * surfnet_timeTravel [{absoluteTimestamp: ms since 1970} | {absoluteSlot} | {absoluteEpoch}]: forward only, as in Surfpool; the past is
- * -32602. Answers with getEpochInfo of the block that is being built from then on; 'confirmed' follows with the next block.
+ * surfnet_timeTravel [{absoluteTimestamp: ms since 1970} | {absoluteSlot} | {absoluteEpoch}]:
+ * forward only, as in Surfpool; the past is -32602. Answers with getEpochInfo of the block that is
+ * being built from then on; 'confirmed' follows with the next block.
  */
 function surfnetTimeTravel(params: readonly unknown[], { chain }: LocalEndpoint) {
   const given = settings(params, 0);
@@ -83,7 +85,10 @@ function hexBytes(value: unknown): Buffer {
   return Buffer.from(value, 'hex');
 }
 
-/** surfnet_setAccount [address, {lamports, data: hex, owner, executable, rentEpoch}]: a field that is absent stays as it is. */
+/**
+ * surfnet_setAccount [address, {lamports, data: hex, owner, executable, rentEpoch}]: a field that
+ * is absent stays as it is.
+ */
 function surfnetSetAccount(params: readonly unknown[], endpoint: LocalEndpoint) {
   const key = publicKey(required(params, 0));
   const update = settings([required(params, 1)], 0);
@@ -127,8 +132,9 @@ function writeOptionalKey(data: Buffer, offset: number, key: Key | null | undefi
 }
 
 /**
- * surfnet_setTokenAccount [owner, mint, {amount, delegate, delegatedAmount, state, closeAuthority}, tokenProgram?]: creates or changes the
- * associated token account. The mint's supply stays as it is. SPL Token only.
+ * surfnet_setTokenAccount [owner, mint, {amount, delegate, delegatedAmount, state, closeAuthority},
+ * tokenProgram?]: creates or changes the associated token account. The mint's supply stays as it
+ * is. SPL Token only.
  */
 function surfnetSetTokenAccount(params: readonly unknown[], endpoint: LocalEndpoint) {
   const owner = publicKey(required(params, 0));
@@ -165,7 +171,9 @@ function surfnetSetTokenAccount(params: readonly unknown[], endpoint: LocalEndpo
   return { context: viewAt(endpoint, 'processed').context, value: null };
 }
 
-/** localnet_mineBlocks [count = 1]: seals that many blocks now. Answers with the slot being built. */
+/**
+ * localnet_mineBlocks [count = 1]: seals that many blocks now. Answers with the slot being built.
+ */
 function localnetMineBlocks(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = params[0] === undefined ? 1 : integer(params[0], 'count', 1, MAX_MINED);
   for (let mined = 0; mined < count; mined += 1) advance(chain);
@@ -173,8 +181,9 @@ function localnetMineBlocks(params: readonly unknown[], { chain }: LocalEndpoint
 }
 
 /**
- * localnet_forgetBlocks [count, {replay: false}]: the last `count` confirmed blocks and the block being built are abandoned for another
- * fork; with replay their transactions are run again on it. Answers {forgotten: number of transactions, slot}.
+ * localnet_forgetBlocks [count, {replay: false}]: the last `count` confirmed blocks and the block
+ * being built are abandoned for another fork; with replay their transactions are run again on it.
+ * Answers {forgotten: number of transactions, slot}.
  */
 function localnetForgetBlocks(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = integer(required(params, 0), 'count', 0, MAX_MINED);
@@ -183,7 +192,10 @@ function localnetForgetBlocks(params: readonly unknown[], { chain }: LocalEndpoi
   return { forgotten, slot: head(chain).slot };
 }
 
-/** localnet_faucet [owner, amount]: mints base units of the local USDC to the owner's associated token account. Answers the signature. */
+/**
+ * localnet_faucet [owner, amount]: mints base units of the local USDC to the owner's associated
+ * token account. Answers the signature.
+ */
 function localnetFaucet(params: readonly unknown[], { chain }: LocalEndpoint) {
   const owner = base58(publicKey(required(params, 0)));
   const outcome = mintUsdc(chain, owner, u64(required(params, 1), 'amount'));
@@ -193,8 +205,8 @@ function localnetFaucet(params: readonly unknown[], { chain }: LocalEndpoint) {
 }
 
 /**
- * localnet_wallets [count, {lamports, amount}]: new keypairs with 10 SOL and 1,000 USDC, or the given amounts. Answers
- * [{address, secretKey}], the secret in Base58 of 64 bytes.
+ * localnet_wallets [count, {lamports, amount}]: new keypairs with 10 SOL and 1,000 USDC, or the
+ * given amounts. Answers [{address, secretKey}], the secret in Base58 of 64 bytes.
  */
 function localnetWallets(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = integer(required(params, 0), 'count', 1, MAX_WALLETS);
@@ -218,13 +230,19 @@ function localnetWallets(params: readonly unknown[], { chain }: LocalEndpoint) {
   });
 }
 
-/** localnet_setRent [lamportsPerByte]: the rent from the block being built on; a token account has 293 bytes to pay for. */
+/**
+ * localnet_setRent [lamportsPerByte]: the rent from the block being built on; a token account has
+ * 293 bytes to pay for.
+ */
 function localnetSetRent(params: readonly unknown[], { chain }: LocalEndpoint) {
   setRent(chain, integer(required(params, 0), 'lamportsPerByte', 1, MAX_RENT));
   return null;
 }
 
-/** localnet_setTransactionV1 [active]: activates the feature of version 1 transactions, or takes it away. */
+/**
+ * localnet_setTransactionV1 [active]: activates the feature of version 1 transactions, or takes it
+ * away.
+ */
 function localnetSetTransactionV1(params: readonly unknown[], { chain }: LocalEndpoint) {
   setV1Feature(chain, flag(required(params, 0), 'active', true), head(chain).slot);
   return null;

@@ -4,8 +4,8 @@ import { addressKey } from './keys.ts';
 import type { Chain } from './state.ts';
 import type { AccountState } from './vm.ts';
 
-// Properties of a cluster that change while it runs: the rent, and the feature of version 1 transactions.
-// Both are accounts, so forks take them back and a data directory keeps them.
+// Properties of a cluster that change while it runs: the rent, and the feature of version 1
+// transactions. Both are accounts, so forks take them back and a data directory keeps them.
 
 const RENT_SYSVAR = addressKey('SysvarRent111111111111111111111111111111111');
 /** The account that says since which slot a cluster takes version 1 transactions. */
@@ -34,7 +34,10 @@ export function takesV1(chain: Chain): boolean {
   return feature?.owner === FEATURE_PROGRAM && feature.data[0] === 1;
 }
 
-/** The feature account of version 1 transactions as a cluster has it that activated the feature in `slot`. */
+/**
+ * The feature account of version 1 transactions as a cluster has it that activated the feature in
+ * `slot`.
+ */
 export function activeFeature(slot: number, lamports: bigint): AccountState {
   const data = Buffer.alloc(FEATURE_LENGTH);
   data.writeUInt8(1, 0);
@@ -43,7 +46,10 @@ export function activeFeature(slot: number, lamports: bigint): AccountState {
   return { lamports, owner: FEATURE_PROGRAM, data, ...flags };
 }
 
-/** Activates the feature of version 1 transactions in `slot`, or removes its account, as on a cluster that never had it. */
+/**
+ * Activates the feature of version 1 transactions in `slot`, or removes its account, as on a
+ * cluster that never had it.
+ */
 export function setV1Feature(chain: Chain, active: boolean, slot: number): void {
   const removed = {
     lamports: 0n,

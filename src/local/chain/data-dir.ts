@@ -2,7 +2,10 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } 
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, OperatorError } from '../../errors.ts';
 
-/** Makes the directory of --data-dir when it is missing and checks that it is writable. Throws an OperatorError (exit code 2) when it is not. */
+/**
+ * Makes the directory of --data-dir when it is missing and checks that it is writable. Throws an
+ * OperatorError (exit code 2) when it is not.
+ */
 export function makeDataDir(dir: string): void {
   try {
     make(resolve(dir));
@@ -36,10 +39,14 @@ function isRunning(pid: number): boolean {
   }
 }
 
-// In a container a process often gets its predecessor's id. A lock with our own id is stale unless this process holds it.
+// In a container a process often gets its predecessor's id. A lock with our own id is stale unless
+// this process holds it.
 const held = new Set<string>();
 
-/** Locks a data directory for this process; the result unlocks it. Throws an OperatorError when another process has it. */
+/**
+ * Locks a data directory for this process; the result unlocks it. Throws an OperatorError when
+ * another process has it.
+ */
 export function lockDataDir(dir: string): () => void {
   const path = resolve(dir, 'lock');
   const take = () => writeFileSync(path, String(process.pid), { flag: 'wx' });

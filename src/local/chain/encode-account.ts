@@ -151,7 +151,10 @@ function ownerOf({ owner }: AccountState): string {
   return text;
 }
 
-/** An account for an answer, null when it does not exist. The decimals of a token account come from its mint at the same `height`. */
+/**
+ * An account for an answer, null when it does not exist. The decimals of a token account come from
+ * its mint at the same `height`.
+ */
 export function encodeAccount(
   chain: Chain,
   key: Key,

@@ -34,7 +34,8 @@ export function isTokenAccount(state: AccountState | null): state is AccountStat
     state.data.length < TOKEN_ACCOUNT_LENGTH
   )
     return false;
-  // Byte 108 is the state, 0 before initialization. Token-2022 puts the account type after the base layout.
+  // Byte 108 is the state, 0 before initialization. Token-2022 puts the account type after the base
+  // layout.
   return (
     state.data[108] !== 0 &&
     (state.data.length === TOKEN_ACCOUNT_LENGTH ||
@@ -51,7 +52,9 @@ export function isMint(state: AccountState | null): state is AccountState {
   );
 }
 
-/** The reason why a transaction is not in a block, with the logs and result of its run if it ran. */
+/**
+ * The reason why a transaction is not in a block, with the logs and result of its run if it ran.
+ */
 export interface Refusal {
   readonly refused: TransactionError;
   readonly record: Execution['record'] | null;
@@ -74,7 +77,9 @@ function lookUp(chain: Chain, { table }: TableLookup, indexes: Buffer, height: n
   });
 }
 
-/** Resolves lookup tables. Missing entries are left out: LiteSVM refuses such a transaction itself. */
+/**
+ * Resolves lookup tables. Missing entries are left out: LiteSVM refuses such a transaction itself.
+ */
 export function loadKeys(
   chain: Chain,
   { message: { keys, lookups } }: WireTransaction,
@@ -86,7 +91,10 @@ export function loadKeys(
   return { keys: [...keys, ...writable, ...readonly], loaded: { writable, readonly } };
 }
 
-/** The token balance of an account before and after, null when it is a token account on neither side. */
+/**
+ * The token balance of an account before and after, null when it is a token account on neither
+ * side.
+ */
 export function tokenChange(
   chain: Chain,
   index: number,
@@ -120,9 +128,10 @@ export function hasLiveBlockhash(
 }
 
 /**
- * Runs a transaction in the block being built. `undoFailure` is preflight: a transaction that fails is refused and leaves nothing, where
- * otherwise it lands with its error and pays the fee. One that cannot pay, or is not signed, never lands. `verified` says that the signatures
- * are known to be good.
+ * Runs a transaction in the block being built. `undoFailure` is preflight: a transaction that fails
+ * is refused and leaves nothing, where otherwise it lands with its error and pays the fee. One that
+ * cannot pay, or is not signed, never lands. `verified` says that the signatures are known to be
+ * good.
  */
 export function execute(
   chain: Chain,
@@ -179,8 +188,8 @@ export function execute(
   return landed;
 }
 
-// Reading an account takes 7 us, so it is avoided where the state may not be needed. undefined: the account changed in this block, so its
-// older state is in the journal, and was not read since.
+// Reading an account takes 7 us, so it is avoided where the state may not be needed. undefined: the
+// account changed in this block, so its older state is in the journal, and was not read since.
 function stateBefore(chain: Chain, key: Key): AccountState | null | undefined {
   const known = chain.hot.get(key);
   if (known !== undefined) return known;
@@ -192,8 +201,9 @@ function refund(chain: Chain, payer: Key, lamports: bigint): void {
   if (charged !== null) chain.vm.write(payer, { ...charged, lamports });
 }
 
-// After the run only accounts that may hold tokens are read: former token accounts, new accounts, and wallets other than the payer. The
-// others are read on demand. Every writable account counts as changed, as with a validator.
+// After the run only accounts that may hold tokens are read: former token accounts, new accounts,
+// and wallets other than the payer. The others are read on demand. Every writable account counts as
+// changed, as with a validator.
 function takeStock(
   chain: Chain,
   message: WireMessage,

@@ -15,7 +15,8 @@ import { base58 } from './keys.ts';
 import type { Chain, Landed } from './state.ts';
 import { decodeTransaction } from './wire.ts';
 
-// Money for tests, by ordinary transactions of the faucet's keypair. The memo tells two equal gifts in one block apart.
+// Money for tests, by ordinary transactions of the faucet's keypair. The memo tells two equal gifts
+// in one block apart.
 
 function give(chain: Chain, instructions: readonly Instruction[]): Landed | Refusal {
   const latest = chain.blocks.at(-2) ?? head(chain);
@@ -29,7 +30,10 @@ export function airdrop(chain: Chain, owner: string, lamports: bigint): Landed |
   return give(chain, [transferLamports(faucet.address, owner, lamports)]);
 }
 
-/** Mints `amount` base units of the local USDC to the wallet's associated token account, which is created when missing. */
+/**
+ * Mints `amount` base units of the local USDC to the wallet's associated token account, which is
+ * created when missing.
+ */
 export function mintUsdc(chain: Chain, owner: string, amount: bigint): Landed | Refusal {
   const account = tokenAccountAddress(owner, LOCALNET_MINT).address;
   return give(chain, [

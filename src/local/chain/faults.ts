@@ -51,14 +51,17 @@ function rateLimit(from: Settings): RateLimit {
 /**
  * localnet_setFault [{kind, ...}]; each lasts until its count is used up, or until it is cleared:
  * - `{kind: 'drop', count?}` accepts that many transactions and never runs them;
- * - `{kind: 'hold', blocks, count?}` runs them this number of blocks later, if their blockhash is still valid then;
- * - `{kind: 'status', status: 429 | 500, count?, methods?, retryAfter?, endpoint?}` answers requests with that HTTP status;
+ * - `{kind: 'hold', blocks, count?}` runs them this number of blocks later, if their blockhash is
+ *   still valid then;
+ * - `{kind: 'status', status: 429 | 500, count?, methods?, retryAfter?, endpoint?}` answers
+ *   requests with that HTTP status;
  * - `{kind: 'silence', count?, methods?, endpoint?}` does not answer them at all;
- * - `{kind: 'rate', sends?, requests?, per?}` responds with 429 above these rates of sends and requests per second, counted for the whole
+ * - `{kind: 'rate', sends?, requests?, per?}` responds with 429 above these rates of sends and
+ *   requests per second, counted for the whole
  *   endpoint or, with per: 'connection', for each connection;
  * - `{kind: 'lag', slots}` sets the lagging endpoint back by that many blocks (0..160);
- * - `{kind: 'height', blocks, endpoint?}` tells block heights this much too high, or too low where it is negative.
- * Requests of the surfnet_ and localnet_ methods always get through.
+ * - `{kind: 'height', blocks, endpoint?}` tells block heights this much too high, or too low where
+ *   it is negative. Requests of the surfnet_ and localnet_ methods always get through.
  */
 function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
   const from = settings([required(params, 0)], 0);
@@ -110,7 +113,10 @@ function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
   return null;
 }
 
-/** Clears every fault. Held transactions keep waiting; connections of requests without a response are closed. */
+/**
+ * Clears every fault. Held transactions keep waiting; connections of requests without a response
+ * are closed.
+ */
 export function clearFaults(chain: Chain): void {
   Object.assign(chain.faults, {
     drop: 0,

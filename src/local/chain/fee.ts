@@ -6,7 +6,8 @@ import type { MessageConfig, WireMessage } from './wire-message.ts';
 
 const COMPUTE_BUDGET = addressKey(COMPUTE_BUDGET_PROGRAM);
 const LAMPORTS_PER_SIGNATURE = 5_000;
-// Units that an instruction counts for when the transaction sets no limit: few for the runtime's own programs (SIMD-0170).
+// Units that an instruction counts for when the transaction sets no limit: few for the runtime's
+// own programs (SIMD-0170).
 const DEFAULT_INSTRUCTION_UNITS = 200_000;
 const BUILTIN_INSTRUCTION_UNITS = 3_000;
 const BUILTINS: ReadonlySet<Key> = new Set(
@@ -23,7 +24,10 @@ const BUILTINS: ReadonlySet<Key> = new Set(
 const MAX_UNITS = 1_400_000;
 const MICRO_LAMPORTS = 1_000_000n;
 
-/** A message's offer for its place in a block: micro-lamports per compute unit, and its whole fee in lamports. */
+/**
+ * A message's offer for its place in a block: micro-lamports per compute unit, and its whole fee in
+ * lamports.
+ */
 export interface Offer {
   readonly price: bigint;
   readonly fee: number;
@@ -44,7 +48,9 @@ function budgetOf({ source, keys, instructions }: WireMessage) {
   return { price, units: BigInt(Math.min(units ?? defaults, MAX_UNITS)) };
 }
 
-/** A version 1 message names its priority fee in lamports; the price follows from its unit limit. */
+/**
+ * A version 1 message names its priority fee in lamports; the price follows from its unit limit.
+ */
 function offerOfV1({ priorityFee, computeUnitLimit }: MessageConfig, signatures: number): Offer {
   const units = BigInt(computeUnitLimit ?? 0);
   const priority = priorityFee ?? 0n;
@@ -52,7 +58,10 @@ function offerOfV1({ priorityFee, computeUnitLimit }: MessageConfig, signatures:
   return { price, fee: signatures + Number(priority) };
 }
 
-/** The fee: 5,000 lamports for each signature and the priority fee, which is price times units, rounded up. */
+/**
+ * The fee: 5,000 lamports for each signature and the priority fee, which is price times units,
+ * rounded up.
+ */
 export function offerOf(message: WireMessage): Offer {
   const signatures = message.requiredSignatures * LAMPORTS_PER_SIGNATURE;
   if (message.config !== null) return offerOfV1(message.config, signatures);

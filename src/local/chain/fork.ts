@@ -18,9 +18,10 @@ function forgottenIn(chain: Chain, target: number): Landed[] {
 }
 
 /**
- * Replaces the open block and the last `count` sealed ones by a new fork: accounts are restored, and their transactions and blockhashes dropped. Slots
- * continue, heights go back. With `replay` their transactions run again on the new fork, except those with a dropped blockhash. Returns the number of
- * dropped blocks. Throws ChainRefusal instead of reverting a finalized block.
+ * Replaces the open block and the last `count` sealed ones by a new fork: accounts are restored,
+ * and their transactions and blockhashes dropped. Slots continue, heights go back. With `replay`
+ * their transactions run again on the new fork, except those with a dropped blockhash. Returns the
+ * number of dropped blocks. Throws ChainRefusal instead of reverting a finalized block.
  */
 export function forgetBlocks(chain: Chain, count: number, replay: boolean): number {
   const last = head(chain);
@@ -67,8 +68,9 @@ export interface Destination {
 }
 
 /**
- * Travels forward: seals the open block and opens the next one at the destination. It skips slots, not blocks, so no blockhash expires. Time and slots
- * advance together, SLOT_MS per slot. Throws ChainRefusal for a destination in the past.
+ * Travels forward: seals the open block and opens the next one at the destination. It skips slots,
+ * not blocks, so no blockhash expires. Time and slots advance together, SLOT_MS per slot. Throws
+ * ChainRefusal for a destination in the past.
  */
 export function timeTravel(
   chain: Chain,

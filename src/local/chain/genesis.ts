@@ -19,7 +19,10 @@ export const MINT_DECIMALS = 6;
 // Public and the same on every machine: it is worth nothing outside a local chain.
 const FAUCET_SEED = createHash('sha256').update('billing localnet faucet').digest();
 
-/** The keypair that funds wallets, mints and freezes the local USDC. Its seed is public: sha256('billing localnet faucet'). */
+/**
+ * The keypair that funds wallets, mints and freezes the local USDC. Its seed is public:
+ * sha256('billing localnet faucet').
+ */
 export const faucet = keypairFromSecret(nacl.sign.keyPair.fromSeed(FAUCET_SEED).secretKey);
 
 /** The genesis hash of every local chain, 32 bytes: unlike any cluster's. */
@@ -30,7 +33,8 @@ export const GENESIS_HASH: Key = keyOf(
 const FAUCET_LAMPORTS = 500_000_000n * 1_000_000_000n;
 const MINT_LENGTH = 82;
 
-// SPL Token's Mint: authority option u32 and key, supply u64, decimals, initialized, freeze authority option u32 and key.
+// SPL Token's Mint: authority option u32 and key, supply u64, decimals, initialized, freeze
+// authority option u32 and key.
 function mintData(): Buffer {
   const authority = bytesOf(addressKey(faucet.address));
   const data = Buffer.alloc(MINT_LENGTH);

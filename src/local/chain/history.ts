@@ -109,7 +109,10 @@ function getTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
   };
 }
 
-/** Whether a transaction that landed names an account, signer, program or otherwise. `keyBytes` are the key's: many are asked about the same one. */
+/**
+ * Whether a transaction that landed names an account, signer, program or otherwise. `keyBytes` are
+ * the key's: many are asked about the same one.
+ */
 export function mentions({ bytes, loaded }: Payload, key: Key, keyBytes: Buffer): boolean {
   if (loaded.writable.includes(key) || loaded.readonly.includes(key)) return true;
   return namesKey(bytes, keyBytes);

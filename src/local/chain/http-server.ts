@@ -63,7 +63,10 @@ async function serve(
   return reply.code(500).type(PLAIN).send('Internal server error');
 }
 
-/** Builds the HTTP side of an endpoint: JSON-RPC on POST /, a validator's plain-text GET /health, requests from any origin. It does not listen. */
+/**
+ * Builds the HTTP side of an endpoint: JSON-RPC on POST /, a validator's plain-text GET /health,
+ * requests from any origin. It does not listen.
+ */
 export function buildHttp(endpoint: LocalEndpoint): FastifyInstance {
   const app = fastify({ bodyLimit: MAX_BODY_BYTES, forceCloseConnections: true });
   app.removeAllContentTypeParsers();

@@ -8,8 +8,9 @@ export class Json {
 }
 
 /**
- * JSON as a validator writes it: a bigint is a bare number of any size (rentEpoch is 2^64 - 1). Otherwise like JSON.stringify for
- * plain objects, arrays, strings, finite numbers, booleans and null; properties that are undefined are left out, and a Json value is copied unchanged.
+ * JSON as a validator writes it: a bigint is a bare number of any size (rentEpoch is 2^64 - 1).
+ * Otherwise like JSON.stringify for plain objects, arrays, strings, finite numbers, booleans and
+ * null; properties that are undefined are left out, and a Json value is copied unchanged.
  */
 export function toJson(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value);

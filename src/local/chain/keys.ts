@@ -1,6 +1,8 @@
 import bs58 from 'bs58';
 
-/** Bytes of a public key, hash or signature as a latin1 string: the form in which maps are keyed. */
+/**
+ * Bytes of a public key, hash or signature as a latin1 string: the form in which maps are keyed.
+ */
 export type Key = string;
 
 /** The key of these bytes. */

@@ -13,7 +13,8 @@ import { dirname } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { crc32 } from 'node:zlib';
 
-// Files of records: length and CRC-32 (both u32), then the value as v8 serializes it. A record is there whole or not at all.
+// Files of records: length and CRC-32 (both u32), then the value as v8 serializes it. A record is
+// there whole or not at all.
 
 const HEADER = 8;
 
@@ -43,8 +44,8 @@ function readRecord(fd: number, position: number): { value: unknown; end: number
 }
 
 /**
- * Reads every whole record of a file and returns where the last one ends. With `repair` the file is cut there, which removes a record
- * that a killed process did not finish.
+ * Reads every whole record of a file and returns where the last one ends. With `repair` the file is
+ * cut there, which removes a record that a killed process did not finish.
  */
 export function readRecords(path: string, repair: boolean, each: (value: unknown) => void): number {
   if (!existsSync(path)) return 0;
@@ -62,7 +63,10 @@ export function readRecords(path: string, repair: boolean, each: (value: unknown
   }
 }
 
-/** Replaces a file by one with a single record: after a crash the old one is there, or the new one, never a part. */
+/**
+ * Replaces a file by one with a single record: after a crash the old one is there, or the new one,
+ * never a part.
+ */
 export function replaceFile(path: string, value: unknown): void {
   const fd = openSync(`${path}.tmp`, 'w');
   try {

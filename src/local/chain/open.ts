@@ -60,9 +60,10 @@ function assemble(blockMs: number, restored: Restored, store: Store | null): Cha
 }
 
 /**
- * Opens a new chain, or the one in `dataDir`, whose blocks then count as final. `blockMs` 0 makes blocks on demand only, with a clock that
- * moves SLOT_MS a block. Without a rent a new chain has RENT_LAMPORTS_PER_BYTE and an old one keeps its own. Throws an OperatorError when
- * the program's binary is missing or the directory cannot be used.
+ * Opens a new chain, or the one in `dataDir`, whose blocks then count as final. `blockMs` 0 makes
+ * blocks on demand only, with a clock that moves SLOT_MS a block. Without a rent a new chain has
+ * RENT_LAMPORTS_PER_BYTE and an old one keeps its own. Throws an OperatorError when the program's
+ * binary is missing or the directory cannot be used.
  */
 export function openChain(
   blockMs: number,

@@ -66,7 +66,10 @@ export function integer(
   return value;
 }
 
-/** A u64, as a JSON number up to 2^53 - 1 or as a string of digits. Throws -32602 naming the parameter. */
+/**
+ * A u64, as a JSON number up to 2^53 - 1 or as a string of digits. Throws -32602 naming the
+ * parameter.
+ */
 export function u64(value: unknown, name: string): bigint {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return BigInt(value);
   if (typeof value === 'string' && /^\d{1,20}$/.test(value)) {
@@ -128,7 +131,10 @@ export function viewAt({ chain, lagging }: LocalEndpoint, commitment: Commitment
   return { block, height, context: { apiVersion: API_VERSION, slot: block.slot } };
 }
 
-/** The state for a request's commitment and minContextSlot. Throws -32016 when it is not that far, -32602. */
+/**
+ * The state for a request's commitment and minContextSlot. Throws -32016 when it is not that far,
+ * -32602.
+ */
 export function viewOf(endpoint: LocalEndpoint, from: Settings): View {
   const view = viewAt(endpoint, commitmentOf(from));
   const least = from['minContextSlot'];

@@ -9,8 +9,8 @@ import { tokenAmount } from './encode-account.ts';
 import { addressKey, base58, type Key } from './keys.ts';
 import type { InnerInstruction } from './vm.ts';
 
-// jsonParsed instructions: the ones that billing transactions carry. Everything else is shown as a validator shows a program it does not
-// know: accounts, data and program.
+// jsonParsed instructions: the ones that billing transactions carry. Everything else is shown as a
+// validator shows a program it does not know: accounts, data and program.
 
 const SYSTEM = addressKey(SYSTEM_PROGRAM);
 const TOKEN = addressKey(TOKEN_PROGRAM);

@@ -51,7 +51,8 @@ function decode(chain: Chain, text: unknown, encoding: 'base58' | 'base64'): Wir
     );
   }
   const bytes = encoding === 'base64' ? Buffer.from(text, 'base64') : bs58.decodeUnsafe(text);
-  // Node's base64 decoder drops unknown characters, so the length shows whether all of the text was base64.
+  // Node's base64 decoder drops unknown characters, so the length shows whether all of the text was
+  // base64.
   if (
     bytes === undefined ||
     (encoding === 'base64' && bytes.length < Math.floor((text.replace(/=+$/, '').length * 3) / 4))
@@ -84,15 +85,16 @@ function preflightFailure({ refused, record }: Refusal): RpcError {
   });
 }
 
-// Transactions of requests under way whose signatures have been found good, by the requests' parameters.
+// Transactions of requests under way whose signatures have been found good, by the requests'
+// parameters.
 const verified = new WeakMap<readonly unknown[], WireTransaction>();
 
 // Fewer are verified by LiteSVM as they run: handing them over is not worth it.
 const VERIFIED_TOGETHER = 4;
 
 /**
- * Verifies the signatures of many sendTransaction requests, given by their parameters, before they are answered. A wrong request is left
- * to its own answer.
+ * Verifies the signatures of many sendTransaction requests, given by their parameters, before they
+ * are answered. A wrong request is left to its own answer.
  */
 export async function verifyAhead(
   chain: Chain,

@@ -20,17 +20,29 @@ export interface LocalnetOptions {
   readonly port?: number;
   /** WebSocket; the HTTP port + 1 by default, which is where web3.js looks for it. */
   readonly wsPort?: number | undefined;
-  /** Opens a second HTTP endpoint, of a node that can be set to lag behind (localnet_setFault {kind: 'lag'}). */
+  /**
+   * Opens a second HTTP endpoint, of a node that can be set to lag behind (localnet_setFault {kind:
+   * 'lag'}).
+   */
   readonly lagPort?: number | undefined;
   /** Keeps the chain here over restarts. */
   readonly dataDir?: string | undefined;
-  /** Milliseconds between blocks, SLOT_MS by default; 0 makes blocks on demand only (mineBlocks, time travel), SLOT_MS of chain time each. */
+  /**
+   * Milliseconds between blocks, SLOT_MS by default; 0 makes blocks on demand only (mineBlocks,
+   * time travel), SLOT_MS of chain time each.
+   */
   readonly blockMs?: number;
-  /** Rent per byte of an account; by default RENT_LAMPORTS_PER_BYTE on a new chain and unchanged on an old one. */
+  /**
+   * Rent per byte of an account; by default RENT_LAMPORTS_PER_BYTE on a new chain and unchanged on
+   * an old one.
+   */
   readonly rentLamportsPerByte?: number | undefined;
 }
 
-/** A running local chain. The functions have the effect of the RPC methods of the same names, without HTTP. */
+/**
+ * A running local chain. The functions have the effect of the RPC methods of the same names,
+ * without HTTP.
+ */
 export interface Localnet {
   readonly rpcUrl: string;
   readonly wsUrl: string;
@@ -92,7 +104,8 @@ async function listenPair(
   }
 }
 
-// Blocks at fixed times: a late block does not delay the next ones, and missed blocks are not made up for.
+// Blocks at fixed times: a late block does not delay the next ones, and missed blocks are not made
+// up for.
 function keepTime(chain: Chain): () => void {
   let next = performance.now() + chain.blockMs;
   let timer: NodeJS.Timeout;
@@ -123,8 +136,8 @@ function fund(
 }
 
 /**
- * Starts a local chain on 127.0.0.1. Throws an OperatorError when a port is taken, the data directory is in use or unreadable, or the
- * program's binary is missing.
+ * Starts a local chain on 127.0.0.1. Throws an OperatorError when a port is taken, the data
+ * directory is in use or unreadable, or the program's binary is missing.
  */
 export async function startLocalnet({
   port = 0,

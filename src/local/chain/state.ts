@@ -6,27 +6,43 @@ import type { TransactionError } from './transaction-error.ts';
 import type { AccountState, Details, Vm } from './vm.ts';
 import type { WireTransaction } from './wire-message.ts';
 
-// The chain's state and its limits. LiteSVM has accounts and a clock; blocks, commitment and history are kept here.
+// The chain's state and its limits. LiteSVM has accounts and a clock; blocks, commitment and
+// history are kept here.
 
-/** A sealed block is final when this many more have been sealed on top (31 confirmations and the block itself, as on a cluster). */
+/**
+ * A sealed block is final when this many more have been sealed on top (31 confirmations and the
+ * block itself, as on a cluster).
+ */
 export const FINALITY_BLOCKS = 32;
 /** Maximum lag of the lagging endpoint, in blocks. */
 export const MAX_LAG = 160;
-/** Blocks whose account changes can still be taken back: every view (final on a lagging endpoint is the oldest) and every fork needs no more. */
+/**
+ * Blocks whose account changes can still be taken back: every view (final on a lagging endpoint is
+ * the oldest) and every fork needs no more.
+ */
 export const JOURNAL_BLOCKS = FINALITY_BLOCKS + MAX_LAG + 2;
 /** A blockhash is good for transactions in this many blocks after its own. */
 export const BLOCKHASH_AGE = 150;
-/** Signature statuses are known this many blocks back even when the transaction itself is no longer kept. */
+/**
+ * Signature statuses are known this many blocks back even when the transaction itself is no longer
+ * kept.
+ */
 export const STATUS_BLOCKS = 300;
 /** Blocks that getBlockTime knows. */
 export const BLOCKS_KEPT = 10_000;
 /** Transactions that getTransaction and getSignaturesForAddress know, some 5 kB each. */
 export const TRANSACTIONS_KEPT = 20_000;
-/** A block is sealed early at this number of transactions: it bounds the journal and the statuses under load. */
+/**
+ * A block is sealed early at this number of transactions: it bounds the journal and the statuses
+ * under load.
+ */
 export const TRANSACTIONS_PER_BLOCK = 2_048;
 /** Accounts cached as decoded copies of LiteSVM's own. */
 export const ACCOUNTS_CACHED = 20_000;
-/** Nominal length of a slot in ms: the default block time, and the clock increment of time travel and blocks on demand. */
+/**
+ * Nominal length of a slot in ms: the default block time, and the clock increment of time travel
+ * and blocks on demand.
+ */
 export const SLOT_MS = 300;
 /** Slots of an epoch, as on mainnet. */
 export const EPOCH_SLOTS = 432_000;
@@ -139,7 +155,9 @@ export interface Chain {
   readonly genesisHash: Key;
   /** Ascending heights without gaps. The last one is being built. */
   readonly blocks: Block[];
-  /** Blocks up to this height count as final: the first block, or the last one that a restart found. */
+  /**
+   * Blocks up to this height count as final: the first block, or the last one that a restart found.
+   */
   floor: number;
   /** ms that the chain's clock is ahead of the machine's. */
   offset: number;

@@ -8,8 +8,9 @@ import { appendRecord, readRecords, replaceFile } from './log-file.ts';
 import { type Block, type Chain, type Landed, STATUS_BLOCKS, TRANSACTIONS_KEPT } from './state.ts';
 import { type AccountState, detailsOf } from './vm.ts';
 
-// --data-dir. `state-N` is LiteSVM's snapshot after some block. `log-N` has every block and fork since: the accounts that it changed and
-// its transactions. A block is logged when it is sealed, so kill -9 loses only the block being built.
+// --data-dir. `state-N` is LiteSVM's snapshot after some block. `log-N` has every block and fork
+// since: the accounts that it changed and its transactions. A block is logged when it is sealed, so
+// kill -9 loses only the block being built.
 
 /** Bytes of a log after which a new snapshot is taken. */
 const LOG_BYTES = 32 * 1024 * 1024;
@@ -251,7 +252,10 @@ class DataDirectory implements Store {
   }
 }
 
-/** Opens a data directory for one process and makes it when it is missing. Throws an OperatorError when another process has it, or it cannot be read. */
+/**
+ * Opens a data directory for one process and makes it when it is missing. Throws an OperatorError
+ * when another process has it, or it cannot be read.
+ */
 export function openStore(dir: string): { restored: Restored | null; store: Store } {
   makeDataDir(dir);
   const unlock = lockDataDir(dir);

@@ -14,9 +14,10 @@ export interface Submission {
 }
 
 /**
- * Accepts a transaction. Without preflight the sender learns nothing more, as with a validator: an expired, unsigned or repeated one
- * never lands. With preflight a refusal is returned and has no effect. Preflight always runs on the newest state; the blockhash must be
- * known at the preflight commitment.
+ * Accepts a transaction. Without preflight the sender learns nothing more, as with a validator: an
+ * expired, unsigned or repeated one never lands. With preflight a refusal is returned and has no
+ * effect. Preflight always runs on the newest state; the blockhash must be known at the preflight
+ * commitment.
  */
 export function submit(
   chain: Chain,
@@ -33,13 +34,15 @@ export function submit(
   return skipPreflight || !('refused' in result) ? null : result;
 }
 
-// A hash is known at a block when that block, or one before it, was built on it: the newest hash there is that of its parent.
+// A hash is known at a block when that block, or one before it, was built on it: the newest hash
+// there is that of its parent.
 function knownAt(chain: Chain, transaction: WireTransaction, height: number): boolean {
   const block = blockOfHash(chain, transaction.message.blockhash, head(chain).height);
   return block !== undefined && block.height <= height;
 }
 
-// The faults that lose or delay a transaction come after preflight: the sender's node has accepted it.
+// The faults that lose or delay a transaction come after preflight: the sender's node has accepted
+// it.
 function divert(
   chain: Chain,
   transaction: WireTransaction,
@@ -60,7 +63,10 @@ function divert(
   return null;
 }
 
-/** Makes a block, then runs the held transactions whose time has come. Late ones find their blockhash expired, as on a cluster. */
+/**
+ * Makes a block, then runs the held transactions whose time has come. Late ones find their
+ * blockhash expired, as on a cluster.
+ */
 export function advance(chain: Chain, slot?: number, time?: number): void {
   produceBlock(chain, slot, time);
   if (chain.held.length === 0) return;

@@ -20,7 +20,8 @@ import {
 } from './subscription-requests.ts';
 import type { AccountState } from './vm.ts';
 
-// The subscriptions of one WebSocket. A processed one is notified at the change, the others when its block gets that far.
+// The subscriptions of one WebSocket. A processed one is notified at the change, the others when
+// its block gets that far.
 
 /** Sends a notification of a kind; its result is JSON. */
 type Notify = (kind: string, subscription: number, result: string) => void;
@@ -65,7 +66,10 @@ export class Subscriptions {
   private readonly programs = new Set<ProgramSubscription>();
   private readonly logs = new Set<LogsSubscription>();
   private readonly slots = new Set<ChainSubscription>();
-  /** Subscriptions to accounts and transactions at each commitment: without any, a block costs nothing here. */
+  /**
+   * Subscriptions to accounts and transactions at each commitment: without any, a block costs
+   * nothing here.
+   */
   private readonly interested: Record<Commitment, number> = {
     processed: 0,
     confirmed: 0,

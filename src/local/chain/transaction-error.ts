@@ -1,5 +1,6 @@
-// Maps LiteSVM's error values to JSON-RPC errors and messages. The order of each list is that of the enumeration in LiteSVM's declarations (litesvm 1.5,
-// dist/internal.d.ts), whose values are plain numbers at run time.
+// Maps LiteSVM's error values to JSON-RPC errors and messages. The order of each list is that of
+// the enumeration in LiteSVM's declarations (litesvm 1.5, dist/internal.d.ts), whose values are
+// plain numbers at run time.
 
 /** The error of an instruction in JSON-RPC form. */
 export type InstructionError =

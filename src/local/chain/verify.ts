@@ -2,10 +2,13 @@ import { Worker } from 'node:worker_threads';
 import { SPKI_PREFIX } from '../../chain/keypair.ts';
 import type { WireTransaction } from './wire-message.ts';
 
-// Signatures of batches, verified on a thread of their own. LiteSVM does it too, but on the one thread that everything else waits for,
-// where it is a quarter of a pull's time.
+// Signatures of batches, verified on a thread of their own. LiteSVM does it too, but on the one
+// thread that everything else waits for, where it is a quarter of a pull's time.
 
-/** Transactions one after the other in `bytes`; for each signature four offsets into it: signer, signature, message, end of the message. */
+/**
+ * Transactions one after the other in `bytes`; for each signature four offsets into it: signer,
+ * signature, message, end of the message.
+ */
 interface Job {
   readonly job: number;
   readonly bytes: Uint8Array;
@@ -18,8 +21,9 @@ interface Verdicts {
   readonly good: Uint8Array;
 }
 
-// The thread's program is a text because a Worker's file would have another name before and after compiling, and Node 20 loads no .ts file
-// into a Worker. For the same reason it does not import chain/keypair.ts. At most 10,000 keys are kept.
+// The thread's program is a text because a Worker's file would have another name before and after
+// compiling, and Node 20 loads no .ts file into a Worker. For the same reason it does not import
+// chain/keypair.ts. At most 10,000 keys are kept.
 const PROGRAM = `
 const { createPublicKey, verify } = require('node:crypto');
 const { parentPort } = require('node:worker_threads');

@@ -24,8 +24,9 @@ import {
   type TransactionError,
 } from './transaction-error.ts';
 
-// Uses LiteSVM's native layer directly, because its TypeScript wrapper re-encodes every transaction and depends on a second @solana/kit.
-// It ends the process on bytes that are not a transaction, so it only gets bytes that wire.ts has decoded.
+// Uses LiteSVM's native layer directly, because its TypeScript wrapper re-encodes every transaction
+// and depends on a second @solana/kit. It ends the process on bytes that are not a transaction, so
+// it only gets bytes that wire.ts has decoded.
 
 /** An account. Lamports are a u64. */
 export interface AccountState {
@@ -44,7 +45,10 @@ export interface InnerInstruction {
   readonly stackHeight: number;
 }
 
-/** The record of a run besides account changes. `inner` has one list for each instruction of the message. */
+/**
+ * The record of a run besides account changes. `inner` has one list for each instruction of the
+ * message.
+ */
 export interface Details {
   readonly logs: readonly string[];
   readonly inner: readonly (readonly InnerInstruction[])[];
@@ -71,7 +75,10 @@ export interface Vm {
   accountsOf(program: Key): Map<Key, AccountState>;
   /** Lamports of an account, 0 when it does not exist. */
   lamports(key: Key): bigint;
-  /** Runs and commits a decoded transaction. A failed one has paid its fee, or was not charged at all. */
+  /**
+   * Runs and commits a decoded transaction. A failed one has paid its fee, or was not charged at
+   * all.
+   */
   execute(transaction: Buffer, verifySignatures: boolean): Execution;
   simulate(transaction: Buffer, verifySignatures: boolean): Simulation;
   /** Times in seconds since 1970. */
@@ -91,7 +98,8 @@ function stateOf(account: Account): AccountState {
   return {
     lamports: account.lamports(),
     owner: keyOf(account.owner()),
-    // A copy: a Buffer from Node's pool shares its ArrayBuffer, and the native code takes the whole ArrayBuffer.
+    // A copy: a Buffer from Node's pool shares its ArrayBuffer, and the native code takes the whole
+    // ArrayBuffer.
     data: Buffer.from(data),
     executable: account.executable(),
     rentEpoch: account.rentEpoch(),
@@ -145,8 +153,9 @@ export function detailsOf(record: TransactionMetadata): Details {
 }
 
 /**
- * Opens a LiteSVM with Solana's own programs (system, SPL Token, Token-2022, ATA, memo) and the Subscriptions program, from nothing or from
- * a snapshot of itself. Throws an OperatorError when the program's binary is missing.
+ * Opens a LiteSVM with Solana's own programs (system, SPL Token, Token-2022, ATA, memo) and the
+ * Subscriptions program, from nothing or from a snapshot of itself. Throws an OperatorError when
+ * the program's binary is missing.
  */
 export function openVm(snapshot?: Uint8Array): Vm {
   if (!existsSync(SUBSCRIPTIONS_BINARY)) {

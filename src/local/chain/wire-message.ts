@@ -2,7 +2,10 @@ import type { Key } from './keys.ts';
 
 // A transaction decoded from its wire form.
 
-/** An instruction of a message, as offsets into the message's bytes, so that decoding only copies the bytes that are read. */
+/**
+ * An instruction of a message, as offsets into the message's bytes, so that decoding only copies
+ * the bytes that are read.
+ */
 export interface WireInstruction {
   readonly programIndex: number;
   readonly accountsAt: number;
@@ -42,7 +45,10 @@ export interface WireMessage {
   readonly config: MessageConfig | null;
 }
 
-/** A decoded transaction. `id` is its first signature; the signers sign the bytes from `signedAt` to `signedEnd`. */
+/**
+ * A decoded transaction. `id` is its first signature; the signers sign the bytes from `signedAt` to
+ * `signedEnd`.
+ */
 export interface WireTransaction {
   readonly bytes: Buffer;
   readonly id: Key;

@@ -74,7 +74,10 @@ export function insane(): never {
   throw new WireError(INSANE);
 }
 
-/** The checks of `sanitize` that all versions share. `total` counts the keys with those from lookup tables. */
+/**
+ * The checks of `sanitize` that all versions share. `total` counts the keys with those from lookup
+ * tables.
+ */
 export function checkSane(message: WireMessage, total: number): void {
   const { source, requiredSignatures, readonlySigned, readonlyUnsigned, keys } = message;
   if (requiredSignatures <= readonlySigned) insane();

@@ -1,13 +1,17 @@
 import type { WireInstruction, WireMessage } from './wire-message.ts';
 import { checkSane, insane, type Reader, WireError } from './wire-reader.ts';
 
-// Version 1 messages (SIMD-0385): no lookup tables, limits and fee in a config, signatures after the message.
+// Version 1 messages (SIMD-0385): no lookup tables, limits and fee in a config, signatures after
+// the message.
 
 /** The first byte of a version 1 transaction. */
 export const VERSION_1 = 0x81;
 /** Bytes that a version 1 transaction may have. */
 export const MAX_V1_LENGTH = 4096;
-/** Offset of the number of keys: after the version, the header, the config mask, the blockhash and a count. */
+/**
+ * Offset of the number of keys: after the version, the header, the config mask, the blockhash and a
+ * count.
+ */
 export const V1_KEY_COUNT_AT = 1 + 3 + 4 + 32 + 1;
 
 const MAX_SIGNATURES = 12;

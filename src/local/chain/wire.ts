@@ -17,7 +17,10 @@ import { MAX_V1_LENGTH, readV1Message, V1_KEY_COUNT_AT, VERSION_1 } from './wire
 const VERSION_BIT = 0x80;
 const MAX_LOADED_KEYS = 256;
 
-/** Whether bytes claim to be a version 1 transaction. A transaction of another version would need 129 signatures to begin with this byte. */
+/**
+ * Whether bytes claim to be a version 1 transaction. A transaction of another version would need
+ * 129 signatures to begin with this byte.
+ */
 export const isV1 = (bytes: Buffer) => bytes[0] === VERSION_1;
 
 function readMany<T>(reader: Reader, read: (reader: Reader) => T): T[] {
@@ -97,8 +100,8 @@ function decodeV1(bytes: Buffer): WireTransaction {
 }
 
 /**
- * Decodes a transaction; bytes after its end are dropped. Without `takesV1` a version 1 transaction is read as a cluster without the
- * feature reads it, and so refused. Throws WireError.
+ * Decodes a transaction; bytes after its end are dropped. Without `takesV1` a version 1 transaction
+ * is read as a cluster without the feature reads it, and so refused. Throws WireError.
  */
 export function decodeTransaction(bytes: Buffer, takesV1 = true): WireTransaction {
   if (takesV1 && isV1(bytes)) return decodeV1(bytes);
@@ -138,7 +141,10 @@ function skipToKeyCount(reader: Reader): void {
   reader.skip(((reader.source[reader.at] ?? 0) & VERSION_BIT) === 0 ? 3 : 4);
 }
 
-/** Whether the static keys of a transaction include this one. Only their place is read: `bytes` were decoded before. */
+/**
+ * Whether the static keys of a transaction include this one. Only their place is read: `bytes` were
+ * decoded before.
+ */
 export function namesKey(bytes: Buffer, key: Buffer): boolean {
   const reader = new Reader(bytes);
   skipToKeyCount(reader);

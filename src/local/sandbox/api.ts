@@ -10,7 +10,10 @@ interface CallOptions {
 }
 
 export interface Api {
-  /** `data` of the answer. Throws an ApiRefusal with the envelope's code and message. A server that is down for a moment is asked again. */
+  /**
+   * `data` of the answer. Throws an ApiRefusal with the envelope's code and message. A server that
+   * is down for a moment is asked again.
+   */
   call<T>(
     method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
     path: string,
@@ -66,7 +69,8 @@ async function send(
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
       const envelope = (await response.json()) as Envelope;
-      // 429: wait for Retry-After. 500: the database or the chain is temporarily unreachable, as the envelope reports.
+      // 429: wait for Retry-After. 500: the database or the chain is temporarily unreachable, as
+      // the envelope reports.
       if ((response.status !== 429 && response.status < 500) || Date.now() > deadline)
         return { response, envelope };
       await pause(Number(response.headers.get('retry-after') ?? 0.2) * 1000);

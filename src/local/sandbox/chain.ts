@@ -1,4 +1,5 @@
-// The local chain for the sandbox: transactions of wallets (send), and the methods of a local chain (time travel, a faucet).
+// The local chain for the sandbox: transactions of wallets (send), and the methods of a local chain
+// (time travel, a faucet).
 import { createRpc, type Rpc } from '../../chain/rpc/client.ts';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
@@ -15,7 +16,10 @@ export interface SandboxChain {
   fund(owner: string, amounts: { lamports?: bigint; usdc?: bigint }): Promise<void>;
   /** USDC base units that a wallet has. */
   balance(owner: string): Promise<bigint>;
-  /** Sends a signed transaction (base64) and resolves with its signature once it is confirmed. Throws an OperatorError when it fails. */
+  /**
+   * Sends a signed transaction (base64) and resolves with its signature once it is confirmed.
+   * Throws an OperatorError when it fails.
+   */
   submit(transaction: string): Promise<string>;
   close(): Promise<void>;
 }

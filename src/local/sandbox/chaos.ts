@@ -1,4 +1,5 @@
-// kill -9 at random moments, as often as asked, and the certainty that each killed process is back before its leases are called dead.
+// kill -9 at random moments, as often as asked, and the certainty that each killed process is back
+// before its leases are called dead.
 import { expireDispatchClaims, expireKeeperLeases } from '../../db/sandbox.ts';
 import { allReady, type Processes } from './processes.ts';
 import type { Random } from './random.ts';
@@ -7,11 +8,17 @@ import pRetry from 'p-retry';
 const victims = ['serve', 'keeper', 'dispatch', 'postgres'] as const;
 
 export interface Chaos {
-  /** Arms the kills that are planned for this period: each strikes at a random moment of the next second of real time. */
+  /**
+   * Arms the kills that are planned for this period: each strikes at a random moment of the next
+   * second of real time.
+   */
   strike(random: Random): void;
   /** Resolves when every armed kill has struck. */
   spent(): Promise<void>;
-  /** After a kill: waits until everything is up again and lets the leases of the dead lapse. Does nothing otherwise. */
+  /**
+   * After a kill: waits until everything is up again and lets the leases of the dead lapse. Does
+   * nothing otherwise.
+   */
   recover(): Promise<void>;
   /** Kills so far, by victim. */
   kills(): Readonly<Record<string, number>>;
@@ -58,7 +65,10 @@ export function createChaos(processes: Processes, total: number, periods: number
     kills: () => kills,
   };
 }
-/** Asks Postgres until it answers, 20 s at most: the chaos kills it now and then, and a pool notices on the next query only. */
+/**
+ * Asks Postgres until it answers, 20 s at most: the chaos kills it now and then, and a pool notices
+ * on the next query only.
+ */
 export function retrying<T>(ask: () => Promise<T>): Promise<T> {
   return pRetry(ask, { retries: 200, factor: 1, minTimeout: 100, maxRetryTime: 20_000 });
 }

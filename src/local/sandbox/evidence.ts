@@ -1,4 +1,5 @@
-// The three witnesses of a play, read independently of each other: the chain, the database, the merchants' server.
+// The three witnesses of a play, read independently of each other: the chain, the database, the
+// merchants' server.
 import { programEvents } from '../../chain/program/events.ts';
 import {
   readDeliveryTotals,

@@ -1,4 +1,5 @@
-// Invariants that hold at the end of every play. Each returns its breaches as sentences; an empty list means that it holds.
+// Invariants that hold at the end of every play. Each returns its breaches as sentences; an empty
+// list means that it holds.
 import { contractEventTypes } from '../../db/events.ts';
 import type { Evidence } from './evidence.ts';
 import type { SubscriberRole, Subscriber } from './subscribers.ts';

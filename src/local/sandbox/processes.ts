@@ -1,4 +1,5 @@
-// The processes of the sandbox: Postgres, the local chain, serve, keeper and dispatch. Each can be killed and is started again.
+// The processes of the sandbox: Postgres, the local chain, serve, keeper and dispatch. Each can be
+// killed and is started again.
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -45,14 +46,20 @@ export interface Processes {
 }
 
 interface ProcessOptions {
-  /** When it aborts, the started processes are stopped and startProcesses throws the signal's reason. */
+  /**
+   * When it aborts, the started processes are stopped and startProcesses throws the signal's
+   * reason.
+   */
   signal: AbortSignal;
   dataDir?: string | undefined;
   blockMs: number;
   mint: string;
 }
 
-/** Starts all of it and resolves when Postgres and the chain answer. `dataDir` keeps Postgres, the chain and the keys; a temporary one is removed by stop(). */
+/**
+ * Starts all of it and resolves when Postgres and the chain answer. `dataDir` keeps Postgres, the
+ * chain and the keys; a temporary one is removed by stop().
+ */
 export async function startProcesses(options: ProcessOptions): Promise<Processes> {
   const closers: (() => Promise<unknown>)[] = [];
   const stop = async () => {
@@ -208,7 +215,9 @@ export async function allReady(
   await Promise.all(Object.values(daemons).map((daemon) => daemon.ready(signal)));
 }
 
-/** Postgres that comes back after a kill, on the same port and data, as systemd would bring it back. */
+/**
+ * Postgres that comes back after a kill, on the same port and data, as systemd would bring it back.
+ */
 export async function keepPostgres(
   dataDir: string,
 ): Promise<{ url: string; kill: () => void; stop: () => Promise<void> }> {
@@ -218,7 +227,8 @@ export async function keepPostgres(
   let guarding: Promise<void> = Promise.resolve();
   const guard = () => {
     guarding = server.exited.then(async () => {
-      // The killed server's children may hold its shared memory for a moment: the next start then fails, and the one after does not.
+      // The killed server's children may hold its shared memory for a moment: the next start then
+      // fails, and the one after does not.
       if (isStopping()) return;
       const restart = () => startEmbeddedPostgres({ dataDir, port });
       try {

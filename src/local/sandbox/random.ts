@@ -8,7 +8,10 @@ export interface Random {
   seed32(): Buffer;
 }
 
-/** mulberry32 (Tommy Ettinger, public domain): 32 bits of state, good enough to choose the wallets' actions. */
+/**
+ * mulberry32 (Tommy Ettinger, public domain): 32 bits of state, good enough to choose the wallets'
+ * actions.
+ */
 export function seeded(seed: number): Random {
   let state = seed >>> 0;
   const next = () => {

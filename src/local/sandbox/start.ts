@@ -1,4 +1,5 @@
-// The sandbox: starts the processes, sets up merchants and wallets, plays, and checks the invariants.
+// The sandbox: starts the processes, sets up merchants and wallets, plays, and checks the
+// invariants.
 import { randomBytes } from 'node:crypto';
 import { SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import { LOCALNET_MINT } from '../chain/genesis.ts';
@@ -69,7 +70,10 @@ export interface Sandbox {
       webhookSecret: string;
     }[];
     subscribers: { wallet: string; secretKey: string; token: string }[];
-    /** A wallet with SOL and USDC that takes no part in the play, and pages that open with it or with the first merchant's. */
+    /**
+     * A wallet with SOL and USDC that takes no part in the play, and pages that open with it or
+     * with the first merchant's.
+     */
     demo: {
       wallet: string;
       secretKey: string;
@@ -85,7 +89,8 @@ export interface Sandbox {
   stop(): Promise<void>;
 }
 
-// Fast enough that a play of months takes seconds, slow enough that a block holds more than one transaction.
+// Fast enough that a play of months takes seconds, slow enough that a block holds more than one
+// transaction.
 const PLAY_BLOCK_MS = 30;
 // Without a play: a transaction is valid for 45 s.
 const IDLE_BLOCK_MS = 300;
@@ -166,7 +171,9 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   }
 }
 
-/** Plays the scenario once, gathers the evidence and checks the invariants. `startedAt` is Unix ms. */
+/**
+ * Plays the scenario once, gathers the evidence and checks the invariants. `startedAt` is Unix ms.
+ */
 async function playOnce(
   scene: {
     stage: Stage;

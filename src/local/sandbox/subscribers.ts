@@ -133,7 +133,10 @@ export async function actPastDue(
   if (role === 'revokes') await approveAgain(stage, subscriber);
 }
 
-/** SPL Token's Revoke: the wallet takes the approval back, and its authority stays, so that approving again repairs it. */
+/**
+ * SPL Token's Revoke: the wallet takes the approval back, and its authority stays, so that
+ * approving again repairs it.
+ */
 async function revokeDelegation({ chain, mint }: Stage, { wallet }: Subscriber): Promise<void> {
   const { blockhash } = await chain.rpc.getLatestBlockhash();
   const revoke = revokeApproval({ owner: wallet.address, mint });

@@ -1,4 +1,5 @@
-// Runs our own commands as processes beside this one and starts them again when they die, as systemd does for an operator.
+// Runs our own commands as processes beside this one and starts them again when they die, as
+// systemd does for an operator.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
@@ -14,7 +15,10 @@ export interface Supervised {
   restarts(): number;
   /** kill -9, as a machine that loses power would. */
   kill(): void;
-  /** Resolves when `url` responds with 200. Throws an OperatorError with the log's end after 30 s, or the reason with which `signal` was aborted. */
+  /**
+   * Resolves when `url` responds with 200. Throws an OperatorError with the log's end after 30 s,
+   * or the reason with which `signal` was aborted.
+   */
   ready(signal?: AbortSignal): Promise<void>;
   /** SIGTERM, and resolves when it has ended; SIGKILL after 15 s. */
   stop(): Promise<void>;
@@ -51,8 +55,9 @@ export function supervise({
 
   const start = () => {
     const startedAt = Date.now();
-    // The channel closes when this process ends for any reason, and the child then stops. In its own process group the child does not get the
-    // terminal's ctrl-C: it is stopped in its turn, while the servers that it needs still run.
+    // The channel closes when this process ends for any reason, and the child then stops. In its
+    // own process group the child does not get the terminal's ctrl-C: it is stopped in its turn,
+    // while the servers that it needs still run.
     child = spawn(process.execPath, [...nodeArgs, program, ...args], {
       env,
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

@@ -1,4 +1,5 @@
-// A played wallet: a key that signs in to the API and signs the transactions that the API hands out, as a browser wallet would.
+// A played wallet: a key that signs in to the API and signs the transactions that the API hands
+// out, as a browser wallet would.
 import bs58 from 'bs58';
 import nacl from 'tweetnacl';
 import type { Keypair } from '../../chain/keypair.ts';

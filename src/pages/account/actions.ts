@@ -1,4 +1,5 @@
-// A subscriber's actions on a subscription: the wallet signs, the service relays, and the page waits until the service has seen the effect.
+// A subscriber's actions on a subscription: the wallet signs, the service relays, and the page
+// waits until the service has seen the effect.
 import { type Session, type Standing, submit, type Subscription } from '../shared/session.ts';
 
 export type Verb = 'cancel' | 'resume' | 'repair' | 'close';
@@ -40,7 +41,9 @@ export interface Acted {
   problem?: string;
 }
 
-/** Runs the action and resolves with the new state. Throws a WalletRefusal or the service's error. */
+/**
+ * Runs the action and resolves with the new state. Throws a WalletRefusal or the service's error.
+ */
 export async function act(
   session: Session,
   before: Subscription,

@@ -15,7 +15,9 @@ const left = 44;
 const bottom = 20;
 const top = 8;
 
-/** A step of 1, 2 or 5 times a power of ten, at least `least`, that divides up to `most` in four. */
+/**
+ * A step of 1, 2 or 5 times a power of ten, at least `least`, that divides up to `most` in four.
+ */
 function stepFor(most: number, least: number): number {
   const rough = Math.max(most / 4, least);
   const power = 10 ** Math.floor(Math.log10(rough));

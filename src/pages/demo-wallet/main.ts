@@ -1,4 +1,5 @@
-// The key comes in the URL's fragment, which no server sees, and stays for this tab, so that the demo wallet is on every page.
+// The key comes in the URL's fragment, which no server sees, and stays for this tab, so that the
+// demo wallet is on every page.
 import { registerDemoWallet } from './wallet.ts';
 
 const place = 'billing-demo-wallet';

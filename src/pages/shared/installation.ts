@@ -15,7 +15,10 @@ export const clusterName =
       ? 'the local chain'
       : `Solana ${cluster}`;
 
-/** The explorer's page of a transaction or an address; undefined on a local chain, which no explorer knows. */
+/**
+ * The explorer's page of a transaction or an address; undefined on a local chain, which no explorer
+ * knows.
+ */
 export function explorerUrl(kind: 'tx' | 'address', id: string): string | undefined {
   if (cluster === 'localnet') return undefined;
   const suffix = cluster === 'mainnet-beta' ? '' : `?cluster=${cluster}`;

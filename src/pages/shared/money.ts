@@ -1,4 +1,6 @@
-/** USDC base units (6 decimals, as text) as `1,234.50`; at least two decimals, as many as it has. */
+/**
+ * USDC base units (6 decimals, as text) as `1,234.50`; at least two decimals, as many as it has.
+ */
 export function formatUsdc(units: string | bigint): string {
   const value = BigInt(units);
   const whole = new Intl.NumberFormat('en').format(value / 1_000_000n);
@@ -24,7 +26,10 @@ export function formatSol(lamports: string | bigint): string {
   return `${(units / 100_000n).toString()}.${fraction}`;
 }
 
-/** USDC as a person types it (`9.5`) in base units; undefined when it is not an amount above 0 with at most six decimals. */
+/**
+ * USDC as a person types it (`9.5`) in base units; undefined when it is not an amount above 0 with
+ * at most six decimals.
+ */
 export function parseUsdc(text: string): string | undefined {
   const [, whole = '', fraction = ''] = /^(\d{1,13})(?:\.(\d{1,6}))?$/.exec(text.trim()) ?? [];
   if (whole === '') return undefined;

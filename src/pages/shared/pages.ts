@@ -14,8 +14,9 @@ export interface PagedList<T> {
 }
 
 /**
- * A keyset-paginated list, page by page. A change of `open` restarts it (memoise it). With `everyMs` the first page is polled at that interval while the
- * browser page is visible and no further page is shown.
+ * A keyset-paginated list, page by page. A change of `open` restarts it (memoise it). With
+ * `everyMs` the first page is polled at that interval while the browser page is visible and no
+ * further page is shown.
  */
 export function usePages<T>(
   open: () => AsyncGenerator<T[], void, undefined>,

@@ -33,7 +33,10 @@ export interface Submitted {
 /** Requests that need no sign-in. */
 export const anonymous: Client = createClient({ baseUrl: location.origin });
 
-/** Connects a wallet and signs in. `step` is called with each request to the wallet. Throws a WalletRefusal or the service's error. */
+/**
+ * Connects a wallet and signs in. `step` is called with each request to the wallet. Throws a
+ * WalletRefusal or the service's error.
+ */
 export async function openSession(
   wallet: SolanaWallet,
   role: Role,
@@ -60,8 +63,8 @@ async function signInAs(connected: Connected, role: Role): Promise<Session> {
 }
 
 /**
- * Lets the wallet sign a transaction that the service built, and sends it through the service. Throws a WalletRefusal, an AlteredTransaction or the
- * service's error.
+ * Lets the wallet sign a transaction that the service built, and sends it through the service.
+ * Throws a WalletRefusal, an AlteredTransaction or the service's error.
  */
 export async function submit(
   session: Session,

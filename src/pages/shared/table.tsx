@@ -12,7 +12,10 @@ export const hiddenHead = (text: string): ReactElement => (
   <span className="visually-hidden">{text}</span>
 );
 
-/** Rows of a list as a table that scrolls sideways on a narrow screen. `label` names it for screen readers. */
+/**
+ * Rows of a list as a table that scrolls sideways on a narrow screen. `label` names it for screen
+ * readers.
+ */
 export function Table<Row extends { id: string }>({
   label,
   rows,

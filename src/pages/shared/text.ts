@@ -1,4 +1,5 @@
-// Shows foreign text safely: characters that change the text direction, or are invisible, are shown by their code.
+// Shows foreign text safely: characters that change the text direction, or are invisible, are shown
+// by their code.
 const hidden =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 

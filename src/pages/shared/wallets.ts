@@ -44,7 +44,10 @@ function usable(): readonly SolanaWallet[] {
     ) as unknown as SolanaWallet[];
 }
 
-/** The browser's wallets that can sign in and sign transactions; a wallet may come later than the page. */
+/**
+ * The browser's wallets that can sign in and sign transactions; a wallet may come later than the
+ * page.
+ */
 export function useWallets(): readonly SolanaWallet[] {
   return useSyncExternalStore(
     (changed) => {
@@ -76,7 +79,10 @@ export async function connect(wallet: SolanaWallet): Promise<Connected> {
   }
 }
 
-/** Calls back when the wallet no longer offers this account to the page. Returns a function that stops it. */
+/**
+ * Calls back when the wallet no longer offers this account to the page. Returns a function that
+ * stops it.
+ */
 export function onSwitch({ wallet, account }: Connected, switched: () => void): () => void {
   return (
     wallet.features['standard:events']?.on('change', ({ accounts }) => {
@@ -103,7 +109,10 @@ function fieldsOf(message: string) {
   };
 }
 
-/** Lets the wallet sign the service's sign-in text. `signedMessage` is there when the wallet wrote the text in its own way. Throws a WalletRefusal. */
+/**
+ * Lets the wallet sign the service's sign-in text. `signedMessage` is there when the wallet wrote
+ * the text in its own way. Throws a WalletRefusal.
+ */
 export async function signText(
   { wallet: { features }, account }: Connected,
   message: string,
@@ -126,7 +135,10 @@ export async function signText(
   }
 }
 
-/** Lets the wallet sign a transaction (base64), or sign and send it where it does nothing else. Throws a WalletRefusal. */
+/**
+ * Lets the wallet sign a transaction (base64), or sign and send it where it does nothing else.
+ * Throws a WalletRefusal.
+ */
 export async function signTransaction(
   { wallet: { features }, account }: Connected,
   transaction: string,

@@ -21,7 +21,10 @@ export function Done({
   plan: PublicPlan;
   session: Session;
   subscription: Subscription;
-  /** Return URL of a checkout: the page redirects to it once the first payment has landed, or immediately in a trial. */
+  /**
+   * Return URL of a checkout: the page redirects to it once the first payment has landed, or
+   * immediately in a trial.
+   */
   successUrl: string | null;
 }): ReactElement {
   const [current, setCurrent] = useState(subscription);

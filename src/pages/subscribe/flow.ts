@@ -1,4 +1,5 @@
-// The steps between the button and the subscription. The state comes from the chain: a page that was closed midway continues.
+// The steps between the button and the subscription. The state comes from the chain: a page that
+// was closed midway continues.
 import { useEffect, useRef, useState } from 'react';
 import { isCode } from '../shared/errors.ts';
 import {

@@ -21,8 +21,9 @@ const planOf = (change: Partial<NonNullable<Parameters<typeof pullPeriod>[1]>> =
 });
 
 /**
- * The program's `validate_recurring_transfer` (0.5.0) line by line with its checked arithmetic, for a pull of `amount`: the judge of our closed
- * form. Answers the error code, or the state after the pull.
+ * The program's `validate_recurring_transfer` (0.5.0) line by line with its checked arithmetic, for
+ * a pull of `amount`: the judge of our closed form. Answers the error code, or the state after the
+ * pull.
  */
 function program(
   {
@@ -230,7 +231,8 @@ void t.test('the rest of a partly pulled period can still be collected', (t) => 
 void t.test(
   'the last period of a plan ends with the plan, and the end itself opens no period',
   (t) => {
-    // The program's own tests: catch_up_at_exact_expiry_boundary_succeeds, fully_used_final_period_..., boundary_before_expiry_...
+    // The program's own tests: catch_up_at_exact_expiry_boundary_succeeds,
+    // fully_used_final_period_..., boundary_before_expiry_...
     const plan = planOf({ endTs: 3n * HOUR });
     t.match(pullPeriod(sub({ amountPulled: 100n }), plan, 3n * HOUR), {
       verdict: 'collectable',

@@ -1,4 +1,5 @@
-// The names of the program's errors, with its published client and the C of the local program as judges.
+// The names of the program's errors, with its published client and the C of the local program as
+// judges.
 import { readFile } from 'node:fs/promises';
 import * as client from '@solana/subscriptions';
 import t from 'tap';

@@ -148,7 +148,8 @@ void t.test(
   async (t) => {
     const { judge, time, alarms } = judging(all);
     const missing: string[] = [];
-    // 10,000 subscriptions in an hour; every hundredth is missing, and each missing one is asked about again every minute.
+    // 10,000 subscriptions in an hour; every hundredth is missing, and each missing one is asked
+    // about again every minute.
     let gone = 0;
     for (let minute = 0; minute < 60; minute += 1) {
       time.ms = minute * MINUTE;

@@ -21,7 +21,8 @@ void t.test(
           for (const slot of wanted)
             if (times.get(slot) !== timeAt(slot)) throw new Error(`slot ${slot} has another time`);
           const seconds = new Set(wanted.map(timeAt)).size;
-          // The first and the last block of each second at the most, and a few to find where it ends.
+          // The first and the last block of each second at the most, and a few to find where it
+          // ends.
           if (asked > Math.min(new Set(slots).size, 14 * seconds))
             throw new Error(`${asked} requests for ${seconds} seconds`);
         },

@@ -1,4 +1,5 @@
-// The health of one endpoint after its responses, used by failover and operators. The failover between endpoints: failover.test.ts.
+// The health of one endpoint after its responses, used by failover and operators. The failover
+// between endpoints: failover.test.ts.
 import t, { type Test } from 'tap';
 import { RpcEndpoint, type EndpointOptions } from '../../../src/chain/rpc/endpoint.ts';
 import { EndpointFailure, RpcError } from '../../../src/chain/rpc/errors.ts';

@@ -66,7 +66,8 @@ void t.test('many transactions share a blockhash, which is asked about once', as
 });
 
 void t.test('a height of one answer decides nothing', async (t) => {
-  // The endpoint that gave the blockhash told a last block that is too low, and tells a height that is too high.
+  // The endpoint that gave the blockhash told a last block that is too low, and tells a height that
+  // is too high.
   const early = { ...lifetime, lastValidBlockHeight: 3n };
   const { judge } = await setup(
     t,

@@ -1,4 +1,5 @@
-// rpc, builders, decoders and the stream against the local chain: the same calls that serve and the keeper make.
+// rpc, builders, decoders and the stream against the local chain: the same calls that serve and the
+// keeper make.
 import { pino } from 'pino';
 import {
   createPlanTransaction,

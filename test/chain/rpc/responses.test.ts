@@ -1,4 +1,5 @@
-// Responses of nodes are either decoded or refused as a fault of the endpoint: never a TypeError, never a value of another type.
+// Responses of nodes are either decoded or refused as a fault of the endpoint: never a TypeError,
+// never a value of another type.
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';

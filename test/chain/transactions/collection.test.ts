@@ -1,4 +1,5 @@
-// The keeper's transactions: their content, the number of payments that fit, and the payment of each instruction.
+// The keeper's transactions: their content, the number of payments that fit, and the payment of
+// each instruction.
 import assert from 'node:assert/strict';
 import { Transaction, VersionedMessage, VersionedTransaction } from '@solana/web3.js';
 import bs58 from 'bs58';

@@ -63,7 +63,9 @@ const plain = (instructions: readonly TransactionInstruction[], rights: Map<stri
     data: data.toString('hex'),
   }));
 
-/** The rights of a transaction on each account: the union of those that its instructions require. */
+/**
+ * The rights of a transaction on each account: the union of those that its instructions require.
+ */
 function rightsIn(feePayer: string, instructions: readonly TransactionInstruction[]) {
   const rights = new Map([[feePayer, { signer: true, writable: true }]]);
   for (const { programId, keys: metas } of instructions) {

@@ -46,7 +46,10 @@ interface Read {
   instructions: { programId: string; accounts: string[]; data: Buffer }[];
 }
 
-/** A base64 transaction as a wallet reads it, behind its compute limit and its priority fee, which every one has. */
+/**
+ * A base64 transaction as a wallet reads it, behind its compute limit and its priority fee, which
+ * every one has.
+ */
 function read(base64: string): Read {
   const transaction = Transaction.from(Buffer.from(base64, 'base64'));
   const [limit, price, ...instructions] = transaction.instructions;

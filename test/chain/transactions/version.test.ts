@@ -1,4 +1,5 @@
-// Which version is signed on a cluster with version 1, on one without it, and where an endpoint refuses it.
+// Which version is signed on a cluster with version 1, on one without it, and where an endpoint
+// refuses it.
 import t, { type Test } from 'tap';
 import { createRpc } from '../../../src/chain/rpc/client.ts';
 import { RpcError } from '../../../src/chain/rpc/errors.ts';

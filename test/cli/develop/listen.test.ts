@@ -1,4 +1,5 @@
-// billing listen and billing trigger as a merchant's developer runs them: against a `billing serve`, with a receiver of webhooks on this machine.
+// billing listen and billing trigger as a merchant's developer runs them: against a `billing
+// serve`, with a receiver of webhooks on this machine.
 import { createHmac } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -294,7 +295,8 @@ void t.test(
       token: merchant.token,
     });
     await served.call('DELETE', `/merchant/api-keys/${keyId}`, { token: merchant.token });
-    // A request that was let in before waits for an event, and is answered; the next one is refused.
+    // A request that was let in before waits for an event, and is answered; the next one is
+    // refused.
     await happen();
     t.match(await listening.ended, {
       code: 1,

@@ -1,4 +1,5 @@
-// The first daemon records the installation; another that differs refuses to start; `billing configure` changes it.
+// The first daemon records the installation; another that differs refuses to start; `billing
+// configure` changes it.
 import t from 'tap';
 import { generateKeypair } from '../../../src/chain/keypair.ts';
 import { connect } from '../../../src/db/postgres/connect.ts';

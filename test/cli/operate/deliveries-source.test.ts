@@ -1,4 +1,5 @@
-// `billing deliveries` on a terminal while Postgres is slow, silent or unreachable: rows stay, keys respond, and it exits immediately.
+// `billing deliveries` on a terminal while Postgres is slow, silent or unreachable: rows stay, keys
+// respond, and it exits immediately.
 import { once } from 'node:events';
 import { connect as connectTo, createServer, type AddressInfo, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
@@ -7,7 +8,10 @@ import { openDeliveries, small } from '../../fixtures/deliveries.ts';
 import { testDatabase, type TestDatabase } from '../../fixtures/postgres.ts';
 import { queueDeliveries, seedApp } from '../../fixtures/webhooks.ts';
 
-/** The way to Postgres, which can be closed (connections are refused and cut) or silent (nothing comes through until it no longer is). */
+/**
+ * The way to Postgres, which can be closed (connections are refused and cut) or silent (nothing
+ * comes through until it no longer is).
+ */
 async function startWay(t: Test, database: TestDatabase) {
   const target = new URL(database.url);
   const pairs = new Set<[Socket, Socket]>();
@@ -124,7 +128,8 @@ void t.test(
     way.silence(true);
     terminal.press('l');
     await terminal.waitFor(/waiting for Postgres for \d/);
-    // Without a time limit an answer that never comes has no end: the screen leaves before it, or never.
+    // Without a time limit an answer that never comes has no end: the screen leaves before it, or
+    // never.
     terminal.press('ctrl-c');
     t.match(await terminal.ended, { code: 0 }, 'it left without waiting for the answer');
     t.equal(terminal.buffer(), 'normal');

@@ -1,4 +1,5 @@
-// `billing deliveries` and `billing replay` as a merchant runs them: with an API key and without the database.
+// `billing deliveries` and `billing replay` as a merchant runs them: with an API key and without
+// the database.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';

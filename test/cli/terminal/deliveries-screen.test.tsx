@@ -1,4 +1,5 @@
-// The deliveries screen as a component: what it shows of the views that it is told of. In a terminal, with Postgres: test/cli/operate/deliveries.test.ts.
+// The deliveries screen as a component: what it shows of the views that it is told of. In a
+// terminal, with Postgres: test/cli/operate/deliveries.test.ts.
 import t, { type Test } from 'tap';
 import {
   type DeliveriesSource,

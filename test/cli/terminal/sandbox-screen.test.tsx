@@ -1,4 +1,5 @@
-// The sandbox's screen as a component. In a terminal, with everything running: test/cli/local/sandbox.test.ts.
+// The sandbox's screen as a component. In a terminal, with everything running:
+// test/cli/local/sandbox.test.ts.
 import t from 'tap';
 import {
   type Flow,

@@ -1,4 +1,5 @@
-// A connection that ends in the middle of a transaction, at each of its steps: the caller gets an error, and the process survives.
+// A connection that ends in the middle of a transaction, at each of its steps: the caller gets an
+// error, and the process survives.
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import t, { type Test } from 'tap';
@@ -75,7 +76,8 @@ void t.test(
       );
       t.ok(isLost(error), `${name}: ${String(error)}`);
       wire.restore();
-      // The driver gives the server's last word on the lost connection to the first query of the next one.
+      // The driver gives the server's last word on the lost connection to the first query of the
+      // next one.
       const next = () => sql`select 1 as one`;
       t.same(await next().catch(next), [{ one: 1 }], `${name}: the pool has a connection again`);
     }
@@ -110,7 +112,10 @@ void t.test(
   },
 );
 
-/** A pool of one connection with short limits, and the wire that it goes over. Each limit is far above what an answer takes. */
+/**
+ * A pool of one connection with short limits, and the wire that it goes over. Each limit is far
+ * above what an answer takes.
+ */
 async function wired(t: Test, { statementMs = 1500, silentMs = 2000 } = {}) {
   const { url, sql: direct } = await testDatabase(t);
   const wire = await startProxy(t, Number(new URL(url).port));

@@ -1,5 +1,6 @@
-// The rights of the daemons' roles. That each daemon can do its whole job under its role is what all other tests of daemons show: their connections have
-// these roles (test/fixtures/postgres.ts), and so have those of the sandbox.
+// The rights of the daemons' roles. That each daemon can do its whole job under its role is what
+// all other tests of daemons show: their connections have these roles (test/fixtures/postgres.ts),
+// and so have those of the sandbox.
 import { randomBytes } from 'node:crypto';
 import { mkdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
-// A connection to Postgres may be reset or closed at any moment. Each statement then gets its own rows or an error, and soon (faults of postgres.js 3.4).
+// A connection to Postgres may be reset or closed at any moment. Each statement then gets its own
+// rows or an error, and soon (faults of postgres.js 3.4).
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -1,4 +1,5 @@
-// The rule of access over random histories of a subscription: paid time, due payments, cancellations.
+// The rule of access over random histories of a subscription: paid time, due payments,
+// cancellations.
 import fc from 'fast-check';
 import t from 'tap';
 import type { AccessTerms } from '../../../src/db/access.ts';

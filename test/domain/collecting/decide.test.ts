@@ -1,4 +1,5 @@
-// The keeper's decision in a world that acts at random: wallets, merchants, plans, time, other pullers, and keepers that look early, late or twice.
+// The keeper's decision in a world that acts at random: wallets, merchants, plans, time, other
+// pullers, and keepers that look early, late or twice.
 import fc from 'fast-check';
 import t from 'tap';
 import { periodSeconds, pullPeriod } from '../../../src/chain/program/period.ts';
@@ -233,7 +234,10 @@ function sign(world: World, collect: NonNullable<Decision['collect']>): void {
   };
 }
 
-/** The transaction of the open attempt is processed on chain, unless it has been, or its blockhash is dead. */
+/**
+ * The transaction of the open attempt is processed on chain, unless it has been, or its blockhash
+ * is dead.
+ */
 function land(world: World): void {
   const one = world.attempt;
   if (one?.end !== 'none') return;
@@ -256,7 +260,10 @@ function land(world: World): void {
   one.end = { kind: 'failed', failure, error: failure.kind };
 }
 
-/** The pull of a landed attempt, from the account where that is certain, else from the transaction; with the pulls of the periods that it missed. */
+/**
+ * The pull of a landed attempt, from the account where that is certain, else from the transaction;
+ * with the pulls of the periods that it missed.
+ */
 function paidEnd(world: World, { attempt, periodEnd }: Attempt, pull: Pull): AttemptEnd {
   const account = sameInstance(world.row, world.account);
   const derived = landedPull(attempt, { view: viewOf(world), account, at: pull.at }, periodEnd);
@@ -272,7 +279,9 @@ function paidEnd(world: World, { attempt, periodEnd }: Attempt, pull: Pull): Att
   };
 }
 
-/** Settles the open attempt when its end is final: processed, or after 90 s its blockhash is dead. */
+/**
+ * Settles the open attempt when its end is final: processed, or after 90 s its blockhash is dead.
+ */
 function settleAttempt(world: World): void {
   const one = world.attempt;
   if (one === null) return;
@@ -293,7 +302,10 @@ function settleAttempt(world: World): void {
   world.attempt = null;
 }
 
-/** What is collected for a period: the discounted amount, reduced to the part that is not in a trial or pause, or after the plan's end. */
+/**
+ * What is collected for a period: the discounted amount, reduced to the part that is not in a trial
+ * or pause, or after the plan's end.
+ */
 function expected(row: HeldSubscription, start: bigint, end: bigint): bigint {
   const { discountPercent, discountAmount, discountPeriods, trialEndsAt, unpausedAt } = row;
   const isOff = discountPeriods !== 0;
@@ -332,7 +344,10 @@ function reconcile(world: World): void {
   }
 }
 
-/** Checks that a period which became paid without a payment costs nothing, or less than the minimum for a part of it. */
+/**
+ * Checks that a period which became paid without a payment costs nothing, or less than the minimum
+ * for a part of it.
+ */
 function checkUncollected(world: World, before: HeldSubscription): void {
   const { row, payments, account } = world;
   if (row.paidThrough === null || account === null) return;
@@ -347,7 +362,9 @@ function checkUncollected(world: World, before: HeldSubscription): void {
     throw new Error('a period that costs something was not collected');
 }
 
-/** The pulls in the history that the keeper reads for this registration, newest first (assess.ts). */
+/**
+ * The pulls in the history that the keeper reads for this registration, newest first (assess.ts).
+ */
 function history(world: World): FoundPull[] {
   const { row, now } = world;
   const account = sameInstance(row, world.account);
@@ -378,7 +395,10 @@ function decided(world: World, closes: boolean): Decision {
   }
 }
 
-/** Checks that a payment of an active subscription is announced within a quarter of its period before it is due, and whether the wallet can pay. */
+/**
+ * Checks that a payment of an active subscription is announced within a quarter of its period
+ * before it is due, and whether the wallet can pay.
+ */
 function checkLookAhead(world: World, { happenings }: Draft): void {
   const { row, account, tokens, authority, now } = world;
   for (const { type, extra } of happenings) {
@@ -442,7 +462,10 @@ const whileInFlight = [
   ...['resubscribe', 'failover', 'pauseUntilLate', 'pass'],
 ];
 
-/** One turn of the keeper: its decision is applied, its transaction lands `delay` seconds later, later or never. */
+/**
+ * One turn of the keeper: its decision is applied, its transaction lands `delay` seconds later,
+ * later or never.
+ */
 function turn(world: World, { delay, lost, open, closes, size }: Turn): void {
   const before = structuredClone(world.row);
   const decision = decided(world, closes);
@@ -653,7 +676,9 @@ const acts: Record<string, (world: World, size: number) => void> = {
     acts.close!(world, 0);
     acts.reopen!(world, 0);
   },
-  /** The account is registered (registration.ts); a live registration of an earlier account ends. */
+  /**
+   * The account is registered (registration.ts); a live registration of an earlier account ends.
+   */
   register(world, size) {
     const { account, plan, row, earlier } = world;
     if (account?.expiresAt !== 0n || plan?.status !== 'active' || plan.createdAt !== START) return;
@@ -692,7 +717,10 @@ const acts: Record<string, (world: World, size: number) => void> = {
     Object.assign(world, { happenings: [], registered: world.accounts, opened: null });
     world.outcomes.add('replaced registration');
   },
-  /** Replaced and registered at once; an open attempt of the old account may land before, after or never. */
+  /**
+   * Replaced and registered at once; an open attempt of the old account may land before, after or
+   * never.
+   */
   resubscribe(world, size) {
     if (size % 3 === 0) land(world);
     acts.replace!(world, 0);
@@ -780,7 +808,10 @@ const acts: Record<string, (world: World, size: number) => void> = {
       dueAt: null,
     };
   },
-  /** The end is later than the start of each registered account (registration refuses others), and never this very second. */
+  /**
+   * The end is later than the start of each registered account (registration refuses others), and
+   * never this very second.
+   */
   endPlan(world, size) {
     if (world.plan?.endTs === 0n && size % 3 === 0)
       world.plan = {

@@ -1,4 +1,5 @@
-// How often a top-up makes a payment due before its retry, and what becomes of a payment that its simulation refuses.
+// How often a top-up makes a payment due before its retry, and what becomes of a payment that its
+// simulation refuses.
 import t from 'tap';
 import { timeOf } from '../../../src/chain/time.ts';
 import type { HeldSubscription } from '../../../src/db/subscription-work.ts';
@@ -44,7 +45,10 @@ function funded(now: bigint): ChainView {
   };
 }
 
-/** The row after its payment of the period that starts at `periodStart` failed at `now`, on chain or before it was sent. */
+/**
+ * The row after its payment of the period that starts at `periodStart` failed at `now`, on chain or
+ * before it was sent.
+ */
 function failed(
   row: HeldSubscription,
   now: bigint,
@@ -61,7 +65,10 @@ function failed(
   return { ...row, ...draft.state };
 }
 
-/** Tops up `times` times within a few minutes after `now`; each payment that becomes due fails on chain. Resolves with their number and the row. */
+/**
+ * Tops up `times` times within a few minutes after `now`; each payment that becomes due fails on
+ * chain. Resolves with their number and the row.
+ */
 function toggled(row: HeldSubscription, now: bigint, times: number) {
   let tries = 0;
   for (let round = 1n; round <= BigInt(times); round += 1n) {

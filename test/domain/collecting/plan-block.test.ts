@@ -1,4 +1,5 @@
-// The mark of a blocked plan and the subscriptions that wait for its end are written so that none waits for nothing.
+// The mark of a blocked plan and the subscriptions that wait for its end are written so that none
+// waits for nothing.
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import type { Sql } from '../../../src/db/postgres/connect.ts';
@@ -93,7 +94,8 @@ void t.test(
       await unmarkBlocked(tx, id);
       t.equal(await releaseWaiting(tx, id, now), 1, 'the other one');
       settling = findBlocked(sql);
-      // It waits for the plan's lock. A transaction would read one and the same state of the activity.
+      // It waits for the plan's lock. A transaction would read one and the same state of the
+      // activity.
       for (;;) {
         const [{ count }] = await sql<[{ count: number }]>`
           select count(*)::int as count from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;

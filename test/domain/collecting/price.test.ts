@@ -1,4 +1,5 @@
-// The amount due for a period, over random terms: at most the ceiling, rounded down, and zero for the time before the end of a trial or a pause.
+// The amount due for a period, over random terms: at most the ceiling, rounded down, and zero for
+// the time before the end of a trial or a pause.
 import fc from 'fast-check';
 import t from 'tap';
 import { timeOf } from '../../../src/chain/time.ts';

@@ -322,7 +322,8 @@ void t.test(
       const { written, changed } = await settle(sql, [one], now, decidedOn);
       return [written.length, changed.length];
     };
-    // Postgres failed over between the read of the accounts and the commit, and another keeper has seen it.
+    // Postgres failed over between the read of the accounts and the commit, and another keeper has
+    // seen it.
     t.same(await commit('000000AA'), [0, 1]);
     // It failed over, and no keeper has seen it yet.
     await sql`update installation set timeline = '000000AA'`;

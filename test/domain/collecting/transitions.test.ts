@@ -1,4 +1,5 @@
-// The state machine, one transition after the other; that no sequence of them breaks a rule is in decide.test.ts.
+// The state machine, one transition after the other; that no sequence of them breaks a rule is in
+// decide.test.ts.
 import t from 'tap';
 import type { HeldSubscription } from '../../../src/db/subscription-work.ts';
 import type { Pull } from '../../../src/domain/collecting/chain-view.ts';

@@ -41,7 +41,10 @@ async function all(
 
 const idsOf = (rows: LoggedDelivery[]) => rows.map(({ id }) => id);
 
-/** Two apps, 30 deliveries each, taking turns; of each app's every fifth has failed and every third of the rest is delivered. */
+/**
+ * Two apps, 30 deliveries each, taking turns; of each app's every fifth has failed and every third
+ * of the rest is delivered.
+ */
 async function mixed(t: Test): Promise<{ sql: Sql; apps: [SeededApp, SeededApp] }> {
   const { sql } = await testDatabase(t);
   const apps: [SeededApp, SeededApp] = [

@@ -1,4 +1,5 @@
-// Refunds on a real chain: recorded when the transfer is final, once, and nothing else that names the reference is taken for one.
+// Refunds on a real chain: recorded when the transfer is final, once, and nothing else that names
+// the reference is taken for one.
 import assert from 'node:assert/strict';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -17,7 +18,10 @@ import { paidOnce } from '../../fixtures/agreement.ts';
 import { type Stage, startStage, type Subscription } from '../../fixtures/billing.ts';
 import { naming } from '../../fixtures/junk.ts';
 
-/** A subscription that has paid. Afterwards blocks are made by hand, so that no blockhash expires, however slow the machine is. */
+/**
+ * A subscription that has paid. Afterwards blocks are made by hand, so that no blockhash expires,
+ * however slow the machine is.
+ */
 async function start(
   t: Test,
   options: LocalnetOptions = {},

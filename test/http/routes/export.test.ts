@@ -151,7 +151,8 @@ void t.test('it is streamed: rows are only read as fast as the client reads them
   });
   const reader = response.body!.getReader();
   await reader.read();
-  // Rows that the client has not read stay in Postgres, except those in the buffers of sockets and streams.
+  // Rows that the client has not read stay in Postgres, except those in the buffers of sockets and
+  // streams.
   const settled = await quiet(() => pages);
   t.ok(
     settled > 0 && settled < 175,

@@ -1,5 +1,6 @@
-// The figures add up: whatever customers do in 24 periods, with trials, discounts, pauses and refunds, the list, the export and the analytics of any
-// range say what moved between wallet, merchant and treasury.
+// The figures add up: whatever customers do in 24 periods, with trials, discounts, pauses and
+// refunds, the list, the export and the analytics of any range say what moved between wallet,
+// merchant and treasury.
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
@@ -157,7 +158,10 @@ void t.test(
   async (t) => {
     const api = await testApi(t);
     let refunded = 0;
-    /** The columns of an export that are summed: none of them is ever quoted, and metadata here holds no comma. */
+    /**
+     * The columns of an export that are summed: none of them is ever quoted, and metadata here
+     * holds no comma.
+     */
     const exported = async (path: string, token: string) => {
       const { text } = await api.call('GET', `${path}/export`, { token });
       const [head = '', ...lines] = text.split('\r\n').slice(0, -1);
@@ -190,7 +194,8 @@ void t.test(
           await api.sql`update merchants set tier = 'pro' where id = ${app.merchantId}`;
           for (const life of stories.flatMap(({ lives }) => lives)) await store(api.sql, app, life);
 
-          // The payments of the wallets less their refunds equal the balances of merchant and treasury.
+          // The payments of the wallets less their refunds equal the balances of merchant and
+          // treasury.
           const first = at(stories[0]!.lives[0]!.openedAt);
           const all = moved(stories, first, new Date());
           const spent = stories.reduce((sum, { wallet }) => sum + wallet.given - wallet.usdc, 0n);

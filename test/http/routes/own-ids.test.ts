@@ -1,4 +1,5 @@
-// The merchant's own ids of a subscription: given at registration, changed by the merchant, in lists, exports and events.
+// The merchant's own ids of a subscription: given at registration, changed by the merchant, in
+// lists, exports and events.
 import t from 'tap';
 import { appendEvents } from '../../../src/domain/outbox/events.ts';
 import { chainApi, testApi } from '../../fixtures/http.ts';

@@ -1,4 +1,5 @@
-// Questions that a merchant asks of the lists: several values, all apps, one subscription, one address, one pair of time names.
+// Questions that a merchant asks of the lists: several values, all apps, one subscription, one
+// address, one pair of time names.
 import t from 'tap';
 import { testApi } from '../../fixtures/http.ts';
 import { insertEvent, insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';

@@ -1,4 +1,5 @@
-// POST /subscriber/transactions and POST /merchant/transactions: only transactions that the service built for the wallet are sent.
+// POST /subscriber/transactions and POST /merchant/transactions: only transactions that the service
+// built for the wallet are sent.
 import { randomInt } from 'node:crypto';
 import {
   Message,

@@ -429,7 +429,9 @@ void t.test(
   },
 );
 
-/** Cancels on chain, waits for the end and subscribes again: another account at the same address. */
+/**
+ * Cancels on chain, waits for the end and subscribes again: another account at the same address.
+ */
 async function resubscribe(
   api: ChainApi,
   subscriber: Signed,

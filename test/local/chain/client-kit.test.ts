@@ -1,4 +1,5 @@
-// The published client @solana/subscriptions on @solana/kit, unchanged, over HTTP and WebSocket: its builders drive the chain, its fetchers read it.
+// The published client @solana/subscriptions on @solana/kit, unchanged, over HTTP and WebSocket:
+// its builders drive the chain, its fetchers read it.
 import { setMaxListeners } from 'node:events';
 import {
   address,
@@ -293,7 +294,8 @@ void t.test(
         .logsNotifications({ mentions: [wallet] }, { commitment: 'confirmed' })
         .subscribe({ abortSignal }),
     );
-    // Answers of one connection come in order: when this one is there, the subscriptions before it are.
+    // Answers of one connection come in order: when this one is there, the subscriptions before it
+    // are.
     await next(rpcSubscriptions.slotNotifications().subscribe({ abortSignal }));
     const airdrop = await chain.rpc<Signature>('requestAirdrop', owner, 5_000_000_000);
     const final = next(

@@ -64,14 +64,16 @@ const transactionOf = (connection: Connection, signature: string) =>
     maxSupportedTransactionVersion: 0,
   });
 
-// web3.js takes a finalized blockhash, 32 blocks old, and goes on using it for 30 s: the 118 blocks that are left of it last for 59 s at least.
+// web3.js takes a finalized blockhash, 32 blocks old, and goes on using it for 30 s: the 118 blocks
+// that are left of it last for 59 s at least.
 async function setup(
   t: Test,
   options: LocalnetOptions = { blockMs: 500 },
   commitment: Commitment = 'confirmed',
 ) {
   const chain = await startTestChain(t, options);
-  // Asked twice for the same, web3.js waits for another finalized blockhash: a chain this old has a new one each block.
+  // Asked twice for the same, web3.js waits for another finalized blockhash: a chain this old has a
+  // new one each block.
   chain.mineBlocks(FINALITY_BLOCKS);
   // Without a wsEndpoint web3.js looks for the WebSocket one port up.
   const connection = new Connection(chain.rpcUrl, commitment);

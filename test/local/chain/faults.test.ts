@@ -1,4 +1,5 @@
-// Faults activated over RPC have their documented effect, and requests succeed while none is active.
+// Faults activated over RPC have their documented effect, and requests succeed while none is
+// active.
 import { Keypair, type PublicKey, SystemProgram, Transaction } from '@solana/web3.js';
 import bs58 from 'bs58';
 import t, { type Test } from 'tap';

@@ -1,5 +1,6 @@
-// Memory stays bounded: every store of the chain has its cap in src/local/chain/state.ts (BLOCKS_KEPT, TRANSACTIONS_KEPT, STATUS_BLOCKS, JOURNAL_BLOCKS,
-// TRANSACTIONS_PER_BLOCK, ACCOUNTS_CACHED), and here each of them is passed.
+// Memory stays bounded: every store of the chain has its cap in src/local/chain/state.ts
+// (BLOCKS_KEPT, TRANSACTIONS_KEPT, STATUS_BLOCKS, JOURNAL_BLOCKS, TRANSACTIONS_PER_BLOCK,
+// ACCOUNTS_CACHED), and here each of them is passed.
 import { randomBytes } from 'node:crypto';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -40,7 +41,10 @@ function rpc(chain: Chain, method: string, ...params: unknown[]): unknown {
   return result;
 }
 
-/** A chain with no server, and a sender of ever new transfers: the bytes differ in the signature, which a run that counts it as verified does not look at. */
+/**
+ * A chain with no server, and a sender of ever new transfers: the bytes differ in the signature,
+ * which a run that counts it as verified does not look at.
+ */
 function setup(t: Test) {
   const chain = openChain(0, undefined);
   const payer = Keypair.generate();

@@ -61,7 +61,10 @@ const send = (url: string, { text }: Sent) =>
     preflightCommitment: 'confirmed',
   });
 
-/** A chain that the test closes itself, so that another may open its directory; closed at the end of the test if it did not come to it. */
+/**
+ * A chain that the test closes itself, so that another may open its directory; closed at the end of
+ * the test if it did not come to it.
+ */
 async function open(t: Test, options: LocalnetOptions): Promise<Localnet> {
   const net = await startLocalnet(options);
   let closing: Promise<void> | undefined;
@@ -270,7 +273,8 @@ void t.test(
     const lamportsOf = new Map<string, number>();
     const confirmed = new Set<string>();
     let lastSlot = 0;
-    // Sends and asks in turn until the process is gone; it is killed when it has confirmed a good number.
+    // Sends and asks in turn until the process is gone; it is killed when it has confirmed a good
+    // number.
     const traffic = async () => {
       for (let lamports = 1_000_000; ;) {
         const blockhash = await latestHash(rpcUrl);

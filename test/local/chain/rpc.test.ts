@@ -46,7 +46,10 @@ interface Status {
   slot: number;
 }
 
-/** The types of a value by field; the elements of an array are one list of the different forms they have. */
+/**
+ * The types of a value by field; the elements of an array are one list of the different forms they
+ * have.
+ */
 function typesOf(value: unknown): unknown {
   if (value === null) return 'null';
   if (Array.isArray(value)) {
@@ -98,7 +101,9 @@ const balanceOf = (chain: TestChain, key: PublicKey, commitment = 'processed') =
     .rpc<{ value: number }>('getBalance', key.toBase58(), { commitment })
     .then(({ value }) => value);
 
-/** A chain whose blocks come on demand, a wallet with money in a confirmed block, and a stranger. */
+/**
+ * A chain whose blocks come on demand, a wallet with money in a confirmed block, and a stranger.
+ */
 async function setup(t: Test) {
   const chain = await startTestChain(t, { blockMs: 0 });
   const payer = chain.wallet();

@@ -1,4 +1,5 @@
-// Settings of the chain that clusters change: rent and block time; and the rate limits of providers.
+// Settings of the chain that clusters change: rent and block time; and the rate limits of
+// providers.
 import { Keypair, SystemProgram, Transaction } from '@solana/web3.js';
 import { Agent, type Dispatcher, request } from 'undici';
 import t, { type Test } from 'tap';

@@ -1,4 +1,5 @@
-// The chain's WebSocket: notifications, their times and receivers, and errors for malformed requests; with raw frames and with web3.js.
+// The chain's WebSocket: notifications, their times and receivers, and errors for malformed
+// requests; with raw frames and with web3.js.
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { ACCOUNT_SIZE, getAssociatedTokenAddressSync, TOKEN_PROGRAM_ID } from '@solana/spl-token';
@@ -93,7 +94,10 @@ async function openSocket(t: Test, url: string) {
         throw new Error(`${method}: ${error?.message ?? 'no subscription'}`);
       return result;
     },
-    /** All notifications so far. Frames of a connection are ordered, so a response is received after them. */
+    /**
+     * All notifications so far. Frames of a connection are ordered, so a response is received after
+     * them.
+     */
     async told<T = unknown>(): Promise<Notice<T>[]> {
       await ask('nothing');
       return notifications
@@ -533,7 +537,8 @@ void t.test('messages of every length and content arrive whole and in order', as
   const lengthOf = (answer: Frame | Frame[]) => Buffer.byteLength(JSON.stringify(answer));
   socket.socket.send(batch(['']));
   const least = lengthOf(await socket.next());
-  // A frame writes its length in one of three ways. Short ones come singly, long ones are answers to hundreds of requests.
+  // A frame writes its length in one of three ways. Short ones come singly, long ones are answers
+  // to hundreds of requests.
   for (const length of [least + 1, 125, 126, 127, 4_000, 65_535, 65_536, 65_537]) {
     const count = Math.floor(length / least);
     const rest = length - (count * (least - 1) + 1);

@@ -23,7 +23,9 @@ const types = [
 const body = (type: string) =>
   JSON.stringify({ type, data: { txSignature: 'signature', subscriptionPda: 'pda' } });
 
-/** One subscriber that paid its first period and then cancelled, with the data for every event type. */
+/**
+ * One subscriber that paid its first period and then cancelled, with the data for every event type.
+ */
 function sound(): Evidence {
   const events = types.map((type, index) => ({
     id: `event-${index}`,

@@ -1,5 +1,5 @@
-// The main job, end to end, as a person runs it. test/cli/local/sandbox.test.ts plays a smaller one on a terminal; the longer proof is `npm run seeds` (seeds 1
-// to 20 and kills).
+// The main job, end to end, as a person runs it. test/cli/local/sandbox.test.ts plays a smaller one
+// on a terminal; the longer proof is `npm run seeds` (seeds 1 to 20 and kills).
 import t from 'tap';
 import type { Summary } from '../../../src/local/sandbox/start.ts';
 import { run } from '../../fixtures/command.ts';

@@ -1,4 +1,5 @@
-// `npm run seeds`: the sandbox with seeds 1 to 20, then twenty kills in one play; every invariant must hold each time, each play in under 60 s.
+// `npm run seeds`: the sandbox with seeds 1 to 20, then twenty kills in one play; every invariant
+// must hold each time, each play in under 60 s.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 

@@ -1,5 +1,6 @@
-// `billing reconcile`: checks that each recorded payment is on chain as recorded, and that each keeper pull on chain is recorded (missing.ts). With
-// `repair` it records missing payments. It deletes and changes nothing.
+// `billing reconcile`: checks that each recorded payment is on chain as recorded, and that each
+// keeper pull on chain is recorded (missing.ts). With `repair` it records missing payments. It
+// deletes and changes nothing.
 import bs58 from 'bs58';
 import type {
   ConfirmedTransaction,
@@ -59,8 +60,9 @@ interface Seen {
 }
 
 /**
- * Compares everything from `since` (inclusive) to `until` (exclusive), by block time. With `repair`, records missing payments with their events. A
- * transaction that no endpoint returns in a readable form is reported as `unreadable`.
+ * Compares everything from `since` (inclusive) to `until` (exclusive), by block time. With
+ * `repair`, records missing payments with their events. A transaction that no endpoint returns in a
+ * readable form is reported as `unreadable`.
  */
 export async function reconcile(
   reconciler: Reconciler,
@@ -86,7 +88,10 @@ export async function reconcile(
   return { recorded, onChain: ours.length, differences };
 }
 
-/** The pulls of the keeper wallets in the range, from the transactions that name one of them; includes transactions without a block time. */
+/**
+ * The pulls of the keeper wallets in the range, from the transactions that name one of them;
+ * includes transactions without a block time.
+ */
 async function keeperPulls(
   reconciler: Reconciler,
   seen: Seen,
@@ -191,7 +196,10 @@ async function compareRecorded(
   }
 }
 
-/** A recorded transaction. Null only when its signature is malformed, or no endpoint lists it, returns it or has a status of it. */
+/**
+ * A recorded transaction. Null only when its signature is malformed, or no endpoint lists it,
+ * returns it or has a status of it.
+ */
 async function transactionOf(
   rpc: Rpc,
   { transactions, unreadable }: Seen,

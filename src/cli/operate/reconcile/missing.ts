@@ -21,7 +21,10 @@ interface Repair {
   unfounded: ReadonlySet<string>;
 }
 
-/** A difference for each of these pulls that is not recorded. With `repair` it is recorded, the oldest first. */
+/**
+ * A difference for each of these pulls that is not recorded. With `repair` it is recorded, the
+ * oldest first.
+ */
 export async function compareOnChain(
   sql: Sql,
   pulls: readonly KeeperPull[],
@@ -60,7 +63,8 @@ async function missing(
     return { ...about, kind: 'no_subscription', detail, repaired: false };
   }
   const recorded = await readPulled(sql, [{ subscriptionPda, periodStart }]);
-  // A payment of the period that the chain does not have: an operator decides which of the two is right.
+  // A payment of the period that the chain does not have: an operator decides which of the two is
+  // right.
   const isDoubtful = recorded.some(({ txSignature }) => unfounded.has(txSignature));
   const repaired = repair && !isDoubtful && (await record(sql, id, pull));
   const detail = `${moved}, and it is not recorded`;
@@ -70,7 +74,10 @@ async function missing(
   return { ...about, kind: 'charged_twice', detail: twice, repaired };
 }
 
-/** Differences for listed transactions that are unreadable and unknown. Recorded ones are already reported, open ones are in flight. */
+/**
+ * Differences for listed transactions that are unreadable and unknown. Recorded ones are already
+ * reported, open ones are in flight.
+ */
 export async function nameUnknown(sql: Sql, unreadable: readonly string[]): Promise<Difference[]> {
   const known = new Set((await listKnown(sql, unreadable)).map(({ signature }) => signature));
   return unreadable
@@ -85,7 +92,10 @@ export async function nameUnknown(sql: Sql, unreadable: readonly string[]): Prom
     }));
 }
 
-/** Records one pull, with its event unless its period is paid. False when a keeper holds the lease for a minute. */
+/**
+ * Records one pull, with its event unless its period is paid. False when a keeper holds the lease
+ * for a minute.
+ */
 async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
   const claimId = randomUUID();
   for (let tries = 0; !(await claimOne(sql, { id, claimId, leaseSeconds: 30 })); tries += 1) {

@@ -1,9 +1,13 @@
-// Attempts that ended as unexplained: the account counted a pull that no history showed, so the books lack a payment or the merchant's own pull.
+// Attempts that ended as unexplained: the account counted a pull that no history showed, so the
+// books lack a payment or the merchant's own pull.
 import type { Sql } from '../../../db/postgres/connect.ts';
 import { listKnown, listUnexplained } from '../../../db/reconciliation.ts';
 import type { Difference, KeeperPull } from '../../../domain/collecting/differences.ts';
 
-/** A difference for each attempt that ended as unexplained in the range, unless its pull is recorded or was found on chain now. */
+/**
+ * A difference for each attempt that ended as unexplained in the range, unless its pull is recorded
+ * or was found on chain now.
+ */
 export async function nameUnexplained(
   sql: Sql,
   range: { since: Date; until: Date },

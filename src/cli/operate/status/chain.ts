@@ -1,4 +1,5 @@
-// Reads the state of each RPC endpoint separately, so that a working endpoint does not hide one that is down.
+// Reads the state of each RPC endpoint separately, so that a working endpoint does not hide one
+// that is down.
 import { clusterMismatch } from '../../../chain/clusters.ts';
 import { createRpc } from '../../../chain/rpc/client.ts';
 import { RpcError, RpcUnreachable } from '../../../chain/rpc/errors.ts';
@@ -16,7 +17,9 @@ export interface EndpointStatus {
   /** Slots behind the best endpoint. */
   lag: number | null;
   answeredMs: number | null;
-  /** The reason why the endpoint cannot be used: it did not respond, or it serves another cluster. */
+  /**
+   * The reason why the endpoint cannot be used: it did not respond, or it serves another cluster.
+   */
   fault: string | null;
 }
 
@@ -31,7 +34,10 @@ export interface ChainStatus {
 const TIMEOUT_MS = 5000;
 const LAMPORTS_PER_SOL = 1_000_000_000;
 
-/** `chain` is null without a configured endpoint, `keeper` without a configured address. Throws an OperatorError for a malformed keypair file. */
+/**
+ * `chain` is null without a configured endpoint, `keeper` without a configured address. Throws an
+ * OperatorError for a malformed keypair file.
+ */
 export async function chainStatus(
   config: Pick<Config, 'rpcUrls' | 'cluster' | 'keeperAddress' | 'keeperKeypair'>,
   log: Pick<Log, 'warn' | 'info'>,
@@ -75,7 +81,8 @@ async function askEndpoint(
     const mismatch = clusterMismatch(cluster, await rpc.getGenesisHash());
     if (mismatch !== null) return { ...none, fault: mismatch };
     const { unixTimestamp } = await rpc.getClock();
-    const sol = keeper === undefined ? null : Number(await rpc.getBalance(keeper)) / LAMPORTS_PER_SOL;
+    const sol =
+      keeper === undefined ? null : Number(await rpc.getBalance(keeper)) / LAMPORTS_PER_SOL;
     return { name, slot, time: timeOf(unixTimestamp), sol, answeredMs, fault: null };
   } catch (error) {
     if (!(error instanceof RpcUnreachable || error instanceof RpcError)) throw error;

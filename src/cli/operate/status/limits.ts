@@ -14,13 +14,22 @@ export interface Limits {
 
 export type Checkable = 'chain' | 'keeper' | 'secrets';
 
-/** Maximum lag in seconds of a public chain's clock (at the best endpoint) behind the database's clock. */
+/**
+ * Maximum lag in seconds of a public chain's clock (at the best endpoint) behind the database's
+ * clock.
+ */
 const MAX_CHAIN_LAG = 120;
-/** Maximum lag in slots between endpoints, some 50 s; the same limit as the alert BillingRpcEndpointBehind. */
+/**
+ * Maximum lag in slots between endpoints, some 50 s; the same limit as the alert
+ * BillingRpcEndpointBehind.
+ */
 const MAX_ENDPOINT_LAG = 150;
 /** Seconds without a heartbeat (every 5 s) after which a daemon counts as gone. */
 const MAX_SILENCE = 20;
-/** Maximum number of consecutive failures that are not the subscriber's; the sixth comes some ten minutes after the first. */
+/**
+ * Maximum number of consecutive failures that are not the subscriber's; the sixth comes some ten
+ * minutes after the first.
+ */
 const MAX_SETBACKS = 6;
 
 /** A message for each exceeded limit; empty when all is well. */
@@ -79,7 +88,10 @@ export function problemsOf(
   return problems;
 }
 
-/** The parts that could not be checked, and why. An RPC endpoint or Postgres that does not answer is also a problem. */
+/**
+ * The parts that could not be checked, and why. An RPC endpoint or Postgres that does not answer is
+ * also a problem.
+ */
 export function uncheckedOf({
   database,
   undecipherableSecrets,

@@ -44,7 +44,10 @@ export interface QueueStatus {
   collection: {
     /** What operators hold, and what a keeper holds since the database lacks payments. */
     holds: Hold[];
-    /** Postgres failed over: nothing is signed before this block height is finalized; null unless keepers wait. */
+    /**
+     * Postgres failed over: nothing is signed before this block height is finalized; null unless
+     * keepers wait.
+     */
     waitsForHeight: bigint | null;
   };
   daemons: DaemonRow[];
