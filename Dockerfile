@@ -16,7 +16,7 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
 COPY tsconfig.json ./
 COPY src src
-COPY docs docs
+COPY scripts scripts
 RUN npm run build
 
 FROM node:24-alpine

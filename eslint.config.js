@@ -1,37 +1,63 @@
 // Lint rules. The directions of imports stand here:
-// cli -> run, commands -> http | keeper | dispatch | ui -> webhooks -> domain, chain -> db.
+// cli -> local -> http | keeper | dispatch -> daemon -> webhooks -> domain -> chain | db -> config.
 import { createTypeScriptImportResolver } from 'eslint-import-resolver-typescript';
 import importX from 'eslint-plugin-import-x';
 import tseslint from 'typescript-eslint';
 import timeBounds from './test/lint/time-bounds.js';
 
-const entry = ['cli.ts', 'cli', 'run.ts', 'commands'];
-const daemons = ['http', 'keeper', 'dispatch'];
-const local = ['localnet', 'sandbox'];
-const leaves = ['log.ts', 'errors.ts', 'loop.ts', 'backoff.ts', 'each.ts', 'config.ts', 'config'];
-const above = [...entry, ...daemons, ...local, 'ui'];
-
-/** What each folder or file of `src` may not import. */
-const forbidden = {
-  ...Object.fromEntries(
-    leaves.map((leaf) => [leaf, [...above, 'webhooks', 'domain', 'chain', 'db']]),
-  ),
-  db: [...above, 'webhooks', 'domain', 'chain'],
-  chain: [...above, 'webhooks', 'domain', 'db'],
-  domain: [...above, 'webhooks'],
-  webhooks: above,
-  ui: [...entry, ...daemons, ...local, 'webhooks', 'domain', 'chain', 'db'],
-  ...Object.fromEntries(
-    daemons.map((daemon) => [daemon, above.filter((other) => other !== daemon)]),
-  ),
-  localnet: [...entry, ...daemons, 'sandbox', 'webhooks', 'domain', 'db'],
-  commands: ['cli.ts', 'cli'],
-  'run.ts': ['cli.ts', 'cli'],
-  pages: [...above, ...leaves, 'webhooks', 'domain', 'chain', 'db'],
+/** From the top to the bottom: a folder imports only from rows below its own. */
+const layers = [
+  ['cli.ts'],
+  ['cli'],
+  ['local'],
+  ['http', 'keeper', 'dispatch'],
+  ['daemon'],
+  ['webhooks'],
+  ['domain'],
+  ['chain', 'db'],
+  ['config'],
+  ['log.ts', 'loop.ts', 'each.ts', 'format.ts'],
+  ['errors.ts', 'backoff.ts'],
+];
+/** Folders that import nothing of the others: they run at merchants and in browsers. */
+const apart = ['client', 'pages'];
+/** Rooms of a folder that others below it do not know, in the same way. */
+const rooms = {
+  chain: [['transactions', 'streams'], ['rpc'], ['program']],
+  db: [['*.ts'], ['postgres']],
+  cli: [['local'], ['operate'], ['develop'], ['terminal']],
+  local: [['sandbox'], ['chain']],
 };
-const zones = Object.entries(forbidden).flatMap(([name, others]) =>
-  others.map((other) => ({ target: `./src/${name}`, from: `./src/${other}` })),
-);
+
+/** One dialect: `#name`. */
+const noPrivate = {
+  selector: ':matches(PropertyDefinition, MethodDefinition)[accessibility="private"]',
+  message: 'Write #name.',
+};
+
+const zonesOf = (base, rows) =>
+  rows.flatMap((row, level) =>
+    row.flatMap((target) =>
+      [...rows.slice(0, level).flat(), ...row.filter((other) => other !== target)].map((from) => ({
+        target: `${base}/${target}`,
+        from: `${base}/${from}`,
+      })),
+    ),
+  );
+const zones = [
+  ...zonesOf('./src', layers),
+  ...apart.flatMap((folder) =>
+    [...layers.flat(), ...apart.filter((other) => other !== folder)]
+      .filter((other) => !(folder === 'pages' && (other === 'client' || other === 'format.ts')))
+      .map((other) => ({ target: `./src/${folder}`, from: `./src/${other}` })),
+  ),
+  ...layers
+    .flat()
+    .filter((folder) => folder !== 'cli')
+    .map((folder) => ({ target: `./src/${folder}`, from: './src/client' })),
+  ...layers.flat().map((folder) => ({ target: `./src/${folder}`, from: './src/pages' })),
+  ...Object.entries(rooms).flatMap(([folder, rows]) => zonesOf(`./src/${folder}`, rows)),
+];
 
 export default tseslint.config(
   { ignores: ['dist/**', '.tap/**', '.build/**', 'node_modules/**', 'src/client/openapi.ts'] },
@@ -61,6 +87,25 @@ export default tseslint.config(
       ],
       'import-x/no-restricted-paths': ['error', { zones }],
       'import-x/no-cycle': ['error', { ignoreExternal: true }],
+      'import-x/no-duplicates': 'error',
+      'import-x/order': [
+        'error',
+        {
+          groups: ['builtin', 'external', ['parent', 'sibling', 'index']],
+          alphabetize: { order: 'asc' },
+          'newlines-between': 'never',
+        },
+      ],
+      'max-len': [
+        'error',
+        {
+          code: 100,
+          ignoreStrings: true,
+          ignoreTemplateLiterals: true,
+          ignoreRegExpLiterals: true,
+          ignoreUrls: true,
+        },
+      ],
       eqeqeq: 'error',
       'no-console': 'error',
     },
@@ -68,26 +113,36 @@ export default tseslint.config(
   {
     files: ['src/**'],
     rules: {
-      'max-lines': ['error', 300],
+      'max-lines': ['error', 400],
       'max-lines-per-function': ['error', 70],
       'no-restricted-syntax': [
         'error',
         { selector: 'TaggedTemplateExpression', message: 'Only src/db holds SQL.' },
         { selector: "MemberExpression[property.name='unsafe']", message: 'Only src/db holds SQL.' },
+        noPrivate,
+      ],
+      '@typescript-eslint/naming-convention': [
+        'error',
+        {
+          selector: 'variable',
+          modifiers: ['const', 'global'],
+          types: ['boolean', 'number'],
+          format: ['UPPER_CASE'],
+        },
       ],
       'no-restricted-properties': [
         'error',
         {
           object: 'process',
           property: 'env',
-          message: 'Only config.ts and config/ read the environment.',
+          message: 'Only src/config reads the environment.',
         },
       ],
       'no-restricted-imports': [
         'error',
         {
           patterns: [{ group: ['@solana/*'], message: 'Only src/chain imports @solana/*.' }],
-          paths: [{ name: 'litesvm', message: 'Only src/localnet runs the local chain.' }],
+          paths: [{ name: 'litesvm', message: 'Only src/local/chain runs the local chain.' }],
         },
       ],
     },
@@ -97,17 +152,17 @@ export default tseslint.config(
     files: ['src/pages/**/*.tsx'],
     rules: { 'max-lines-per-function': ['error', 170] },
   },
-  { files: ['src/db/**'], rules: { 'no-restricted-syntax': 'off' } },
+  { files: ['src/db/**'], rules: { 'no-restricted-syntax': ['error', noPrivate] } },
   {
-    files: ['src/config/config.ts', 'src/config/**'],
+    files: ['src/config/**'],
     rules: { 'no-restricted-properties': 'off' },
   },
   {
-    files: ['src/chain/**', 'src/localnet/**', 'src/pages/**'],
+    files: ['src/chain/**', 'src/local/chain/**', 'src/pages/**'],
     rules: { 'no-restricted-imports': 'off' },
   },
   {
-    files: ['test/**', 'bench/**', 'program/**', 'sql/**', 'docs/**'],
+    files: ['test/**', 'bench/**', 'scripts/**'],
     rules: {
       'no-console': 'off',
       '@typescript-eslint/no-non-null-assertion': 'off',

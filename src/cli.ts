@@ -6,8 +6,8 @@ import { addAdmin } from './cli/admin.ts';
 import { addDaemons } from './cli/daemons.ts';
 import { addDevelopers } from './cli/developers.ts';
 import { addLocal } from './cli/local.ts';
-import { messageOf, OperatorError } from './errors.ts';
 import { safeLines } from './cli/terminal/safe-text.ts';
+import { messageOf, OperatorError } from './errors.ts';
 
 const { version } = JSON.parse(
   readFileSync(new URL('../package.json', import.meta.url), 'utf8'),

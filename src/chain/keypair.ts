@@ -1,3 +1,4 @@
+import bs58 from 'bs58';
 import {
   createPrivateKey,
   createPublicKey,
@@ -7,7 +8,6 @@ import {
   verify,
 } from 'node:crypto';
 import { open } from 'node:fs/promises';
-import bs58 from 'bs58';
 
 /**
  * A signing key. The private half stays inside the KeyObject, so printing or logging a Keypair only
@@ -122,4 +122,16 @@ function parseSecret(text: string): Uint8Array {
   if (!Array.isArray(parsed) || !parsed.every(isByte))
     throw new Error('it is not an array of bytes');
   return Uint8Array.from(parsed as number[]);
+}
+
+const VERSION_1 = 0x81;
+
+/**
+ * The transaction's id: its first signature in Base58. Version 1 has its signatures at the end, the
+ * others at the start.
+ */
+export function signatureOf(transaction: Uint8Array): string {
+  const [first = 0, signers = 0] = transaction;
+  const start = first === VERSION_1 ? transaction.length - signers * SIGNATURE_LENGTH : 1;
+  return bs58.encode(transaction.subarray(start, start + SIGNATURE_LENGTH));
 }

@@ -1,5 +1,7 @@
 // Commands that operators run by hand or from a monitor, against the database.
 import type { Command } from 'commander';
+import { listOf, oneOf, sol, withEnv, wholeNumber, type Finish } from './arguments.ts';
+import { addCollection } from './collection.ts';
 import type { DeveloperFlags } from './develop/api-client.ts';
 import type { DeliveriesFlags } from './operate/deliveries.ts';
 import type { EraseFlags } from './operate/erase-merchant.ts';
@@ -9,8 +11,6 @@ import type { ReconcileFlags } from './operate/reconcile.ts';
 import type { ReplayFlags } from './operate/replay.ts';
 import type { ResealFlags } from './operate/reseal.ts';
 import type { StatusFlags } from './operate/status.ts';
-import { listOf, oneOf, sol, withEnv, wholeNumber, type Finish } from './arguments.ts';
-import { addCollection } from './collection.ts';
 
 /** For merchants, who have no access to the database. */
 const apiUrl = [

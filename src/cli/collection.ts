@@ -1,7 +1,7 @@
 // Stopping and continuing the collection of payments.
 import type { Command } from 'commander';
-import type { CollectionFlags } from './operate/collection.ts';
 import { withEnv, type Finish } from './arguments.ts';
+import type { CollectionFlags } from './operate/collection.ts';
 
 export function addCollection(program: Command, finish: Finish): void {
   const collection = program

@@ -1,8 +1,8 @@
 // The daemons, and the commands for their schema and configuration.
 import type { Command } from 'commander';
+import { withEnv, type EnvFlag, type Finish } from './arguments.ts';
 import type { ConfigureFlags } from './operate/configure.ts';
 import type { MigrateFlags } from './operate/migrate.ts';
-import { withEnv, type EnvFlag, type Finish } from './arguments.ts';
 
 export function addDaemons(program: Command, finish: Finish): void {
   withEnv(program.command('serve').description('the REST API')).action(

@@ -1,8 +1,8 @@
 // Commands for a merchant's developers; they only need an API key.
 import type { Command } from 'commander';
+import { withEnv, type Finish } from './arguments.ts';
 import type { DeveloperFlags } from './develop/api-client.ts';
 import type { ListenFlags } from './develop/listen.ts';
-import { withEnv, type Finish } from './arguments.ts';
 
 export function addDevelopers(program: Command, finish: Finish): void {
   withApi(

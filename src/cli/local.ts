@@ -1,10 +1,10 @@
 // Commands that only need this machine.
 import type { Command } from 'commander';
-import type { LocalnetFlags } from './local/localnet.ts';
-import type { FundFlags } from './local/localnet-fund.ts';
-import type { SandboxFlags } from './local/sandbox.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import { decimal, wholeNumber, type Finish } from './arguments.ts';
+import type { FundFlags } from './local/localnet-fund.ts';
+import type { LocalnetFlags } from './local/localnet.ts';
+import type { SandboxFlags } from './local/sandbox.ts';
 
 export function addLocal(program: Command, finish: Finish): void {
   addLocalnet(program, finish);

@@ -1,9 +1,9 @@
 // Arguments that several commands share: ids, times, merchants. Each error states the expected
 // form.
 import bs58 from 'bs58';
+import { findMerchantBy, type MerchantAdminRow } from '../db/merchants.ts';
 import type { Queryable } from '../db/postgres/connect.ts';
 import { isId } from '../db/postgres/ids.ts';
-import { findMerchantBy, type MerchantAdminRow } from '../db/merchants.ts';
 import { OperatorError } from '../errors.ts';
 import { parseMoment } from './terminal/time.ts';
 

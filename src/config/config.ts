@@ -2,9 +2,9 @@
 // process.env.
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
+import { messageOf, OperatorError } from '../errors.ts';
 import { unknownNames } from './unknown-names.ts';
 import { type ConfigRole, type Variable, type Values, variables } from './variables.ts';
-import { messageOf, OperatorError } from '../errors.ts';
 
 /**
  * The whole configuration, frozen. The fields that a role requires are present; `required` narrows

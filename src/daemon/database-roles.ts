@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Sql } from '../db/postgres/connect.ts';
 import { grantStatistics, makeRoles } from '../db/logins.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import { isForbidden } from '../db/postgres/outage.ts';
 import { daemonRoles, type DaemonRole } from '../db/postgres/roles.ts';
 import { messageOf, OperatorError } from '../errors.ts';

@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { silenceOf, type Sql } from '../db/postgres/connect.ts';
 import { countLostDaemons, removeDaemon, writeDaemon } from '../db/daemons.ts';
-import type { Health } from './health.ts';
+import { silenceOf, type Sql } from '../db/postgres/connect.ts';
 import { startLoop, type Loop } from '../loop.ts';
+import type { Health } from './health.ts';
 import type { Readiness } from './metrics.ts';
 
 /** Heartbeat interval in milliseconds. */

@@ -1,7 +1,6 @@
 // Opens config, log and Postgres for a command, runs it, and closes everything last in, first out.
 import type { Registry } from 'prom-client';
 import { loadConfig, required, type Config } from '../config/config.ts';
-import { assertInstallation } from '../domain/accounts/installation.ts';
 import { supervision } from '../config/supervision.ts';
 import type { ConfigRole } from '../config/variables.ts';
 import {
@@ -15,13 +14,14 @@ import {
 import { assertDurableCommits } from '../db/postgres/durability.ts';
 import { assertSchema } from '../db/postgres/migrate.ts';
 import { outageOf } from '../db/postgres/outage.ts';
+import { assertInstallation } from '../domain/accounts/installation.ts';
 import { Interrupted, OperatorError } from '../errors.ts';
-import { createHealth } from './health.ts';
-import { startHeartbeat } from './heartbeat.ts';
-import { watchSecrets } from './secrets-watch.ts';
 import { createLog, type Log, type LogOptions } from '../log.ts';
 import { observeLoops, type Loop } from '../loop.ts';
+import { createHealth } from './health.ts';
+import { startHeartbeat } from './heartbeat.ts';
 import { createRegistry, serveMetrics, type Readiness } from './metrics.ts';
+import { watchSecrets } from './secrets-watch.ts';
 import { startNotifying } from './systemd.ts';
 
 export interface Resources {

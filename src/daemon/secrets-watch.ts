@@ -2,8 +2,8 @@
 // than a key rotation.
 import { Gauge, type Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
-import type { Sql } from '../db/postgres/connect.ts';
 import { countForeignSecrets } from '../db/endpoints.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import { fingerprintsOf } from '../domain/accounts/secrets.ts';
 import type { Log } from '../log.ts';
 import { startLoop } from '../loop.ts';

@@ -1,7 +1,7 @@
+import type { MerchantRow } from './merchants.ts';
 import type { Queryable } from './postgres/connect.ts';
 import { LAST_ID } from './postgres/ids.ts';
 import { type Page, pageOf } from './postgres/lists.ts';
-import type { MerchantRow } from './merchants.ts';
 
 export interface ApiKeyRow {
   id: string;

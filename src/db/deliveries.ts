@@ -1,7 +1,7 @@
 // Reads deliveries (queue and log together) for merchants and operators. delivery-queue.ts writes
 // them.
-import type { Queryable } from './postgres/connect.ts';
 import type { EventType } from './events.ts';
+import type { Queryable } from './postgres/connect.ts';
 import { among, type Fragment, type Page, pageOf, type Span } from './postgres/lists.ts';
 
 export interface DeliveryRow {

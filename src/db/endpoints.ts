@@ -1,6 +1,6 @@
-import type { Queryable } from './postgres/connect.ts';
 import { cancelUnclaimed } from './delivery-queue.ts';
 import type { ExtraEventType } from './events.ts';
+import type { Queryable } from './postgres/connect.ts';
 
 export interface EndpointRow {
   id: string;

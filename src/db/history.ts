@@ -1,9 +1,9 @@
 // What Postgres may have lost: the recorded timeline, and transactions on chain that the database
 // lacks.
 import bs58 from 'bs58';
-import type { Queryable } from './postgres/connect.ts';
 import { hexOf } from './payment-attempts.ts';
 import { paidBy } from './payments.ts';
+import type { Queryable } from './postgres/connect.ts';
 
 /** Records the timeline of a database that has none yet. */
 export async function recordFirstTimeline(sql: Queryable, timeline: string): Promise<void> {

@@ -1,5 +1,5 @@
-import type { Queryable } from './postgres/connect.ts';
 import type { PlanEventContext } from './events.ts';
+import type { Queryable } from './postgres/connect.ts';
 import { type Page, pageOf } from './postgres/lists.ts';
 
 export type PlanStatus = 'pending' | 'active' | 'sunset' | 'ended';

@@ -1,9 +1,9 @@
 // Statements of `billing reconcile`: recorded payments to compare with the chain, and the
 // registration of a missing payment.
 import bs58 from 'bs58';
-import type { Queryable } from './postgres/connect.ts';
 import { hexOf } from './payment-attempts.ts';
 import { paidBy, type PaymentRow } from './payments.ts';
+import type { Queryable } from './postgres/connect.ts';
 
 type Fields =
   | 'subscriptionId'

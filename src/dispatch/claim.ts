@@ -1,13 +1,13 @@
 // Decides how many deliveries to claim per endpoint, and claims them. Deliveries for the next 100
 // ms are prefetched, except for slow or failing endpoints.
 import { randomUUID } from 'node:crypto';
-import type { Sql } from '../db/postgres/connect.ts';
 import {
   claimDeliveries,
   releaseClaims,
   type ClaimedDelivery,
   type ClaimRequest,
 } from '../db/delivery-queue.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import type { DatabaseClock } from './clock.ts';
 import {
   EndpointQueue,
@@ -63,16 +63,16 @@ interface Known {
 }
 
 export class Claimer {
-  private readonly parts: ClaimerParts;
-  private readonly known = new Map<string, Known>();
+  readonly #parts: ClaimerParts;
+  readonly #known = new Map<string, Known>();
   /** Endpoints with due rows, in the order in which they were found. */
-  private readonly due = new Set<Known>();
+  readonly #due = new Set<Known>();
   /** Deliveries whose claim is too old to send them. */
-  private stale: Claimed[] = [];
-  private readyCount = 0;
+  #stale: Claimed[] = [];
+  #readyCount = 0;
 
   constructor(parts: ClaimerParts) {
-    this.parts = parts;
+    this.#parts = parts;
   }
 
   /**
@@ -80,7 +80,7 @@ export class Claimer {
    * last claimed row.
    */
   found(endpointId: string, isSwept: boolean): void {
-    let known = this.known.get(endpointId);
+    let known = this.#known.get(endpointId);
     if (known === undefined) {
       known = {
         queue: new EndpointQueue(endpointId),
@@ -89,17 +89,17 @@ export class Claimer {
         startedAt: -Infinity,
         pausedUntil: 0,
       };
-      this.known.set(endpointId, known);
+      this.#known.set(endpointId, known);
     }
     if (isSwept && !known.isDue && known.queue.ready.length === 0) known.startedAt = -Infinity;
-    this.setDue(known);
+    this.#setDue(known);
   }
 
   /** Whether there are free places that a claim could fill. */
   get isHungry(): boolean {
-    if (this.stale.length > 0) return true;
-    const left = this.places();
-    for (const known of this.due) if (this.roomOf(known, left) > 0) return true;
+    if (this.#stale.length > 0) return true;
+    const left = this.#places();
+    for (const known of this.#due) if (this.#roomOf(known, left) > 0) return true;
     return false;
   }
 
@@ -108,22 +108,22 @@ export class Claimer {
    * delivery.
    */
   async claim(): Promise<Claimed[]> {
-    await this.releaseStale();
+    await this.#releaseStale();
     const asked = new Map<string, { known: Known; room: number }>();
-    const left = this.places();
-    for (const known of this.due) {
-      const room = this.roomOf(known, left);
+    const left = this.#places();
+    for (const known of this.#due) {
+      const room = this.#roomOf(known, left);
       if (room <= 0) continue;
       left[known.queue.pace] -= room;
       asked.set(known.queue.endpointId, { known, room });
       if (asked.size === MAX_REQUESTS) break;
     }
     if (asked.size === 0) return [];
-    const requests = [...asked.values()].map(({ known, room }) => this.requestOf(known, room));
+    const requests = [...asked.values()].map(({ known, room }) => this.#requestOf(known, room));
     // Cleared before the claim, so that rows that become due from now on are reported again.
-    for (const { known } of asked.values()) this.unsetDue(known);
+    for (const { known } of asked.values()) this.#unsetDue(known);
     const claimId = randomUUID();
-    const { claims, claimMs, reserveMs } = this.parts;
+    const { claims, claimMs, reserveMs } = this.#parts;
     const sendBefore = performance.now() + claimMs - reserveMs;
     let claimed: ClaimedDelivery[];
     try {
@@ -131,7 +131,7 @@ export class Claimer {
     } catch (error) {
       // The statement may have claimed rows although its response was lost; a claim from the start
       // finds them after they expire.
-      for (const { known } of asked.values()) this.again(known);
+      for (const { known } of asked.values()) this.#again(known);
       throw error;
     }
     claimed.sort((a, b) => a.dueAt - b.dueAt || (a.id < b.id ? -1 : 1));
@@ -142,28 +142,28 @@ export class Claimer {
       if (known !== undefined) known.claimedTo = dueAt;
     }
     for (const [endpointId, { known, room }] of asked)
-      if (counts.get(endpointId) === room) this.setDue(known);
+      if (counts.get(endpointId) === room) this.#setDue(known);
     return claimed.map((delivery) => ({ ...delivery, claimId, sendBefore }));
   }
 
   /** Makes a claimed delivery ready to be sent. */
   offer(delivery: Ready): void {
-    const known = this.known.get(delivery.endpointId);
+    const known = this.#known.get(delivery.endpointId);
     if (known === undefined) return;
     known.queue.ready.push(delivery);
-    this.readyCount += 1;
-    this.parts.concurrency.update(known.queue);
+    this.#readyCount += 1;
+    this.#parts.concurrency.update(known.queue);
   }
 
   /** The next delivery of an endpoint whose claim is young enough; undefined without one. */
   take({ endpointId, ready }: EndpointQueue): Ready | undefined {
-    const known = this.known.get(endpointId);
+    const known = this.#known.get(endpointId);
     const now = performance.now();
     for (let next = ready.shift(); next !== undefined; next = ready.shift()) {
-      this.readyCount -= 1;
+      this.#readyCount -= 1;
       if (next.sendBefore > now) return next;
-      this.stale.push(next);
-      if (known !== undefined) this.again(known);
+      this.#stale.push(next);
+      if (known !== undefined) this.#again(known);
     }
     return undefined;
   }
@@ -171,75 +171,75 @@ export class Claimer {
   /** Releases deliveries and claims nothing for their endpoints for `ms`. */
   async pause(deliveries: readonly Claimed[], ms: number): Promise<void> {
     for (const { endpointId } of deliveries) {
-      const known = this.known.get(endpointId);
+      const known = this.#known.get(endpointId);
       if (known === undefined) continue;
       known.pausedUntil = performance.now() + ms;
-      this.again(known);
+      this.#again(known);
     }
-    await releaseClaims(this.parts.queue, deliveries);
+    await releaseClaims(this.#parts.queue, deliveries);
   }
 
   /** Releases every unsent delivery. */
   async release(): Promise<void> {
-    for (const { queue } of this.known.values()) {
-      this.stale.push(...queue.ready);
-      this.readyCount -= queue.ready.length;
+    for (const { queue } of this.#known.values()) {
+      this.#stale.push(...queue.ready);
+      this.#readyCount -= queue.ready.length;
       queue.ready = [];
-      this.parts.concurrency.update(queue);
+      this.#parts.concurrency.update(queue);
     }
-    await this.releaseStale();
+    await this.#releaseStale();
   }
 
   /** Drops the state of endpoints that were idle for ten minutes. */
   forget(): void {
     const before = performance.now() - FORGET_MS;
-    for (const [endpointId, { queue, isDue }] of this.known)
+    for (const [endpointId, { queue, isDue }] of this.#known)
       if (!isDue && queue.inFlight === 0 && queue.ready.length === 0 && queue.usedAt < before)
-        this.known.delete(endpointId);
+        this.#known.delete(endpointId);
   }
 
-  private async releaseStale(): Promise<void> {
-    const { stale } = this;
-    this.stale = [];
-    await releaseClaims(this.parts.queue, stale);
+  async #releaseStale(): Promise<void> {
+    const stale = this.#stale;
+    this.#stale = [];
+    await releaseClaims(this.#parts.queue, stale);
   }
 
-  private unsetDue(known: Known): void {
+  #unsetDue(known: Known): void {
     known.isDue = false;
-    this.due.delete(known);
+    this.#due.delete(known);
   }
 
-  private setDue(known: Known): void {
+  #setDue(known: Known): void {
     known.isDue = true;
-    this.due.add(known);
+    this.#due.add(known);
   }
 
   /** Marks the endpoint as due and makes the next claim start at the queue's start. */
-  private again(known: Known): void {
+  #again(known: Known): void {
     known.startedAt = -Infinity;
-    this.setDue(known);
+    this.#setDue(known);
   }
 
-  private requestOf(known: Known, room: number): ClaimRequest {
+  #requestOf(known: Known, room: number): ClaimRequest {
     const now = performance.now();
     const isFromStart = known.claimedTo === undefined || now - known.startedAt > FROM_START_MS;
     if (isFromStart) known.startedAt = now;
-    const recent = this.parts.clock.now() - COMMIT_MS;
+    const recent = this.#parts.clock.now() - COMMIT_MS;
     const floor = isFromStart ? null : Math.min(known.claimedTo ?? recent, recent);
     return { endpointId: known.queue.endpointId, room, floor };
   }
 
   /** Free places per class; for fast endpoints the number of further unsent deliveries. */
-  private places(): Record<Pace, number> {
-    const { concurrency } = this.parts;
+  #places(): Record<Pace, number> {
+    const { concurrency } = this.#parts;
     return {
-      fast: Math.max(0, MAX_READY - this.readyCount),
+      fast: Math.max(0, MAX_READY - this.#readyCount),
       slow: concurrency.free('slow'),
       failing: concurrency.free('failing'),
     };
   }
 
-  private roomOf({ queue, pausedUntil }: Known, left: Record<Pace, number>): number {
+  #roomOf({ queue, pausedUntil }: Known, left: Record<Pace, number>): number {
     if (pausedUntil > performance.now()) return 0;
     const { pace, responseMs = Infinity, window, inFlight, ready } = queue;
     const free = window - inFlight - ready.length;

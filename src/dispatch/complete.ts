@@ -2,8 +2,8 @@
 // rate and a single outcome does not wait. With many waiting, a second batch is written in
 // parallel. A batch that cannot be written is kept and retried.
 import { backoff } from '../backoff.ts';
-import type { Sql } from '../db/postgres/connect.ts';
 import { findRecorded, recordOutcomes, type Outcome } from '../db/delivery-queue.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 
 export interface CompleterParts {
   queue: Sql;
@@ -32,65 +32,65 @@ const GATHER_MS = 10;
 export class Completer {
   /** Whether the last batch could not be written. */
   isFailing = false;
-  private readonly parts: CompleterParts;
-  private queued: Outcome[] = [];
-  private inHand = 0;
-  private writing = 0;
-  private readonly writers = new Set<Promise<void>>();
+  readonly #parts: CompleterParts;
+  #queued: Outcome[] = [];
+  #inHand = 0;
+  #writing = 0;
+  readonly #writers = new Set<Promise<void>>();
 
   constructor(parts: CompleterParts) {
-    this.parts = parts;
+    this.#parts = parts;
   }
 
   add(outcome: Outcome): void {
-    this.queued.push(outcome);
-    if (this.writing > 0 && (this.writing > 1 || this.queued.length < SECOND_BATCH)) return;
-    this.writing += 1;
-    const writer = this.drain().finally(() => this.writers.delete(writer));
-    this.writers.add(writer);
+    this.#queued.push(outcome);
+    if (this.#writing > 0 && (this.#writing > 1 || this.#queued.length < SECOND_BATCH)) return;
+    this.#writing += 1;
+    const writer = this.#drain().finally(() => this.#writers.delete(writer));
+    this.#writers.add(writer);
   }
 
   /** Resolves when everything added so far is written. */
   async settled(): Promise<void> {
-    while (this.writers.size > 0) await Promise.all(this.writers);
+    while (this.#writers.size > 0) await Promise.all(this.#writers);
   }
 
   /** Outcomes that are not written yet. */
   get waiting(): number {
-    return this.queued.length + this.inHand;
+    return this.#queued.length + this.#inHand;
   }
 
-  private async drain(): Promise<void> {
+  async #drain(): Promise<void> {
     // Outcomes of one event-loop turn share a batch.
     await new Promise(setImmediate);
-    for (let failures = 0; this.queued.length > 0;) {
-      const batch = this.queued.slice(0, MAX_BATCH);
-      this.queued = this.queued.slice(batch.length);
-      this.inHand += batch.length;
+    for (let failures = 0; this.#queued.length > 0;) {
+      const batch = this.#queued.slice(0, MAX_BATCH);
+      this.#queued = this.#queued.slice(batch.length);
+      this.#inHand += batch.length;
       try {
-        await this.write(batch);
-        this.inHand -= batch.length;
+        await this.#write(batch);
+        this.#inHand -= batch.length;
         this.isFailing = false;
         failures = 0;
-        this.parts.onWritten();
-        if (batch.length >= BUSY_BATCH && this.queued.length < SECOND_BATCH)
+        this.#parts.onWritten();
+        if (batch.length >= BUSY_BATCH && this.#queued.length < SECOND_BATCH)
           await new Promise((resolve) => setTimeout(resolve, GATHER_MS));
       } catch (error) {
-        this.inHand -= batch.length;
-        this.queued = batch.concat(this.queued);
+        this.#inHand -= batch.length;
+        this.#queued = batch.concat(this.#queued);
         this.isFailing = true;
         failures += 1;
-        this.parts.onError(error, failures);
+        this.#parts.onError(error, failures);
         await new Promise((resolve) => setTimeout(resolve, backoff(failures, { cap: 2000 })));
       }
     }
     // Decremented here and not in finally(): an outcome added before finally() runs would find a
     // writer that has ended.
-    this.writing -= 1;
+    this.#writing -= 1;
   }
 
-  private async write(batch: readonly Outcome[]): Promise<void> {
-    const { queue, onLost } = this.parts;
+  async #write(batch: readonly Outcome[]): Promise<void> {
+    const { queue, onLost } = this.#parts;
     const written = await recordOutcomes(queue, batch);
     const missing = batch.filter(({ id }) => !written.has(id));
     if (missing.length > 0) {

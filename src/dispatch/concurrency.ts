@@ -65,37 +65,37 @@ const paces: readonly Pace[] = ['fast', 'slow', 'failing'];
 
 export class Concurrency {
   inFlight = 0;
-  private readonly total: number;
-  private readonly perEndpoint: number;
-  private readonly byPace: Record<Pace, number> = { fast: 0, slow: 0, failing: 0 };
+  readonly #total: number;
+  readonly #perEndpoint: number;
+  readonly #byPace: Record<Pace, number> = { fast: 0, slow: 0, failing: 0 };
   /** Endpoints that can start a request, in the order of their turns. */
-  private readonly waiting: Record<Pace, Set<EndpointQueue>> = {
+  readonly #waiting: Record<Pace, Set<EndpointQueue>> = {
     fast: new Set(),
     slow: new Set(),
     failing: new Set(),
   };
-  private turns = 0;
+  #turns = 0;
 
   constructor({ total, perEndpoint }: { total: number; perEndpoint: number }) {
-    this.total = total;
-    this.perEndpoint = perEndpoint;
+    this.#total = total;
+    this.#perEndpoint = perEndpoint;
   }
 
   /** Free places for a class. */
   free(pace: Pace): number {
-    const { fast, slow, failing } = this.byPace;
-    const left = this.total - fast - slow - failing;
+    const { fast, slow, failing } = this.#byPace;
+    const left = this.#total - fast - slow - failing;
     if (pace === 'fast') return left;
-    const half = Math.min(left, Math.ceil(this.total / 2) - slow - failing);
-    return pace === 'slow' ? half : Math.min(half, Math.ceil(this.total / 4) - failing);
+    const half = Math.min(left, Math.ceil(this.#total / 2) - slow - failing);
+    return pace === 'slow' ? half : Math.min(half, Math.ceil(this.#total / 4) - failing);
   }
 
   /** To be called when an endpoint's `ready` has changed. */
   update(queue: EndpointQueue): void {
-    const set = this.waiting[queue.pace];
+    const set = this.#waiting[queue.pace];
     if (queue.ready.length === 0 || queue.inFlight >= queue.window) set.delete(queue);
     else if (!set.has(queue)) {
-      queue.waitingSince = this.turns += 1;
+      queue.waitingSince = this.#turns += 1;
       set.add(queue);
     }
   }
@@ -105,7 +105,7 @@ export class Concurrency {
     let next: EndpointQueue | undefined;
     for (const pace of paces) {
       if (this.free(pace) <= 0) continue;
-      const [first] = this.waiting[pace];
+      const [first] = this.#waiting[pace];
       if (first !== undefined && (next === undefined || first.waitingSince < next.waitingSince))
         next = first;
     }
@@ -116,13 +116,13 @@ export class Concurrency {
   take(queue: EndpointQueue): Place {
     const { pace } = queue;
     this.inFlight += 1;
-    this.byPace[pace] += 1;
+    this.#byPace[pace] += 1;
     queue.inFlight += 1;
     queue.usedAt = performance.now();
     queue.turn -= 1;
     if (queue.turn <= 0) {
       queue.turn = Math.floor(TURN_MS / Math.max(1, queue.responseMs ?? TURN_MS));
-      this.waiting[pace].delete(queue);
+      this.#waiting[pace].delete(queue);
     }
     this.update(queue);
     return { queue, pace };
@@ -131,13 +131,13 @@ export class Concurrency {
   /** Releases a place after a request of `durationMs`. */
   give({ queue, pace }: Place, isGood: boolean, durationMs: number): void {
     this.inFlight -= 1;
-    this.byPace[pace] -= 1;
+    this.#byPace[pace] -= 1;
     queue.inFlight -= 1;
-    this.waiting[queue.pace].delete(queue);
+    this.#waiting[queue.pace].delete(queue);
     queue.isFailing = !isGood;
     queue.responseMs = ((queue.responseMs ?? durationMs) + durationMs) / 2;
     queue.window = isGood
-      ? Math.min(this.perEndpoint, queue.window + 1)
+      ? Math.min(this.#perEndpoint, queue.window + 1)
       : Math.max(1, Math.floor(queue.window / 2));
     this.update(queue);
   }

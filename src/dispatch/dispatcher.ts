@@ -12,8 +12,8 @@
 // after a crash another dispatcher sends the delivery again when the claim has expired.
 import type { Registry } from 'prom-client';
 import { required, type Config } from '../config/config.ts';
-import type { Sql } from '../db/postgres/connect.ts';
 import { countDue } from '../db/delivery-queue.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import { DELIVERIES_QUEUED, namedIn } from '../db/postgres/notify.ts';
 import { findDefaultRows } from '../db/postgres/partitions.ts';
 import { connectQueue } from '../db/postgres/queue-connection.ts';
@@ -77,58 +77,58 @@ export async function startDispatcher(
 }
 
 export class Dispatcher {
-  private readonly log: Log;
-  private readonly config: Config;
-  private readonly claimMs: number;
-  private readonly queue: Sql;
-  private readonly claims: Sql;
-  private readonly clock = databaseClock();
-  private readonly concurrency: Concurrency;
-  private readonly claimer: Claimer;
-  private readonly poller: Poller;
-  private readonly client: WebhookClient;
-  private readonly endpoints: EndpointCache;
-  private readonly completer: Completer;
-  private readonly metrics: DispatchMetrics;
-  private readonly loops: readonly Loop[];
-  private readonly loop: Loop;
-  private trouble: string | undefined;
-  private isStopping = false;
-  private onDrained: () => void = () => undefined;
+  readonly #log: Log;
+  readonly #config: Config;
+  readonly #claimMs: number;
+  readonly #queue: Sql;
+  readonly #claims: Sql;
+  readonly #clock = databaseClock();
+  readonly #concurrency: Concurrency;
+  readonly #claimer: Claimer;
+  readonly #poller: Poller;
+  readonly #client: WebhookClient;
+  readonly #endpoints: EndpointCache;
+  readonly #completer: Completer;
+  readonly #metrics: DispatchMetrics;
+  readonly #loops: readonly Loop[];
+  readonly #loop: Loop;
+  #trouble: string | undefined;
+  #isStopping = false;
+  #onDrained: () => void = () => undefined;
 
   constructor({ sql, config, log, registry }: DispatcherResources, pollMs: number) {
-    this.log = log;
-    this.config = config;
-    this.claimMs = config.webhookLease * 1000;
-    this.queue = connectQueue(sql, QUEUE_CONNECTIONS);
-    this.claims = connectQueue(sql, 1);
-    const { queue, claims, clock, claimMs } = this;
-    this.concurrency = new Concurrency({
+    this.#log = log;
+    this.#config = config;
+    this.#claimMs = config.webhookLease * 1000;
+    this.#queue = connectQueue(sql, QUEUE_CONNECTIONS);
+    this.#claims = connectQueue(sql, 1);
+    const [queue, claims, clock, claimMs] = [this.#queue, this.#claims, this.#clock, this.#claimMs];
+    this.#concurrency = new Concurrency({
       total: config.webhookConcurrency,
       perEndpoint: config.webhookEndpointConcurrency,
     });
-    const { concurrency } = this;
+    const concurrency = this.#concurrency;
     const reserveMs = DEADLINE_MS + MARGIN_MS;
-    this.claimer = new Claimer({ claims, queue, clock, concurrency, claimMs, reserveMs });
-    this.poller = new Poller({ queue, clock, claimer: this.claimer, pollMs });
-    this.client = new WebhookClient(createSsrfGuard(guardOptions(config)));
+    this.#claimer = new Claimer({ claims, queue, clock, concurrency, claimMs, reserveMs });
+    this.#poller = new Poller({ queue, clock, claimer: this.#claimer, pollMs });
+    this.#client = new WebhookClient(createSsrfGuard(guardOptions(config)));
     const { encryptionKeys } = required(config, 'encryptionKeys');
-    this.endpoints = new EndpointCache(queue, secretBox(encryptionKeys), (endpointId, error) =>
+    this.#endpoints = new EndpointCache(queue, secretBox(encryptionKeys), (endpointId, error) =>
       log.error({ endpointId, err: error }, 'endpoint secret cannot be decrypted'),
     );
-    this.completer = new Completer({
+    this.#completer = new Completer({
       queue,
-      onWritten: () => this.wakeIfHungry(),
-      onLost: (count) => this.metrics.claimsLost.inc(count),
+      onWritten: () => this.#wakeIfHungry(),
+      onLost: (count) => this.#metrics.claimsLost.inc(count),
       onError: (error, failures) =>
         log.warn({ failures, err: error }, 'outcomes cannot be written and are kept'),
     });
-    this.metrics = createMetrics(registry, {
+    this.#metrics = createMetrics(registry, {
       inFlight: () => concurrency.inFlight,
-      waiting: () => this.completer.waiting,
+      waiting: () => this.#completer.waiting,
     });
-    this.loop = this.startMainLoop();
-    this.loops = [this.loop, this.startGauges(), this.startRetention(sql)];
+    this.#loop = this.#startMainLoop();
+    this.#loops = [this.#loop, this.#startGauges(), this.#startRetention(sql)];
   }
 
   /** Listens for notifications of queued deliveries. */
@@ -136,16 +136,16 @@ export class Dispatcher {
     const onNotify = (payload: string) => {
       const { endpoints } = namedIn(payload);
       if (endpoints?.length === 0) return;
-      this.poller.notified(endpoints);
-      this.loop.wake();
+      this.#poller.notified(endpoints);
+      this.#loop.wake();
     };
     // Called after each reconnect too: notifications may have been missed.
-    await this.queue.listen(DELIVERIES_QUEUED, onNotify, () => onNotify(''));
+    await this.#queue.listen(DELIVERIES_QUEUED, onNotify, () => onNotify(''));
   }
 
   /** The reason why no deliveries are sent; undefined while they are. */
   async ready(): Promise<string | undefined> {
-    return this.trouble ?? (await databaseTrouble(this.queue));
+    return this.#trouble ?? (await databaseTrouble(this.#queue));
   }
 
   /**
@@ -153,49 +153,49 @@ export class Dispatcher {
    * outcomes.
    */
   async stop(): Promise<void> {
-    this.isStopping = true;
-    await this.loop.stop();
+    this.#isStopping = true;
+    await this.#loop.stop();
     // Claims that cannot be released expire.
-    await this.claimer.release().catch(() => undefined);
+    await this.#claimer.release().catch(() => undefined);
     await new Promise<void>((resolve) => {
-      this.onDrained = resolve;
-      if (this.concurrency.inFlight === 0) resolve();
+      this.#onDrained = resolve;
+      if (this.#concurrency.inFlight === 0) resolve();
     });
-    await this.completer.settled();
-    this.client.close();
-    await Promise.all(this.loops.map((loop) => loop.stop()));
-    await Promise.all([this.queue.end({ timeout: 1 }), this.claims.end({ timeout: 1 })]);
+    await this.#completer.settled();
+    this.#client.close();
+    await Promise.all(this.#loops.map((loop) => loop.stop()));
+    await Promise.all([this.#queue.end({ timeout: 1 }), this.#claims.end({ timeout: 1 })]);
   }
 
-  private startMainLoop(): Loop {
+  #startMainLoop(): Loop {
     return startLoop({
       name: 'delivering',
-      idleMs: () => this.poller.idleMs,
+      idleMs: () => this.#poller.idleMs,
       turn: async () => {
-        await this.poller.poll();
-        if (this.mayClaim) await this.prepare(await this.claimer.claim());
-        this.sendReady();
-        if (this.trouble !== undefined) this.log.info('deliveries go out again');
-        this.trouble = undefined;
+        await this.#poller.poll();
+        if (this.#mayClaim) await this.#prepare(await this.#claimer.claim());
+        this.#sendReady();
+        if (this.#trouble !== undefined) this.#log.info('deliveries go out again');
+        this.#trouble = undefined;
         return false;
       },
       onError: (error, failures) => {
-        this.trouble = `no deliveries go out: ${messageOf(error)}`;
-        this.log.error({ failures, err: error }, 'deliveries do not go out');
-        this.poller.sweepNext();
+        this.#trouble = `no deliveries go out: ${messageOf(error)}`;
+        this.#log.error({ failures, err: error }, 'deliveries do not go out');
+        this.#poller.sweepNext();
       },
     });
   }
 
-  private startGauges(): Loop {
+  #startGauges(): Loop {
     return startLoop({
       name: 'measuring',
       idleMs: GAUGE_MS,
       turn: async () => {
-        const { due, oldestDueSeconds, defaultRows } = this.metrics;
-        due.set(await countDue(this.queue, MAX_DUE_COUNTED));
-        oldestDueSeconds.set(this.poller.oldestMs / 1000);
-        const tables = await findDefaultRows(this.queue);
+        const { due, oldestDueSeconds, defaultRows } = this.#metrics;
+        due.set(await countDue(this.#queue, MAX_DUE_COUNTED));
+        oldestDueSeconds.set(this.#poller.oldestMs / 1000);
+        const tables = await findDefaultRows(this.#queue);
         for (const [table, isUsed] of Object.entries(tables))
           defaultRows.set({ table }, isUsed ? 1 : 0);
         return false;
@@ -205,20 +205,20 @@ export class Dispatcher {
     });
   }
 
-  private startRetention(sql: Sql): Loop {
+  #startRetention(sql: Sql): Loop {
     return startRetention(sql, {
-      deliveryDays: this.config.deliveryRetentionDays,
-      eventDays: this.config.eventRetentionDays,
+      deliveryDays: this.#config.deliveryRetentionDays,
+      eventDays: this.#config.eventRetentionDays,
       onDropped: (table, month) => {
-        this.metrics.monthsDropped.inc({ table });
-        this.log.info({ table, month }, 'month dropped');
+        this.#metrics.monthsDropped.inc({ table });
+        this.#log.info({ table, month }, 'month dropped');
       },
       onLocked: (error, times) => {
-        this.metrics.monthsLocked.inc();
-        if (times === 1) this.log.warn({ err: error }, 'partitions cannot be made or dropped yet');
+        this.#metrics.monthsLocked.inc();
+        if (times === 1) this.#log.warn({ err: error }, 'partitions cannot be made or dropped yet');
       },
       onError: (error, failures) =>
-        this.log.warn({ failures, err: error }, 'partitions cannot be made or dropped'),
+        this.#log.warn({ failures, err: error }, 'partitions cannot be made or dropped'),
     });
   }
 
@@ -226,51 +226,54 @@ export class Dispatcher {
    * Offers claimed deliveries for sending, cancels those of deleted endpoints, and releases those
    * that cannot be signed.
    */
-  private async prepare(claimed: readonly Claimed[]): Promise<void> {
-    const endpoints = await this.endpoints.read(claimed);
+  async #prepare(claimed: readonly Claimed[]): Promise<void> {
+    const endpoints = await this.#endpoints.read(claimed);
     const unusable: Claimed[] = [];
     for (const delivery of claimed) {
       const endpoint = endpoints.get(delivery.endpointId);
       const { id, endpointId, claimId } = delivery;
       if (delivery.endpointDeleted) {
         const nothing = { dueAt: null, attempt: null };
-        this.completer.add({ id, endpointId, claimId, status: 'cancelled', ...nothing });
+        this.#completer.add({ id, endpointId, claimId, status: 'cancelled', ...nothing });
       } else if (endpoint === undefined) unusable.push(delivery);
-      else this.claimer.offer({ ...delivery, endpoint });
+      else this.#claimer.offer({ ...delivery, endpoint });
     }
-    if (unusable.length > 0) await this.claimer.pause(unusable, this.claimMs);
+    if (unusable.length > 0) await this.#claimer.pause(unusable, this.#claimMs);
   }
 
-  private sendReady(): void {
-    if (this.isStopping) return;
-    const { concurrency, claimer } = this;
+  #sendReady(): void {
+    if (this.#isStopping) return;
+    const concurrency = this.#concurrency;
+    const claimer = this.#claimer;
     for (let queue = concurrency.next(); queue !== undefined; queue = concurrency.next()) {
       const delivery = claimer.take(queue);
       if (delivery === undefined) concurrency.update(queue);
-      else void this.send(delivery, concurrency.take(queue));
+      else void this.#send(delivery, concurrency.take(queue));
     }
-    this.wakeIfHungry();
+    this.#wakeIfHungry();
   }
 
-  private async send(delivery: Ready, place: Place): Promise<void> {
-    const { client, clock, concurrency } = this;
+  async #send(delivery: Ready, place: Place): Promise<void> {
+    const client = this.#client;
+    const clock = this.#clock;
+    const concurrency = this.#concurrency;
     const { outcome, answer } = await deliver(delivery, { client, clock });
-    this.completer.add(outcome);
-    this.metrics.countAttempt(outcome.status === 'pending' ? 'retried' : outcome.status, answer);
+    this.#completer.add(outcome);
+    this.#metrics.countAttempt(outcome.status === 'pending' ? 'retried' : outcome.status, answer);
     concurrency.give(place, outcome.status === 'delivered', answer.durationMs);
-    if (concurrency.inFlight === 0) this.onDrained();
-    this.sendReady();
+    if (concurrency.inFlight === 0) this.#onDrained();
+    this.#sendReady();
   }
 
-  private get mayClaim(): boolean {
-    return !this.completer.isFailing && this.completer.waiting < MAX_UNWRITTEN;
+  get #mayClaim(): boolean {
+    return !this.#completer.isFailing && this.#completer.waiting < MAX_UNWRITTEN;
   }
 
   /**
    * Wakes the loop for another claim. Not while claiming is stopped: the free places would wake it
    * in a busy loop.
    */
-  private wakeIfHungry(): void {
-    if (this.mayClaim && this.claimer.isHungry) this.loop.wake();
+  #wakeIfHungry(): void {
+    if (this.#mayClaim && this.#claimer.isHungry) this.#loop.wake();
   }
 }

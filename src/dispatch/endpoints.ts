@@ -1,8 +1,8 @@
 // Cache of endpoint URLs and keys. An entry is valid until a claim shows a later rotation of the
 // secret; the URL of an endpoint never changes.
-import type { Sql } from '../db/postgres/connect.ts';
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import { readEndpoints, type SealedEndpoint } from '../db/endpoints.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import type { SecretBox } from '../domain/accounts/secrets.ts';
 import { signingKeys, type SigningKeys } from '../webhooks/sign.ts';
 
@@ -22,10 +22,10 @@ const MAX_KEPT = 10_000;
 
 export class EndpointCache {
   /** In order of last use. */
-  private readonly known = new Map<string, SendingEndpoint>();
-  private readonly sql: Sql;
-  private readonly secrets: SecretBox;
-  private readonly onUnusable: (endpointId: string, error: unknown) => void;
+  readonly #known = new Map<string, SendingEndpoint>();
+  readonly #sql: Sql;
+  readonly #secrets: SecretBox;
+  readonly #onUnusable: (endpointId: string, error: unknown) => void;
 
   /**
    * `onUnusable` is called for an endpoint with a secret that cannot be decrypted. If only the
@@ -36,9 +36,9 @@ export class EndpointCache {
     secrets: SecretBox,
     onUnusable: (endpointId: string, error: unknown) => void,
   ) {
-    this.sql = sql;
-    this.secrets = secrets;
-    this.onUnusable = onUnusable;
+    this.#sql = sql;
+    this.#secrets = secrets;
+    this.#onUnusable = onUnusable;
   }
 
   /** The endpoints of these claims, without those whose secret cannot be decrypted. */
@@ -47,40 +47,40 @@ export class EndpointCache {
   ): Promise<ReadonlyMap<string, SendingEndpoint>> {
     const wanted = new Map(claimed.map(({ endpointId, rotatedAt }) => [endpointId, rotatedAt]));
     const missing = [...wanted].flatMap(([id, rotatedAt]) => {
-      const known = this.known.get(id);
+      const known = this.#known.get(id);
       return known === undefined || (known.rotatedAt ?? 0) < (rotatedAt ?? 0) ? [id] : [];
     });
-    for (const id of missing) this.known.delete(id);
-    for (const sealed of missing.length === 0 ? [] : await readEndpoints(this.sql, missing)) {
+    for (const id of missing) this.#known.delete(id);
+    for (const sealed of missing.length === 0 ? [] : await readEndpoints(this.#sql, missing)) {
       try {
-        this.known.set(sealed.id, this.open(sealed));
+        this.#known.set(sealed.id, this.#open(sealed));
       } catch (error) {
-        this.onUnusable(sealed.id, error);
+        this.#onUnusable(sealed.id, error);
       }
     }
     const found = new Map<string, SendingEndpoint>();
     for (const id of wanted.keys()) {
-      const endpoint = this.known.get(id);
+      const endpoint = this.#known.get(id);
       if (endpoint === undefined) continue;
       found.set(id, endpoint);
-      this.known.delete(id);
-      this.known.set(id, endpoint);
+      this.#known.delete(id);
+      this.#known.set(id, endpoint);
     }
-    for (const id of this.known.keys()) {
-      if (this.known.size <= MAX_KEPT) break;
-      this.known.delete(id);
+    for (const id of this.#known.keys()) {
+      if (this.#known.size <= MAX_KEPT) break;
+      this.#known.delete(id);
     }
     return found;
   }
 
-  private open({ id, url, secret, previousSecret, previousUntil, rotatedAt }: SealedEndpoint) {
+  #open({ id, url, secret, previousSecret, previousUntil, rotatedAt }: SealedEndpoint) {
     const { origin, pathname, search } = new URL(url);
-    const keysOf = (sealed: Buffer) => signingKeys(this.secrets.open(sealed, id));
+    const keysOf = (sealed: Buffer) => signingKeys(this.#secrets.open(sealed, id));
     const previousOf = (sealed: Buffer, until: number) => {
       try {
         return { keys: keysOf(sealed), until };
       } catch (error) {
-        this.onUnusable(id, error);
+        this.#onUnusable(id, error);
         return undefined;
       }
     };

@@ -1,9 +1,9 @@
 // Finds endpoints with due deliveries. A NOTIFY names them; a sweep over all endpoints in the
 // queue, every second, finds the rest: retries, expired claims and rows whose notification was
 // lost.
-import type { Sql } from '../db/postgres/connect.ts';
-import { readClock } from '../db/postgres/clock.ts';
 import { findDueEndpoints } from '../db/delivery-queue.ts';
+import { readClock } from '../db/postgres/clock.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import type { Claimer } from './claim.ts';
 import type { DatabaseClock } from './clock.ts';
 
@@ -21,37 +21,37 @@ export interface PollerParts {
 export class Poller {
   /** Milliseconds since the oldest due delivery became due, at the last sweep. */
   oldestMs = 0;
-  private readonly parts: PollerParts;
-  private nextSweep = 0;
+  readonly #parts: PollerParts;
+  #nextSweep = 0;
   /** Earliest time of a sweep after a notification without names. */
-  private earliestSweep = 0;
+  #earliestSweep = 0;
 
   constructor(parts: PollerParts) {
-    this.parts = parts;
+    this.#parts = parts;
   }
 
   /** Handles a notification: these endpoints, or any, have new deliveries. */
   notified(endpointIds: readonly string[] | undefined): void {
-    if (endpointIds === undefined) this.nextSweep = Math.min(this.nextSweep, this.earliestSweep);
-    else for (const endpointId of endpointIds) this.parts.claimer.found(endpointId, false);
+    if (endpointIds === undefined) this.#nextSweep = Math.min(this.#nextSweep, this.#earliestSweep);
+    else for (const endpointId of endpointIds) this.#parts.claimer.found(endpointId, false);
   }
 
   /** Makes the next poll sweep. */
   sweepNext(): void {
-    this.nextSweep = 0;
+    this.#nextSweep = 0;
   }
 
   /** Milliseconds until the next sweep. */
   get idleMs(): number {
-    return Math.max(1, this.nextSweep - performance.now());
+    return Math.max(1, this.#nextSweep - performance.now());
   }
 
   /** Sweeps if it is time. */
   async poll(): Promise<void> {
-    const { queue, clock, claimer, pollMs } = this.parts;
+    const { queue, clock, claimer, pollMs } = this.#parts;
     const startedAt = performance.now();
-    if (startedAt < this.nextSweep) return;
-    this.nextSweep = Infinity;
+    if (startedAt < this.#nextSweep) return;
+    this.#nextSweep = Infinity;
     const [, found] = await Promise.all([
       clock.sync(() => readClock(queue)),
       findDueEndpoints(queue),
@@ -62,8 +62,8 @@ export class Poller {
     const endedAt = performance.now();
     const pauseMs = Math.min(MAX_PAUSE_MS, (endedAt - startedAt) / SWEEP_SHARE);
     // A notification during the sweep may have set an earlier time.
-    this.nextSweep = Math.min(this.nextSweep, endedAt + Math.max(pollMs, pauseMs));
-    this.earliestSweep = endedAt + pauseMs;
-    this.nextSweep = Math.max(this.nextSweep, this.earliestSweep);
+    this.#nextSweep = Math.min(this.#nextSweep, endedAt + Math.max(pollMs, pauseMs));
+    this.#earliestSweep = endedAt + pauseMs;
+    this.#nextSweep = Math.max(this.#nextSweep, this.#earliestSweep);
   }
 }

@@ -2,8 +2,8 @@
 // gives validation, types and documentation.
 import { randomUUID } from 'node:crypto';
 import cors from '@fastify/cors';
-import Fastify, { LogController, type FastifyBaseLogger, type FastifyRequest } from 'fastify';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import Fastify, { LogController, type FastifyBaseLogger, type FastifyRequest } from 'fastify';
 import { createCursors } from '../domain/accounts/cursors.ts';
 import { createTokens, type Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
@@ -17,10 +17,6 @@ import { unusedKey } from './idempotency.ts';
 import { createLimiter } from './limits.ts';
 import { watchMethods } from './methods.ts';
 import { createPages } from './pages.ts';
-import { serializerCompiler, validatorCompiler } from './schemas.ts';
-import { securityHeaders } from './security-headers.ts';
-import { siteRoutes } from './site.ts';
-import { staticFiles } from './static-files.ts';
 import { accessRoutes } from './routes/access.ts';
 import { analyticsRoutes } from './routes/analytics.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
@@ -32,20 +28,24 @@ import { eventFeedRoutes } from './routes/event-feed.ts';
 import { eventRoutes } from './routes/events.ts';
 import { exportRoutes } from './routes/export.ts';
 import { healthRoutes } from './routes/health.ts';
+import { pauseRoutes } from './routes/pause.ts';
 import { planRoutes } from './routes/plans.ts';
 import { profileRoutes } from './routes/profile.ts';
 import { publicPlanRoutes } from './routes/public-plan.ts';
+import { refundRoutes } from './routes/refunds.ts';
 import { merchantRelayRoutes, subscriberRelayRoutes } from './routes/relay.ts';
 import { replayRoutes } from './routes/replays.ts';
 import { standingRoutes } from './routes/standing.ts';
 import { subscribeRoutes } from './routes/subscribe.ts';
 import { subscriberRoutes } from './routes/subscriber.ts';
-import { refundRoutes } from './routes/refunds.ts';
-import { pauseRoutes } from './routes/pause.ts';
 import { subscriptionRoutes } from './routes/subscriptions.ts';
 import { timelineRoutes } from './routes/timeline.ts';
 import { transactionRoutes } from './routes/transactions.ts';
 import { webhookRoutes } from './routes/webhooks.ts';
+import { serializerCompiler, validatorCompiler } from './schemas.ts';
+import { securityHeaders } from './security-headers.ts';
+import { siteRoutes } from './site.ts';
+import { staticFiles } from './static-files.ts';
 
 const exposedHeaders = [
   'content-disposition',

@@ -1,19 +1,19 @@
 // Dependencies of the API, the caller of a request, and look-ups that all routes share.
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest, RawServerDefault } from 'fastify';
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type AppRow, findApps } from '../db/apps.ts';
-import type { Sql } from '../db/postgres/connect.ts';
 import { findEndpoint, type EndpointRow } from '../db/endpoints.ts';
-import { isId } from '../db/postgres/ids.ts';
 import type { MerchantRow, Tier } from '../db/merchants.ts';
-import type { ChainSender, Network } from '../domain/subscribing/chain-reads.ts';
+import type { Sql } from '../db/postgres/connect.ts';
+import { isId } from '../db/postgres/ids.ts';
 import type { Environment } from '../domain/accounts/keys.ts';
 import type { SecretBox } from '../domain/accounts/secrets.ts';
+import type { ChainSender, Network } from '../domain/subscribing/chain-reads.ts';
 import { ServiceError } from '../errors.ts';
-import { createBatch, type Find } from './batch.ts';
 import type { Log } from '../log.ts';
 import type { Ping, PingResult } from '../webhooks/ping.ts';
+import { createBatch, type Find } from './batch.ts';
 
 export interface ApiDeps {
   sql: Sql;

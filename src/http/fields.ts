@@ -7,7 +7,7 @@ import { invalidField } from '../errors.ts';
 
 const MAX_AMOUNT = 2n ** 63n - 1n;
 // Four-digit ISO years end at 9999; a time zone could push a later instant beyond that.
-const latestTime = Date.UTC(9999, 0, 1);
+const LATEST_TIME = Date.UTC(9999, 0, 1);
 const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
 // NUL (Postgres cannot store it), lone surrogates (not valid text), and control characters other
 // than line breaks and tabs.
@@ -61,7 +61,7 @@ export const formats = {
   },
   instant: {
     fits: (text: string) =>
-      time.test(text) && Date.parse(text) >= 0 && Date.parse(text) < latestTime,
+      time.test(text) && Date.parse(text) >= 0 && Date.parse(text) < LATEST_TIME,
     message:
       'must be an ISO 8601 time such as 2026-01-31T00:00:00Z, or a date (its midnight in UTC), from 1970 on',
   },

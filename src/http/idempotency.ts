@@ -4,8 +4,8 @@
 import { createHash } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Transaction } from '../db/postgres/connect.ts';
 import { findAnswer, storeAnswer, takeKey, type StoredAnswer } from '../db/idempotency.ts';
+import type { Transaction } from '../db/postgres/connect.ts';
 import { invalidField, ServiceError } from '../errors.ts';
 import { type ApiDeps, callerKey } from './context.ts';
 import { ok } from './envelope.ts';

@@ -1,9 +1,9 @@
 // Rate limits across all serve processes: Postgres counts the requests, those of one event-loop
 // turn in one statement. A subject whose window is spent is refused from memory until the window
 // ends.
+import type { Tier } from '../db/merchants.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { spendBudgets, type Budget } from '../db/rate-budgets.ts';
-import type { Tier } from '../db/merchants.ts';
 
 const WINDOW_MS = 60_000;
 /** Number of windows in memory above which ended ones are dropped. */

@@ -2,9 +2,9 @@
 import { Type, type Static } from '@sinclair/typebox';
 import type { PlanRow } from '../db/plans.ts';
 import { amountDisplay } from '../domain/money.ts';
+import { blockReasons } from '../domain/reasons.ts';
 import type { OwnTerms, PlanDraft } from '../domain/subscribing/plans.ts';
 import type { PriceWarning } from '../domain/subscribing/price-warnings.ts';
-import { blockReasons } from '../domain/reasons.ts';
 import { type Fault, invalidField, ServiceError } from '../errors.ts';
 import {
   Amount,

@@ -2,12 +2,14 @@ import { Histogram, type Registry } from 'prom-client';
 import { oneChain, clusterMismatch, CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { createRpc, type Rpc } from '../chain/rpc/client.ts';
 import { required, type Config } from '../config/config.ts';
-import { connect, reportLimits, type Sql } from '../db/postgres/connect.ts';
+import { rpcObserver } from '../daemon/metrics.ts';
+import type { Daemon, DaemonResources } from '../daemon/run.ts';
 import { deleteOldSamples } from '../db/event-feed.ts';
 import { deleteGoneReaders } from '../db/event-readers.ts';
 import { deleteOldKeys } from '../db/idempotency.ts';
-import { deleteOldOffers } from '../db/offered-transactions.ts';
 import { deleteExpiredNonces } from '../db/nonces.ts';
+import { deleteOldOffers } from '../db/offered-transactions.ts';
+import { connect, reportLimits, type Sql } from '../db/postgres/connect.ts';
 import {
   ANY_ENDPOINT,
   appName,
@@ -15,19 +17,17 @@ import {
   DELIVERIES_QUEUED,
   SUBSCRIPTIONS_DUE,
 } from '../db/postgres/notify.ts';
-import { deleteEndedBudgets } from '../db/rate-budgets.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
-import { createSsrfGuard, guardOptions } from '../webhooks/ssrf-guard.ts';
-import { workOnReplays } from '../domain/outbox/replay.ts';
+import { deleteEndedBudgets } from '../db/rate-budgets.ts';
 import { secretBox } from '../domain/accounts/secrets.ts';
-import { requestsPerMinute } from './limits.ts';
+import { workOnReplays } from '../domain/outbox/replay.ts';
 import { messageOf, OperatorError } from '../errors.ts';
-import { buildApp } from './app.ts';
-import type { Api, ApiDeps } from './context.ts';
 import type { Log } from '../log.ts';
 import { startLoop, type Loop } from '../loop.ts';
-import { rpcObserver } from '../daemon/metrics.ts';
-import type { Daemon, DaemonResources } from '../daemon/run.ts';
+import { createSsrfGuard, guardOptions } from '../webhooks/ssrf-guard.ts';
+import { buildApp } from './app.ts';
+import type { Api, ApiDeps } from './context.ts';
+import { requestsPerMinute } from './limits.ts';
 
 const SWEEP_MS = 60_000;
 const REPLAYS_MS = 10_000;

@@ -3,11 +3,11 @@
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { HeldSubscription } from '../db/subscription-work.ts';
-import { setbackUntil } from '../domain/collecting/keeper-backoff.ts';
 import type { Books } from '../domain/collecting/books.ts';
 import { addressesOf } from '../domain/collecting/chain-view.ts';
 import { decide, sameInstance, YOUNG_SECONDS } from '../domain/collecting/decide.ts';
 import type { Decision, Findings, Found } from '../domain/collecting/decision.ts';
+import { setbackUntil } from '../domain/collecting/keeper-backoff.ts';
 import { findInBooks } from '../domain/collecting/pulls.ts';
 import { draftOf, isLive } from '../domain/collecting/transitions.ts';
 import type { Closed } from './close.ts';

@@ -5,8 +5,8 @@ import { randomUUID } from 'node:crypto';
 import postgres from 'postgres';
 import { ChainDataError } from '../chain/program/layouts.ts';
 import { unixSeconds } from '../chain/time.ts';
-import { heldUnder } from '../db/postgres/claims.ts';
 import { readOpenAttempts } from '../db/payment-attempts.ts';
+import { heldUnder } from '../db/postgres/claims.ts';
 import {
   claimDue,
   claimOrphans,
@@ -16,13 +16,13 @@ import {
 } from '../db/subscription-leases.ts';
 import { type ReadSubscription, readSubscriptions } from '../db/subscription-work.ts';
 import { setbackUntil } from '../domain/collecting/keeper-backoff.ts';
-import type { OpenAttempt } from './in-flight.ts';
 import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
-import type { Signer } from './signer.ts';
 import { type Closed, Closings } from './close.ts';
 import { commit } from './commit.ts';
+import type { OpenAttempt } from './in-flight.ts';
 import type { Context } from './preflight.ts';
 import { PullLookups } from './pull-history.ts';
+import type { Signer } from './signer.ts';
 
 /** Subscriptions claimed at once: their accounts take some seven requests of 100. */
 const BATCH = 200;

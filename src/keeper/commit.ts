@@ -1,26 +1,26 @@
 // Commits one claimed batch: reads, decides, signs, and writes each transaction with its payments
 // before the first send, in the database transaction that writes what else was decided.
 import { timeOf } from '../chain/time.ts';
-import { heldUnder } from '../db/postgres/claims.ts';
 import { readBrake } from '../db/collection-holds.ts';
+import { heldUnder } from '../db/postgres/claims.ts';
 import { releaseClaims } from '../db/subscription-leases.ts';
 import {
   type HeldSubscription,
   readSubscriptions,
   type ReadSubscription,
 } from '../db/subscription-work.ts';
-import { heldUntil } from '../domain/collecting/keeper-backoff.ts';
+import { Books } from '../domain/collecting/books.ts';
 import { isBraked, isHeld } from '../domain/collecting/brake.ts';
 import type { Collectable, Decision } from '../domain/collecting/decision.ts';
-import type { OpenAttempt } from './in-flight.ts';
-import { Books } from '../domain/collecting/books.ts';
+import { heldUntil } from '../domain/collecting/keeper-backoff.ts';
 import { type Assessment, settle } from '../domain/collecting/settlement.ts';
-import { withinFunds } from './shared-funds.ts';
-import type { Signer, Terms } from './signer.ts';
 import { assess, assessAll, withBooks } from './assess.ts';
 import type { Closed } from './close.ts';
+import type { OpenAttempt } from './in-flight.ts';
 import type { Context } from './preflight.ts';
 import { report, reportBlocked } from './reports.ts';
+import { withinFunds } from './shared-funds.ts';
+import type { Signer, Terms } from './signer.ts';
 import { afterSimulation } from './simulate.ts';
 import type { Snapshot } from './snapshot.ts';
 

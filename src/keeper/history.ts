@@ -1,17 +1,18 @@
 // Holds signing back after Postgres may have lost commits: a signature that was committed and lost
 // may still land, and the books would not know.
 //
-//   starting --signatures compared--> open <--finalized height passed everywhere, signatures compared-- waiting
-//                                       \\--the timeline of Postgres changed (a failover)--> waiting
+//   starting --signatures compared--> open
+//   open --the timeline of Postgres changed (a failover)--> waiting
+//   waiting --finalized height passed everywhere, signatures compared--> open
 //
 // Every keeper checks this for itself; the recorded timeline and height are shared. commit.ts and
 // settlement.ts compare the timeline again, within the transaction that commits an attempt. A
 // restored backup has no new timeline: it shows by payments on chain that the database lacks.
 import { hostname } from 'node:os';
-import { oldestSlot } from '../chain/rpc/responses.ts';
-import { BLOCKHASH_LIFE } from '../chain/rpc/blocks.ts';
 import { programEvents } from '../chain/program/events.ts';
 import { ChainDataError } from '../chain/program/layouts.ts';
+import { BLOCKHASH_LIFE } from '../chain/rpc/blocks.ts';
+import { oldestSlot } from '../chain/rpc/responses.ts';
 import { readListed } from '../chain/rpc/transactions.ts';
 import { timeOf } from '../chain/time.ts';
 import {

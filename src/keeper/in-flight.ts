@@ -3,8 +3,8 @@
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
 import type { ReadSubscription } from '../db/subscription-work.ts';
-import type { Polled } from './poll-schedule.ts';
 import type { Held } from '../domain/collecting/settlement.ts';
+import type { Polled } from './poll-schedule.ts';
 
 /** A committed payment. */
 export interface OpenAttempt extends Held {

@@ -1,29 +1,29 @@
 // The keeper: collects what is due and follows the chain. Any number of keepers work on one
 // Postgres; a claim gives a subscription to one of them.
 //
-//   due --claim--> claimed --decide, sign, commit--> open attempt --send, poll--> landed | failed | expired --settle--> due again or ended
-//          |          \--look-up or closing needed: outside the collect loop, then decided again
-//          \--lease expired with an open attempt: recovered by any keeper (claim.ts)
+//   due --claim--> claimed --decide, sign, commit--> open attempt --send, poll--> final
+//   final (landed, failed, expired or unexplained) --settle--> due again or ended
+//   claimed --a look-up or a closing is needed--> outside the collect loop, then decided again
+//   claimed --lease expired with an open attempt--> recovered by any keeper (claim.ts)
 import type { Registry } from 'prom-client';
-import { Fees } from '../chain/transactions/fees.ts';
 import { accountFilters } from '../chain/program/layouts.ts';
-import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import type { Rpc } from '../chain/rpc/client.ts';
-import { followProgram, websocketUrl } from '../chain/streams/program.ts';
-import { createChainClock } from '../chain/time.ts';
-import { TokenAccounts } from '../chain/streams/token-accounts.ts';
-import { TransactionVersions } from '../chain/transactions/version.ts';
+import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { watchRpc, type WatchedRpc } from '../chain/rpc/watched.ts';
+import { followProgram, websocketUrl } from '../chain/streams/program.ts';
+import { TokenAccounts } from '../chain/streams/token-accounts.ts';
+import { createChainClock } from '../chain/time.ts';
+import { Fees } from '../chain/transactions/fees.ts';
+import { TransactionVersions } from '../chain/transactions/version.ts';
 import { type Config, required } from '../config/config.ts';
+import { rpcObserver } from '../daemon/metrics.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { createNotifier, DELIVERIES_QUEUED, SUBSCRIPTIONS_DUE } from '../db/postgres/notify.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
 import { recordRefunds } from '../domain/subscribing/refunds.ts';
-import { Signer } from './signer.ts';
 import { OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { type Loop, startLoop } from '../loop.ts';
-import { rpcObserver } from '../daemon/metrics.ts';
 import { Collector, recover } from './claim.ts';
 import { History } from './history.ts';
 import { createMetrics, measure } from './metrics.ts';
@@ -41,6 +41,7 @@ import {
 } from './preflight.ts';
 import { createUnreadableReport } from './reports.ts';
 import { Resolver } from './resolve.ts';
+import { Signer } from './signer.ts';
 import { Sweep } from './sweep.ts';
 import { Tracker } from './tracker.ts';
 

@@ -1,11 +1,11 @@
 // The keeper's metrics. Their names and meanings are part of the operators' interface.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { EndpointHealth } from '../chain/rpc/endpoint.ts';
 import { OURS_REASONS } from '../chain/program/errors.ts';
+import type { EndpointHealth } from '../chain/rpc/endpoint.ts';
 import { UNREADABLE_REASONS } from '../chain/rpc/errors.ts';
-import type { Sql } from '../db/postgres/connect.ts';
 import { measureOpenAttempts } from '../db/payment-attempts.ts';
 import { countBlockedPlans } from '../db/plans.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import { readLastReconciliation } from '../db/reconciliation.ts';
 import { readBacklog } from '../db/subscription-work.ts';
 

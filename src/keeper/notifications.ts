@@ -1,18 +1,18 @@
 // Notices from the streams. They say where to read: each turn reads the accounts that came up, and
 // makes subscriptions with news due.
 import { decodeAuthority, decodeSubscription, kindOf } from '../chain/program/layouts.ts';
-import { newestSlot } from '../chain/rpc/responses.ts';
 import { hasSilentCall } from '../chain/program/logs.ts';
-import { addressesIn } from '../chain/program/named-addresses.ts';
+import { addressesIn } from '../chain/rpc/named-addresses.ts';
+import { newestSlot } from '../chain/rpc/responses.ts';
 import type { ProgramNotice, TransactionNotice } from '../chain/streams/program.ts';
 import type { Follows } from '../chain/streams/token-accounts.ts';
 import { readUnderWay } from '../db/payment-attempts.ts';
 import { findFollowed, type HeldSubscription, readSubscriptions } from '../db/subscription-work.ts';
-import type { InFlight } from './in-flight.ts';
 import { isNotable } from '../domain/collecting/changes.ts';
 import { amountPastDue } from '../domain/collecting/price.ts';
 import { chunks } from '../each.ts';
 import { messageOf } from '../errors.ts';
+import type { InFlight } from './in-flight.ts';
 import type { PlanWatch } from './plans.ts';
 import type { Context } from './preflight.ts';
 import type { Sweep } from './sweep.ts';

@@ -1,10 +1,10 @@
 // Plans on chain. A pending plan turns active once its account has its terms; a merchant's sunset,
 // end, close or re-creation is recorded. A blocked plan is free again once its accounts allow
 // payments. Subscriptions are left alone: the keeper reads the plan with each of them.
-import { readAccountGroups } from '../chain/rpc/account-groups.ts';
 import { type ChainAccount, planIn, tokenAccountIn } from '../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../chain/program/addresses.ts';
 import { ChainDataError, type PlanAccount } from '../chain/program/layouts.ts';
+import { readAccountGroups } from '../chain/rpc/account-groups.ts';
 import { readReachable } from '../chain/rpc/reach.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import {

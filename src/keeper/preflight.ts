@@ -1,18 +1,18 @@
 // What is known before the first payment: keypair, program and mint, whether the chain is the
 // configured one, and the SOL of the keeper's wallets.
+import { CLUSTERS, clusterMismatch, oneChain, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
+import { type Keypair, readKeypair } from '../chain/keypair.ts';
+import { type ChainAccount, tokenAccountIn } from '../chain/program/accounts.ts';
+import { TOKEN_PROGRAM, tokenAccountAddress } from '../chain/program/addresses.ts';
 import {
   type AbsenceAlarm,
   type AbsenceJudge,
   believeAbsence,
   createAbsenceJudge,
 } from '../chain/rpc/absence.ts';
-import { type ChainAccount, tokenAccountIn } from '../chain/program/accounts.ts';
-import { TOKEN_PROGRAM, tokenAccountAddress } from '../chain/program/addresses.ts';
-import { CLUSTERS, clusterMismatch, oneChain, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
-import { type Keypair, readKeypair } from '../chain/keypair.ts';
-import type { Fees } from '../chain/transactions/fees.ts';
 import { createRpc, type Rpc, type RpcOptions } from '../chain/rpc/client.ts';
 import type { ChainClock } from '../chain/time.ts';
+import type { Fees } from '../chain/transactions/fees.ts';
 import type { TransactionVersions } from '../chain/transactions/version.ts';
 import { type Config, required } from '../config/config.ts';
 import type { Sql } from '../db/postgres/connect.ts';

@@ -1,21 +1,21 @@
 // The history of a subscription's account: pulls that the database does not know, and payments
 // whose period the accounts alone do not show.
-import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/responses.ts';
 import { ChainDataError } from '../chain/program/layouts.ts';
-import { readListed } from '../chain/rpc/transactions.ts';
-import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import type { Rpc } from '../chain/rpc/client.ts';
+import { RpcUnreachable } from '../chain/rpc/errors.ts';
+import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/responses.ts';
+import { readListed } from '../chain/rpc/transactions.ts';
 import { type ClaimKey, renewed } from '../db/postgres/claims.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import type { HeldSubscription, ReadSubscription } from '../db/subscription-work.ts';
-import { putOffUntil } from '../domain/collecting/keeper-backoff.ts';
 import type { Pull, View } from '../domain/collecting/chain-view.ts';
 import { sameInstance } from '../domain/collecting/decide.ts';
-import type { OpenAttempt } from './in-flight.ts';
-import { asSigned, landedPull } from './landed-pull.ts';
+import { putOffUntil } from '../domain/collecting/keeper-backoff.ts';
 import { type PullParties, pullsIn } from '../domain/collecting/pulls.ts';
 import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { chunks } from '../each.ts';
+import type { OpenAttempt } from './in-flight.ts';
+import { asSigned, landedPull } from './landed-pull.ts';
 import type { Context } from './preflight.ts';
 
 /** Whose pulls are looked for: the keeper's and others' under this subscription. */

@@ -4,10 +4,10 @@ import type { SignatureStatus, UnreadableTransaction } from '../chain/rpc/respon
 import { transactionFee } from '../chain/transactions/collection.ts';
 import type { Notifier } from '../db/postgres/notify.ts';
 import { isCharged } from '../domain/collecting/attempt-end.ts';
-import type { InFlight, OpenAttempt, Outgoing } from './in-flight.ts';
 import type { BlockedPlan } from '../domain/collecting/plan-block.ts';
 import type { Draft } from '../domain/collecting/transitions.ts';
 import type { Log } from '../log.ts';
+import type { InFlight, OpenAttempt, Outgoing } from './in-flight.ts';
 import type { KeeperMetrics } from './metrics.ts';
 
 /** USDC base units as cents, for a metric: a floating-point number. */

@@ -1,9 +1,9 @@
 // Settles attempts whose end is final: landed, failed or expired. Each batch is one database
 // transaction.
-import type { SignatureStatus } from '../chain/rpc/responses.ts';
-import { createBlockTimes } from '../chain/rpc/block-times.ts';
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import { periodSeconds } from '../chain/program/period.ts';
+import { createBlockTimes } from '../chain/rpc/block-times.ts';
+import type { SignatureStatus } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import { type HeldSubscription, readSubscriptions } from '../db/subscription-work.ts';
 import {
@@ -14,12 +14,12 @@ import {
 } from '../domain/collecting/attempt-end.ts';
 import type { ChainView, Pull, View } from '../domain/collecting/chain-view.ts';
 import { sameInstance } from '../domain/collecting/decide.ts';
-import type { OpenAttempt } from './in-flight.ts';
-import { asSigned, landedPull } from './landed-pull.ts';
 import { hasUnknownPull } from '../domain/collecting/pulls.ts';
 import { settleRows } from '../domain/collecting/settlement.ts';
 import { each } from '../each.ts';
 import { findDead } from './dead.ts';
+import type { OpenAttempt } from './in-flight.ts';
+import { asSigned, landedPull } from './landed-pull.ts';
 import type { Context } from './preflight.ts';
 import { findPulls, partiesOf, type PullHistory, pullOfLanded } from './pull-history.ts';
 import { report } from './reports.ts';

@@ -4,9 +4,9 @@
 // transaction that may not be sent stays open until its blockhash expires, because another send of
 // it may be on its way (resolve.ts).
 import { setTimeout as pause } from 'node:timers/promises';
-import { newestSlot } from '../chain/rpc/responses.ts';
 import { pullPeriod } from '../chain/program/period.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
+import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import {
   type HeldSubscription,
@@ -15,10 +15,10 @@ import {
 } from '../db/subscription-work.ts';
 import type { ChainView } from '../domain/collecting/chain-view.ts';
 import { sameInstance } from '../domain/collecting/decide.ts';
-import type { Outgoing, Payment } from './in-flight.ts';
 import { amountDue } from '../domain/collecting/price.ts';
 import { settleRows } from '../domain/collecting/settlement.ts';
 import { applyCancelSeen, draftOf, isLive } from '../domain/collecting/transitions.ts';
+import type { Outgoing, Payment } from './in-flight.ts';
 import type { Context } from './preflight.ts';
 import { isReached, readSnapshot } from './snapshot.ts';
 

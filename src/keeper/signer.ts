@@ -1,6 +1,9 @@
 // Packs due payments into transactions and signs them. The keeper commits the transactions before
 // it first sends them.
+import type { Keypair } from '../chain/keypair.ts';
 import { tokenAccountAddress } from '../chain/program/addresses.ts';
+import type { Blockhash, Rpc } from '../chain/rpc/client.ts';
+import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
 import {
   type Collection,
   packPayments,
@@ -13,12 +16,9 @@ import {
   type PaidPeriod,
   type Shape,
 } from '../chain/transactions/fees.ts';
-import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
-import type { Keypair } from '../chain/keypair.ts';
-import type { Blockhash, Rpc } from '../chain/rpc/client.ts';
 import type { Part, TransactionVersion } from '../chain/transactions/room.ts';
-import type { TransactionVersions } from '../chain/transactions/version.ts';
 import type { SignedTransaction } from '../chain/transactions/subscriptions.ts';
+import type { TransactionVersions } from '../chain/transactions/version.ts';
 import type { ReadSubscription } from '../db/subscription-work.ts';
 import type { Collectable } from '../domain/collecting/decision.ts';
 

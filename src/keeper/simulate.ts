@@ -1,12 +1,12 @@
 // Simulates payments before they are committed, where one failed on chain in the same period
 // (domain/early-tries.ts). A payment that would fail again is not sent, so it costs nothing.
-import { transferPlaces } from '../chain/transactions/collection.ts';
 import {
   classifyPullError,
   describeTransactionError,
   type SubscriberReason,
 } from '../chain/program/errors.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
+import { transferPlaces } from '../chain/transactions/collection.ts';
 import type { HeldSubscription } from '../db/subscription-work.ts';
 import { sameInstance } from '../domain/collecting/decide.ts';
 import type { Collectable, Decision } from '../domain/collecting/decision.ts';

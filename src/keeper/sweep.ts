@@ -4,8 +4,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { timeOf } from '../chain/time.ts';
-import { outageOf } from '../db/postgres/outage.ts';
 import { readUnderWay } from '../db/payment-attempts.ts';
+import { outageOf } from '../db/postgres/outage.ts';
 import type { DuePlace } from '../db/subscription-leases.ts';
 import { type HeldSubscription, makeDue, readSubscriptions } from '../db/subscription-work.ts';
 import { lastPlace, stepSweep, type SweepStep } from '../db/sweeps.ts';

@@ -2,23 +2,25 @@
 // status is polled until it is final: a fork can drop a confirmed block, and then they are sent
 // again. A transaction lives and dies as one; each of its payments is settled for itself.
 //
-//   committed -> sent -> seen (processed, confirmed) -> final: landed | failed       (settled in resolve.ts)
-//          \        \-> never seen, blockhash expired, finally                    -> expired | unexplained
-//           \-> may not be sent: a payment of it is cancelled                      -> the same, once its blockhash has expired
+//   committed -> sent -> seen (processed, confirmed) -> final: landed | failed
+//   sent, never seen -> its blockhash has expired, finally -> expired | unexplained
+//   committed, may not be sent (a payment of it is cancelled) -> as if never seen
+//
+// resolve.ts settles what is final.
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { STATUSES_AT_ONCE } from '../chain/rpc/transactions.ts';
 import { renewed } from '../db/postgres/claims.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
-import { InFlight, type OpenAttempt, type Tracked } from './in-flight.ts';
-import { isSentAgain, RESEND_MS, type Root, shouldPoll } from './poll-schedule.ts';
 import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { chunks } from '../each.ts';
 import { type Loop, startLoop } from '../loop.ts';
 import { type Queue, splitBatch } from './claim.ts';
 import { findExpired } from './dead.ts';
-import { reportSettled, reportTransaction } from './reports.ts';
+import { InFlight, type OpenAttempt, type Tracked } from './in-flight.ts';
+import { isSentAgain, RESEND_MS, type Root, shouldPoll } from './poll-schedule.ts';
 import type { Context } from './preflight.ts';
+import { reportSettled, reportTransaction } from './reports.ts';
 import type { Ends, Landed, Resolver, Unsettled } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
 

@@ -43,14 +43,14 @@ export interface WebhookRequest {
  * Connections to receivers. Each carries one request at a time and is not reused after a failure.
  */
 export class WebhookClient {
-  private readonly idle = new Map<string, Connection[]>();
-  private readonly connect: buildConnector.connector;
-  private readonly guard: SsrfGuard;
-  private closed = false;
+  readonly #idle = new Map<string, Connection[]>();
+  readonly #connect: buildConnector.connector;
+  readonly #guard: SsrfGuard;
+  #closed = false;
 
   constructor(guard: SsrfGuard) {
-    this.guard = guard;
-    this.connect = buildConnector({
+    this.#guard = guard;
+    this.#connect = buildConnector({
       timeout: DEADLINE_MS,
       // Explicit, so that NODE_TLS_REJECT_UNAUTHORIZED cannot turn it off.
       rejectUnauthorized: true,
@@ -60,13 +60,13 @@ export class WebhookClient {
 
   /** Resolves with the response or the error; never rejects. */
   post(request: WebhookRequest): Promise<Answer> {
-    const connection = this.take(request.origin);
+    const connection = this.#take(request.origin);
     return new Promise((resolve) => {
       const exchange = new Exchange(connection, (answer, isClean) => {
         // Deferred until undici has parsed the chunk, so that trailing bytes cannot be read as the
         // response to the next request.
-        if (isClean) queueMicrotask(() => this.give(connection));
-        else this.drop(connection);
+        if (isClean) queueMicrotask(() => this.#give(connection));
+        else this.#drop(connection);
         resolve(answer);
       });
       const { path, headers, body } = request;
@@ -76,15 +76,15 @@ export class WebhookClient {
 
   /** Closes idle connections; a connection in use closes after its request. */
   close(): void {
-    this.closed = true;
-    for (const connection of [...this.idle.values()].flat()) this.drop(connection);
+    this.#closed = true;
+    for (const connection of [...this.#idle.values()].flat()) this.#drop(connection);
   }
 
-  private take(origin: string): Connection {
-    return this.idle.get(origin)?.pop() ?? this.open(origin);
+  #take(origin: string): Connection {
+    return this.#idle.get(origin)?.pop() ?? this.#open(origin);
   }
 
-  private open(origin: string): Connection {
+  #open(origin: string): Connection {
     const connection: Connection = {
       origin,
       address: null,
@@ -99,12 +99,12 @@ export class WebhookClient {
         connect: (options, callback) => {
           const bare = options.hostname.replace(/^\[(.*)\]$/, '$1');
           try {
-            this.guard.checkLiteral(bare);
+            this.#guard.checkLiteral(bare);
           } catch (error) {
             callback(error as Error, null);
             return;
           }
-          this.connect({ ...options, hostname: bare }, (...[error, socket]) => {
+          this.#connect({ ...options, hostname: bare }, (...[error, socket]) => {
             if (error !== null) {
               callback(error, null);
               return;
@@ -115,26 +115,26 @@ export class WebhookClient {
         },
       }),
     };
-    connection.client.on('disconnect', () => this.drop(connection, false));
+    connection.client.on('disconnect', () => this.#drop(connection, false));
     return connection;
   }
 
-  private give(connection: Connection): void {
-    if (this.closed || connection.client.destroyed) {
-      this.drop(connection);
+  #give(connection: Connection): void {
+    if (this.#closed || connection.client.destroyed) {
+      this.#drop(connection);
       return;
     }
-    const list = this.idle.get(connection.origin);
-    if (list === undefined) this.idle.set(connection.origin, [connection]);
+    const list = this.#idle.get(connection.origin);
+    if (list === undefined) this.#idle.set(connection.origin, [connection]);
     else list.push(connection);
   }
 
   /** With `inUse: false`, a connection that carries a request is left to its exchange. */
-  private drop(connection: Connection, inUse = true): void {
-    const list = this.idle.get(connection.origin);
+  #drop(connection: Connection, inUse = true): void {
+    const list = this.#idle.get(connection.origin);
     const at = list?.indexOf(connection) ?? -1;
     if (at >= 0) list?.splice(at, 1);
-    if (list?.length === 0) this.idle.delete(connection.origin);
+    if (list?.length === 0) this.#idle.delete(connection.origin);
     if (at >= 0 || inUse) connection.client.destroy().catch(() => undefined);
   }
 }
@@ -147,20 +147,20 @@ interface Connection {
 
 /** undici's handler for one request. Calls `done` once; `isClean`: the connection can be reused. */
 class Exchange implements Dispatcher.DispatchHandler {
-  private readonly connection: Connection;
-  private readonly done: (answer: Answer, isClean: boolean) => void;
-  private readonly startedAt = performance.now();
-  private readonly deadline: NodeJS.Timeout;
-  private httpStatus: number | null = null;
-  private retryAfter: string | undefined;
-  private chunks: Buffer[] = [];
-  private length = 0;
-  private settled = false;
+  readonly #connection: Connection;
+  readonly #done: (answer: Answer, isClean: boolean) => void;
+  readonly #startedAt = performance.now();
+  readonly #deadline: NodeJS.Timeout;
+  #httpStatus: number | null = null;
+  #retryAfter: string | undefined;
+  #chunks: Buffer[] = [];
+  #length = 0;
+  #settled = false;
 
   constructor(connection: Connection, done: (answer: Answer, isClean: boolean) => void) {
-    this.connection = connection;
-    this.done = done;
-    this.deadline = setTimeout(() => this.settle('timeout'), DEADLINE_MS);
+    this.#connection = connection;
+    this.#done = done;
+    this.#deadline = setTimeout(() => this.#settle('timeout'), DEADLINE_MS);
   }
 
   // undici treats a handler without this method as an old-style handler.
@@ -174,38 +174,39 @@ class Exchange implements Dispatcher.DispatchHandler {
     headers: Record<string, string | string[] | undefined>,
   ): void {
     if (status < 200) return;
-    this.httpStatus = status;
+    this.#httpStatus = status;
     const retryAfter = headers['retry-after'];
-    this.retryAfter = Array.isArray(retryAfter) ? retryAfter[0] : retryAfter;
+    this.#retryAfter = Array.isArray(retryAfter) ? retryAfter[0] : retryAfter;
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.chunks.push(Buffer.from(chunk.subarray(0, MAX_BODY_BYTES - this.length)));
-    this.length += chunk.length;
-    if (this.length >= MAX_BODY_BYTES) this.settle('cut off');
+    this.#chunks.push(Buffer.from(chunk.subarray(0, MAX_BODY_BYTES - this.#length)));
+    this.#length += chunk.length;
+    if (this.#length >= MAX_BODY_BYTES) this.#settle('cut off');
   }
 
   onResponseEnd(): void {
-    this.settle(undefined);
+    this.#settle(undefined);
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.settle(classify(error));
+    this.#settle(classify(error));
   }
 
-  private settle(error: string | undefined): void {
-    if (this.settled) return;
-    this.settled = true;
-    clearTimeout(this.deadline);
-    const { httpStatus, retryAfter } = this;
+  #settle(error: string | undefined): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    clearTimeout(this.#deadline);
+    const httpStatus = this.#httpStatus;
+    const retryAfter = this.#retryAfter;
     const isGood = httpStatus !== null && httpStatus < 300;
-    this.done(
+    this.#done(
       {
         httpStatus,
         error: httpStatus === null ? (error ?? 'protocol') : null,
-        response: httpStatus === null ? null : Buffer.concat(this.chunks),
-        address: this.connection.address,
-        durationMs: Math.round(performance.now() - this.startedAt),
+        response: httpStatus === null ? null : Buffer.concat(this.#chunks),
+        address: this.#connection.address,
+        durationMs: Math.round(performance.now() - this.#startedAt),
         retryAfter,
       },
       isGood && error === undefined,

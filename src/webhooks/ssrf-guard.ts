@@ -2,8 +2,8 @@
 // control their DNS, so the address is checked where it is used: a literal on connect, a name in
 // the look-up whose result is connected to, so that no second DNS answer can differ.
 import { Resolver } from 'node:dns/promises';
-import { networkInterfaces } from 'node:os';
 import { isIP, type LookupFunction } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import ipaddr from 'ipaddr.js';
 import type { Config } from '../config/config.ts';
 import { BlockedAddress } from './errors.ts';

@@ -27,14 +27,14 @@ interface Alert {
 
 /** Polls while it runs; each source has its current signals by name. */
 export class Lookout {
-  private readonly ground: Ground;
-  private readonly shown = new Map<string, Set<string>>();
-  private readonly series = new Map<string, Series>();
-  private readonly stopping = new AbortController();
-  private running: Promise<unknown> = Promise.resolve();
+  readonly #ground: Ground;
+  readonly #shown = new Map<string, Set<string>>();
+  readonly #series = new Map<string, Series>();
+  readonly #stopping = new AbortController();
+  #running: Promise<unknown> = Promise.resolve();
 
   constructor(ground: Ground) {
-    this.ground = ground;
+    this.#ground = ground;
   }
 
   /** `scrapeSeconds` is that of deploy/prometheus/prometheus.yaml unless it is given. */
@@ -49,27 +49,27 @@ export class Lookout {
       .map(({ alert, expr }) => ({ name: alert, holds: promql(expr) }));
     const { global } = await read<{ global: { scrape_interval: string } }>('prometheus.yaml');
     const scrapeMs = (scrapeSeconds ?? Number.parseInt(global.scrape_interval, 10)) * 1000;
-    this.running = Promise.all([
-      ...names.map((name) => this.every(readyMs, () => this.askReady(name))),
-      this.every(scrapeMs, () => this.scrape(alerts)),
-      this.every(statusMs, () => this.askStatus()),
+    this.#running = Promise.all([
+      ...names.map((name) => this.#every(readyMs, () => this.#askReady(name))),
+      this.#every(scrapeMs, () => this.#scrape(alerts)),
+      this.#every(statusMs, () => this.#askStatus()),
     ]);
   }
 
   async stop(): Promise<void> {
-    this.stopping.abort();
-    await this.running;
+    this.#stopping.abort();
+    await this.#running;
   }
 
   /** Watches from now on for a new signal; only for those that `by` matches, if given. */
   watch(by?: RegExp): { stop(): Promise<Sight | undefined> } {
     const beganAt = performance.now();
-    let known = this.all();
+    let known = this.#all();
     let sight: Sight | undefined;
     const ended = new AbortController();
     const looking = (async () => {
       while (sight === undefined && !ended.signal.aborted) {
-        const all = this.all();
+        const all = this.#all();
         const found = [...all].find((text) => !known.has(text) && (by?.test(text) ?? true));
         if (found !== undefined)
           sight = { seconds: (performance.now() - beganAt) / 1000, by: found };
@@ -87,19 +87,19 @@ export class Lookout {
     };
   }
 
-  private all(): Set<string> {
-    return new Set([...this.shown.values()].flatMap((texts) => [...texts]));
+  #all(): Set<string> {
+    return new Set([...this.#shown.values()].flatMap((texts) => [...texts]));
   }
 
-  private async every(ms: number, look: () => Promise<void>): Promise<void> {
-    while (!this.stopping.signal.aborted) {
+  async #every(ms: number, look: () => Promise<void>): Promise<void> {
+    while (!this.#stopping.signal.aborted) {
       await look();
-      await rest(ms, this.stopping.signal);
+      await rest(ms, this.#stopping.signal);
     }
   }
 
-  private async askReady(name: Daemon): Promise<void> {
-    const fault = await fetch(`${this.ground.metricsUrls[name]}/readyz`, {
+  async #askReady(name: Daemon): Promise<void> {
+    const fault = await fetch(`${this.#ground.metricsUrls[name]}/readyz`, {
       signal: AbortSignal.timeout(askMs),
     }).then(
       async (answer) => {
@@ -108,11 +108,11 @@ export class Lookout {
       },
       () => 'no answer',
     );
-    this.shown.set(name, new Set(fault === undefined ? [] : [`${name} is not ready: ${fault}`]));
+    this.#shown.set(name, new Set(fault === undefined ? [] : [`${name} is not ready: ${fault}`]));
   }
 
-  private async askStatus(): Promise<void> {
-    const { stdout } = await this.ground.commandOverWires('status', '--json');
+  async #askStatus(): Promise<void> {
+    const { stdout } = await this.#ground.commandOverWires('status', '--json');
     let found: { problems: string[]; errors: { at: string; id: string; detail: string }[] };
     try {
       found = JSON.parse(stdout) as typeof found;
@@ -122,29 +122,29 @@ export class Lookout {
     const errors = found.errors.map(({ at, id, detail }) => `${detail} (${id}, ${at})`);
     // A problem's numbers change while it lasts.
     const problems = found.problems.map((problem) => problem.replaceAll(/\d+/g, 'n'));
-    this.shown.set('status', new Set([...problems, ...errors].map((text) => `status: ${text}`)));
+    this.#shown.set('status', new Set([...problems, ...errors].map((text) => `status: ${text}`)));
   }
 
-  private async scrape(alerts: readonly Alert[]): Promise<void> {
+  async #scrape(alerts: readonly Alert[]): Promise<void> {
     const at = Date.now() / 1000;
     await Promise.all(
       names.map(async (name) => {
-        const text = await fetch(`${this.ground.metricsUrls[name]}/metrics`, {
+        const text = await fetch(`${this.#ground.metricsUrls[name]}/metrics`, {
           signal: AbortSignal.timeout(askMs),
         }).then(
           (answer) => answer.text(),
           () => '',
         );
-        this.record(name, text, at);
+        this.#record(name, text, at);
       }),
     );
-    const series = [...this.series.values()];
+    const series = [...this.#series.values()];
     const firing = alerts.filter(({ holds }) => holds(series, at).length > 0);
-    this.shown.set('alerts', new Set(firing.map(({ name }) => name)));
+    this.#shown.set('alerts', new Set(firing.map(({ name }) => name)));
   }
 
   /** As Prometheus does: a series that a scrape lacks has ended. */
-  private record(instance: Daemon, text: string, at: number): void {
+  #record(instance: Daemon, text: string, at: number): void {
     const found = new Map(
       readSamples(text).map(({ metric, labels, value }) => [
         `${metric} ${JSON.stringify({ ...labels, instance })}`,
@@ -152,8 +152,8 @@ export class Lookout {
       ]),
     );
     for (const [key, { metric, labels }] of found)
-      if (!this.series.has(key)) this.series.set(key, { metric, labels, points: [] });
-    for (const [key, { labels, points }] of this.series) {
+      if (!this.#series.has(key)) this.#series.set(key, { metric, labels, points: [] });
+    for (const [key, { labels, points }] of this.#series) {
       if (labels.instance !== instance) continue;
       const value = found.get(key)?.value ?? null;
       if (value !== null || points.at(-1)?.value !== null) points.push({ at, value });

@@ -2,11 +2,8 @@
 // have landed or cannot land any more.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Instruction } from '../../src/chain/program/instructions.ts';
-import {
-  addSignature,
-  signatureOf,
-  unsignedTransaction,
-} from '../../src/chain/transactions/message.ts';
+import { addSignature, unsignedTransaction } from '../../src/chain/transactions/message.ts';
+import { signatureOf } from '../../src/chain/keypair.ts';
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import type { Rpc } from '../../src/chain/rpc/client.ts';
 import type { Wallet } from '../../src/local/sandbox/wallet.ts';

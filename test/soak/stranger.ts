@@ -13,7 +13,7 @@ import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { createLog } from '../../src/log.ts';
 import type { Random } from '../../src/local/sandbox/random.ts';
 import { walletFromSeed } from '../../src/local/sandbox/wallet.ts';
-import { signatureOf } from '../../src/chain/transactions/message.ts';
+import { signatureOf } from '../../src/chain/keypair.ts';
 import { type Ailment, startBadEndpoint } from '../fixtures/bad-endpoint.ts';
 import { naming } from '../fixtures/junk.ts';
 import type { Player } from './cast.ts';

@@ -1,5 +1,6 @@
 // The Subscriptions program's instructions for authorities, subscriptions and payments, in the form
 // of 0.5.0 (docs/chain.md).
+import { type AccountMeta, TransactionInstruction } from '@solana/web3.js';
 import {
   addressBytes,
   authorityAddress,
@@ -10,7 +11,6 @@ import {
   publicKey,
 } from './addresses.ts';
 import { i64, u64, u8 } from './bytes.ts';
-import { type AccountMeta, TransactionInstruction } from '@solana/web3.js';
 
 /**
  * `initId` for a subscribe in the same transaction that opens the SubscriptionAuthority: i64::MIN.

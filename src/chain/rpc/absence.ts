@@ -1,5 +1,5 @@
-import { type ChainAccount, isClosed } from '../program/accounts.ts';
 import { chunks } from '../../each.ts';
+import { type ChainAccount, isClosed } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
 import type { Rpc } from './client.ts';
 

@@ -1,7 +1,7 @@
 // Errors of calls to several endpoints, and the metric's outcome of one request.
 import type { RpcEndpoint } from './endpoint.ts';
-import type { ObservedRequest } from './failover.ts';
 import { EndpointFailure, isUnreadable, RpcError, RpcUnreachable } from './errors.ts';
+import type { ObservedRequest } from './failover.ts';
 
 /** The metric's outcome of a failed request; undefined for a bug. */
 export function outcomeOf(error: unknown): ObservedRequest['outcome'] | undefined {

@@ -1,4 +1,9 @@
 import type { ChainAccount } from '../program/accounts.ts';
+import type { ClockAccount } from '../program/layouts.ts';
+import { accountMethods } from './accounts.ts';
+import { blockMethods } from './blocks.ts';
+import type { EndpointHealth } from './endpoint.ts';
+import { Failover, type FailoverOptions } from './failover.ts';
 import type {
   Commitment,
   FoundTransaction,
@@ -6,11 +11,6 @@ import type {
   SignatureStatus,
   Simulation,
 } from './responses.ts';
-import type { EndpointHealth } from './endpoint.ts';
-import { Failover, type FailoverOptions } from './failover.ts';
-import type { ClockAccount } from '../program/layouts.ts';
-import { accountMethods } from './accounts.ts';
-import { blockMethods } from './blocks.ts';
 import { historyMethods, sendMethods } from './transactions.ts';
 import type { TrustedClockOptions } from './trusted-clock.ts';
 

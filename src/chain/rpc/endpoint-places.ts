@@ -1,8 +1,8 @@
 // Reads from time to time where each endpoint is, by which endpoints are ranked and the slots that
 // they tell are judged.
 import { setTimeout as pause } from 'node:timers/promises';
-import type { RpcEndpoint } from './endpoint.ts';
 import type { ClockAccount } from '../program/layouts.ts';
+import type { RpcEndpoint } from './endpoint.ts';
 import { PLACE_REQUEST, placeIn, TrustedSlots, type TrustedSlotsOptions } from './trusted-slots.ts';
 
 export interface PlacesOptions {

@@ -1,6 +1,7 @@
 // One RPC endpoint: its connection pool, rate limit and health.
 import type { Pool } from 'undici';
 import { backoff } from '../../backoff.ts';
+import { EndpointFailure, type EndpointFault, isUnreadable, RpcError } from './errors.ts';
 import {
   asFailure,
   codeOf,
@@ -10,7 +11,6 @@ import {
   readResult,
 } from './json-rpc.ts';
 import { createRateLimit, type RateLimit } from './rate-limit.ts';
-import { EndpointFailure, type EndpointFault, isUnreadable, RpcError } from './errors.ts';
 
 /** The health of an endpoint, for ranking and for operators. */
 export interface EndpointHealth {

@@ -1,4 +1,8 @@
 // The RPC client's methods for transactions: sending, simulating, statuses, history.
+import { signatureOf } from '../keypair.ts';
+import type { Rpc } from './client.ts';
+import { EndpointFailure, RpcUnreachable } from './errors.ts';
+import type { Failover } from './failover.ts';
 import {
   big,
   type Commitment,
@@ -14,10 +18,6 @@ import {
   text,
   unreadableTransaction,
 } from './responses.ts';
-import type { Failover } from './failover.ts';
-import { signatureOf } from '../transactions/message.ts';
-import type { Rpc } from './client.ts';
-import { EndpointFailure, RpcUnreachable } from './errors.ts';
 
 /** Signatures that getSignatureStatuses takes. */
 export const STATUSES_AT_ONCE = 256;

@@ -1,9 +1,9 @@
 // Slots are stored: a row is not read by a state older than the one it was seen at. One endpoint
 // that tells a slot of the far future would stop the row.
 import { CLOCK_SYSVAR } from '../program/addresses.ts';
-import { accounts, inContext } from './responses.ts';
 import { type ClockAccount, decodeClock } from '../program/layouts.ts';
 import { EndpointFailure } from './errors.ts';
+import { accounts, inContext } from './responses.ts';
 
 export interface TrustedSlotsOptions {
   /** Called at most once an hour with a rejected slot and the newest slot that is plausible. */

@@ -1,5 +1,5 @@
-import type { Socket } from 'node:net';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { Socket } from 'node:net';
 import { Agent, buildConnector, ping, WebSocket } from 'undici';
 import { backoff } from '../../backoff.ts';
 import type { Log } from '../../log.ts';

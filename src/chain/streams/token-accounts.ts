@@ -1,7 +1,7 @@
 import type { Log } from '../../log.ts';
 import { tokenAccountIn } from '../program/accounts.ts';
-import type { TokenAccount } from '../program/layouts.ts';
 import { authorityAddress, tokenAccountAddress } from '../program/addresses.ts';
+import type { TokenAccount } from '../program/layouts.ts';
 import { type AccountFollower, type AccountNotice, followAccounts } from './accounts.ts';
 
 // Follows the token accounts of subscribers one by one: a wallet can revoke or renew its approval

@@ -2,6 +2,7 @@
 // one memo per transaction.
 import { createHash } from 'node:crypto';
 import { type VersionedMessage, VersionedTransaction } from '@solana/web3.js';
+import type { Keypair } from '../keypair.ts';
 import { COMPUTE_BUDGET_PROGRAM, publicKey } from '../program/addresses.ts';
 import {
   type Instruction,
@@ -9,16 +10,7 @@ import {
   type SubscriptionParties,
   transferSubscription,
 } from '../program/instructions.ts';
-import type { Keypair } from '../keypair.ts';
 import { isV1, priorityFeeV1, signTransactionV1, type TransactionBudget } from './message-v1.ts';
-import {
-  computeUnitLimit,
-  computeUnitPrice,
-  LAMPORTS_PER_SIGNATURE,
-  loadedDataLimit,
-  memo,
-  MICRO,
-} from './system-instructions.ts';
 import {
   add,
   type Contents,
@@ -27,6 +19,14 @@ import {
   type TransactionVersion,
 } from './room.ts';
 import { type SignedTransaction, signTransaction } from './subscriptions.ts';
+import {
+  computeUnitLimit,
+  computeUnitPrice,
+  LAMPORTS_PER_SIGNATURE,
+  loadedDataLimit,
+  memo,
+  MICRO,
+} from './system-instructions.ts';
 
 /** Accounts and amounts of one payment. Amounts are base units; a zero amount has no transfer. */
 export interface Collection extends SubscriptionParties {

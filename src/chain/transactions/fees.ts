@@ -1,9 +1,9 @@
 // Compute limits and priority fee of the keeper's transactions. Limits: the use in simulations plus
 // a margin. Fee: a percentile of recent fees, capped in lamports.
-import type { Rpc } from '../rpc/client.ts';
-import { MICRO } from './system-instructions.ts';
-import { TRANSACTION_LIMITS } from './room.ts';
 import type { Log } from '../../log.ts';
+import type { Rpc } from '../rpc/client.ts';
+import { TRANSACTION_LIMITS } from './room.ts';
+import { MICRO } from './system-instructions.ts';
 
 /**
  * Compute units of a payment that was not simulated: the maximum that Solana allows for its

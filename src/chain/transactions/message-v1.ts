@@ -1,11 +1,10 @@
 // Encodes version 1 transactions (SIMD-0385), which web3.js 1.99 can only decode: up to 4,096
 // bytes, limits and fee in the header instead of in instructions, signatures at the end.
 import { TransactionMessage } from '@solana/web3.js';
+import { type Keypair, signatureOf } from '../keypair.ts';
 import { addressBytes, publicKey } from '../program/addresses.ts';
 import { u16, u32, u64, u8 } from '../program/bytes.ts';
 import type { Instruction } from '../program/instructions.ts';
-import { signatureOf } from './message.ts';
-import type { Keypair } from '../keypair.ts';
 import type { SignedTransaction } from './subscriptions.ts';
 
 /**

@@ -5,14 +5,12 @@ import {
   VersionedTransaction,
 } from '@solana/web3.js';
 import bs58 from 'bs58';
+import type { Keypair } from '../keypair.ts';
 import { publicKey } from '../program/addresses.ts';
 import type { Instruction } from '../program/instructions.ts';
-import { type Keypair, SIGNATURE_LENGTH } from '../keypair.ts';
 
 /** Maximum length of a legacy transaction in bytes. */
 export const MAX_TRANSACTION_LENGTH = PACKET_DATA_SIZE;
-
-const VERSION_1 = 0x81;
 
 /**
  * Compiles the message of a legacy transaction. Throws a TypeError for a fee payer that is not an
@@ -61,16 +59,6 @@ export function addSignature(keypair: Keypair, base64: string): string {
   const signature = keypair.sign(transaction.message.serialize());
   transaction.addSignature(publicKey(keypair.address), signature);
   return Buffer.from(transaction.serialize()).toString('base64');
-}
-
-/**
- * The transaction's id: its first signature in Base58. Version 1 has its signatures at the end, the
- * others at the start.
- */
-export function signatureOf(transaction: Uint8Array): string {
-  const [first = 0, signers = 0] = transaction;
-  const start = first === VERSION_1 ? transaction.length - signers * SIGNATURE_LENGTH : 1;
-  return bs58.encode(transaction.subarray(start, start + SIGNATURE_LENGTH));
 }
 
 /** Number of instructions of a transaction of any version. Throws an Error for other bytes. */

@@ -1,6 +1,6 @@
 import { planAddress } from '../program/addresses.ts';
-import { createPlan, type PlanTerms, updatePlan } from '../program/plan-instructions.ts';
 import type { PlanAccount } from '../program/layouts.ts';
+import { createPlan, type PlanTerms, updatePlan } from '../program/plan-instructions.ts';
 import { createTokenAccount } from './system-instructions.ts';
 import { walletTransaction } from './wallet.ts';
 

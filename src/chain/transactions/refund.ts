@@ -3,8 +3,8 @@
 import { createTransferCheckedInstruction } from '@solana/spl-token';
 import { publicKey, TOKEN_PROGRAM, tokenAccountAddress } from '../program/addresses.ts';
 import type { ExecutedTransaction } from '../program/events.ts';
-import { walletTransaction } from './wallet.ts';
 import { createTokenAccount } from './system-instructions.ts';
+import { walletTransaction } from './wallet.ts';
 
 /** Decimals of USDC. */
 const DECIMALS = 6;

@@ -1,5 +1,5 @@
+import { type Keypair, signatureOf } from '../keypair.ts';
 import { planAddress, subscriptionAddress } from '../program/addresses.ts';
-import { createTokenAccount } from './system-instructions.ts';
 import {
   closeInstruction,
   type Instruction,
@@ -12,9 +12,9 @@ import {
   type SubscriptionParties,
   UNKNOWN_INIT_ID,
 } from '../program/instructions.ts';
-import type { Keypair } from '../keypair.ts';
 import type { AuthorityAccount, PlanAccount, SubscriptionAccount } from '../program/layouts.ts';
-import { compileMessage, serializeTransaction, signatureOf } from './message.ts';
+import { compileMessage, serializeTransaction } from './message.ts';
+import { createTokenAccount } from './system-instructions.ts';
 import { walletTransaction } from './wallet.ts';
 
 /** A transaction ready to send, and its signature. */

@@ -1,7 +1,7 @@
 // Unsigned transactions for wallets. They include a compute limit and a priority fee, because a
 // wallet would otherwise add its own and sign a different message, which the relay refuses.
-import { unsignedTransaction } from './message.ts';
 import type { Instruction } from '../program/instructions.ts';
+import { unsignedTransaction } from './message.ts';
 import {
   computeUnitLimit,
   computeUnitPrice,

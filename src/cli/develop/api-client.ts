@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { Agent, request } from 'undici';
 import { loadConfig } from '../../config/config.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
-import { askSecret, canAsk } from '../terminal/ask.ts';
 import { parseId } from '../lookups.ts';
+import { askSecret, canAsk } from '../terminal/ask.ts';
 
 export interface DeveloperFlags {
   envFile?: string;

@@ -5,10 +5,10 @@
 // complete response, so a network failure neither loses nor repeats an event.
 import { setTimeout as pause } from 'node:timers/promises';
 import { backoff } from '../../backoff.ts';
-import { sendPing, type PingResult } from '../../webhooks/ping.ts';
+import { interruptible } from '../../daemon/run.ts';
 import { listenSecret, urlFault } from '../../domain/outbox/endpoints.ts';
 import { OperatorError } from '../../errors.ts';
-import { interruptible } from '../../daemon/run.ts';
+import { sendPing, type PingResult } from '../../webhooks/ping.ts';
 import { painter } from '../terminal/colour.ts';
 import { answer, answerJson, note } from '../terminal/print.ts';
 import { safeText } from '../terminal/safe-text.ts';

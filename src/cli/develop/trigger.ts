@@ -1,12 +1,12 @@
 // `billing trigger`: sends a sample event to the app's endpoint and to `billing listen`, to test a
 // receiver in development.
-import type { PingResult } from '../../webhooks/ping.ts';
+import { interruptible } from '../../daemon/run.ts';
 import { sampleTypes, type SampleType } from '../../domain/outbox/samples.ts';
 import { OperatorError } from '../../errors.ts';
-import { interruptible } from '../../daemon/run.ts';
+import type { PingResult } from '../../webhooks/ping.ts';
 import { answer, answerJson, note } from '../terminal/print.ts';
-import { safeText } from '../terminal/safe-text.ts';
 import { withProgress } from '../terminal/progress.ts';
+import { safeText } from '../terminal/safe-text.ts';
 import { appOf, openApi, type DeveloperFlags } from './api-client.ts';
 
 interface SampleAnswer extends PingResult {

@@ -1,13 +1,13 @@
 // `billing localnet fund`: gives a wallet SOL and USDC on a local chain.
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
-import { LOCALNET_MINT } from '../../local/chain/genesis.ts';
-import { createLog } from '../../log.ts';
-import { messageOf, OperatorError } from '../../errors.ts';
 import { interruptible } from '../../daemon/run.ts';
+import { messageOf, OperatorError } from '../../errors.ts';
+import { LOCALNET_MINT } from '../../local/chain/genesis.ts';
 import { cheat, createSandboxChain } from '../../local/sandbox/chain.ts';
-import { answer, answerJson } from '../terminal/print.ts';
+import { createLog } from '../../log.ts';
 import { usdc as inUsdc } from '../terminal/money.ts';
+import { answer, answerJson } from '../terminal/print.ts';
 
 export interface FundFlags {
   /** Base units. */

@@ -1,11 +1,14 @@
 // The screen of `billing sandbox`, with data from the sandbox's database and chain.
 import { createElement } from 'react';
+import { eventTypes } from '../../db/events.ts';
 import { connectWithDeadline } from '../../db/postgres/deadline.ts';
 import { listFlowPayments, listFlowWebhooks, readFlowTotals } from '../../db/sandbox.ts';
 import { secretBox } from '../../domain/accounts/secrets.ts';
 import type { Sandbox } from '../../local/sandbox/start.ts';
+import { openSource } from '../operate/deliveries-source.ts';
 import { DeliveriesScreen } from '../terminal/deliveries-screen.tsx';
 import { noFilter } from '../terminal/deliveries-state.ts';
+import { startPolling } from '../terminal/poll.ts';
 import {
   type Flow,
   SandboxScreen,
@@ -14,9 +17,6 @@ import {
   type Wish,
 } from '../terminal/sandbox-screen.tsx';
 import { showScreen } from '../terminal/screen.tsx';
-import { openSource } from '../operate/deliveries-source.ts';
-import { eventTypes } from '../../db/events.ts';
-import { startPolling } from '../terminal/poll.ts';
 
 /** Progress of the scenario, for the screen. */
 export interface Story {

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { prepareTerminal } from '../../config/terminal.ts';
-import { Interrupted } from '../../errors.ts';
-import { createLog } from '../../log.ts';
 import { interruptible } from '../../daemon/run.ts';
+import { Interrupted } from '../../errors.ts';
 import { startSandbox, type Sandbox, type Summary } from '../../local/sandbox/start.ts';
+import { createLog } from '../../log.ts';
 import { pressEnter } from '../terminal/ask.ts';
 import type { Story } from './sandbox-screen.ts';
 import { prepareWallets, writeWallets } from './wallet-files.ts';

@@ -1,6 +1,7 @@
 // `billing collection hold|resume`: stops and continues the signing of payments, of all, of one
 // merchant or of one plan.
 import { operator } from '../../config/operator.ts';
+import { runCommand } from '../../daemon/run.ts';
 import {
   type Change,
   holdCollection,
@@ -8,13 +9,12 @@ import {
   resumeCollection,
   type Scope,
 } from '../../db/collection-holds.ts';
-import type { Queryable } from '../../db/postgres/connect.ts';
 import { findPlan } from '../../db/plans.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
 import { heldInWords } from '../../domain/collecting/brake.ts';
 import { OperatorError } from '../../errors.ts';
-import { runCommand } from '../../daemon/run.ts';
-import { answer, answerJson } from '../terminal/print.ts';
 import { merchantOf, parseId } from '../lookups.ts';
+import { answer, answerJson } from '../terminal/print.ts';
 
 export interface CollectionFlags {
   envFile?: string;

@@ -1,13 +1,13 @@
 // `billing configure`: records the installation of this environment, which all daemons must share,
 // and reports the consequences for plans.
-import { describeDatabase } from '../../db/postgres/connect.ts';
-import { countOtherPlans, findInstallation, replaceInstallation } from '../../db/installation.ts';
 import { required } from '../../config/config.ts';
-import { OperatorError } from '../../errors.ts';
 import { runCommand } from '../../daemon/run.ts';
+import { countOtherPlans, findInstallation, replaceInstallation } from '../../db/installation.ts';
+import { describeDatabase } from '../../db/postgres/connect.ts';
+import { differences, installationOf } from '../../domain/accounts/installation.ts';
+import { OperatorError } from '../../errors.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
 import { answer, answerJson } from '../terminal/print.ts';
-import { differences, installationOf } from '../../domain/accounts/installation.ts';
 
 export interface ConfigureFlags {
   envFile?: string;

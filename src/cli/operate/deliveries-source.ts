@@ -1,6 +1,5 @@
 // Data of the deliveries screen, polled from Postgres once a second. A poll that fails or times out
 // is reported and retried.
-import type { Deadlined } from '../../db/postgres/deadline.ts';
 import {
   type DeliveryAttemptRow,
   countByStatus,
@@ -14,18 +13,19 @@ import {
   type Walk,
   type WholeDelivery,
 } from '../../db/deliveries.ts';
+import type { Deadlined } from '../../db/postgres/deadline.ts';
 import { createNotifier, DELIVERIES_QUEUED } from '../../db/postgres/notify.ts';
-import { signedHeaders, signingKeys } from '../../webhooks/sign.ts';
+import type { SecretBox } from '../../domain/accounts/secrets.ts';
 import { readLog, type LogQuery } from '../../domain/outbox/delivery-log.ts';
 import { everything, planReplay, runReplay } from '../../domain/outbox/replay.ts';
-import type { SecretBox } from '../../domain/accounts/secrets.ts';
 import { messageOf } from '../../errors.ts';
+import { signedHeaders, signingKeys } from '../../webhooks/sign.ts';
 import type { DeliveriesSource, ListWatch } from '../terminal/deliveries-screen.tsx';
-import type { AttemptView, WholeItem } from '../terminal/delivery-lines.ts';
 import type { Fate, ListView } from '../terminal/deliveries-state.ts';
+import type { AttemptView, WholeItem } from '../terminal/delivery-lines.ts';
 import type { Freshness } from '../terminal/freshness.ts';
-import { describePlan } from './replay.ts';
 import { startPolling, type Polling } from '../terminal/poll.ts';
+import { describePlan } from './replay.ts';
 
 // Rows of the first read, before scrolling.
 const FIRST_ROWS = 100;

@@ -1,19 +1,19 @@
 // `billing deliveries`: lists webhook deliveries: a live screen on a terminal, else a table or JSON
 // lines.
-import { eventTypes } from '../../db/events.ts';
 import { required, type Config } from '../../config/config.ts';
 import { prepareTerminal } from '../../config/terminal.ts';
-import { connectWithDeadline } from '../../db/postgres/deadline.ts';
-import { type LoggedDelivery, walkDeliveries } from '../../db/deliveries.ts';
-import { sourcesExist } from '../../db/replays.ts';
-import { readLog, type LogQuery } from '../../domain/outbox/delivery-log.ts';
-import { secretBox } from '../../domain/accounts/secrets.ts';
-import { OperatorError } from '../../errors.ts';
 import { runCommand, type Resources } from '../../daemon/run.ts';
+import { type LoggedDelivery, walkDeliveries } from '../../db/deliveries.ts';
+import { eventTypes } from '../../db/events.ts';
+import { connectWithDeadline } from '../../db/postgres/deadline.ts';
+import { sourcesExist } from '../../db/replays.ts';
+import { secretBox } from '../../domain/accounts/secrets.ts';
+import { readLog, type LogQuery } from '../../domain/outbox/delivery-log.ts';
+import { OperatorError } from '../../errors.ts';
+import { parseId, parseTime } from '../lookups.ts';
 import { answer, answerJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table } from '../terminal/table.ts';
-import { parseId, parseTime } from '../lookups.ts';
 import { parseStatus, parseType } from './delivery-filters.ts';
 
 export interface DeliveriesFlags {

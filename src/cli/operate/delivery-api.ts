@@ -2,11 +2,9 @@
 // without the database.
 import { setTimeout as pause } from 'node:timers/promises';
 import { loadConfig } from '../../config/config.ts';
-import { Interrupted, OperatorError } from '../../errors.ts';
 import { interruptible } from '../../daemon/run.ts';
-import { answer, answerJson, note } from '../terminal/print.ts';
-import { type Progress, withProgress } from '../terminal/progress.ts';
-import { table } from '../terminal/table.ts';
+import type { LogQuery } from '../../domain/outbox/delivery-log.ts';
+import { Interrupted, OperatorError } from '../../errors.ts';
 import {
   type ApiClient,
   ApiRefusal,
@@ -14,9 +12,11 @@ import {
   type DeveloperFlags,
   openApi,
 } from '../develop/api-client.ts';
+import { answer, answerJson, note } from '../terminal/print.ts';
+import { type Progress, withProgress } from '../terminal/progress.ts';
+import { table } from '../terminal/table.ts';
 import { type DeliveriesFlags, parseQuery } from './deliveries.ts';
 import { confirmed, matchingInWords, parseSelection, type ReplayFlags } from './replay.ts';
-import type { LogQuery } from '../../domain/outbox/delivery-log.ts';
 
 /**
  * Whether to use the API: --api-url or --api-key-file is given, or BILLING_API_KEY is set and
@@ -101,7 +101,8 @@ interface Replay {
 /**
  * Poll interval of a run, doubled each time, because the API limits Free to 100 requests a minute.
  */
-const [firstPollMs, maxPollMs] = [250, 2000];
+const FIRST_POLL_MS = 250;
+const MAX_POLL_MS = 2000;
 
 /**
  * Counts and asks for confirmation, as `billing replay` does. Returns the exit code: 1 when it was
@@ -153,7 +154,7 @@ async function runReplay(
   { signal, progress }: Work,
 ): Promise<number> {
   let run = await call<Replay>(client, `${app}/replays`, filters);
-  for (let ms = firstPollMs; run.status === 'running'; ms = Math.min(2 * ms, maxPollMs)) {
+  for (let ms = FIRST_POLL_MS; run.status === 'running'; ms = Math.min(2 * ms, MAX_POLL_MS)) {
     progress.update(`${run.queued} of ${run.total}`);
     await pause(ms, undefined, { signal }).catch(() => undefined);
     if (signal.aborted)

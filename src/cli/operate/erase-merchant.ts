@@ -1,12 +1,12 @@
 // `billing merchants erase`: erases a merchant's personal data; payments stay, because they are the
 // books.
+import { runCommand } from '../../daemon/run.ts';
 import { countLiveSubscriptions, eraseMerchant } from '../../db/erasure.ts';
 import { OperatorError } from '../../errors.ts';
-import { runCommand } from '../../daemon/run.ts';
+import { merchantOf } from '../lookups.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
 import { answer, answerJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
-import { merchantOf } from '../lookups.ts';
 
 export interface EraseFlags {
   envFile?: string;

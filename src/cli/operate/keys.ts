@@ -1,10 +1,10 @@
 // `billing keys`: lists, creates and revokes API keys on behalf of a merchant.
+import { runCommand } from '../../daemon/run.ts';
 import { insertApiKey, listKeysAdmin, revokeLiveKey } from '../../db/api-keys.ts';
 import { generateKey } from '../../domain/accounts/keys.ts';
 import { OperatorError } from '../../errors.ts';
-import { runCommand } from '../../daemon/run.ts';
-import { answer, answerJson, note } from '../terminal/print.ts';
 import { merchantOf, parseId } from '../lookups.ts';
+import { answer, answerJson, note } from '../terminal/print.ts';
 import { printList } from './print-list.ts';
 
 export interface KeyFlags {

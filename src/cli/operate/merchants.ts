@@ -1,5 +1,6 @@
 // `billing merchants`: lists merchants, and sets the tier and platform fee, which only the operator
 // can.
+import { runCommand } from '../../daemon/run.ts';
 import {
   listMerchantsAdmin,
   type MerchantAdminRow,
@@ -10,13 +11,12 @@ import {
   updateTier,
 } from '../../db/merchants.ts';
 import { requestsPerMinute } from '../../http/limits.ts';
-import { runCommand } from '../../daemon/run.ts';
+import { merchantOf } from '../lookups.ts';
 import { painter } from '../terminal/colour.ts';
 import { usdc } from '../terminal/money.ts';
 import { answer, answerJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table, type Cell } from '../terminal/table.ts';
-import { merchantOf } from '../lookups.ts';
 import { printList } from './print-list.ts';
 
 export interface MerchantFlags {

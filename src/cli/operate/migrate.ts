@@ -1,10 +1,10 @@
 import { loadConfig, required } from '../../config/config.ts';
 import { makeDatabaseRoles, type MadeRoles } from '../../daemon/database-roles.ts';
-import { describeDatabase } from '../../db/postgres/connect.ts';
+import { interruptible, withPostgres } from '../../daemon/run.ts';
 import { recordMissingFee } from '../../db/installation.ts';
+import { describeDatabase } from '../../db/postgres/connect.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { daemonRoles } from '../../db/postgres/roles.ts';
-import { interruptible, withPostgres } from '../../daemon/run.ts';
 import { answer, answerJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 

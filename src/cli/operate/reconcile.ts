@@ -2,19 +2,19 @@
 // chain with the recorded payments.
 import { oneChain, SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import { createRpc } from '../../chain/rpc/client.ts';
-import { required } from '../../config/config.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
+import { required } from '../../config/config.ts';
+import { type CommandResources, runCommand } from '../../daemon/run.ts';
 import { createNotifier, DELIVERIES_QUEUED } from '../../db/postgres/notify.ts';
 import { storeReconciliation } from '../../db/reconciliation.ts';
+import { keeperAddressOf } from '../../domain/accounts/keeper-address.ts';
 import { OperatorError } from '../../errors.ts';
-import { reconcile, type Reconciliation } from './reconcile/compare.ts';
-import { type CommandResources, runCommand } from '../../daemon/run.ts';
+import { parseTime } from '../lookups.ts';
 import { painter } from '../terminal/colour.ts';
 import { answer, answerJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table } from '../terminal/table.ts';
-import { parseTime } from '../lookups.ts';
-import { keeperAddressOf } from '../../domain/accounts/keeper-address.ts';
+import { reconcile, type Reconciliation } from './reconcile/compare.ts';
 
 export interface ReconcileFlags {
   envFile?: string;

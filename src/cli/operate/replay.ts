@@ -1,4 +1,5 @@
 // `billing replay`: sends events again, selected by delivery ids or filters.
+import { runCommand, unlessInterrupted } from '../../daemon/run.ts';
 import { createNotifier, DELIVERIES_QUEUED } from '../../db/postgres/notify.ts';
 import {
   planReplay,
@@ -7,11 +8,10 @@ import {
   type Selection,
 } from '../../domain/outbox/replay.ts';
 import { Interrupted, OperatorError } from '../../errors.ts';
-import { runCommand, unlessInterrupted } from '../../daemon/run.ts';
+import { parseId, parseTime } from '../lookups.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
 import { answer, answerJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
-import { parseId, parseTime } from '../lookups.ts';
 import { deliveryStatuses, parseType } from './delivery-filters.ts';
 
 export interface ReplayFlags {

@@ -1,11 +1,11 @@
 // `billing keys reseal`: re-encrypts webhook secrets with the newest ENCRYPTION_KEY, so that older
 // keys can be removed from the list.
 import { required } from '../../config/config.ts';
+import { runCommand } from '../../daemon/run.ts';
 import { listSealedSecrets, replaceSealedSecret } from '../../db/endpoints.ts';
 import { FIRST_ID } from '../../db/postgres/ids.ts';
 import { secretBox } from '../../domain/accounts/secrets.ts';
 import { OperatorError } from '../../errors.ts';
-import { runCommand } from '../../daemon/run.ts';
 import { answer, answerJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 

@@ -2,18 +2,18 @@
 // for monitors. The exit code is 1 when a value is past its limit. When Postgres or the chain does
 // not answer, its part is omitted.
 import { loadConfig, required, type Config } from '../../config/config.ts';
-import { daemonLimits, describeDatabase, type Sql } from '../../db/postgres/connect.ts';
+import { interruptible, withPostgres } from '../../daemon/run.ts';
 import type { DaemonRow } from '../../db/daemons.ts';
+import { daemonLimits, describeDatabase, type Sql } from '../../db/postgres/connect.ts';
 import { assertSchema } from '../../db/postgres/migrate.ts';
 import { OperatorError } from '../../errors.ts';
 import { createLog } from '../../log.ts';
-import { interruptible, withPostgres } from '../../daemon/run.ts';
 import { painter } from '../terminal/colour.ts';
 import { answer, answerJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { chainStatus, type ChainStatus } from './status/chain.ts';
-import { queueStatus, type QueueStatus } from './status/queues.ts';
 import { type Checkable, problemsOf, type Limits, uncheckedOf } from './status/limits.ts';
+import { queueStatus, type QueueStatus } from './status/queues.ts';
 import { screen } from './status/screen.ts';
 
 export interface StatusFlags extends Limits {

@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import { toneOfStatus } from './deliveries-list.tsx';
-import type { Freshness } from './freshness.ts';
 import type { StyledLine, WholeItem } from './delivery-lines.ts';
+import type { Freshness } from './freshness.ts';
 import { Line } from './line.tsx';
 
 export interface DetailView extends Freshness {

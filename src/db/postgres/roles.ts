@@ -1,6 +1,7 @@
 // Database rights of each daemon and of the daily `billing reconcile`. Each has a role named after
 // the schema owner (for billing_owner: billing_serve, billing_keeper, billing_dispatch,
 // billing_reconcile).
+import type { Queryable } from './connect.ts';
 import {
   amounts,
   installationTerms,
@@ -9,7 +10,6 @@ import {
   refundTerms,
   subscriptionTerms,
 } from './fixed-columns.ts';
-import type { Queryable } from './connect.ts';
 
 export const daemonRoles = ['serve', 'keeper', 'dispatch', 'reconcile'] as const;
 

@@ -2,12 +2,12 @@
 // daemon recorded.
 import { CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import type { Config } from '../../config/config.ts';
-import type { Sql } from '../../db/postgres/connect.ts';
 import {
   claimInstallation,
   type Installation,
   type RecordedInstallation,
 } from '../../db/installation.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
 import { OperatorError } from '../../errors.ts';
 import { keeperAddressOf } from './keeper-address.ts';
 

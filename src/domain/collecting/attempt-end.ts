@@ -1,7 +1,5 @@
 // Turns the end of an attempt into the subscription's next state, the payment to record and the
 // alert.
-import { newestSlot } from '../../chain/rpc/responses.ts';
-import { transferPlaces } from '../../chain/transactions/collection.ts';
 import {
   classifyPullError,
   describeTransactionError,
@@ -10,14 +8,16 @@ import {
 } from '../../chain/program/errors.ts';
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod, periodSeconds } from '../../chain/program/period.ts';
+import { newestSlot } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { transferPlaces } from '../../chain/transactions/collection.ts';
 import type { AttemptRow, Resolution } from '../../db/payment-attempts.ts';
 import type { HeldSubscription } from '../../db/subscription-work.ts';
-import { setbackUntil } from './keeper-backoff.ts';
 import type { Pull, View } from './chain-view.ts';
 import { sameInstance } from './decide.ts';
 import type { Rules } from './decision.ts';
 import { closingDue } from './ending.ts';
+import { setbackUntil } from './keeper-backoff.ts';
 import { type FoundPull, nextAfter, recordPull } from './pulls.ts';
 import type { SubscriptionChange } from './settlement.ts';
 import { applyFailure, type Draft, draftOf, isLive } from './transitions.ts';

@@ -1,6 +1,6 @@
 // What the books have about the pulls of drafts, read in the transaction that writes the drafts.
-import type { Queryable } from '../../db/postgres/connect.ts';
 import { type PaymentRow, readPulled, readRecorded } from '../../db/payments.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
 import type { Pull } from './chain-view.ts';
 import type { FoundPull } from './pulls.ts';
 import type { Draft } from './transitions.ts';

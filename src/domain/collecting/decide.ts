@@ -3,7 +3,9 @@
 // again from the written row and the same accounts changes nothing.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { HeldSubscription } from '../../db/subscription-work.ts';
+import { split, type Split } from '../money.ts';
 import type { ChainView } from './chain-view.ts';
 import {
   awaitFinality,
@@ -17,6 +19,15 @@ import {
 } from './decision.ts';
 import { failedOnChain, tryEarly } from './early-tries.ts';
 import { afterTheEnd, end, planEnd } from './ending.ts';
+import { isDueSoon, nextLook, renewalIssue, type RenewalIssue } from './look-ahead.ts';
+import {
+  delegationObstacle,
+  feeReceiver,
+  planObstacle,
+  pullerAmong,
+  subscriberObstacle,
+} from './obstacles.ts';
+import { amountDue, amountToCollect, notInTrial } from './price.ts';
 import {
   hasUnknownPull,
   isGivenUp,
@@ -25,17 +36,7 @@ import {
   recordPulls,
   startOfNext,
 } from './pulls.ts';
-import { split, type Split } from '../money.ts';
-import { amountDue, amountToCollect, notInTrial } from './price.ts';
 import { failUnsent } from './refusal.ts';
-import { timeOf, unixSeconds } from '../../chain/time.ts';
-import {
-  delegationObstacle,
-  feeReceiver,
-  planObstacle,
-  pullerAmong,
-  subscriberObstacle,
-} from './obstacles.ts';
 import {
   applyCancelSeen,
   applyDelegation,
@@ -46,7 +47,6 @@ import {
   isLive,
   setNextDue,
 } from './transitions.ts';
-import { isDueSoon, nextLook, renewalIssue, type RenewalIssue } from './look-ahead.ts';
 
 /**
  * No payment is signed for a period in its last seconds, because it could land in the next period.

@@ -1,11 +1,11 @@
 // Input and result types of decide.ts, and helpers that reschedule a subscription.
 import type { OursReason } from '../../chain/program/errors.ts';
-import type { ChainView } from './chain-view.ts';
-import type { FoundPull } from './pulls.ts';
+import { timeOf } from '../../chain/time.ts';
 import type { Split } from '../money.ts';
 import type { BlockReason } from '../reasons.ts';
-import { timeOf } from '../../chain/time.ts';
+import type { ChainView } from './chain-view.ts';
 import { setbackUntil } from './keeper-backoff.ts';
+import type { FoundPull } from './pulls.ts';
 import type { Draft } from './transitions.ts';
 
 export interface Rules {

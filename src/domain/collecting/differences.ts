@@ -1,7 +1,7 @@
 // Compares recorded payments with the chain, for `billing reconcile`.
-import type { ConfirmedTransaction, UnreadableTransaction } from '../../chain/rpc/responses.ts';
 import { programEvents } from '../../chain/program/events.ts';
 import { ChainDataError } from '../../chain/program/layouts.ts';
+import type { ConfirmedTransaction, UnreadableTransaction } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { RecordedPayment } from '../../db/reconciliation.ts';
 import type { Pull } from './chain-view.ts';

@@ -2,6 +2,7 @@
 // if a keeper paid its rent.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { HeldSubscription } from '../../db/subscription-work.ts';
 import type { ChainView } from './chain-view.ts';
 import { awaitFinality, type Decision, type Findings, ourSetback, type Rules } from './decision.ts';
@@ -13,7 +14,6 @@ import {
   recordPull,
   recordPulls,
 } from './pulls.ts';
-import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { applyEnd, coverOf, type Draft } from './transitions.ts';
 
 const DAY = 86_400n;

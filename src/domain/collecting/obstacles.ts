@@ -2,8 +2,8 @@
 // the program's order (docs/chain.md, Errors at a pull).
 import type { SubscriberReason } from '../../chain/program/errors.ts';
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
-import type { ChainView, Receiver } from './chain-view.ts';
 import type { BlockReason } from '../reasons.ts';
+import type { ChainView, Receiver } from './chain-view.ts';
 
 /**
  * The way in which the wallet revoked its delegation; undefined while it is in place. A missing

@@ -1,11 +1,11 @@
 // Blocks a whole plan when an obstacle concerns all of its payments.
 //
-//   collected --a payment finds an obstacle that every payment of the plan has--> blocked (settlement.ts)
+//   collected --a payment finds an obstacle of all payments--> blocked (settlement.ts)
 //   blocked --the plan poll no longer finds it--> collected (keeper/plans.ts)
 //
 // A subscription of a blocked plan waits for its next period; unblocking makes it due at once.
-import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { lockPlans, markBlocked, unmarkBlocked } from '../../db/plans.ts';
+import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { releaseWaiting } from '../../db/subscription-work.ts';
 import { storePlanEvent } from '../outbox/events.ts';
 import type { BlockReason } from '../reasons.ts';

@@ -1,15 +1,15 @@
 // Reads pulls from transactions and records those that the database does not have.
-import type { ConfirmedTransaction } from '../../chain/rpc/responses.ts';
 import { programEvents, type TransferEvent } from '../../chain/program/events.ts';
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds, type PullPeriod } from '../../chain/program/period.ts';
+import type { ConfirmedTransaction } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { Sql } from '../../db/postgres/connect.ts';
 import { readPulled } from '../../db/payments.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
 import type { HeldSubscription } from '../../db/subscription-work.ts';
+import { split } from '../money.ts';
 import type { Pull } from './chain-view.ts';
 import type { Found } from './decision.ts';
-import { split } from '../money.ts';
 import { applyCover, applyFurther, applyPayment, type Draft } from './transitions.ts';
 
 /** A pull, with what the books have about it (books.ts). */

@@ -1,7 +1,7 @@
 // Marks payments that are announced after a loss of history: receivers may have had an event of the
 // same payment before (docs/contract.md).
-import type { Queryable } from '../../db/postgres/connect.ts';
 import { findUncommitted } from '../../db/history.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
 import type { Draft } from './transitions.ts';
 
 type Happening = Draft['happenings'][number];

@@ -1,8 +1,6 @@
 // The transaction in which the keeper changes subscriptions. Assessments are made before it; under
 // the row locks it writes only those whose row has not changed since (the API may have cancelled
 // it). The others are assessed again.
-import type { ClaimKey } from '../../db/postgres/claims.ts';
-import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import {
   AddressTaken,
   type AttemptRow,
@@ -11,6 +9,8 @@ import {
   type Resolution,
 } from '../../db/payment-attempts.ts';
 import { insertPayments } from '../../db/payments.ts';
+import type { ClaimKey } from '../../db/postgres/claims.ts';
+import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { lockHeld } from '../../db/subscription-leases.ts';
 import {
   type ReadSubscription,
@@ -18,13 +18,13 @@ import {
   writeStates,
   type Written,
 } from '../../db/subscription-work.ts';
-import { Books, readBooks } from './books.ts';
-import type { Pull } from './chain-view.ts';
-import { stopped } from './brake.ts';
 import { appendEvents, storeEvents } from '../outbox/events.ts';
+import type { BlockReason } from '../reasons.ts';
+import { Books, readBooks } from './books.ts';
+import { stopped } from './brake.ts';
+import type { Pull } from './chain-view.ts';
 import { blockPlans, type BlockedPlan, lockBlocked } from './plan-block.ts';
 import type { FoundPull } from './pulls.ts';
-import type { BlockReason } from '../reasons.ts';
 import { markRecovered } from './recovered.ts';
 import type { Draft } from './transitions.ts';
 

@@ -1,21 +1,22 @@
 // The state machine of a subscription (docs/contract.md, Subscription status), as changes to a
 // draft. Pure; settlement.ts writes the draft.
 //
-//   registered -> active <-> past_due            cancel requested -> unchanged until paidThrough -> cancelled
-//                    \          \-> expired       plan gone        -> unchanged until paidThrough -> expired
+//   registered -> active <-> past_due -> expired
+//   cancel requested -> unchanged until paidThrough -> cancelled
+//   plan gone        -> unchanged until paidThrough -> expired
 //
 // Independent of the status, nothing is due during a trial (trialEndsAt) or a pause (pausedAt, set
 // by the API).
+import { timeOf } from '../../chain/time.ts';
 import type { PaymentRow } from '../../db/payments.ts';
 import type { HeldSubscription, SubscriptionState } from '../../db/subscription-work.ts';
+import { coveredUntil } from '../accounts/access.ts';
+import type { Happening } from '../outbox/events.ts';
 import type { Pull } from './chain-view.ts';
 import { nextAttemptAt } from './dunning.ts';
 import { noteChainFailure } from './early-tries.ts';
 import { nextLook } from './look-ahead.ts';
-import type { Happening } from '../outbox/events.ts';
-import { coveredUntil } from '../accounts/access.ts';
 import { notInTrial, usesDiscount } from './price.ts';
-import { timeOf } from '../../chain/time.ts';
 
 /** A change of a subscription: its new state, the events in order, and the payments to record. */
 export interface Draft {

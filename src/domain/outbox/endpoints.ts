@@ -1,7 +1,7 @@
 // Webhook endpoints: allowed URLs and signing secrets.
 import { hkdfSync, randomBytes } from 'node:crypto';
-import type { Queryable } from '../../db/postgres/connect.ts';
 import { findEndpointSecrets } from '../../db/endpoints.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
 import type { SecretBox } from '../accounts/secrets.ts';
 
 /**

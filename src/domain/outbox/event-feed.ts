@@ -2,8 +2,8 @@
 // that names the app wakes waiting requests; the process opens one LISTEN connection when the first
 // request waits.
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Sql } from '../../db/postgres/connect.ts';
 import { readFeed, readFeedBound, readFeedStart, type FeedRow } from '../../db/event-feed.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
 import { DELIVERIES_QUEUED, namedIn } from '../../db/postgres/notify.ts';
 
 /** A reader's position in the feed. */
@@ -25,12 +25,12 @@ export async function startFeed(sql: Sql): Promise<FeedPage> {
 
 /** Reads apps' events and waits for them. */
 export class EventFeed {
-  private readonly sql: Sql;
-  private readonly followers = new Set<FeedFollower>();
-  private listening: Promise<unknown> | undefined;
+  readonly #sql: Sql;
+  readonly #followers = new Set<FeedFollower>();
+  #listening: Promise<unknown> | undefined;
 
   constructor(sql: Sql) {
-    this.sql = sql;
+    this.#sql = sql;
   }
 
   /**
@@ -44,14 +44,14 @@ export class EventFeed {
   ): Promise<{ rows: FeedRow[]; next: FeedPage }> {
     const deadline = performance.now() + waitMs;
     // Listens before the first read, so that events written after that read wake this request.
-    if (waitMs > 0) await this.listen();
+    if (waitMs > 0) await this.#listen();
     const follower = new FeedFollower(appId);
-    if (waitMs > 0) this.followers.add(follower);
+    if (waitMs > 0) this.#followers.add(follower);
     try {
       let retryMs: number | undefined;
       for (;;) {
-        const bound = await readFeedBound(this.sql);
-        const rows = await readFeed(this.sql, appId, { after, bound, limit });
+        const bound = await readFeedBound(this.#sql);
+        const rows = await readFeed(this.#sql, appId, { after, bound, limit });
         const last = rows.at(-1);
         if (last !== undefined) return { rows, next: { after: last.id } };
         const leftMs = deadline - performance.now();
@@ -64,26 +64,26 @@ export class EventFeed {
         }
       }
     } finally {
-      this.followers.delete(follower);
+      this.#followers.delete(follower);
     }
   }
 
   /** Throws when Postgres cannot be reached; the next reader tries again. */
-  private async listen(): Promise<void> {
+  async #listen(): Promise<void> {
     const wake = (apps: readonly string[] | undefined) => {
-      for (const follower of this.followers)
+      for (const follower of this.#followers)
         if (apps === undefined || apps.includes(follower.appId)) follower.wake();
     };
-    this.listening ??= this.sql.listen(
+    this.#listening ??= this.#sql.listen(
       DELIVERIES_QUEUED,
       (payload) => wake(namedIn(payload).apps),
       // Called after each reconnect too: notifications may have been missed.
       () => wake(undefined),
     );
     try {
-      await this.listening;
+      await this.#listening;
     } catch (error) {
-      this.listening = undefined;
+      this.#listening = undefined;
       throw error;
     }
   }
@@ -92,14 +92,14 @@ export class EventFeed {
 /** A request that waits for an app's events. */
 class FeedFollower {
   readonly appId: string;
-  private readonly heard = new AbortController();
+  readonly #heard = new AbortController();
 
   constructor(appId: string) {
     this.appId = appId;
   }
 
   wake(): void {
-    this.heard.abort();
+    this.#heard.abort();
   }
 
   /**
@@ -107,8 +107,8 @@ class FeedFollower {
    * its creation.
    */
   async woken(ms: number, signal: AbortSignal): Promise<boolean> {
-    const either = AbortSignal.any([this.heard.signal, signal]);
+    const either = AbortSignal.any([this.#heard.signal, signal]);
     await pause(ms, undefined, { signal: either }).catch(() => undefined);
-    return this.heard.signal.aborted;
+    return this.#heard.signal.aborted;
   }
 }

@@ -1,6 +1,5 @@
 // The outbox: an event is written in the transaction of the change that it reports. Its time is the
 // time of its id, so a time range is an id range.
-import type { Transaction } from '../../db/postgres/connect.ts';
 import {
   insertEvents,
   takeSequences,
@@ -9,6 +8,7 @@ import {
   type PlanEventContext,
   type PlanEventType,
 } from '../../db/events.ts';
+import type { Transaction } from '../../db/postgres/connect.ts';
 import { timeOfId } from '../../db/postgres/ids.ts';
 import { accessUntil } from '../accounts/access.ts';
 

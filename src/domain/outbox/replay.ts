@@ -1,7 +1,8 @@
 // Replays: each event is queued as a new delivery, with its own six attempts, to the live endpoint
 // of the event's app.
-import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import { findReplaced } from '../../db/endpoints.ts';
+import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
+import type { Selection } from '../../db/replay-selection.ts';
 import {
   countMatching,
   countUnsent,
@@ -22,7 +23,6 @@ import {
   type ReplayRun,
   type Step,
 } from '../../db/replays.ts';
-import type { Selection } from '../../db/replay-selection.ts';
 import { OperatorError, ServiceError } from '../../errors.ts';
 
 export type { Matching, ReplayRun, Selection };

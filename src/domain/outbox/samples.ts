@@ -4,11 +4,11 @@
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import type { SubscriberReason } from '../../chain/program/errors.ts';
-import type { Sql } from '../../db/postgres/connect.ts';
 import { insertSample, newIds } from '../../db/event-feed.ts';
 import { eventTypes } from '../../db/events.ts';
-import { eventBody, type Happening, planEventBody, type SubscriptionEventType } from './events.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
 import { split } from '../money.ts';
+import { eventBody, type Happening, planEventBody, type SubscriptionEventType } from './events.ts';
 
 export const sampleTypes = [...eventTypes, 'ping'] as const;
 

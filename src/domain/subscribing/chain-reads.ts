@@ -1,6 +1,6 @@
 // The installation's on-chain addresses, and the chain reads of the API.
-import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
 import type { ChainAccount } from '../../chain/program/accounts.ts';
+import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
 import { ChainDataError, decodeClock } from '../../chain/program/layouts.ts';
 import type { Blockhash, Rpc } from '../../chain/rpc/client.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';

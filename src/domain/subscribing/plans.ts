@@ -1,11 +1,10 @@
 // Plans: creates the record, reads the on-chain account, and compares the two.
-import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { randomBytes } from 'node:crypto';
 import { planIn, tokenAccountIn } from '../../chain/program/accounts.ts';
 import { planAddress, tokenAccountAddress } from '../../chain/program/addresses.ts';
 import { ChainDataError, type PlanAccount } from '../../chain/program/layouts.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { createPlanTransaction } from '../../chain/transactions/plans.ts';
-import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
 import {
   activatePlan,
   countPendingPlans,
@@ -14,6 +13,7 @@ import {
   type NewPlan,
   type PlanRow,
 } from '../../db/plans.ts';
+import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import {

@@ -1,7 +1,8 @@
 // Refunds: the service builds the transfer, the merchant's wallet signs it, and a keeper records it
 // once it is finalized.
 //
-//   pending -> succeeded (the transfer is finalized)    pending -> expired (not on chain, blockhash dead) -> succeeded (found later)
+//   pending -> succeeded (the transfer is finalized)
+//   pending -> expired (not on chain, blockhash dead) -> succeeded (found later)
 //
 // A refund whose history cannot be read completely stays pending, because the transfer may be in
 // the unread part.
@@ -9,12 +10,12 @@ import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
-import type { SignatureInfo } from '../../chain/rpc/responses.ts';
-import { isWitnessed, lifetimeKey, witnessExpiry } from '../../chain/rpc/expiry.ts';
-import { readListed } from '../../chain/rpc/transactions.ts';
-import { paysRefund, refundTransaction } from '../../chain/transactions/refund.ts';
 import type { Rpc } from '../../chain/rpc/client.ts';
+import { isWitnessed, lifetimeKey, witnessExpiry } from '../../chain/rpc/expiry.ts';
+import type { SignatureInfo } from '../../chain/rpc/responses.ts';
+import { readListed } from '../../chain/rpc/transactions.ts';
 import { timeOf } from '../../chain/time.ts';
+import { paysRefund, refundTransaction } from '../../chain/transactions/refund.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import type { Notifier } from '../../db/postgres/notify.ts';
 import {

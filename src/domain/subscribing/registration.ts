@@ -2,17 +2,19 @@
 // and with the plan's terms.
 import { planIn, subscriptionIn } from '../../chain/program/accounts.ts';
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
-import { pullPeriod } from '../../chain/program/period.ts';
 import {
   ChainDataError,
   type PlanAccount,
   type SubscriptionAccount,
 } from '../../chain/program/layouts.ts';
+import { pullPeriod } from '../../chain/program/period.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { findApp } from '../../db/apps.ts';
 import { completeCheckoutSession } from '../../db/checkout-sessions.ts';
-import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
+import type { Sql, Transaction } from '../../db/postgres/connect.ts';
+import { isDuplicate } from '../../db/postgres/outage.ts';
+import type { DiscountTerms, OwnIds } from '../../db/subscription-changes.ts';
 import {
   type EarlierRegistration,
   endReplacedRegistration,
@@ -20,12 +22,10 @@ import {
   insertRegistration,
   type NewRegistration,
 } from '../../db/subscriptions.ts';
-import type { DiscountTerms, OwnIds } from '../../db/subscription-changes.ts';
-import { isDuplicate } from '../../db/postgres/outage.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
-import { openCheckoutSession, refusedCheckout } from './checkout.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
+import { openCheckoutSession, refusedCheckout } from './checkout.ts';
 import { observePlan, partiesOf, planFaults } from './plans.ts';
 
 /** The message when a merchant's wallet subscribes to its own plan. */

@@ -2,13 +2,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import { PROGRAM_ERRORS } from '../../chain/program/program-errors.ts';
-import type { Queryable } from '../../db/postgres/connect.ts';
 import {
   findOffers,
   insertOffer,
   type OfferedTransaction,
   type Purpose,
 } from '../../db/offered-transactions.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
 import { invalidField } from '../../errors.ts';
 import { type ChainSender, reaching, type Unsigned } from './chain-reads.ts';
 

@@ -14,13 +14,13 @@ import {
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
 import { walletFee } from '../../chain/transactions/wallet.ts';
-import type { Queryable } from '../../db/postgres/connect.ts';
 import type { PlanRow } from '../../db/plans.ts';
-import { hadTrial } from '../../db/subscriptions.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
 import type { DiscountTerms } from '../../db/subscription-changes.ts';
+import { hadTrial } from '../../db/subscriptions.ts';
+import { priceOf } from '../collecting/price.ts';
 import { amountDisplay } from '../money.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
-import { priceOf } from '../collecting/price.ts';
 
 const TOKEN_ACCOUNT_LENGTH = 165;
 /**

@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox';
-import { readClock } from '../../db/postgres/clock.ts';
 import { ensureMerchant } from '../../db/merchants.ts';
 import { insertNonce, takeNonce } from '../../db/nonces.ts';
+import { readClock } from '../../db/postgres/clock.ts';
 import {
   isSignedBy,
   saysTheSame,

@@ -1,11 +1,11 @@
 import { Type } from '@sinclair/typebox';
+import { findApp } from '../../db/apps.ts';
 import {
   type CheckoutSessionRow,
   findCheckoutSession,
   insertCheckoutSession,
   listCheckoutSessions,
 } from '../../db/checkout-sessions.ts';
-import { findApp } from '../../db/apps.ts';
 import { findPlan, findPublicPlan, type PlanRow } from '../../db/plans.ts';
 import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/subscribing/checkout.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';

@@ -3,9 +3,9 @@
 import { randomUUID } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { readClock } from '../../db/postgres/clock.ts';
 import { listEndpoints } from '../../db/endpoints.ts';
 import { countReaders, removeReader, renewReader } from '../../db/event-readers.ts';
+import { readClock } from '../../db/postgres/clock.ts';
 import type { Cursors } from '../../domain/accounts/cursors.ts';
 import { openSecrets } from '../../domain/outbox/endpoints.ts';
 import { EventFeed, startFeed, type FeedPage } from '../../domain/outbox/event-feed.ts';
@@ -170,12 +170,12 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
 
 /** Limits the waiting requests of each merchant in this process. */
 class WaitingPlaces {
-  private readonly taken = new Map<string, number>();
-  private readonly closing = new AbortController();
+  readonly #taken = new Map<string, number>();
+  readonly #closing = new AbortController();
 
   /** Ends all waits. */
   close(): void {
-    this.closing.abort();
+    this.#closing.abort();
   }
 
   /**
@@ -189,7 +189,7 @@ class WaitingPlaces {
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const { id } = merchantOf(request);
-    const others = this.taken.get(id) ?? 0;
+    const others = this.#taken.get(id) ?? 0;
     if (waitSeconds > 0 && others >= MAX_WAITING) {
       reply.header('retry-after', 1);
       throw new ServiceError('RATE_LIMITED', `${MAX_WAITING} requests already wait for events.`);
@@ -197,13 +197,13 @@ class WaitingPlaces {
     const gone = new AbortController();
     const leave = () => gone.abort();
     reply.raw.once('close', leave);
-    this.taken.set(id, others + 1);
+    this.#taken.set(id, others + 1);
     try {
-      return await work(AbortSignal.any([this.closing.signal, gone.signal]));
+      return await work(AbortSignal.any([this.#closing.signal, gone.signal]));
     } finally {
-      const left = (this.taken.get(id) ?? 1) - 1;
-      if (left === 0) this.taken.delete(id);
-      else this.taken.set(id, left);
+      const left = (this.#taken.get(id) ?? 1) - 1;
+      if (left === 0) this.#taken.delete(id);
+      else this.#taken.set(id, left);
       reply.raw.off('close', leave);
     }
   }

@@ -1,6 +1,5 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
-import type { Queryable } from '../../db/postgres/connect.ts';
 import {
   findPlan,
   listOuterPrices,
@@ -9,7 +8,9 @@ import {
   sunsetPlan,
   updatePlan,
 } from '../../db/plans.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
 import { readAccounts } from '../../domain/subscribing/chain-reads.ts';
+import { pullersTransaction } from '../../domain/subscribing/plan-pullers.ts';
 import {
   adoptPlan,
   draftPlan,
@@ -17,7 +18,6 @@ import {
   planTransaction,
   storePlan,
 } from '../../domain/subscribing/plans.ts';
-import { pullersTransaction } from '../../domain/subscribing/plan-pullers.ts';
 import { priceWarnings } from '../../domain/subscribing/price-warnings.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { ServiceError } from '../../errors.ts';

@@ -11,8 +11,8 @@ import { ServiceError } from '../../errors.ts';
 import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { nullable, oneOf } from '../fields.ts';
-import { subscriptionView } from '../subscription-view.ts';
 import { Plan, planView } from '../plan-schemas.ts';
+import { subscriptionView } from '../subscription-view.ts';
 import { OwnSubscription } from './subscriptions.ts';
 
 // A transaction has at most 1,232 bytes: 1,644 characters of Base64.

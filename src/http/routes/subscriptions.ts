@@ -1,5 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox';
+import type { FastifyRequest } from 'fastify';
 import { findPlans } from '../../db/plans.ts';
+import { updateDiscount, updateOwnIds } from '../../db/subscription-changes.ts';
 import {
   findSubscription,
   listSubscriptionsOfApp,
@@ -7,11 +9,9 @@ import {
   type SubscriptionFilters,
   type SubscriptionRow,
 } from '../../db/subscriptions.ts';
-import { updateDiscount, updateOwnIds } from '../../db/subscription-changes.ts';
-import { forceCancel, requestCancel } from '../../domain/subscribing/cancel.ts';
 import { cancelRequesters, endReasons } from '../../domain/reasons.ts';
+import { forceCancel, requestCancel } from '../../domain/subscribing/cancel.ts';
 import { ServiceError } from '../../errors.ts';
-import type { FastifyRequest } from 'fastify';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { Discount, DiscountInput, discountTermsOf } from '../discount.ts';
 import { failures, ok, success } from '../envelope.ts';

@@ -1,5 +1,4 @@
 import { Type } from '@sinclair/typebox';
-import { readClock } from '../../db/postgres/clock.ts';
 import {
   deleteEndpoint,
   insertEndpoint,
@@ -8,6 +7,7 @@ import {
   rotateSecret,
 } from '../../db/endpoints.ts';
 import { extraEventTypes } from '../../db/events.ts';
+import { readClock } from '../../db/postgres/clock.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';
 import { generateWebhookSecret, openSecrets, urlFault } from '../../domain/outbox/endpoints.ts';
 import { requeueForNext } from '../../domain/outbox/replay.ts';

@@ -1,8 +1,8 @@
 import { head } from './accounts.ts';
-import { takesV1 } from './cluster-settings.ts';
-import { offerOf } from './fee.ts';
 import { blockOfHash } from './blocks.ts';
+import { takesV1 } from './cluster-settings.ts';
 import { toldHeight } from './faults.ts';
+import { offerOf } from './fee.ts';
 import { base58, type Key } from './keys.ts';
 import {
   API_VERSION,
@@ -16,9 +16,9 @@ import {
 } from './params.ts';
 import { invalidParams, RpcError } from './rpc-error.ts';
 import { BLOCKHASH_AGE, type Block, type Chain, EPOCH_SLOTS } from './state.ts';
-import { decodeMessage, decodeTransaction } from './wire.ts';
 import { isWritable, type WireMessage } from './wire-message.ts';
 import { WireError } from './wire-reader.ts';
+import { decodeMessage, decodeTransaction } from './wire.ts';
 
 // Slots, blockhashes, epochs and fees.
 

@@ -1,4 +1,5 @@
 import bs58 from 'bs58';
+import { CLOCK_SYSVAR, TOKEN_PROGRAM } from '../../chain/program/addresses.ts';
 import { accountAt } from './accounts.ts';
 import { isMint, isTokenAccount } from './execute.ts';
 import { Json, toJson } from './json.ts';
@@ -7,7 +8,6 @@ import { choice, integer, type Settings } from './params.ts';
 import { RpcError } from './rpc-error.ts';
 import type { Chain } from './state.ts';
 import type { AccountState } from './vm.ts';
-import { CLOCK_SYSVAR, TOKEN_PROGRAM } from '../../chain/program/addresses.ts';
 
 // Accounts as JSON-RPC shows them.
 

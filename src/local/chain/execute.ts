@@ -1,11 +1,11 @@
+import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../chain/program/addresses.ts';
 import { accountAt, current, head, noteChange } from './accounts.ts';
 import { blockOfHash, produceBlock } from './blocks.ts';
+import { offerOf } from './fee.ts';
 import { addressKey, type Key } from './keys.ts';
 import { type Chain, type Landed, type TokenChange, TRANSACTIONS_PER_BLOCK } from './state.ts';
-import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../chain/program/addresses.ts';
 import type { TransactionError } from './transaction-error.ts';
 import type { AccountState, Execution } from './vm.ts';
-import { offerOf } from './fee.ts';
 import {
   isWritable,
   type TableLookup,

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
 import type { Instruction } from '../../chain/program/instructions.ts';
+import { signTransaction } from '../../chain/transactions/subscriptions.ts';
 import {
   createTokenAccount,
   memo,
   mintTokens,
   transferLamports,
 } from '../../chain/transactions/system-instructions.ts';
-import { signTransaction } from '../../chain/transactions/subscriptions.ts';
 import { head } from './accounts.ts';
 import { execute, type Refusal } from './execute.ts';
 import { faucet, LOCALNET_MINT } from './genesis.ts';

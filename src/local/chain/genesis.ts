@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import nacl from 'tweetnacl';
-import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../chain/program/addresses.ts';
 import { keypairFromSecret } from '../../chain/keypair.ts';
+import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../chain/program/addresses.ts';
 import {
   activeFeature,
   FEATURE_LENGTH,

@@ -1,3 +1,4 @@
+import { MEMO_PROGRAM } from '../../chain/program/addresses.ts';
 import { blockAt, heightOf } from './accounts.ts';
 import { landedAt } from './blocks.ts';
 import {
@@ -23,9 +24,8 @@ import {
 } from './params.ts';
 import { invalidParams } from './rpc-error.ts';
 import { type Chain, type Landed, type Payload, STATUS_BLOCKS } from './state.ts';
-import { decodeTransaction, namesKey } from './wire.ts';
 import { dataOf, type WireTransaction } from './wire-message.ts';
-import { MEMO_PROGRAM } from '../../chain/program/addresses.ts';
+import { decodeTransaction, namesKey } from './wire.ts';
 
 // Methods about past transactions.
 

@@ -1,3 +1,4 @@
+import { messageOf } from '../../errors.ts';
 import { accountMethods } from './account-methods.ts';
 import { blockMethods } from './block-methods.ts';
 import { cheatMethods } from './cheat-methods.ts';
@@ -14,7 +15,6 @@ import {
   RpcError,
 } from './rpc-error.ts';
 import { sendMethods, verifyAhead } from './send-methods.ts';
-import { messageOf } from '../../errors.ts';
 
 // JSON-RPC 2.0: requests, batches, notifications and error answers.
 

@@ -1,5 +1,5 @@
-import { EventEmitter } from 'node:events';
 import { randomBytes } from 'node:crypto';
+import { EventEmitter } from 'node:events';
 import { head } from './accounts.ts';
 import { chainTime, openBlock, produceBlock } from './blocks.ts';
 import { RENT_LAMPORTS_PER_BYTE, setRent } from './cluster-settings.ts';

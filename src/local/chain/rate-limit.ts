@@ -7,16 +7,16 @@ const WINDOW_MS = 1_000;
 
 /** Times of the requests accepted within the last second, in ms. */
 class Window {
-  private readonly times: number[] = [];
+  readonly #times: number[] = [];
 
   /** Whether `count` more fit under `limit` now. */
   fits(count: number, limit: number, now: number): boolean {
-    while ((this.times[0] ?? now) <= now - WINDOW_MS) this.times.shift();
-    return this.times.length + count <= limit;
+    while ((this.#times[0] ?? now) <= now - WINDOW_MS) this.#times.shift();
+    return this.#times.length + count <= limit;
   }
 
   take(count: number, now: number): void {
-    for (let taken = 0; taken < count; taken += 1) this.times.push(now);
+    for (let taken = 0; taken < count; taken += 1) this.#times.push(now);
   }
 }
 

@@ -8,9 +8,9 @@ import {
   returnData,
   tokenBalances,
 } from './encode-transaction.ts';
-import { offerOf } from './fee.ts';
 import { hasLiveBlockhash, loadKeys, type Refusal, tokenChange } from './execute.ts';
 import { airdrop } from './faucet.ts';
+import { offerOf } from './fee.ts';
 import { base58 } from './keys.ts';
 import {
   choice,
@@ -27,12 +27,12 @@ import { internalError, invalidParams, RpcError } from './rpc-error.ts';
 import { BLOCKHASH_AGE, type Chain } from './state.ts';
 import { submit } from './submit.ts';
 import { errorText, type TransactionError } from './transaction-error.ts';
-import { type Details, detailsOf, type Simulation } from './vm.ts';
 import { signedOnes } from './verify.ts';
-import { decodeTransaction, isV1 } from './wire.ts';
+import { type Details, detailsOf, type Simulation } from './vm.ts';
 import type { WireTransaction } from './wire-message.ts';
 import { WireError } from './wire-reader.ts';
 import { MAX_V1_LENGTH } from './wire-v1.ts';
+import { decodeTransaction, isV1 } from './wire.ts';
 
 // Sending and simulating.
 

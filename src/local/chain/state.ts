@@ -136,8 +136,9 @@ export interface AnswerFault {
 }
 
 /**
- * Events of a chain: the head changed, accounts changed in the block being built, a transaction arrived, blocks above a height were
- * forgotten, faults were switched off. */
+ * Events of a chain: the head changed, accounts changed in the block being built, a transaction
+ * arrived, blocks above a height were forgotten, faults were switched off.
+ */
 export interface ChainEvents {
   block: [];
   changed: [keys: readonly Key[], landed: Landed | null];

@@ -165,25 +165,25 @@ const bare = ({ slot, parentSlot, height, time, hash }: Block) => ({
 
 /** A data directory that this process has locked. */
 class DataDirectory implements Store {
-  private readonly dir: string;
-  private readonly unlock: () => void;
-  private readonly logs: LogSize[];
-  private index: number;
-  private fd = -1;
+  readonly #dir: string;
+  readonly #unlock: () => void;
+  readonly #logs: LogSize[];
+  #index: number;
+  #fd = -1;
 
   constructor(dir: string, unlock: () => void, found: ReturnType<typeof restore>) {
-    this.dir = dir;
-    this.unlock = unlock;
-    this.logs = found?.logs ?? [];
-    this.index = found === null ? -1 : Math.max(found.index, this.logs.at(-1)?.index ?? 0);
-    if (found !== null) this.openLog();
+    this.#dir = dir;
+    this.#unlock = unlock;
+    this.#logs = found?.logs ?? [];
+    this.#index = found === null ? -1 : Math.max(found.index, this.#logs.at(-1)?.index ?? 0);
+    if (found !== null) this.#openLog();
   }
 
   append(chain: Chain, block: Block): void {
-    const log = this.logs.at(-1);
+    const log = this.#logs.at(-1);
     // The first block has no log yet: all later records extend its snapshot.
     if (log === undefined) {
-      this.snapshot(chain, block);
+      this.#snapshot(chain, block);
       return;
     }
     const record: BlockRecord = {
@@ -195,33 +195,33 @@ class DataDirectory implements Store {
       epochStart: chain.epochStart,
       transactionCount: chain.transactionCount,
     };
-    log.bytes += appendRecord(this.fd, record);
+    log.bytes += appendRecord(this.#fd, record);
     log.blocks += 1;
     log.transactions += block.transactions.length;
-    if (log.bytes >= LOG_BYTES) this.snapshot(chain, block);
+    if (log.bytes >= LOG_BYTES) this.#snapshot(chain, block);
   }
 
   appendFork(height: number, accounts: ReadonlyMap<Key, AccountState | null>): void {
     const record: ForkRecord = { kind: 'fork', height, accounts: [...accounts] };
-    appendRecord(this.fd, record);
+    appendRecord(this.#fd, record);
   }
 
   close(): void {
-    if (this.fd !== -1) {
-      fsyncSync(this.fd);
-      closeSync(this.fd);
+    if (this.#fd !== -1) {
+      fsyncSync(this.#fd);
+      closeSync(this.#fd);
     }
-    this.unlock();
+    this.#unlock();
   }
 
-  private openLog(): void {
-    if (this.fd !== -1) closeSync(this.fd);
-    this.fd = openSync(fileOf(this.dir, 'log', this.index), 'a');
-    if (this.logs.at(-1)?.index !== this.index)
-      this.logs.push({ index: this.index, blocks: 0, transactions: 0, bytes: 0 });
+  #openLog(): void {
+    if (this.#fd !== -1) closeSync(this.#fd);
+    this.#fd = openSync(fileOf(this.#dir, 'log', this.#index), 'a');
+    if (this.#logs.at(-1)?.index !== this.#index)
+      this.#logs.push({ index: this.#index, blocks: 0, transactions: 0, bytes: 0 });
   }
 
-  private snapshot(chain: Chain, block: Block): void {
+  #snapshot(chain: Chain, block: Block): void {
     const { seed, genesisHash, offset, epochStart, transactionCount } = chain;
     const state: StateRecord = {
       format: FORMAT,
@@ -229,22 +229,22 @@ class DataDirectory implements Store {
       snapshot: chain.vm.snapshot(),
       block: bare(block),
     };
-    this.index += 1;
-    replaceFile(fileOf(this.dir, 'state', this.index), state);
-    this.openLog();
-    for (const old of numbered(this.dir, 'state'))
-      if (old < this.index - 1) rmSync(fileOf(this.dir, 'state', old));
-    this.dropOldLogs();
+    this.#index += 1;
+    replaceFile(fileOf(this.#dir, 'state', this.#index), state);
+    this.#openLog();
+    for (const old of numbered(this.#dir, 'state'))
+      if (old < this.#index - 1) rmSync(fileOf(this.#dir, 'state', old));
+    this.#dropOldLogs();
   }
 
-  private dropOldLogs(): void {
+  #dropOldLogs(): void {
     let blocks = 0;
     let transactions = 0;
-    for (const log of [...this.logs].reverse()) {
+    for (const log of [...this.#logs].reverse()) {
       const kept = blocks >= STATUS_BLOCKS && transactions >= TRANSACTIONS_KEPT;
-      if (log.index < this.index - 1 && kept) {
-        rmSync(fileOf(this.dir, 'log', log.index), { force: true });
-        this.logs.splice(this.logs.indexOf(log), 1);
+      if (log.index < this.#index - 1 && kept) {
+        rmSync(fileOf(this.#dir, 'log', log.index), { force: true });
+        this.#logs.splice(this.#logs.indexOf(log), 1);
       }
       blocks += log.blocks;
       transactions += log.transactions;

@@ -1,8 +1,8 @@
 // The local chain for the sandbox: transactions of wallets (send), and the methods of a local chain
 // (time travel, a faucet).
-import { createRpc, type Rpc } from '../../chain/rpc/client.ts';
-import { tokenAccountAddress } from '../../chain/program/addresses.ts';
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
+import { tokenAccountAddress } from '../../chain/program/addresses.ts';
+import { createRpc, type Rpc } from '../../chain/rpc/client.ts';
 import { OperatorError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 

@@ -1,9 +1,9 @@
 // kill -9 at random moments, as often as asked, and the certainty that each killed process is back
 // before its leases are called dead.
+import pRetry from 'p-retry';
 import { expireDispatchClaims, expireKeeperLeases } from '../../db/sandbox.ts';
 import { allReady, type Processes } from './processes.ts';
 import type { Random } from './random.ts';
-import pRetry from 'p-retry';
 
 const victims = ['serve', 'keeper', 'dispatch', 'postgres'] as const;
 

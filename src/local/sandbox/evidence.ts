@@ -10,10 +10,10 @@ import {
   type PaymentRecord,
   type SubscriptionRecord,
 } from '../../db/sandbox.ts';
+import { retrying } from './chaos.ts';
 import type { MerchantServer, ReceivedEvent } from './merchant-server.ts';
 import type { Merchant } from './merchants.ts';
 import type { Processes } from './processes.ts';
-import { retrying } from './chaos.ts';
 import type { Stage, Subscriber } from './subscribers.ts';
 
 /** One collection on chain: all transfers of one transaction out of one subscription. */

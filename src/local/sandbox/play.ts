@@ -1,8 +1,8 @@
 // The scenario: wallets subscribe, then time advances period by period while each wallet acts by
 // its role. Time only advances when all due work is done, so months pass in seconds and no due time
 // is skipped.
-import { bringRetriesForward, readWorkLeft } from '../../db/sandbox.ts';
 import { SUBSCRIPTIONS_DUE } from '../../db/postgres/notify.ts';
+import { bringRetriesForward, readWorkLeft } from '../../db/sandbox.ts';
 import { each } from '../../each.ts';
 import { type Chaos, retrying } from './chaos.ts';
 import type { MerchantServer } from './merchant-server.ts';

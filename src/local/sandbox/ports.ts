@@ -5,14 +5,15 @@ import { createServer } from 'node:net';
 
 // Below the range of ephemeral ports (Linux from 32768, RFC 6335 from 49152), so that no other
 // process gets one by chance.
-const [first, last] = [10_000, 32_000];
+const FIRST = 10_000;
+const LAST = 32_000;
 
 /**
  * Consecutive free ports on 127.0.0.1. Throws the system's error when it allows no listening at
  * all.
  */
 export async function freePorts(count: number): Promise<number[]> {
-  const start = randomInt(first, last - count);
+  const start = randomInt(FIRST, LAST - count);
   const ports = Array.from({ length: count }, (_, index) => start + index);
   const probes = ports.map((port) => createServer().listen(port, '127.0.0.1'));
   try {

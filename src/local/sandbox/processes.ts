@@ -11,9 +11,9 @@ import { migrate } from '../../db/postgres/migrate.ts';
 import { makeDataDir } from '../chain/data-dir.ts';
 import { cheat } from './chain.ts';
 import { freePorts } from './ports.ts';
-import { bytesOf, type Wallet, walletFromSeed } from './wallet.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from './postgres.ts';
 import { supervise, type Supervised } from './supervise.ts';
+import { bytesOf, type Wallet, walletFromSeed } from './wallet.ts';
 
 /** Made once and kept with the data. */
 interface Identity {

@@ -2,8 +2,8 @@
 // invariants.
 import { randomBytes } from 'node:crypto';
 import { SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
-import { LOCALNET_MINT } from '../chain/genesis.ts';
 import type { Log } from '../../log.ts';
+import { LOCALNET_MINT } from '../chain/genesis.ts';
 import { createApi } from './api.ts';
 import { createSandboxChain, type SandboxChain } from './chain.ts';
 import { createChaos } from './chaos.ts';
@@ -12,9 +12,9 @@ import { checkInvariants } from './invariants.ts';
 import { startMerchantServer } from './merchant-server.ts';
 import { createMerchants, type Merchant } from './merchants.ts';
 import { cast, play } from './play.ts';
-import type { Stage } from './subscribers.ts';
 import { allReady, startProcesses, type Processes } from './processes.ts';
 import { seeded } from './random.ts';
+import type { Stage } from './subscribers.ts';
 import { walletFromSeed, type Wallet } from './wallet.ts';
 
 export interface SandboxOptions {

@@ -1,7 +1,7 @@
 // The subscribers and their actions in the scenario.
 import { unsignedTransaction } from '../../chain/transactions/message.ts';
-import { revokeApproval } from '../../chain/transactions/system-instructions.ts';
 import { approveTransaction } from '../../chain/transactions/subscriptions.ts';
+import { revokeApproval } from '../../chain/transactions/system-instructions.ts';
 import type { Api } from './api.ts';
 import type { SandboxChain } from './chain.ts';
 import { until, type Merchant } from './merchants.ts';

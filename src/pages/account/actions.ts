@@ -4,8 +4,8 @@ import { type Session, type Standing, submit, type Subscription } from '../share
 
 export type Verb = 'cancel' | 'resume' | 'repair' | 'close';
 
-const pollMs = 1000;
-const seenMs = 60_000;
+const POLL_MS = 1000;
+const SEEN_MS = 60_000;
 
 export const done: Readonly<Record<Verb, string>> = {
   cancel: 'Cancelled. Nothing more is collected; you keep what you have paid for.',
@@ -69,11 +69,11 @@ export async function act(
     };
   if (status === 'failed')
     return { ...(await read()), problem: reason ?? 'The network refused it.' };
-  for (const deadline = Date.now() + seenMs; ;) {
+  for (const deadline = Date.now() + SEEN_MS; ;) {
     const now = await read();
     if (shows(verb, now.subscription, now.standing)) return now;
     if (Date.now() > deadline)
       return { ...now, problem: 'It is on its way. Load the page again in a minute.' };
-    await new Promise((resolve) => setTimeout(resolve, pollMs));
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }

@@ -6,7 +6,7 @@ import type { Session, Subscription } from '../shared/session.ts';
 import { Table } from '../shared/table.tsx';
 import { Time } from '../shared/time.tsx';
 
-const liveMs = 10_000;
+const LIVE_MS = 10_000;
 
 /** A subscription's payments, newest first. */
 export function Payments({
@@ -23,7 +23,7 @@ export function Payments({
       }),
     [session, id],
   );
-  const list = usePages(open, liveMs);
+  const list = usePages(open, LIVE_MS);
   return (
     <ListOf list={list} empty="No payments yet.">
       <Table

@@ -7,7 +7,7 @@ import { Badge, Button, Notice } from '../shared/parts.tsx';
 import { Table } from '../shared/table.tsx';
 import { Time } from '../shared/time.tsx';
 import { StatusFilter } from './filters.tsx';
-import { liveMs, type Place } from './place.ts';
+import { LIVE_MS, type Place } from './place.ts';
 
 type Delivery = components['schemas']['Delivery'];
 const statuses = ['failed', 'pending', 'delivered', 'cancelled'] as const;
@@ -35,8 +35,8 @@ export function Deliveries({
   );
   const openAll = useCallback(() => open(status), [open, status]);
   const openFailed = useCallback(() => open('failed'), [open]);
-  const all = usePages(openAll, liveMs);
-  const failed = usePages(openFailed, liveMs * 3);
+  const all = usePages(openAll, LIVE_MS);
+  const failed = usePages(openFailed, LIVE_MS * 3);
 
   const replay = async () => {
     setBusy(true);

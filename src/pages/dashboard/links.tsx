@@ -7,7 +7,7 @@ import { hiddenHead, Table } from '../shared/table.tsx';
 import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
 import { NewLink } from './new-link.tsx';
-import { liveMs, type Place, usePlans } from './place.ts';
+import { LIVE_MS, type Place, usePlans } from './place.ts';
 
 type CheckoutSession = components['schemas']['CheckoutSession'];
 
@@ -19,7 +19,7 @@ export function Links({ place }: { place: Place }): ReactElement {
       session.client.pages('/merchant/apps/{appId}/checkout-sessions', { path: { appId: app.id } }),
     [session, app.id],
   );
-  const list = usePages(open, liveMs);
+  const list = usePages(open, LIVE_MS);
   const plans = usePlans(place);
   const [making, setMaking] = useState(false);
   const nameOf = (id: string) => plans.find((plan) => plan.id === id)?.name ?? '';

@@ -2,10 +2,10 @@ import { type ReactElement, useCallback, useState } from 'react';
 import { wordsOf } from '../shared/errors.ts';
 import { formatCents, formatUsdc } from '../shared/money.ts';
 import { Notice, Spinner } from '../shared/parts.tsx';
-import { liveMs, type Place, useAnswer } from './place.ts';
+import { LIVE_MS, type Place, useAnswer } from './place.ts';
 import { Plot, type Point } from './plot.tsx';
 
-const dayMs = 86_400_000;
+const DAY_MS = 86_400_000;
 const ranges = [7, 30, 90, 365] as const;
 /** More bars than that would be hairlines. */
 const MAX_BARS = 90;
@@ -16,14 +16,14 @@ const percent = (rate: number | null) => (rate === null ? '–' : `${(rate * 100
 export function Overview({ place: { session, app } }: { place: Place }): ReactElement {
   const [days, setDays] = useState<number>(30);
   const ask = useCallback(() => {
-    const to = new Date(Math.ceil(Date.now() / dayMs) * dayMs);
-    const from = new Date(to.getTime() - days * dayMs);
+    const to = new Date(Math.ceil(Date.now() / DAY_MS) * DAY_MS);
+    const from = new Date(to.getTime() - days * DAY_MS);
     return session.client.get('/merchant/apps/{appId}/analytics', {
       path: { appId: app.id },
       query: { from: from.toISOString(), to: to.toISOString() },
     });
   }, [session, app.id, days]);
-  const { data, error } = useAnswer(ask, liveMs * 3);
+  const { data, error } = useAnswer(ask, LIVE_MS * 3);
   return (
     <>
       <div className="view-head">

@@ -8,7 +8,7 @@ import { type Column, Table } from '../shared/table.tsx';
 import { foreign, shortAddress } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
 import { DayFilter, instantOf, PlanFilter, StatusFilter } from './filters.tsx';
-import { liveMs, type Place, usePlans } from './place.ts';
+import { LIVE_MS, type Place, usePlans } from './place.ts';
 
 const statuses = ['succeeded', 'failed'] as const;
 
@@ -79,7 +79,7 @@ export function Payments({ place }: { place: Place }): ReactElement {
     () => session.client.pages('/merchant/apps/{appId}/transactions', selection),
     [session, selection],
   );
-  const list = usePages(open, liveMs);
+  const list = usePages(open, LIVE_MS);
   const [exporting, setExporting] = useState(false);
   const [problem, setProblem] = useState<string>();
 

@@ -11,7 +11,7 @@ export interface Place {
 }
 
 /** Milliseconds between two looks at a list that changes while it is shown. */
-export const liveMs = 10_000;
+export const LIVE_MS = 10_000;
 
 /** The parts of the URL's fragment: `#/subscriptions/<id>`. */
 export function useHash(): readonly string[] {

@@ -8,7 +8,7 @@ import { type Plan, submit } from '../shared/session.ts';
 import { hiddenHead, Table } from '../shared/table.tsx';
 import { foreign } from '../shared/text.ts';
 import { NewPlan } from './new-plan.tsx';
-import { liveMs, type Place } from './place.ts';
+import { LIVE_MS, type Place } from './place.ts';
 
 /** The page on which anyone subscribes to a plan. */
 const linkOf = ({ id }: Plan): string => `${location.origin}/s/${id}`;
@@ -33,7 +33,7 @@ export function Plans({ place }: { place: Place }): ReactElement {
     () => session.client.pages('/merchant/apps/{appId}/plans', { path: { appId: app.id } }),
     [session, app.id],
   );
-  const list = usePages(open, liveMs);
+  const list = usePages(open, LIVE_MS);
   const [making, setMaking] = useState(false);
   const [ending, setEnding] = useState<Plan>();
   const [busy, setBusy] = useState<{ id: string; text: string }>();

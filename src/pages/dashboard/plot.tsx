@@ -9,11 +9,11 @@ export interface Point {
   text: string;
 }
 
-const width = 480;
-const height = 170;
-const left = 44;
-const bottom = 20;
-const top = 8;
+const WIDTH = 480;
+const HEIGHT = 170;
+const LEFT = 44;
+const BOTTOM = 20;
+const TOP = 8;
 
 /**
  * A step of 1, 2 or 5 times a power of ten, at least `least`, that divides up to `most` in four.
@@ -52,10 +52,10 @@ export function Plot({
   const known = points.map(({ value }) => value ?? 0);
   const step = stepFor(Math.max(...known, 0), least);
   const ceiling = Math.max(step, Math.ceil(Math.max(...known, 0) / step) * step);
-  const x = (index: number) => left + ((index + 0.5) * (width - left)) / points.length;
-  const y = (value: number) => top + (1 - value / ceiling) * (height - top - bottom);
+  const x = (index: number) => LEFT + ((index + 0.5) * (WIDTH - LEFT)) / points.length;
+  const y = (value: number) => TOP + (1 - value / ceiling) * (HEIGHT - TOP - BOTTOM);
   const ticks = Array.from({ length: Math.round(ceiling / step) + 1 }, (_, index) => index * step);
-  const thickness = Math.max(1, ((width - left) / points.length) * 0.7);
+  const thickness = Math.max(1, ((WIDTH - LEFT) / points.length) * 0.7);
   const drawn = points.flatMap(({ value }, index) =>
     value === undefined ? [] : [[x(index), y(value)] as const],
   );
@@ -65,14 +65,14 @@ export function Plot({
     <section className="card plot" aria-label={title}>
       <h2>{title}</h2>
       <svg
-        viewBox={`0 0 ${width} ${height}`}
+        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
         role="img"
         aria-label={`${title}, by day; the table below has the figures`}
       >
         {ticks.map((tick) => (
           <g key={tick}>
-            <line className="grid" x1={left} x2={width} y1={y(tick)} y2={y(tick)} />
-            <text x={left - 8} y={y(tick) + 3} textAnchor="end">
+            <line className="grid" x1={LEFT} x2={WIDTH} y1={y(tick)} y2={y(tick)} />
+            <text x={LEFT - 8} y={y(tick) + 3} textAnchor="end">
               {label(tick)}
               {unit}
             </text>
@@ -102,10 +102,10 @@ export function Plot({
         )}
         {points.length > 0 && (
           <>
-            <text x={left} y={height - 4}>
+            <text x={LEFT} y={HEIGHT - 4}>
               {shortDay(points[0]?.date)}
             </text>
-            <text x={width} y={height - 4} textAnchor="end">
+            <text x={WIDTH} y={HEIGHT - 4} textAnchor="end">
               {shortDay(points.at(-1)?.date)}
             </text>
           </>

@@ -1,6 +1,6 @@
 import { type ReactElement, useCallback, useEffect, useState } from 'react';
-import { wordsOf } from '../shared/errors.ts';
 import { discountText } from '../shared/discount.ts';
+import { wordsOf } from '../shared/errors.ts';
 import {
   Address,
   Button,
@@ -12,7 +12,7 @@ import {
 } from '../shared/parts.tsx';
 import { everyPeriod } from '../shared/period.ts';
 import { Time } from '../shared/time.tsx';
-import { liveMs, type Place, useAnswer } from './place.ts';
+import { LIVE_MS, type Place, useAnswer } from './place.ts';
 import { Timeline } from './timeline.tsx';
 
 /** One subscription and its story. */
@@ -33,7 +33,7 @@ export function Subscription({ place, id }: { place: Place; id: string }): React
   useEffect(() => {
     const timer = setInterval(() => {
       if (document.visibilityState === 'visible') again();
-    }, liveMs);
+    }, LIVE_MS);
     return () => clearInterval(timer);
   }, [again]);
 

@@ -6,7 +6,7 @@ import { Table } from '../shared/table.tsx';
 import { foreign, shortAddress } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
 import { PlanFilter, StatusFilter } from './filters.tsx';
-import { liveMs, type Place, usePlans } from './place.ts';
+import { LIVE_MS, type Place, usePlans } from './place.ts';
 
 const statuses = ['active', 'past_due', 'cancelled', 'expired'] as const;
 const walletPattern = /^[1-9A-HJ-NP-Za-km-z]{32,44}$/;
@@ -31,7 +31,7 @@ export function Subscriptions({ place }: { place: Place }): ReactElement {
       }),
     [session, app.id, status, planId, subscriberWallet],
   );
-  const list = usePages(open, liveMs);
+  const list = usePages(open, LIVE_MS);
   const filtered = status !== undefined || planId !== undefined || subscriberWallet !== undefined;
   const nameOf = (id: string) => plans.find((plan) => plan.id === id)?.name ?? '';
   return (

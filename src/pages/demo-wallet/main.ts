@@ -2,11 +2,11 @@
 // demo wallet is on every page.
 import { registerDemoWallet } from './wallet.ts';
 
-const place = 'billing-demo-wallet';
+const PLACE = 'billing-demo-wallet';
 const [, given] = /^#demo=([1-9A-HJ-NP-Za-km-z]+)$/.exec(location.hash) ?? [];
 if (given !== undefined) {
-  sessionStorage.setItem(place, given);
+  sessionStorage.setItem(PLACE, given);
   history.replaceState(null, '', location.pathname);
 }
-const secret = sessionStorage.getItem(place);
+const secret = sessionStorage.getItem(PLACE);
 if (secret !== null) registerDemoWallet(secret);

@@ -1,17 +1,17 @@
 // A wallet inside the page, for trying billing out on a local chain. Its secret key comes in the
 // URL's fragment, which no server sees.
-import bs58 from 'bs58';
-import nacl from 'tweetnacl';
-import { registerWallet } from '@wallet-standard/wallet';
-import type { Wallet, WalletAccount } from '@wallet-standard/base';
 import type {
   SolanaSignTransactionFeature,
   SolanaSignMessageFeature,
 } from '@solana/wallet-standard-features';
+import type { Wallet, WalletAccount } from '@wallet-standard/base';
 import type { StandardConnectFeature } from '@wallet-standard/features';
+import { registerWallet } from '@wallet-standard/wallet';
+import bs58 from 'bs58';
+import nacl from 'tweetnacl';
 import { chain } from '../shared/installation.ts';
 
-const icon =
+const ICON =
   'data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHZpZXdCb3g9IjAgMCAzMiAzMiI+PHJlY3Qgd2lkdGg9IjMyIiBoZWlnaHQ9IjMyIiByeD0iOCIgZmlsbD0iI2I0NTMwOSIvPjx0ZXh0IHg9IjE2IiB5PSIyMiIgZm9udC1zaXplPSIxOCIgZm9udC1mYW1pbHk9InNhbnMtc2VyaWYiIGZpbGw9IiNmZmYiIHRleHQtYW5jaG9yPSJtaWRkbGUiPkQ8L3RleHQ+PC9zdmc+';
 
 /**
@@ -58,7 +58,7 @@ export function registerDemoWallet(secret: string): void {
   const wallet: Wallet = {
     version: '1.0.0',
     name: 'Demo wallet',
-    icon,
+    icon: ICON,
     chains: [chain],
     accounts: [account],
     features,

@@ -4,8 +4,8 @@ import { clusterName } from './installation.ts';
 import { Button, Notice, Spinner } from './parts.tsx';
 import { openSession, type Role, type Session } from './session.ts';
 import { foreign } from './text.ts';
-import { knowsNetwork, onSwitch, type SolanaWallet, useWallets } from './wallets.ts';
 import { WalletChoice } from './wallet-choice.tsx';
+import { knowsNetwork, onSwitch, type SolanaWallet, useWallets } from './wallets.ts';
 
 /** A card that signs a wallet in. `note` says why the reader is here again. */
 export function SignIn({

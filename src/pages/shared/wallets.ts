@@ -1,17 +1,17 @@
 // Wallets of the browser, by the Wallet Standard.
-import { useSyncExternalStore } from 'react';
-import { getWallets } from '@wallet-standard/app';
-import type { Wallet, WalletAccount } from '@wallet-standard/base';
-import type { StandardConnectFeature, StandardEventsFeature } from '@wallet-standard/features';
 import type {
   SolanaSignAndSendTransactionFeature,
   SolanaSignInFeature,
   SolanaSignMessageFeature,
   SolanaSignTransactionFeature,
 } from '@solana/wallet-standard-features';
-import { chain } from './installation.ts';
+import { getWallets } from '@wallet-standard/app';
+import type { Wallet, WalletAccount } from '@wallet-standard/base';
+import type { StandardConnectFeature, StandardEventsFeature } from '@wallet-standard/features';
+import { useSyncExternalStore } from 'react';
 import { fromBase64, toBase58, toBase64 } from './encoding.ts';
 import { WalletRefusal } from './errors.ts';
+import { chain } from './installation.ts';
 
 export type SolanaWallet = Omit<Wallet, 'features'> & {
   readonly features: StandardConnectFeature &

@@ -1,11 +1,11 @@
 import { type ReactElement, useEffect, useState } from 'react';
+import { formatUsdc } from '../shared/money.ts';
 import { Button, Notice, Signature, Spinner } from '../shared/parts.tsx';
 import type { Payment, PublicPlan, Session, Subscription } from '../shared/session.ts';
 import { foreign, safeUrl } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
-import { formatUsdc } from '../shared/money.ts';
 
-const pollMs = 2000;
+const POLL_MS = 2000;
 
 /** Whether the subscription is in its trial: its next payment is due at the end of the trial. */
 const isInTrial = ({ trialEndsAt, nextPaymentDue }: Subscription) =>
@@ -50,10 +50,10 @@ export function Done({
           { path, query: { limit: 1 } },
         );
         if (live) setPayment(latest);
-      } else if (live) timer = setTimeout(again, pollMs);
+      } else if (live) timer = setTimeout(again, POLL_MS);
       if (live) setCurrent(found);
     };
-    const again = () => void look().catch(() => live && (timer = setTimeout(again, pollMs * 3)));
+    const again = () => void look().catch(() => live && (timer = setTimeout(again, POLL_MS * 3)));
     again();
     return () => {
       live = false;

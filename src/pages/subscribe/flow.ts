@@ -45,9 +45,9 @@ export interface Flow {
 /** Stops a run that was given up or replaced. */
 class Superseded extends Error {}
 
-const pollMs = 1500;
+const POLL_MS = 1500;
 /** Longer than a blockhash lives. */
-const landingMs = 100_000;
+const LANDING_MS = 100_000;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -233,7 +233,7 @@ const isOpen = ({ status }: Subscription) => status === 'active' || status === '
 
 /** Waits until the chain shows the subscription. */
 async function landed(session: Session, order: Order): Promise<View> {
-  for (const deadline = Date.now() + landingMs; Date.now() < deadline; await pause(pollMs)) {
+  for (const deadline = Date.now() + LANDING_MS; Date.now() < deadline; await pause(POLL_MS)) {
     const standing = await readStanding(session, order);
     if (standing.onChain !== 'live') continue;
     if (standing.subscriptionId === null)
@@ -246,7 +246,7 @@ async function landed(session: Session, order: Order): Promise<View> {
 }
 
 async function mended(session: Session, order: Order, how: 'repair' | 'resume'): Promise<View> {
-  for (const deadline = Date.now() + landingMs; Date.now() < deadline; await pause(pollMs)) {
+  for (const deadline = Date.now() + LANDING_MS; Date.now() < deadline; await pause(POLL_MS)) {
     const standing = await readStanding(session, order);
     const done = how === 'repair' ? standing.approval === 'given' : standing.onChain === 'live';
     if (!done) continue;

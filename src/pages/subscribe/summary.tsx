@@ -7,7 +7,7 @@ import type { PublicPlan } from '../shared/session.ts';
 import { foreign, safeUrl } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
 
-const hourMs = 3_600_000;
+const HOUR_MS = 3_600_000;
 
 /** The terms before a wallet is opened: plan, amount, period, merchant and first payment. */
 export function Summary({
@@ -21,7 +21,7 @@ export function Summary({
   discount: Discount | null;
 }): ReactElement {
   const website = safeUrl(plan.websiteUrl);
-  const next = new Date(Date.now() + (trialHours ?? plan.periodHours) * hourMs);
+  const next = new Date(Date.now() + (trialHours ?? plan.periodHours) * HOUR_MS);
   const atMost = discount === null ? '' : 'less than ';
   const exact = exactLength(plan.periodHours);
   const seller = foreign(plan.merchantName ?? plan.appName, 80);

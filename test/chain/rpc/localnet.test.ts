@@ -20,7 +20,7 @@ import {
 } from '../../../src/chain/program/addresses.ts';
 import { classifyPullError, type PullLayout } from '../../../src/chain/program/errors.ts';
 import { programEvents } from '../../../src/chain/program/events.ts';
-import { generateKeypair, type Keypair } from '../../../src/chain/keypair.ts';
+import { generateKeypair, type Keypair, signatureOf } from '../../../src/chain/keypair.ts';
 import {
   type Collection,
   signPayments,
@@ -29,7 +29,7 @@ import {
 } from '../../../src/chain/transactions/collection.ts';
 import { decodeClock } from '../../../src/chain/program/layouts.ts';
 import { hasSilentCall } from '../../../src/chain/program/logs.ts';
-import { addSignature, signatureOf } from '../../../src/chain/transactions/message.ts';
+import { addSignature } from '../../../src/chain/transactions/message.ts';
 import { closeInstruction } from '../../../src/chain/program/instructions.ts';
 import { memo } from '../../../src/chain/transactions/system-instructions.ts';
 import { pullPeriod } from '../../../src/chain/program/period.ts';

@@ -10,9 +10,9 @@ import {
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';
-import { generateKeypair } from '../../../src/chain/keypair.ts';
+import { generateKeypair, signatureOf } from '../../../src/chain/keypair.ts';
 import { compileMessageV1, signTransactionV1 } from '../../../src/chain/transactions/message-v1.ts';
-import { instructionCount, signatureOf } from '../../../src/chain/transactions/message.ts';
+import { instructionCount } from '../../../src/chain/transactions/message.ts';
 
 const blockhash = bs58.encode(Buffer.alloc(32, 7));
 const keys = Array.from({ length: 12 }, () => generateKeypair().address);

@@ -1,14 +1,13 @@
 import { PublicKey, Transaction, TransactionInstruction } from '@solana/web3.js';
 import bs58 from 'bs58';
 import t from 'tap';
-import { generateKeypair } from '../../../src/chain/keypair.ts';
+import { generateKeypair, signatureOf } from '../../../src/chain/keypair.ts';
 import {
   addSignature,
   compileMessage,
   instructionCount,
   MAX_TRANSACTION_LENGTH,
   serializeTransaction,
-  signatureOf,
   unsignedTransaction,
 } from '../../../src/chain/transactions/message.ts';
 import { signTransaction } from '../../../src/chain/transactions/subscriptions.ts';

@@ -2,6 +2,7 @@
 // keeper pull on chain is recorded (missing.ts). With `repair` it records missing payments. It
 // deletes and changes nothing.
 import bs58 from 'bs58';
+import type { Rpc } from '../../../chain/rpc/client.ts';
 import type {
   ConfirmedTransaction,
   FoundTransaction,
@@ -9,7 +10,6 @@ import type {
   UnreadableTransaction,
 } from '../../../chain/rpc/responses.ts';
 import { readListed } from '../../../chain/rpc/transactions.ts';
-import type { Rpc } from '../../../chain/rpc/client.ts';
 import { timeOf, unixSeconds } from '../../../chain/time.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
 import { listRecorded, listTreasuries, type RecordedPayment } from '../../../db/reconciliation.ts';

@@ -2,12 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../../chain/time.ts';
-import type { Sql } from '../../../db/postgres/connect.ts';
 import { readPulled } from '../../../db/payments.ts';
+import type { Sql } from '../../../db/postgres/connect.ts';
 import { claimOne, findOwner, listKnown } from '../../../db/reconciliation.ts';
 import { readSubscriptions } from '../../../db/subscription-work.ts';
-import type { Difference, KeeperPull } from '../../../domain/collecting/differences.ts';
 import type { Pull } from '../../../domain/collecting/chain-view.ts';
+import type { Difference, KeeperPull } from '../../../domain/collecting/differences.ts';
 import { recordPull } from '../../../domain/collecting/pulls.ts';
 import { settleRows } from '../../../domain/collecting/settlement.ts';
 import { draftOf, isLive } from '../../../domain/collecting/transitions.ts';

@@ -3,11 +3,11 @@
 import { clusterMismatch } from '../../../chain/clusters.ts';
 import { createRpc } from '../../../chain/rpc/client.ts';
 import { RpcError, RpcUnreachable } from '../../../chain/rpc/errors.ts';
-import type { Config } from '../../../config/config.ts';
 import { timeOf } from '../../../chain/time.ts';
+import type { Config } from '../../../config/config.ts';
+import { keeperAddressOf } from '../../../domain/accounts/keeper-address.ts';
 import { messageOf } from '../../../errors.ts';
 import type { Log } from '../../../log.ts';
-import { keeperAddressOf } from '../../../domain/accounts/keeper-address.ts';
 
 export interface EndpointStatus {
   /** Scheme, host and port: the rest of an RPC URL may hold a key. */

@@ -1,9 +1,10 @@
 // Reads queue depths and ages from Postgres.
-import { ping } from '../../../db/postgres/clock.ts';
 import { type Hold, listHolds, readBrake } from '../../../db/collection-holds.ts';
-import type { Sql } from '../../../db/postgres/connect.ts';
 import { listDaemons, type DaemonRow } from '../../../db/daemons.ts';
 import { countDue, findDueEndpoints } from '../../../db/delivery-queue.ts';
+import { countForeignSecrets } from '../../../db/endpoints.ts';
+import { ping } from '../../../db/postgres/clock.ts';
+import type { Sql } from '../../../db/postgres/connect.ts';
 import {
   type CostlyWallet,
   MAX_COUNTED,
@@ -17,7 +18,6 @@ import {
   type PaymentFacts,
   type RecentError,
 } from '../../../db/status.ts';
-import { countForeignSecrets } from '../../../db/endpoints.ts';
 import { readBacklog } from '../../../db/subscription-work.ts';
 import { fingerprintsOf } from '../../../domain/accounts/secrets.ts';
 

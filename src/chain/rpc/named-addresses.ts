@@ -1,7 +1,7 @@
 // Reads the addresses that a batch of transactions names.
-import type { UnreadableTransaction } from '../rpc/responses.ts';
-import type { Rpc } from '../rpc/client.ts';
 import { each } from '../../each.ts';
+import type { Rpc } from './client.ts';
+import type { UnreadableTransaction } from './responses.ts';
 
 const AT_ONCE = 8;
 
