@@ -14,8 +14,8 @@ import {
   readNextDue,
   releaseClaims,
 } from '../db/subscription-leases.ts';
-import { type ReadSubscription, readSubscriptions } from '../db/subscription-work.ts';
-import { setbackUntil } from '../domain/collecting/keeper-backoff.ts';
+import { type KeeperSubscriptionForEvents, readSubscriptions } from '../db/subscription-work.ts';
+import { keeperRetryAt } from '../domain/collecting/keeper-backoff.ts';
 import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { type Closed, Closings } from './close.ts';
 import { commit } from './commit.ts';
@@ -140,25 +140,25 @@ export class Collector {
 
   async #commit(
     lease: { claimId: string; leasedAt: number },
-    rows: readonly ReadSubscription[],
+    rows: readonly KeeperSubscriptionForEvents[],
     how: { closed?: Closed; history: boolean },
   ): Promise<void> {
     const committed = await commit(this.#context, this.#signer, lease, rows, how);
-    const { taken, closable, asking, written } = committed;
+    const { payments: taken, closable, lookups: asking, written } = committed;
     this.#queue.add(taken);
     this.#context.onRead(written);
     if (asking.length > 0) await this.#lookups.take(lease.claimId, asking);
     if (closable.length > 0) await this.#closings.take(lease.claimId, closable);
   }
 
-  async #fault(claimId: string, row: ReadSubscription, error: unknown): Promise<void> {
+  async #fault(claimId: string, row: KeeperSubscriptionForEvents, error: unknown): Promise<void> {
     const { sql, clock, metrics, log } = this.#context;
     metrics.alerts.inc({ reason: 'cannot_be_processed' });
     log.error(
       { err: error, subscription: row.id },
       'subscription cannot be processed; retried later',
     );
-    const until = setbackUntil(unixSeconds(await clock.now()), row.setbacks + 1);
+    const until = keeperRetryAt(unixSeconds(await clock.now()), row.setbacks + 1);
     await releaseClaims(sql, [{ id: row.id, claimId }], { until, setback: true });
   }
 }
@@ -197,7 +197,7 @@ export async function recover({ sql, log }: Context, queue: Queue): Promise<bool
         const { id, notices } = row;
         return attempt === undefined
           ? []
-          : [{ id, claimId, notices, row, leasedAt, periodEnd: null, afterwards: null, attempt }];
+          : [{ id, claimId, notices, row, leasedAt, periodEnd: null, expectedAccount: null, attempt }];
       }),
     );
   } catch (error) {

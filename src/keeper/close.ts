@@ -11,7 +11,7 @@ import { signTransaction } from '../chain/transactions/subscriptions.ts';
 import { computeUnitLimit, computeUnitPrice } from '../chain/transactions/system-instructions.ts';
 import { heldUnder } from '../db/postgres/claims.ts';
 import { releaseClaims } from '../db/subscription-leases.ts';
-import type { ReadSubscription } from '../db/subscription-work.ts';
+import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
 import { putOffUntil } from '../domain/collecting/keeper-backoff.ts';
 import type { Context } from './preflight.ts';
 
@@ -30,7 +30,7 @@ export class Closings {
   readonly #context: Context;
   readonly #finish: (
     claimId: string,
-    rows: readonly ReadSubscription[],
+    rows: readonly KeeperSubscriptionForEvents[],
     closed: Closed,
   ) => Promise<void>;
   readonly #underWay = new Set<Promise<void>>();
@@ -38,7 +38,7 @@ export class Closings {
 
   constructor(
     context: Context,
-    finish: (claimId: string, rows: readonly ReadSubscription[], closed: Closed) => Promise<void>,
+    finish: (claimId: string, rows: readonly KeeperSubscriptionForEvents[], closed: Closed) => Promise<void>,
   ) {
     this.#context = context;
     this.#finish = finish;
@@ -48,7 +48,7 @@ export class Closings {
    * Begins to close the accounts of subscriptions held under a claim, or postpones them without
    * room. Does not wait for the closing.
    */
-  async take(claimId: string, rows: readonly ReadSubscription[]): Promise<void> {
+  async take(claimId: string, rows: readonly KeeperSubscriptionForEvents[]): Promise<void> {
     const { sql, clock } = this.#context;
     if (this.#underWay.size >= MAX_CLOSINGS || this.#stopping.signal.aborted) {
       const until = putOffUntil(await clock.now());
@@ -65,7 +65,7 @@ export class Closings {
     await Promise.all(this.#underWay);
   }
 
-  async #close(claimId: string, rows: readonly ReadSubscription[]): Promise<void> {
+  async #close(claimId: string, rows: readonly KeeperSubscriptionForEvents[]): Promise<void> {
     const { sql, log } = this.#context;
     const { signal } = this.#stopping;
     try {
@@ -85,7 +85,7 @@ export class Closings {
  */
 async function closeAccounts(
   { rpc, fees, keypairs, programId, log }: Context,
-  rows: readonly ReadSubscription[],
+  rows: readonly KeeperSubscriptionForEvents[],
   signal: AbortSignal,
 ): Promise<Closed> {
   const { accounts } = await rpc.getMultipleAccounts(rows.map((row) => row.subscriptionPda));

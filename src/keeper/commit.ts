@@ -5,15 +5,15 @@ import { readBrake } from '../db/collection-holds.ts';
 import { heldUnder } from '../db/postgres/claims.ts';
 import { releaseClaims } from '../db/subscription-leases.ts';
 import {
-  type HeldSubscription,
+  type KeeperSubscription,
   readSubscriptions,
-  type ReadSubscription,
+  type KeeperSubscriptionForEvents,
 } from '../db/subscription-work.ts';
 import { Books } from '../domain/collecting/books.ts';
 import { isBraked, isHeld } from '../domain/collecting/brake.ts';
 import type { Collectable, Decision } from '../domain/collecting/decision.ts';
 import { heldUntil } from '../domain/collecting/keeper-backoff.ts';
-import { type Assessment, settle } from '../domain/collecting/settlement.ts';
+import { type ClaimedAssessment, settle } from '../domain/collecting/settlement.ts';
 import { assess, assessAll, withBooks } from './assess.ts';
 import type { Closed } from './close.ts';
 import type { OpenAttempt } from './in-flight.ts';
@@ -30,13 +30,13 @@ const TRIES = 3;
 /** What became of a batch. */
 export interface Committed {
   /** Committed payments. */
-  taken: OpenAttempt[];
+  payments: OpenAttempt[];
   /** Rows whose on-chain account must be closed first. */
-  closable: ReadSubscription[];
+  closable: KeeperSubscriptionForEvents[];
   /** Rows whose pulls must be looked up first. */
-  asking: ReadSubscription[];
+  lookups: KeeperSubscriptionForEvents[];
   /** What was decided, as it was written. */
-  written: HeldSubscription[];
+  written: KeeperSubscription[];
 }
 
 /**
@@ -48,7 +48,7 @@ export async function commit(
   context: Context,
   signer: Signer,
   lease: { claimId: string; leasedAt: number },
-  batch: readonly ReadSubscription[],
+  batch: readonly KeeperSubscriptionForEvents[],
   how: { closed?: Closed; history: boolean },
 ): Promise<Committed> {
   const { sql, clock } = context;
@@ -58,7 +58,7 @@ export async function commit(
   const rowsThat = (need: Decision['needs']) =>
     batch.filter((row) => decisions.get(row)?.needs === need && !held.includes(row));
   const taken: OpenAttempt[] = [];
-  const written: HeldSubscription[] = [];
+  const written: KeeperSubscription[] = [];
   const books = new Books();
   const noticesOf = new Map(batch.map(({ id, notices }) => [id, notices]));
   let rows = rowsThat(undefined);
@@ -80,16 +80,16 @@ export async function commit(
       const attempt = decision.collect && attempts?.get(row.id);
       // A row that changed may need a look-up now: the next claim makes it.
       if (decision.needs !== undefined) return [];
-      const { draft, blocks } = decision;
-      return [{ claim, row, decision, draft, blocks, ...(attempt && { attempt }) }];
+      const { update, blocks } = decision;
+      return [{ claim, row, decision, update, blocks, ...(attempt && { attempt }) }];
     });
     const settled = await settle(sql, assessments, timeOf(snapshot.now), timeline);
     context.deliveries.notify(settled.queued);
     for (const one of settled.written) {
-      const row = { ...one.row, ...one.draft.state };
+      const row = { ...one.row, ...one.update.state };
       left.delete(row.id);
       written.push(row);
-      report(context, one.draft, one.decision.alert?.reason, one.decision.alert?.detail);
+      report(context, one.update, one.decision.alert?.reason, one.decision.alert?.detail);
       taken.push(...openAttempt({ ...one, row }, settled.attempts, snapshot, lease.leasedAt));
     }
     for (const one of settled.blocked) reportBlocked(context, one);
@@ -104,12 +104,12 @@ export async function commit(
     if (taken.length === 0) throw error;
     context.log.warn({ err: error }, 'part of a batch was not signed');
   }
-  const released = (some: readonly ReadSubscription[], until?: Date) =>
+  const released = (some: readonly KeeperSubscriptionForEvents[], until?: Date) =>
     releaseClaims(sql, heldUnder(lease.claimId, some), { ...(until && { until }) });
   const unwritten = batch.filter(({ id }) => left.has(id));
   if (unwritten.length > 0) await released(unwritten);
   if (held.length > 0) await released(held, heldUntil(snapshot.now));
-  return { taken, closable: rowsThat('closing'), asking: rowsThat('pulls'), written };
+  return { payments: taken, closable: rowsThat('closing'), lookups: rowsThat('pulls'), written };
 }
 
 /**
@@ -118,17 +118,17 @@ export async function commit(
  */
 async function read(
   context: Context,
-  batch: readonly ReadSubscription[],
+  batch: readonly KeeperSubscriptionForEvents[],
   how: { closed?: Closed; history: boolean },
 ) {
   // Before the accounts: what is decided from them is only signed on this timeline of Postgres.
   const brake = await readBrake(context.sql);
   const minSlot = brake.readsFromSlot;
-  const { snapshot, findings, decisions } = await assessAll(context, batch, { ...how, minSlot });
-  const isStopped = (row: ReadSubscription, decision: Decision | undefined) =>
+  const { snapshot, findings: lookups, decisions } = await assessAll(context, batch, { ...how, minSlot });
+  const isStopped = (row: KeeperSubscriptionForEvents, decision: Decision | undefined) =>
     decision !== undefined && isBraked(decision) && isHeld(brake, row);
-  const decide = (row: ReadSubscription, books: Books) => {
-    const known = findings.get(row.id);
+  const decide = (row: KeeperSubscriptionForEvents, books: Books) => {
+    const known = lookups.get(row.id);
     // The same row without findings leads to the same decision.
     const earlier = known === undefined ? decisions.get(row) : undefined;
     return earlier ?? assess(context, row, snapshot, withBooks(known, row, books));
@@ -136,7 +136,7 @@ async function read(
   return { snapshot, decisions, decide, timeline: brake.timeline, isStopped };
 }
 
-type NewAttempt = NonNullable<Assessment['attempt']>;
+type NewAttempt = NonNullable<ClaimedAssessment['attempt']>;
 
 /** The attempts of signed transactions, by subscription. */
 function attemptsOf(
@@ -170,7 +170,7 @@ function attemptsOf(
  * none.
  */
 function openAttempt(
-  { row, decision, attempt, claim }: Assessment & { decision: Decision },
+  { row, decision, attempt, claim }: ClaimedAssessment & { decision: Decision },
   ids: ReadonlyMap<string, string>,
   snapshot: Snapshot,
   leasedAt: number,
@@ -183,7 +183,7 @@ function openAttempt(
       leasedAt,
       row,
       periodEnd: decision.collect.periodEnd,
-      afterwards: afterwardsOf(row, snapshot, decision.collect),
+      expectedAccount: afterwardsOf(row, snapshot, decision.collect),
       attempt: { id, subscriptionId: row.id, ...attempt },
     },
   ];
@@ -191,10 +191,10 @@ function openAttempt(
 
 /** The on-chain subscription after this payment and nothing else. */
 function afterwardsOf(
-  row: HeldSubscription,
+  row: KeeperSubscription,
   snapshot: Snapshot,
   { periodStart, amounts }: Collectable,
-): OpenAttempt['afterwards'] {
+): OpenAttempt['expectedAccount'] {
   const view = snapshot.of(row);
   if (view instanceof Error || view.subscription === null) return null;
   return {

@@ -141,10 +141,10 @@ export class History {
    * restored.
    */
   async #compare(): Promise<void> {
-    const { sql, log, metrics, clock, ours } = this.#context;
+    const { sql, log, metrics, clock, keeperWallets } = this.#context;
     const now = await clock.now();
     const accepted = await readAcceptedUntil(sql);
-    for (const keeper of ours) {
+    for (const keeper of keeperWallets) {
       const missing = await this.#missingOf(keeper, {
         after: accepted ?? new Date(0),
         before: new Date(now.getTime() - RESTORED_MS),

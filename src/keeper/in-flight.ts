@@ -2,15 +2,15 @@
 // on-chain account that a payment changes.
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
-import type { ReadSubscription } from '../db/subscription-work.ts';
-import type { Held } from '../domain/collecting/settlement.ts';
+import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
+import type { ClaimedRow } from '../domain/collecting/settlement.ts';
 import type { Polled } from './poll-schedule.ts';
 
 /** A committed payment. */
-export interface OpenAttempt extends Held {
+export interface OpenAttempt extends ClaimedRow {
   readonly attempt: AttemptRow;
   /** The row when the attempt was committed or taken over. */
-  readonly row: ReadSubscription;
+  readonly row: KeeperSubscriptionForEvents;
   /** Start of the lease, by performance.now(). */
   readonly leasedAt: number;
   /**
@@ -21,12 +21,12 @@ export interface OpenAttempt extends Held {
   /**
    * The expected account after this payment alone. Null for an attempt signed by another process.
    */
-  readonly afterwards: { readonly address: string; readonly account: SubscriptionAccount } | null;
+  readonly expectedAccount: { readonly address: string; readonly account: SubscriptionAccount } | null;
 }
 
 /** A payment in flight. */
 export interface Payment extends OpenAttempt {
-  row: ReadSubscription;
+  row: KeeperSubscriptionForEvents;
   /** `notices` as of the last read of the chain; null when this process has not read it. */
   checked: number | null;
   /** The last read of the chain showed that the payment must not be sent. */
@@ -35,7 +35,7 @@ export interface Payment extends OpenAttempt {
    * A notice showed another change than this payment. Later notices are not explained then, because
    * a cancel plus a resume looks like the payment alone.
    */
-  disturbed: boolean;
+  isUnexplained: boolean;
 }
 
 /** A transaction to send. */
@@ -86,11 +86,11 @@ export class InFlight {
 
   /** The payment of a subscription. */
   of(subscriptionId: string): Payment | undefined {
-    return this.carrierOf(subscriptionId)?.payments.get(subscriptionId);
+    return this.transactionOf(subscriptionId)?.payments.get(subscriptionId);
   }
 
   /** The transaction that carries the payment of a subscription. */
-  carrierOf(subscriptionId: string): Tracked | undefined {
+  transactionOf(subscriptionId: string): Tracked | undefined {
     return this.#tracked.get(this.#bySubscription.get(subscriptionId) ?? '');
   }
 
@@ -103,31 +103,31 @@ export class InFlight {
    * Adds committed payments, replacing an earlier payment of the same subscription; returns the new
    * transactions.
    */
-  take(taken: readonly OpenAttempt[]): Tracked[] {
+  add(taken: readonly OpenAttempt[]): Tracked[] {
     const now = performance.now();
     const added: Tracked[] = [];
     for (const one of taken) {
       this.#remove(one.id);
       const { signature } = one.attempt;
-      let carrier = this.#tracked.get(signature);
-      if (carrier === undefined) {
-        carrier = trackedOf(one, now);
-        this.#tracked.set(signature, carrier);
-        added.push(carrier);
+      let transaction = this.#tracked.get(signature);
+      if (transaction === undefined) {
+        transaction = trackedOf(one, now);
+        this.#tracked.set(signature, transaction);
+        added.push(transaction);
       }
       // A payment that another process signed or held may be outdated: checked = null makes the
       // keeper read the chain before it sends.
       const checked = one.periodEnd === null ? null : one.notices;
-      if (one.periodEnd === null) carrier.isOwn = false;
-      carrier.payments.set(one.id, { checked, isStopped: false, disturbed: false, ...one });
+      if (one.periodEnd === null) transaction.isOwn = false;
+      transaction.payments.set(one.id, { checked, isStopped: false, isUnexplained: false, ...one });
       this.#bySubscription.set(one.id, signature);
-      if (one.afterwards !== null) this.#byAddress.set(one.afterwards.address, one.id);
+      if (one.expectedAccount !== null) this.#byAddress.set(one.expectedAccount.address, one.id);
     }
     return added;
   }
 
   /** Removes the payments of these claims; a payment under a newer claim stays. */
-  forget(done: Iterable<Held>): void {
+  forget(done: Iterable<ClaimedRow>): void {
     for (const { id, claimId } of done) if (this.of(id)?.claimId === claimId) this.#remove(id);
   }
 
@@ -148,16 +148,16 @@ export class InFlight {
   /** Whether a payment in flight fully explains the state of an account in a notice. */
   explains(address: string, account: SubscriptionAccount, slot: bigint): boolean {
     const id = this.#byAddress.get(address) ?? '';
-    const [carrier, one] = [this.carrierOf(id), this.of(id)];
-    const expected = one?.afterwards ?? null;
-    if (carrier === undefined || one === undefined || expected === null) return false;
-    if (one.checked !== one.notices || !isSame(expected.account, account)) one.disturbed = true;
-    if (!one.disturbed) carrier.slot = slot;
-    return !one.disturbed;
+    const [transaction, one] = [this.transactionOf(id), this.of(id)];
+    const expected = one?.expectedAccount ?? null;
+    if (transaction === undefined || one === undefined || expected === null) return false;
+    if (one.checked !== one.notices || !isSame(expected.account, account)) one.isUnexplained = true;
+    if (!one.isUnexplained) transaction.slot = slot;
+    return !one.isUnexplained;
   }
 
   /** Whether a transaction in flight was signed by this process. */
-  isOurs(signature: string): boolean {
+  isOwn(signature: string): boolean {
     return this.#tracked.get(signature)?.isOwn === true;
   }
 
@@ -167,16 +167,16 @@ export class InFlight {
 
   #remove(id: string): void {
     const signature = this.#bySubscription.get(id) ?? '';
-    const carrier = this.#tracked.get(signature);
-    const one = carrier?.payments.get(id);
-    if (carrier === undefined || one === undefined) return;
-    carrier.payments.delete(id);
+    const transaction = this.#tracked.get(signature);
+    const one = transaction?.payments.get(id);
+    if (transaction === undefined || one === undefined) return;
+    transaction.payments.delete(id);
     this.#bySubscription.delete(id);
-    const address = one.afterwards?.address ?? '';
+    const address = one.expectedAccount?.address ?? '';
     if (this.#byAddress.get(address) === id) this.#byAddress.delete(address);
-    if (carrier.payments.size > 0) return;
+    if (transaction.payments.size > 0) return;
     this.#tracked.delete(signature);
-    this.#final.delete(carrier);
+    this.#final.delete(transaction);
   }
 }
 

@@ -135,7 +135,7 @@ export class Keeper {
       mint,
       keypair: keypairs[0],
       keypairs: new Map(keypairs.map((keypair) => [keypair.address, keypair])),
-      ours: [...new Set([...held, ...(config.keeperAddresses ?? [])])],
+      keeperWallets: [...new Set([...held, ...(config.keeperAddresses ?? [])])],
       treasuries: config.treasuries ?? [],
       rules: { keepers: held, isOutOfSol, pastDueDays, feeBps, minimumAmount },
     };

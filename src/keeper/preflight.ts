@@ -17,7 +17,7 @@ import type { TransactionVersions } from '../chain/transactions/version.ts';
 import { type Config, required } from '../config/config.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import type { Notifier } from '../db/postgres/notify.ts';
-import type { HeldSubscription } from '../db/subscription-work.ts';
+import type { KeeperSubscription } from '../db/subscription-work.ts';
 import type { Rules } from '../domain/collecting/decision.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -36,7 +36,7 @@ export interface Context {
   readonly metrics: KeeperMetrics;
   readonly reportUnreadable: ReportUnreadable;
   /** Gets each subscription that is read, and again as it was written. */
-  readonly onRead: (rows: readonly HeldSubscription[]) => void;
+  readonly onRead: (rows: readonly KeeperSubscription[]) => void;
   /** Tells whether accounts that an endpoint does not have are gone. */
   readonly absence: AbsenceJudge;
   /** Wakes the dispatchers. */
@@ -48,7 +48,7 @@ export interface Context {
   /** All keypairs by their address: a plan is collected from with one that it names. */
   readonly keypairs: ReadonlyMap<string, Keypair>;
   /** Our wallets, former ones too. */
-  readonly ours: readonly string[];
+  readonly keeperWallets: readonly string[];
   /** Wallets that take the fee, the preferred one first. */
   readonly treasuries: readonly string[];
   readonly rules: Rules;

@@ -7,9 +7,9 @@ import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/response
 import { readListed } from '../chain/rpc/transactions.ts';
 import { type ClaimKey, renewed } from '../db/postgres/claims.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
-import type { HeldSubscription, ReadSubscription } from '../db/subscription-work.ts';
+import type { KeeperSubscription, KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
 import type { Pull, View } from '../domain/collecting/chain-view.ts';
-import { sameInstance } from '../domain/collecting/decide.ts';
+import { registeredAccount } from '../domain/collecting/decide.ts';
 import { putOffUntil } from '../domain/collecting/keeper-backoff.ts';
 import { type PullParties, pullsIn } from '../domain/collecting/pulls.ts';
 import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
@@ -22,19 +22,19 @@ import type { Context } from './preflight.ts';
 export function partiesOf(
   {
     programId,
-    ours,
+    keeperWallets,
     treasuries,
     rules,
-  }: Pick<Context, 'programId' | 'ours' | 'treasuries' | 'rules'>,
+  }: Pick<Context, 'programId' | 'keeperWallets' | 'treasuries' | 'rules'>,
   {
     treasury,
     subscriptionPda,
     feeBps,
-  }: Pick<HeldSubscription, 'treasury' | 'subscriptionPda' | 'feeBps'>,
+  }: Pick<KeeperSubscription, 'treasury' | 'subscriptionPda' | 'feeBps'>,
 ): PullParties {
   return {
     programId,
-    keepers: ours,
+    keepers: keeperWallets,
     treasuries: [treasury, ...treasuries],
     subscriptionPda,
     feeBps: feeBps ?? rules.feeBps,
@@ -122,10 +122,10 @@ export async function findPulls(
 export async function pullOfLanded(
   context: Context,
   { attempt, periodEnd }: Pick<OpenAttempt, 'attempt' | 'periodEnd'>,
-  row: HeldSubscription,
+  row: KeeperSubscription,
   { view, at }: { view: View; at: bigint | null },
 ): Promise<Pull | undefined> {
-  const account = view instanceof Error ? null : sameInstance(row, view.subscription);
+  const account = view instanceof Error ? null : registeredAccount(row, view.subscription);
   const seen = { view, account, at };
   if (periodEnd !== null) {
     const pull = landedPull(attempt, seen, periodEnd);
@@ -149,17 +149,17 @@ const LOOKUPS_AT_ONCE = 8;
  * Claims held at once. Where all are slow, the last look-up begins within 40 s, before its lease
  * (45 s) ends, and renews it then.
  */
-const MAX_HELD = 32;
+const MAX_LOOKUPS = 32;
 
 interface Lookup extends ClaimKey {
-  readonly row: ReadSubscription;
+  readonly row: KeeperSubscriptionForEvents;
 }
 
 /** Looks up pulls outside the collect loop, since anyone can make an account's history long. */
 export class PullLookups {
   readonly #context: Context;
-  readonly #finish: (claimId: string, row: ReadSubscription) => Promise<void>;
-  readonly #onFault: (claimId: string, row: ReadSubscription, error: unknown) => Promise<void>;
+  readonly #finish: (claimId: string, row: KeeperSubscriptionForEvents) => Promise<void>;
+  readonly #onFault: (claimId: string, row: KeeperSubscriptionForEvents, error: unknown) => Promise<void>;
   readonly #held = new Set<Lookup>();
   readonly #waiting: Lookup[] = [];
   #running = 0;
@@ -168,8 +168,8 @@ export class PullLookups {
   /** `finish` reads and writes the outcome, `onFault` gets what cannot be processed. */
   constructor(
     context: Context,
-    finish: (claimId: string, row: ReadSubscription) => Promise<void>,
-    onFault: (claimId: string, row: ReadSubscription, error: unknown) => Promise<void>,
+    finish: (claimId: string, row: KeeperSubscriptionForEvents) => Promise<void>,
+    onFault: (claimId: string, row: KeeperSubscriptionForEvents, error: unknown) => Promise<void>,
   ) {
     this.#context = context;
     this.#finish = finish;
@@ -180,9 +180,9 @@ export class PullLookups {
    * Queues subscriptions held under a claim, or postpones those without room. Does not wait for the
    * look-ups.
    */
-  async take(claimId: string, rows: readonly ReadSubscription[]): Promise<void> {
+  async take(claimId: string, rows: readonly KeeperSubscriptionForEvents[]): Promise<void> {
     const lookups = rows.map((row) => ({ id: row.id, claimId, row }));
-    const taken = lookups.slice(0, this.#isStopped ? 0 : MAX_HELD - this.#held.size);
+    const taken = lookups.slice(0, this.#isStopped ? 0 : MAX_LOOKUPS - this.#held.size);
     for (const one of taken) this.#held.add(one);
     this.#waiting.push(...taken);
     while (this.#running < LOOKUPS_AT_ONCE && this.#waiting.length > 0) void this.#run();

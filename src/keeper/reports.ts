@@ -5,7 +5,7 @@ import { transactionFee } from '../chain/transactions/collection.ts';
 import type { Notifier } from '../db/postgres/notify.ts';
 import { isCharged } from '../domain/collecting/attempt-end.ts';
 import type { BlockedPlan } from '../domain/collecting/plan-block.ts';
-import type { Draft } from '../domain/collecting/transitions.ts';
+import type { SubscriptionUpdate } from '../domain/collecting/transitions.ts';
 import type { Log } from '../log.ts';
 import type { InFlight, OpenAttempt, Outgoing } from './in-flight.ts';
 import type { KeeperMetrics } from './metrics.ts';
@@ -19,7 +19,7 @@ const inCents = (baseUnits: bigint) => Number(baseUnits) / 10_000;
  */
 export function report(
   { log, metrics }: { log: Log; metrics: KeeperMetrics },
-  { row, payments, state }: Draft,
+  { row, payments, state }: SubscriptionUpdate,
   alert?: string,
   detail?: string,
 ): void {
@@ -120,9 +120,9 @@ export function reportSettled(
   settled: readonly OpenAttempt[],
 ): void {
   for (const { id, periodEnd } of settled) {
-    const carrier = inFlight.carrierOf(id);
-    if (carrier !== undefined && periodEnd !== null)
-      metrics.settleSeconds.observe((performance.now() - carrier.takenAt) / 1000);
+    const transaction = inFlight.transactionOf(id);
+    if (transaction !== undefined && periodEnd !== null)
+      metrics.settleSeconds.observe((performance.now() - transaction.takenAt) / 1000);
   }
 }
 

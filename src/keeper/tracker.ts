@@ -21,7 +21,7 @@ import { InFlight, type OpenAttempt, type Tracked } from './in-flight.ts';
 import { isSentAgain, RESEND_MS, type Root, shouldPoll } from './poll-schedule.ts';
 import type { Context } from './preflight.ts';
 import { reportSettled, reportTransaction } from './reports.ts';
-import type { Ends, Landed, Resolver, Unsettled } from './resolve.ts';
+import type { ResolveResult, FinalAttempt, Resolver, PendingAttempt } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
 
 /** Payments. */
@@ -115,7 +115,7 @@ export class Tracker implements Queue {
 
   /** Adds committed payments and sends their transactions. */
   add(taken: readonly OpenAttempt[]): void {
-    this.#unsent.push(...this.inFlight.take(taken));
+    this.#unsent.push(...this.inFlight.add(taken));
     this.#context.metrics.inFlight.set(this.inFlight.size);
     for (const sender of this.#senders) sender.wake();
   }
@@ -228,14 +228,14 @@ export class Tracker implements Queue {
 
   async #settle(): Promise<boolean> {
     const now = performance.now();
-    const batch: Landed[] = [];
+    const batch: FinalAttempt[] = [];
     for (const one of this.inFlight.settleable(now)) {
-      const { status, settleTries } = one;
+      const { status, settleTries: settleTries } = one;
       if (status === null || batch.length >= SETTLED_AT_ONCE) continue;
       one.settleAt = now + SETTLE_AGAIN_MS;
       batch.push(...heldOf(one).map((payment) => ({ ...payment, settleTries, status })));
     }
-    const settle = async (some: readonly Landed[]) => {
+    const settle = async (some: readonly FinalAttempt[]) => {
       const ends = await this.#resolver.landed(some);
       reportSettled(this.#context, this.inFlight, ends.done);
       this.#conclude(ends);
@@ -270,16 +270,16 @@ export class Tracker implements Queue {
     const batch = past.flatMap((one) =>
       heldOf(one).map((payment) => ({ ...payment, settleTries: one.settleTries })),
     );
-    const settle = async (some: readonly Unsettled[]) =>
+    const settle = async (some: readonly PendingAttempt[]) =>
       this.#conclude(await this.#resolver.expired(some));
     if (batch.length > 0) await splitBatch(batch, settle, (one, error) => this.#fault(one, error));
     return past.length === STATUSES_AT_ONCE;
   }
 
   /** Forgets what is done; what has an unknown end is settled again later, less and less often. */
-  #conclude({ done, unknown, isDue }: Ends): void {
+  #conclude({ done, unknown, isDue }: ResolveResult): void {
     this.#forget(done);
-    for (const one of new Set(unknown.map(({ id }) => this.inFlight.carrierOf(id)))) {
+    for (const one of new Set(unknown.map(({ id }) => this.inFlight.transactionOf(id)))) {
       if (one === undefined) continue;
       one.settleTries += 1;
       const wait = SETTLE_AGAIN_MS * 2 ** Math.min(one.settleTries - 1, 10);
@@ -289,7 +289,7 @@ export class Tracker implements Queue {
   }
 
   #fault({ id, attempt }: OpenAttempt, error: unknown): void {
-    const one = this.inFlight.carrierOf(id);
+    const one = this.inFlight.transactionOf(id);
     if (one !== undefined) one.settleAt = performance.now() + FAULT_PAUSE_MS;
     this.#context.metrics.alerts.inc({ reason: 'cannot_be_settled' });
     this.#context.log.error(

@@ -29,7 +29,7 @@ void t.test(
     const notices = new Notifications(context, {
       sweep,
       plans: new PlanWatch(context),
-      inFlight: { explains: () => false, isOurs: () => false },
+      inFlight: { explains: () => false, isOwn: () => false },
       onDue: () => (woken += 1),
     });
     const { accounts } = await stage.rpc.getMultipleAccounts([subscription.pda]);
@@ -111,7 +111,7 @@ async function streamAlone(t: Test, replaced: (stage: Stage) => Partial<Rpc> = (
   const notices = new Notifications(context, {
     sweep: new Sweep(context, { minutes: 60 }),
     plans: new PlanWatch(context),
-    inFlight: { explains: () => false, isOurs: () => false },
+    inFlight: { explains: () => false, isOwn: () => false },
     onDue: () => undefined,
   });
   const follower = followProgram({

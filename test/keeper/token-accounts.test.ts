@@ -31,7 +31,7 @@ async function followed(t: Test, { most = 100, count = 1 } = {}) {
   const notices = new Notifications(context, {
     sweep,
     plans: new PlanWatch(context),
-    inFlight: { explains: () => false, isOurs: () => false },
+    inFlight: { explains: () => false, isOwn: () => false },
     onDue: () => undefined,
   });
   const changes: string[] = [];

@@ -209,9 +209,9 @@ void t.test(
   'a notice of nothing but a payment under way is explained; after anything else nothing is, for it may be taken back',
   async (t) => {
     const { tracker, taken } = await aloft(t, 2);
-    const [{ address, account }, other] = taken.map(({ afterwards }) => afterwards!) as [
-      NonNullable<OpenAttempt['afterwards']>,
-      NonNullable<OpenAttempt['afterwards']>,
+    const [{ address, account }, other] = taken.map(({ expectedAccount: afterwards }) => afterwards!) as [
+      NonNullable<OpenAttempt['expectedAccount']>,
+      NonNullable<OpenAttempt['expectedAccount']>,
     ];
     t.notOk(tracker.inFlight.explains(address, account, 5n), 'not before it is under way');
     tracker.add(taken);

@@ -7,7 +7,7 @@ import { timeOf } from '../../src/chain/time.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
 import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { LEASE_SECONDS, settle } from '../../src/domain/collecting/settlement.ts';
-import { draftOf } from '../../src/domain/collecting/transitions.ts';
+import { updateOf } from '../../src/domain/collecting/transitions.ts';
 import { PullLookups } from '../../src/keeper/pull-history.ts';
 import { AMOUNT } from '../fixtures/agreement.ts';
 import { type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
@@ -133,7 +133,7 @@ void t.test(
       context,
       async (_, row) => {
         const claim = { id: row.id, claimId, notices: row.notices };
-        const settled = await settle(sql, [{ claim, row, draft: draftOf(row) }], now);
+        const settled = await settle(sql, [{ claim, row, update: updateOf(row) }], now);
         written.push(...settled.written.map((one) => one.row.id));
         left.push(...settled.changed.map((one) => one.row.id));
       },

@@ -440,7 +440,7 @@ void t.test(
     const notices = new Notifications(context, {
       sweep,
       plans: new PlanWatch(context),
-      inFlight: { explains: () => false, isOurs: () => false },
+      inFlight: { explains: () => false, isOwn: () => false },
       onDue: () => undefined,
     });
     const { programId, mint } = stage.net;

@@ -10,7 +10,7 @@ import type { Pull } from '../../../domain/collecting/chain-view.ts';
 import type { Difference, KeeperPull } from '../../../domain/collecting/differences.ts';
 import { recordPull } from '../../../domain/collecting/pulls.ts';
 import { settleRows } from '../../../domain/collecting/settlement.ts';
-import { draftOf, isLive } from '../../../domain/collecting/transitions.ts';
+import { updateOf, isLive } from '../../../domain/collecting/transitions.ts';
 import { chunks } from '../../../each.ts';
 
 const PAGE = 500;
@@ -107,11 +107,11 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
     row,
   }));
   const { written } = await settleRows(sql, held, timeOf(pull.at), (row, mark) => {
-    const draft = draftOf(row);
-    recordPull(draft, mark(pull), timeOf(pull.periodEnd));
+    const update = updateOf(row);
+    recordPull(update, mark(pull), timeOf(pull.periodEnd));
     // Makes the subscription due, so that the keeper derives the rest of its state.
-    if (isLive(draft.state)) draft.state.dueAt = timeOf(pull.at);
-    return { draft };
+    if (isLive(update.state)) update.state.dueAt = timeOf(pull.at);
+    return { update };
   });
   return written.length > 0;
 }
