@@ -19,7 +19,7 @@ import { keeperRetryAt } from '../domain/collecting/keeper-backoff.ts';
 import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { type Closed, Closings } from './close.ts';
 import { commit } from './commit.ts';
-import type { OpenAttempt } from './in-flight.ts';
+import { type InFlightPayment, newPayment } from './in-flight.ts';
 import type { Context } from './preflight.ts';
 import { PullLookups } from './pull-history.ts';
 import type { Signer } from './signer.ts';
@@ -39,7 +39,7 @@ const PASS_MS = 2000;
 export interface Queue {
   /** How many more it takes. */
   room(): number;
-  add(attempts: readonly OpenAttempt[]): void;
+  add(attempts: readonly InFlightPayment[]): void;
 }
 
 /**
@@ -194,10 +194,10 @@ export async function recover({ sql, log }: Context, queue: Queue): Promise<bool
     queue.add(
       rows.flatMap((row) => {
         const attempt = open.get(row.id);
+        if (attempt === undefined) return [];
         const { id, notices } = row;
-        return attempt === undefined
-          ? []
-          : [{ id, claimId, notices, row, leasedAt, periodEnd: null, expectedAccount: null, attempt }];
+        const from = { periodEnd: null, expectedAccount: null };
+        return [newPayment({ id, claimId, notices, row, leasedAt, attempt, ...from })];
       }),
     );
   } catch (error) {

@@ -16,7 +16,7 @@ import { heldUntil } from '../domain/collecting/keeper-backoff.ts';
 import { type ClaimedAssessment, settle } from '../domain/collecting/settlement.ts';
 import { assess, assessAll, withBooks } from './assess.ts';
 import type { Closed } from './close.ts';
-import type { OpenAttempt } from './in-flight.ts';
+import { type InFlightPayment, newPayment } from './in-flight.ts';
 import type { Context } from './preflight.ts';
 import { report, reportBlocked } from './reports.ts';
 import { withinFunds } from './shared-funds.ts';
@@ -30,7 +30,7 @@ const TRIES = 3;
 /** What became of a batch. */
 export interface Committed {
   /** Committed payments. */
-  payments: OpenAttempt[];
+  payments: InFlightPayment[];
   /** Rows whose on-chain account must be closed first. */
   closable: KeeperSubscriptionForEvents[];
   /** Rows whose pulls must be looked up first. */
@@ -57,7 +57,7 @@ export async function commit(
   const held = batch.filter((row) => isStopped(row, decisions.get(row)));
   const rowsThat = (need: Decision['needs']) =>
     batch.filter((row) => decisions.get(row)?.needs === need && !held.includes(row));
-  const taken: OpenAttempt[] = [];
+  const taken: InFlightPayment[] = [];
   const written: KeeperSubscription[] = [];
   const books = new Books();
   const noticesOf = new Map(batch.map(({ id, notices }) => [id, notices]));
@@ -90,7 +90,7 @@ export async function commit(
       left.delete(row.id);
       written.push(row);
       report(context, one.update, one.decision.alert?.reason, one.decision.alert?.detail);
-      taken.push(...openAttempt({ ...one, row }, settled.attempts, snapshot, lease.leasedAt));
+      taken.push(...inFlightPayment({ ...one, row }, settled.attempts, snapshot, lease.leasedAt));
     }
     for (const one of settled.blocked) reportBlocked(context, one);
     books.include(settled.books);
@@ -124,7 +124,11 @@ async function read(
   // Before the accounts: what is decided from them is only signed on this timeline of Postgres.
   const brake = await readBrake(context.sql);
   const minSlot = brake.readsFromSlot;
-  const { snapshot, findings: lookups, decisions } = await assessAll(context, batch, { ...how, minSlot });
+  const {
+    snapshot,
+    findings: lookups,
+    decisions,
+  } = await assessAll(context, batch, { ...how, minSlot });
   const isStopped = (row: KeeperSubscriptionForEvents, decision: Decision | undefined) =>
     decision !== undefined && isBraked(decision) && isHeld(brake, row);
   const decide = (row: KeeperSubscriptionForEvents, books: Books) => {
@@ -169,32 +173,32 @@ function attemptsOf(
  * The committed payment of an assessment, whose row is as it was written; nothing where it had
  * none.
  */
-function openAttempt(
+function inFlightPayment(
   { row, decision, attempt, claim }: ClaimedAssessment & { decision: Decision },
   ids: ReadonlyMap<string, string>,
   snapshot: Snapshot,
   leasedAt: number,
-): OpenAttempt[] {
+): InFlightPayment[] {
   const id = ids.get(row.id);
   if (attempt === undefined || decision.collect === undefined || id === undefined) return [];
   return [
-    {
+    newPayment({
       ...claim,
       leasedAt,
       row,
       periodEnd: decision.collect.periodEnd,
-      expectedAccount: afterwardsOf(row, snapshot, decision.collect),
+      expectedAccount: expectedAccountOf(row, snapshot, decision.collect),
       attempt: { id, subscriptionId: row.id, ...attempt },
-    },
+    }),
   ];
 }
 
 /** The on-chain subscription after this payment and nothing else. */
-function afterwardsOf(
+function expectedAccountOf(
   row: KeeperSubscription,
   snapshot: Snapshot,
   { periodStart, amounts }: Collectable,
-): OpenAttempt['expectedAccount'] {
+): InFlightPayment['expectedAccount'] {
   const view = snapshot.of(row);
   if (view instanceof Error || view.subscription === null) return null;
   return {

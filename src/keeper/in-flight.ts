@@ -6,11 +6,11 @@ import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
 import type { ClaimedRow } from '../domain/collecting/settlement.ts';
 import type { Polled } from './poll-schedule.ts';
 
-/** A committed payment. */
-export interface OpenAttempt extends ClaimedRow {
+/** A committed payment whose end is not settled yet. */
+export interface InFlightPayment extends ClaimedRow {
   readonly attempt: AttemptRow;
   /** The row when the attempt was committed or taken over. */
-  readonly row: KeeperSubscriptionForEvents;
+  row: KeeperSubscriptionForEvents;
   /** Start of the lease, by performance.now(). */
   readonly leasedAt: number;
   /**
@@ -19,43 +19,48 @@ export interface OpenAttempt extends ClaimedRow {
    */
   readonly periodEnd: bigint | null;
   /**
-   * The expected account after this payment alone. Null for an attempt signed by another process.
+   * The account after this payment alone. Null for an attempt signed by another process.
    */
-  readonly expectedAccount: { readonly address: string; readonly account: SubscriptionAccount } | null;
-}
-
-/** A payment in flight. */
-export interface Payment extends OpenAttempt {
-  row: KeeperSubscriptionForEvents;
+  readonly expectedAccount: {
+    readonly address: string;
+    readonly account: SubscriptionAccount;
+  } | null;
   /** `notices` as of the last read of the chain; null when this process has not read it. */
   checked: number | null;
   /** The last read of the chain showed that the payment must not be sent. */
   isStopped: boolean;
   /**
-   * A notice showed another change than this payment. Later notices are not explained then, because
-   * a cancel plus a resume looks like the payment alone.
+   * A notification showed another change than this payment. Later notifications are not explained
+   * then, because a cancel plus a resume looks like the payment alone.
    */
   isUnexplained: boolean;
 }
 
-/** A transaction to send. */
-export interface Outgoing {
-  readonly signature: string;
-  readonly bytes: Buffer;
-  /** Number of payments in the transaction, including those no longer held here. */
-  readonly size: number;
-  /** The open payments held here, by subscription. */
-  readonly payments: ReadonlyMap<string, Payment>;
-  sends: number;
-  /** Time of the last send, by performance.now(). */
-  sentAt: number;
+/**
+ * A payment that enters the index. One that another process signed may be outdated: `checked` is
+ * null, and the keeper reads the chain before it sends.
+ */
+export function newPayment(
+  parts: Omit<InFlightPayment, 'checked' | 'isStopped' | 'isUnexplained'>,
+): InFlightPayment {
+  const checked = parts.periodEnd === null ? null : parts.notices;
+  return { ...parts, checked, isStopped: false, isUnexplained: false };
 }
 
 /** A transaction that is sent and polled. Times are by performance.now(). */
-export interface Tracked extends Outgoing {
+export interface InFlightTransaction {
+  readonly signature: string;
+  readonly bytes: Buffer;
+  /** Number of payments in the transaction, including those no longer claimed here. */
+  readonly size: number;
+  /** The open payments claimed here, by subscription. */
+  readonly payments: ReadonlyMap<string, InFlightPayment>;
+  sends: number;
+  /** Time of the last send. */
+  sentAt: number;
   /**
-   * Signed by this process and held ever since. It decides when its status is polled, never whether
-   * it may have been sent.
+   * Signed by this process and claimed ever since. It decides when its status is polled, never
+   * whether it may have been sent.
    */
   isOwn: boolean;
   readonly takenAt: number;
@@ -70,32 +75,35 @@ export interface Tracked extends Outgoing {
 
 /** The index. It holds at most one payment per subscription. */
 export class InFlight {
-  readonly #tracked = new Map<string, Tracked & { payments: Map<string, Payment> }>();
+  readonly #tracked = new Map<
+    string,
+    InFlightTransaction & { payments: Map<string, InFlightPayment> }
+  >();
   readonly #bySubscription = new Map<string, string>();
   readonly #byAddress = new Map<string, string>();
-  readonly #final = new Set<Tracked>();
+  readonly #final = new Set<InFlightTransaction>();
 
   /** Number of payments in flight. */
   get size(): number {
     return this.#bySubscription.size;
   }
 
-  all(): Iterable<Tracked> {
+  all(): Iterable<InFlightTransaction> {
     return this.#tracked.values();
   }
 
   /** The payment of a subscription. */
-  of(subscriptionId: string): Payment | undefined {
+  of(subscriptionId: string): InFlightPayment | undefined {
     return this.transactionOf(subscriptionId)?.payments.get(subscriptionId);
   }
 
   /** The transaction that carries the payment of a subscription. */
-  transactionOf(subscriptionId: string): Tracked | undefined {
+  transactionOf(subscriptionId: string): InFlightTransaction | undefined {
     return this.#tracked.get(this.#bySubscription.get(subscriptionId) ?? '');
   }
 
   /** Whether a transaction still is in flight. */
-  has({ signature }: Pick<Tracked, 'signature'>): boolean {
+  has({ signature }: Pick<InFlightTransaction, 'signature'>): boolean {
     return this.#tracked.has(signature);
   }
 
@@ -103,23 +111,20 @@ export class InFlight {
    * Adds committed payments, replacing an earlier payment of the same subscription; returns the new
    * transactions.
    */
-  add(taken: readonly OpenAttempt[]): Tracked[] {
+  add(taken: readonly InFlightPayment[]): InFlightTransaction[] {
     const now = performance.now();
-    const added: Tracked[] = [];
+    const added: InFlightTransaction[] = [];
     for (const one of taken) {
       this.#remove(one.id);
       const { signature } = one.attempt;
       let transaction = this.#tracked.get(signature);
       if (transaction === undefined) {
-        transaction = trackedOf(one, now);
+        transaction = newTransaction(one, now);
         this.#tracked.set(signature, transaction);
         added.push(transaction);
       }
-      // A payment that another process signed or held may be outdated: checked = null makes the
-      // keeper read the chain before it sends.
-      const checked = one.periodEnd === null ? null : one.notices;
       if (one.periodEnd === null) transaction.isOwn = false;
-      transaction.payments.set(one.id, { checked, isStopped: false, isUnexplained: false, ...one });
+      transaction.payments.set(one.id, one);
       this.#bySubscription.set(one.id, signature);
       if (one.expectedAccount !== null) this.#byAddress.set(one.expectedAccount.address, one.id);
     }
@@ -134,14 +139,14 @@ export class InFlight {
   /**
    * Marks a transaction in flight as finalized; false when it is not in flight or already marked.
    */
-  ended(one: Tracked): boolean {
+  ended(one: InFlightTransaction): boolean {
     const isNew = this.has(one) && !this.#final.has(one);
     if (isNew) this.#final.add(one);
     return isNew;
   }
 
   /** Finalized transactions that are due to be settled. */
-  settleable(now: number): Tracked[] {
+  settleable(now: number): InFlightTransaction[] {
     return [...this.#final].filter(({ settleAt }) => now >= settleAt);
   }
 
@@ -180,13 +185,13 @@ export class InFlight {
   }
 }
 
-function trackedOf({ attempt, leasedAt, periodEnd }: OpenAttempt, now: number) {
+function newTransaction({ attempt, leasedAt, periodEnd }: InFlightPayment, now: number) {
   return {
     signature: attempt.signature,
     bytes: attempt.transaction,
     size: attempt.payments,
     isOwn: periodEnd !== null,
-    payments: new Map<string, Payment>(),
+    payments: new Map<string, InFlightPayment>(),
     takenAt: now,
     renewedAt: leasedAt,
     sentAt: -Infinity,

@@ -14,7 +14,7 @@ import { putOffUntil } from '../domain/collecting/keeper-backoff.ts';
 import { type PullParties, pullsIn } from '../domain/collecting/pulls.ts';
 import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { chunks } from '../each.ts';
-import type { OpenAttempt } from './in-flight.ts';
+import type { InFlightPayment } from './in-flight.ts';
 import { asSigned, landedPull } from './landed-pull.ts';
 import type { Context } from './preflight.ts';
 
@@ -121,7 +121,7 @@ export async function findPulls(
  */
 export async function pullOfLanded(
   context: Context,
-  { attempt, periodEnd }: Pick<OpenAttempt, 'attempt' | 'periodEnd'>,
+  { attempt, periodEnd }: Pick<InFlightPayment, 'attempt' | 'periodEnd'>,
   row: KeeperSubscription,
   { view, at }: { view: View; at: bigint | null },
 ): Promise<Pull | undefined> {
@@ -159,7 +159,11 @@ interface Lookup extends ClaimKey {
 export class PullLookups {
   readonly #context: Context;
   readonly #finish: (claimId: string, row: KeeperSubscriptionForEvents) => Promise<void>;
-  readonly #onFault: (claimId: string, row: KeeperSubscriptionForEvents, error: unknown) => Promise<void>;
+  readonly #onFault: (
+    claimId: string,
+    row: KeeperSubscriptionForEvents,
+    error: unknown,
+  ) => Promise<void>;
   readonly #held = new Set<Lookup>();
   readonly #waiting: Lookup[] = [];
   #running = 0;

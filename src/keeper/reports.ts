@@ -7,7 +7,7 @@ import { isCharged } from '../domain/collecting/attempt-end.ts';
 import type { BlockedPlan } from '../domain/collecting/plan-block.ts';
 import type { SubscriptionUpdate } from '../domain/collecting/transitions.ts';
 import type { Log } from '../log.ts';
-import type { InFlight, OpenAttempt, Outgoing } from './in-flight.ts';
+import type { InFlight, InFlightPayment, InFlightTransaction } from './in-flight.ts';
 import type { KeeperMetrics } from './metrics.ts';
 
 /** USDC base units as cents, for a metric: a floating-point number. */
@@ -84,7 +84,7 @@ export function alarm(
  */
 export function reportTransaction(
   { metrics, log, programId }: { metrics: KeeperMetrics; log: Log; programId: string },
-  { signature, bytes, size, payments }: Outgoing,
+  { signature, bytes, size, payments }: InFlightTransaction,
   { err }: SignatureStatus,
 ): void {
   const lamports = Number(transactionFee(bytes));
@@ -117,7 +117,7 @@ export function reportTransaction(
 export function reportSettled(
   { metrics }: { metrics: KeeperMetrics },
   inFlight: InFlight,
-  settled: readonly OpenAttempt[],
+  settled: readonly InFlightPayment[],
 ): void {
   for (const { id, periodEnd } of settled) {
     const transaction = inFlight.transactionOf(id);

@@ -18,7 +18,7 @@ import { hasUnknownPull } from '../domain/collecting/pulls.ts';
 import { settleRows } from '../domain/collecting/settlement.ts';
 import { each } from '../each.ts';
 import { findDead } from './dead.ts';
-import type { OpenAttempt } from './in-flight.ts';
+import type { InFlightPayment } from './in-flight.ts';
 import { asSigned, landedPull } from './landed-pull.ts';
 import type { Context } from './preflight.ts';
 import { findPulls, partiesOf, type PullHistory, pullOfLanded } from './pull-history.ts';
@@ -26,7 +26,7 @@ import { report } from './reports.ts';
 import { isReached, readSnapshot, type Snapshot } from './snapshot.ts';
 
 /** An attempt to settle. */
-export interface PendingAttempt extends OpenAttempt {
+export interface PendingAttempt extends InFlightPayment {
   /** How often its end was unknown before, 0 unless given. */
   readonly settleTries?: number;
 }
@@ -39,12 +39,12 @@ export interface FinalAttempt extends PendingAttempt {
 /** What became of a batch. */
 export interface ResolveResult {
   /** Settled, or held by another keeper by now. */
-  readonly done: OpenAttempt[];
+  readonly done: InFlightPayment[];
   /**
    * Their end is unknown as yet: a transaction is unreadable, or the history is incomplete. They
    * are settled later.
    */
-  readonly unknown: OpenAttempt[];
+  readonly unknown: InFlightPayment[];
   /** Some are due again at once. */
   readonly isDue: boolean;
 }
@@ -141,7 +141,7 @@ export class Resolver {
   }
 
   async #conclude(
-    batch: readonly OpenAttempt[],
+    batch: readonly InFlightPayment[],
     snapshot: Snapshot,
     ends: ReadonlyMap<string, AttemptEnd>,
   ): Promise<ResolveResult> {
@@ -163,7 +163,7 @@ export class Resolver {
       report(this.#context, update, alert, byId.get(row.id)?.attempt.signature);
     for (const [id, end] of ends) this.#tell(byId.get(id), end);
     const isLeft = new Set(left.map(({ id }) => id));
-    const isDone = ({ id }: OpenAttempt) => ends.has(id) && !isLeft.has(id);
+    const isDone = ({ id }: InFlightPayment) => ends.has(id) && !isLeft.has(id);
     return {
       done: batch.filter(isDone),
       unknown: batch.filter((one) => !isDone(one)),
@@ -171,7 +171,7 @@ export class Resolver {
     };
   }
 
-  #tell(one: OpenAttempt | undefined, end: AttemptEnd): void {
+  #tell(one: InFlightPayment | undefined, end: AttemptEnd): void {
     const { fees, metrics } = this.#context;
     if (one === undefined) return;
     if (end.kind === 'paid') fees.landed(one.id);

@@ -18,7 +18,7 @@ import { registeredAccount } from '../domain/collecting/decide.ts';
 import { amountDue } from '../domain/collecting/price.ts';
 import { settleRows } from '../domain/collecting/settlement.ts';
 import { applyCancelSeen, updateOf, isLive } from '../domain/collecting/transitions.ts';
-import type { Outgoing, Payment } from './in-flight.ts';
+import type { InFlightTransaction, InFlightPayment } from './in-flight.ts';
 import type { Context } from './preflight.ts';
 import { isReached, readSnapshot } from './snapshot.ts';
 
@@ -37,7 +37,10 @@ const ROUND_MS = 1000;
  * Sends each transaction that may be sent once. What could not be sent in time is to be sent in a
  * later round: its `sentAt` is -Infinity. Throws when chain or database cannot be reached.
  */
-export async function sendAll(context: Context, ready: readonly Outgoing[]): Promise<void> {
+export async function sendAll(
+  context: Context,
+  ready: readonly InFlightTransaction[],
+): Promise<void> {
   let left = ready;
   for (let tries = 0; left.length > 0 && tries < CHECKS; tries += 1) {
     const checkedAt = performance.now();
@@ -61,7 +64,7 @@ export async function sendAll(context: Context, ready: readonly Outgoing[]): Pro
  */
 async function notificationCounts(
   { sql }: Context,
-  some: readonly Outgoing[],
+  some: readonly InFlightTransaction[],
 ): Promise<Map<string, number>> {
   const payments = some.flatMap((one) => [...one.payments.values()]);
   const rows = await readCollectable(sql, payments);
@@ -73,7 +76,7 @@ async function notificationCounts(
  * this keeper.
  */
 function verdictOf(
-  { payments, size }: Outgoing,
+  { payments, size }: InFlightTransaction,
   notices: ReadonlyMap<string, number>,
 ): 'send' | 'read' | 'stop' {
   const all = [...payments.values()];
@@ -84,7 +87,7 @@ function verdictOf(
 
 async function sendRound(
   context: Context,
-  some: readonly Outgoing[],
+  some: readonly InFlightTransaction[],
   checkedAt: number,
 ): Promise<void> {
   if (some.length === 0) return;
@@ -102,7 +105,7 @@ async function sendRound(
 
 async function sendOne(
   { rpc, versions, log, metrics }: Context,
-  one: Outgoing,
+  one: InFlightTransaction,
   checkedAt: number,
 ): Promise<void> {
   const now = performance.now();
@@ -137,7 +140,11 @@ async function sendOne(
  * and is not cancelled, and its period costs what was signed (a discount may have changed, or a
  * pause ended). Pure.
  */
-function mayBeSent({ attempt }: Payment, row: KeeperSubscription, view: ChainView | Error): boolean {
+function mayBeSent(
+  { attempt }: InFlightPayment,
+  row: KeeperSubscription,
+  view: ChainView | Error,
+): boolean {
   if (view instanceof Error) return false;
   const account = registeredAccount(row, view.subscription);
   if (account?.expiresAt !== 0n) return false;
@@ -150,8 +157,13 @@ function mayBeSent({ attempt }: Payment, row: KeeperSubscription, view: ChainVie
  * is written with its event. The program would allow a pull until the end of a cancelled period; we
  * do not send it. Throws as the RPC client does.
  */
-async function recheck(context: Context, transactions: readonly Outgoing[]): Promise<void> {
-  const payments = new Map<string, Payment>(transactions.flatMap((one) => [...one.payments]));
+async function recheck(
+  context: Context,
+  transactions: readonly InFlightTransaction[],
+): Promise<void> {
+  const payments = new Map<string, InFlightPayment>(
+    transactions.flatMap((one) => [...one.payments]),
+  );
   const rows = await readSubscriptions(context.sql, [...payments.keys()]);
   // No older than what they were signed by.
   const slotOf = ({ id, observedSlot }: KeeperSubscription) =>

@@ -3,7 +3,7 @@
 import type { KeeperSubscription } from '../db/subscription-work.ts';
 import type { View } from '../domain/collecting/chain-view.ts';
 import { type Decision, retrySoon } from '../domain/collecting/decision.ts';
-import type { OpenAttempt } from './in-flight.ts';
+import type { InFlightPayment } from './in-flight.ts';
 
 /** Delay in seconds after which the chain shows the balance left by the earlier payments. */
 const PUT_OFF_SECONDS = 20n;
@@ -20,7 +20,7 @@ interface Decided<Row> {
  */
 export function withinFunds<Row extends KeeperSubscription>(
   decided: readonly Decided<Row>[],
-  signed: readonly Pick<OpenAttempt, 'row' | 'attempt'>[],
+  signed: readonly Pick<InFlightPayment, 'row' | 'attempt'>[],
   viewOf: (row: Row) => View,
 ): Decided<Row>[] {
   const taken = new Map<string, bigint>();

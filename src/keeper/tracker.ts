@@ -17,7 +17,7 @@ import { chunks } from '../each.ts';
 import { type Loop, startLoop } from '../loop.ts';
 import { type Queue, splitBatch } from './claim.ts';
 import { findExpired } from './dead.ts';
-import { InFlight, type OpenAttempt, type Tracked } from './in-flight.ts';
+import { InFlight, type InFlightPayment, type InFlightTransaction } from './in-flight.ts';
 import { isSentAgain, RESEND_MS, type Root, shouldPoll } from './poll-schedule.ts';
 import type { Context } from './preflight.ts';
 import { reportSettled, reportTransaction } from './reports.ts';
@@ -71,7 +71,7 @@ export class Tracker implements Queue {
   onRoom: () => void = () => undefined;
   readonly #context: Context;
   readonly #resolver: Pick<Resolver, 'landed' | 'expired'>;
-  readonly #unsent: Tracked[] = [];
+  readonly #unsent: InFlightTransaction[] = [];
   readonly #senders: Loop[];
   readonly #settlers: Loop[];
   readonly #others: Loop[];
@@ -114,7 +114,7 @@ export class Tracker implements Queue {
   }
 
   /** Adds committed payments and sends their transactions. */
-  add(taken: readonly OpenAttempt[]): void {
+  add(taken: readonly InFlightPayment[]): void {
     this.#unsent.push(...this.inFlight.add(taken));
     this.#context.metrics.inFlight.set(this.inFlight.size);
     for (const sender of this.#senders) sender.wake();
@@ -163,14 +163,15 @@ export class Tracker implements Queue {
    * Up to `most` transactions to send now. Those that were sent before come first: they expire
    * first.
    */
-  #takeUnsent(most: number): Tracked[] {
+  #takeUnsent(most: number): InFlightTransaction[] {
     const now = performance.now();
     if (now - this.#scannedAt >= RESEND_SCAN_MS) {
       this.#scannedAt = now;
-      const again = (one: Tracked) => isSentAgain(one, now) && !this.#unsent.includes(one);
+      const again = (one: InFlightTransaction) =>
+        isSentAgain(one, now) && !this.#unsent.includes(one);
       this.#unsent.unshift(...[...this.inFlight.all()].filter(again));
     }
-    const ready: Tracked[] = [];
+    const ready: InFlightTransaction[] = [];
     while (ready.length < most && this.#unsent.length > 0) {
       const one = this.#unsent.shift();
       if (one && this.inFlight.has(one) && isSentAgain(one, now)) ready.push(one);
@@ -181,7 +182,11 @@ export class Tracker implements Queue {
 
   async #poll(): Promise<boolean> {
     const now = performance.now();
-    const [old, recent, past]: [Tracked[], Tracked[], Tracked[]] = [[], [], []];
+    const [old, recent, past]: [
+      InFlightTransaction[],
+      InFlightTransaction[],
+      InFlightTransaction[],
+    ] = [[], [], []];
     for (const one of this.inFlight.all()) {
       if (now - one.renewedAt >= RENEW_MS) old.push(one);
       if (shouldPoll(one, this.#root, now))
@@ -199,7 +204,7 @@ export class Tracker implements Queue {
    * Extends the claims; payments whose claim is lost (a cancellation, an expired lease) are
    * forgotten.
    */
-  async #renew(old: readonly Tracked[], now: number): Promise<void> {
+  async #renew(old: readonly InFlightTransaction[], now: number): Promise<void> {
     const payments = old.flatMap(heldOf);
     const kept = await renewLeases(this.#context.sql, payments, LEASE_SECONDS);
     const versions = new Map(kept.map((one) => [one.id, one]));
@@ -211,7 +216,7 @@ export class Tracker implements Queue {
     this.#forget(payments.filter(({ id }) => !versions.has(id)));
   }
 
-  async #readStatuses(wanted: readonly Tracked[], history: boolean): Promise<void> {
+  async #readStatuses(wanted: readonly InFlightTransaction[], history: boolean): Promise<void> {
     for (const batch of chunks(wanted, STATUSES_AT_ONCE)) {
       const signatures = batch.map(({ signature }) => signature);
       const { statuses } = await this.#context.rpc.getSignatureStatuses(signatures, { history });
@@ -288,7 +293,7 @@ export class Tracker implements Queue {
     if (isDue) this.onRoom();
   }
 
-  #fault({ id, attempt }: OpenAttempt, error: unknown): void {
+  #fault({ id, attempt }: InFlightPayment, error: unknown): void {
     const one = this.inFlight.transactionOf(id);
     if (one !== undefined) one.settleAt = performance.now() + FAULT_PAUSE_MS;
     this.#context.metrics.alerts.inc({ reason: 'cannot_be_settled' });
@@ -298,7 +303,7 @@ export class Tracker implements Queue {
     );
   }
 
-  #forget(done: Iterable<OpenAttempt>): void {
+  #forget(done: Iterable<InFlightPayment>): void {
     this.inFlight.forget(done);
     this.#context.metrics.inFlight.set(this.inFlight.size);
     if (this.inFlight.size === 0) this.#onEmpty?.();
@@ -319,4 +324,4 @@ export class Tracker implements Queue {
   }
 }
 
-const heldOf = (one: Tracked | undefined) => [...(one?.payments.values() ?? [])];
+const heldOf = (one: InFlightTransaction | undefined) => [...(one?.payments.values() ?? [])];

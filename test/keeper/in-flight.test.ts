@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import type { SubscriptionAccount } from '../../src/chain/program/layouts.ts';
-import { InFlight, type OpenAttempt } from '../../src/keeper/in-flight.ts';
+import { InFlight, type InFlightPayment, newPayment } from '../../src/keeper/in-flight.ts';
 
 const account = { periodStart: 5n, amountPulled: 100n, expiresAt: 0n } as SubscriptionAccount;
 
@@ -15,18 +15,18 @@ function signed({
 }: Partial<Record<'id' | 'address' | 'signature', string>> & {
   here?: boolean;
   payments?: number;
-} = {}): OpenAttempt {
+} = {}): InFlightPayment {
   const attempt = { signature, payments };
-  const afterwards = here ? { address, account } : null;
-  return {
+  const expectedAccount = here ? { address, account } : null;
+  return newPayment({
     id: id || randomUUID(),
     claimId: randomUUID(),
     notices: 0n,
     attempt,
-    afterwards,
+    expectedAccount,
     leasedAt: 7,
     periodEnd: here ? 9n : null,
-  } as unknown as OpenAttempt;
+  } as unknown as InFlightPayment);
 }
 
 void t.test(

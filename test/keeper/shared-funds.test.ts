@@ -3,7 +3,7 @@ import t from 'tap';
 import { timeOf } from '../../src/chain/time.ts';
 import type { ChainView } from '../../src/domain/collecting/chain-view.ts';
 import type { Decision } from '../../src/domain/collecting/decision.ts';
-import type { OpenAttempt } from '../../src/keeper/in-flight.ts';
+import type { InFlightPayment } from '../../src/keeper/in-flight.ts';
 import { withinFunds } from '../../src/keeper/shared-funds.ts';
 import { updateOf } from '../../src/domain/collecting/transitions.ts';
 import { heldSubscription, START } from '../fixtures/held-subscription.ts';
@@ -57,7 +57,7 @@ void t.test(
 
 void t.test('payments already signed in the batch count against the balance', async (t) => {
   const { row } = collected('z', 'rich', 700n);
-  const signed = [{ row, attempt: { amountGross: 700n } }] as unknown as OpenAttempt[];
+  const signed = [{ row, attempt: { amountGross: 700n } }] as unknown as InFlightPayment[];
   t.same(kept(withinFunds([collected('a', 'rich', 400n)], signed, having(1000n))), []);
   t.same(kept(withinFunds([collected('a', 'rich', 300n)], signed, having(1000n))), ['a']);
 });
