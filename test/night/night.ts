@@ -2,9 +2,11 @@
 // and what was done twice.
 import { setTimeout as pause } from 'node:timers/promises';
 import { periodHours } from '../../src/sandbox/merchants.ts';
+import { createWitness, type Witness } from '../soak/witness.ts';
 import type { Fault } from './faults.ts';
 import { type Ground, startGround } from './ground.ts';
 import { Lookout } from './lookout.ts';
+import type { Database, OpenDatabase } from './postgres.ts';
 
 export interface Row {
   fault: string;
@@ -16,6 +18,8 @@ export interface Row {
   healed: number | null;
   lost: number;
   doubled: number;
+  /** Whether it is a fault that doubles. */
+  doubles: boolean;
   /** The exceeded bounds; empty if none. */
   breaches: string[];
 }
@@ -27,30 +31,36 @@ const pollMs = 250;
 interface Night {
   ground: Ground;
   lookout: Lookout;
+  witness: Witness;
   /** Number of times that every subscription has become due. */
   rounds: number;
 }
 
-/** Runs `faults` one after the other, each for `seconds`. */
-export async function night({
+/** Runs `faults` one after the other, each for `seconds`, on the Postgres that `openDatabase` opens. */
+export async function night<D extends Database>({
   faults,
+  openDatabase,
   seconds,
   subscribers,
   scrapeSeconds,
   tell,
 }: {
-  faults: readonly Fault[];
+  faults: readonly Fault<Ground & D>[];
+  openDatabase: OpenDatabase<D>;
   seconds: number;
   subscribers: number;
   /** Between two scrapes; as Prometheus is configured when absent. */
   scrapeSeconds?: number;
   tell: (row: Row) => void;
 }): Promise<Row[]> {
-  const ground = await startGround(subscribers);
+  if (faults.length === 0) return [];
+  const ground = await startGround(subscribers, openDatabase);
   const lookout = new Lookout(ground);
   try {
     await lookout.start(scrapeSeconds);
-    const state: Night = { ground, lookout, rounds: 1 };
+    const { keeper, env, chain } = ground;
+    const witness = createWitness(chain.rpc, { keeper, treasury: env.PLATFORM_TREASURY ?? '' });
+    const state: Night = { ground, lookout, witness, rounds: 1 };
     await inPeace(state);
     const rows: Row[] = [];
     for (const fault of faults) {
@@ -62,7 +72,7 @@ export async function night({
         await inPeace(state);
       });
       await inPeace(state);
-      const row = await spend(state, fault, seconds);
+      const row = await spend(state, ground, fault, seconds);
       tell(row);
       rows.push(row);
     }
@@ -87,8 +97,14 @@ async function nextRound(state: Night): Promise<() => Promise<void>> {
   };
 }
 
-async function spend(state: Night, fault: Fault, seconds: number): Promise<Row> {
-  const { ground, lookout } = state;
+async function spend<G extends Ground>(
+  state: Night,
+  ground: G,
+  fault: Fault<G>,
+  seconds: number,
+): Promise<Row> {
+  const { lookout } = state;
+  const before = await countDoubled(state);
   // While the chain can be asked.
   const comeDue = await nextRound(state);
   const beganAt = performance.now();
@@ -105,23 +121,33 @@ async function spend(state: Night, fault: Fault, seconds: number): Promise<Row> 
   const isWell = await well(ground, state.rounds, 2 * limit);
   const healed = isWell ? (performance.now() - endedAt) / 1000 : null;
   const seen = await sight.stop();
-  const { lost, doubled } = await count(ground, state.rounds);
+  const after = await countDoubled(state);
+  const [pulled, booked] = [after.pulled - before.pulled, after.booked - before.booked];
   const row: Row = {
     fault: fault.name,
     seen: fault.harmless === true ? '-' : (seen?.seconds ?? null),
     by: seen?.by ?? '',
     healed,
-    lost,
-    doubled,
+    lost: (await count(ground, state.rounds)).lost,
+    doubled: Math.max(pulled, booked) + after.told - before.told,
+    doubles: fault.doubles === true,
     breaches: [],
   };
-  if (row.seen === null) row.breaches.push('not seen');
-  else if (row.seen !== '-' && row.seen > seenSeconds) row.breaches.push('seen late');
-  if (healed === null) row.breaches.push('not healed');
-  else if (healed > limit) row.breaches.push('healed late');
-  if (lost > 0) row.breaches.push(`${lost} lost`);
-  if (doubled > 0) row.breaches.push(`${doubled} doubled`);
+  row.breaches.push(...breachesOf(row, limit));
+  if (row.doubles && booked !== pulled) row.breaches.push(`${booked} of ${pulled} booked`);
   return row;
+}
+
+function breachesOf({ seen, healed, lost, doubled, doubles }: Row, limit: number): string[] {
+  const breaches: string[] = [];
+  if (seen === null) breaches.push('not seen');
+  else if (seen !== '-' && seen > seenSeconds) breaches.push('seen late');
+  if (healed === null) breaches.push('not healed');
+  else if (healed > limit) breaches.push('healed late');
+  if (lost > 0) breaches.push(`${lost} lost`);
+  if (doubles && doubled === 0) breaches.push('nothing doubled');
+  if (!doubles && doubled > 0) breaches.push(`${doubled} doubled`);
+  return breaches;
 }
 
 async function areReady({ metricsUrls }: Ground): Promise<boolean> {
@@ -148,11 +174,11 @@ async function well(ground: Ground, rounds: number, limit: number): Promise<bool
   }
 }
 
-/** Missing and duplicated payments and webhooks after this number of rounds. */
+/** Missing payments and webhooks after this number of rounds, and duplicated ones. */
 async function count(
   { sql, subscriptions, server }: Ground,
   rounds: number,
-): Promise<{ lost: number; doubled: number }> {
+): Promise<{ lost: number; booked: number; told: number }> {
   const [row] = await sql()<{ paid: number; periods: number; events: string[] }[]>`
     select (select count(*)::int from payments where status = 'succeeded') as paid,
       (select count(distinct (subscription_id, period_start))::int from payments where status = 'succeeded') as periods,
@@ -162,8 +188,24 @@ async function count(
     lost:
       Math.max(0, subscriptions * rounds - periods) +
       events.filter((id) => !server.events.has(id)).length,
-    doubled: paid - periods + Math.max(0, events.length - paid) + server.altered(),
+    booked: paid - periods,
+    told: Math.max(0, events.length - paid) + server.altered(),
   };
+}
+
+/** Pulls of the keeper beyond the first of a period: on the chain, and in the books; `told`: webhooks beyond one a payment. */
+async function countDoubled({
+  ground,
+  witness,
+  rounds,
+}: Night): Promise<{ pulled: number; booked: number; told: number }> {
+  await witness.look();
+  const pulls = witness.pulls.filter(({ source }) => source === 'keeper');
+  const periods = new Set(
+    pulls.map(({ subscriptionPda, periodStart }) => `${subscriptionPda} ${periodStart}`),
+  );
+  const { booked, told } = await count(ground, rounds);
+  return { pulled: pulls.length - periods.size, booked, told };
 }
 
 /** The rows as a table. */
@@ -172,13 +214,13 @@ export function table(rows: readonly Row[]): string {
     typeof value === 'number' ? `${value.toFixed(1)} s` : (value ?? 'never');
   const cells = [
     ['fault', 'seen after', 'by', 'healed after', 'lost', 'doubled', ''],
-    ...rows.map(({ fault, seen, by, healed, lost, doubled, breaches }) => [
+    ...rows.map(({ fault, seen, by, healed, lost, doubled, doubles, breaches }) => [
       fault,
       seconds(seen),
       by,
       seconds(healed),
       String(lost),
-      String(doubled),
+      doubles ? `${doubled} (expected)` : String(doubled),
       breaches.join(', '),
     ]),
   ];
