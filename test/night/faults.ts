@@ -15,6 +15,8 @@ export interface Fault<G extends Ground> {
   prepare?(ground: G, round: () => Promise<void>): Promise<void>;
   /** The signals that count as its detection; default: any. */
   by?: RegExp;
+  /** Seconds in which it is to be seen, and why it takes longer than 30. */
+  sees?: { seconds: number; because: string };
   /** Seconds in which it may heal, and the document that says why it takes longer than 30. */
   heals?: { seconds: number; because: string };
   /** Whether this machine supports it; default: yes. */

@@ -27,6 +27,8 @@ export interface Row {
 const seenSeconds = 30;
 const healedSeconds = 30;
 const pollMs = 250;
+/** Characters of a signal in the table. */
+const mostShown = 80;
 
 interface Night {
   ground: Ground;
@@ -133,17 +135,23 @@ async function spend<G extends Ground>(
     doubles: fault.doubles === true,
     breaches: [],
   };
-  row.breaches.push(...breachesOf(row, limit));
+  row.breaches.push(
+    ...breachesOf(row, { healed: limit, seen: fault.sees?.seconds ?? seenSeconds }),
+  );
   if (row.doubles && booked !== pulled) row.breaches.push(`${booked} of ${pulled} booked`);
   return row;
 }
 
-function breachesOf({ seen, healed, lost, doubled, doubles }: Row, limit: number): string[] {
+/** `limits`: seconds. */
+function breachesOf(
+  { seen, healed, lost, doubled, doubles }: Row,
+  limits: { seen: number; healed: number },
+): string[] {
   const breaches: string[] = [];
   if (seen === null) breaches.push('not seen');
-  else if (seen !== '-' && seen > seenSeconds) breaches.push('seen late');
+  else if (seen !== '-' && seen > limits.seen) breaches.push('seen late');
   if (healed === null) breaches.push('not healed');
-  else if (healed > limit) breaches.push('healed late');
+  else if (healed > limits.healed) breaches.push('healed late');
   if (lost > 0) breaches.push(`${lost} lost`);
   if (doubles && doubled === 0) breaches.push('nothing doubled');
   if (!doubles && doubled > 0) breaches.push(`${doubled} doubled`);
@@ -217,7 +225,7 @@ export function table(rows: readonly Row[]): string {
     ...rows.map(({ fault, seen, by, healed, lost, doubled, doubles, breaches }) => [
       fault,
       seconds(seen),
-      by,
+      by.slice(0, mostShown),
       seconds(healed),
       String(lost),
       doubles ? `${doubled} (expected)` : String(doubled),
