@@ -124,14 +124,16 @@ async function spend<G extends Ground>(
   const healed = isWell ? (performance.now() - endedAt) / 1000 : null;
   const seen = await sight.stop();
   const after = await countDoubled(state);
-  const [pulled, booked] = [after.pulled - before.pulled, after.booked - before.booked];
+  const pulled = after.pulled - before.pulled;
+  const booked = after.booked - before.booked;
+  const told = after.told - before.told;
   const row: Row = {
     fault: fault.name,
     seen: fault.harmless === true ? '-' : (seen?.seconds ?? null),
     by: seen?.by ?? '',
     healed,
     lost: (await count(ground, state.rounds)).lost,
-    doubled: Math.max(pulled, booked) + after.told - before.told,
+    doubled: Math.max(pulled, booked) + told,
     doubles: fault.doubles === true,
     breaches: [],
   };
@@ -139,6 +141,7 @@ async function spend<G extends Ground>(
     ...breachesOf(row, { healed: limit, seen: fault.sees?.seconds ?? seenSeconds }),
   );
   if (row.doubles && booked !== pulled) row.breaches.push(`${booked} of ${pulled} booked`);
+  if (row.doubles && told > 0) row.breaches.push(`${told} told twice`);
   return row;
 }
 
