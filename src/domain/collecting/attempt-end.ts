@@ -134,7 +134,11 @@ export function outcomeOf(
       alert: 'attempt_unexplained',
     };
   const alert = applyFailedAttempt(update, attempt, end.failure, { view, now, account, rules });
-  return { update, resolution: resolve('failed', end.error), ...(alert !== undefined && { alert }) };
+  return {
+    update,
+    resolution: resolve('failed', end.error),
+    ...(alert !== undefined && { alert }),
+  };
 }
 
 /**

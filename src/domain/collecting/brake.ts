@@ -43,7 +43,9 @@ export async function stopped(
   tx: Transaction,
   outcomes: readonly { readonly attempt?: unknown }[],
   timeline: string | null | undefined,
-): Promise<(one: { readonly attempt?: unknown; readonly row: KeeperSubscriptionForEvents }) => boolean> {
+): Promise<
+  (one: { readonly attempt?: unknown; readonly row: KeeperSubscriptionForEvents }) => boolean
+> {
   if (outcomes.every(({ attempt }) => attempt === undefined)) return () => false;
   const brake = await lockBrake(tx);
   const isOther = timeline !== undefined && brake.timeline !== timeline;

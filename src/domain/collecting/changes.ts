@@ -15,7 +15,8 @@ export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): b
   if (view instanceof Error) return false;
   const { update, needs } = decide(row, view, rules);
   // A pull that was not found is looked up again after its setback, also when the account is gone.
-  const isSeen = registeredAccount(row, view.subscription) !== null || row.cancelRequestedAt !== null;
+  const isSeen =
+    registeredAccount(row, view.subscription) !== null || row.cancelRequestedAt !== null;
   const isKnown = needs === 'pulls' && row.setbacks > 0 && isSeen;
   if (needs !== undefined) return !isKnown;
   const { nextPaymentDue, delegationRevokedAt } = update.state;

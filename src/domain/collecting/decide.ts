@@ -13,6 +13,7 @@ import {
   type Decision,
   type LookupResult,
   keeperFailure,
+  pullNotFound,
   retryAt,
   retrySoon,
   type Rules,
@@ -85,11 +86,11 @@ export function decide(
     if (hasUnknownPull(state, account)) {
       const pulls = pullsFound(row, lookups);
       if (pulls === undefined && lookups.tooMany === true)
-        return { ...keeperFailure(update, view), alert: { reason: 'pull_not_found' } };
+        return { ...keeperFailure(update, view), ...pullNotFound(row) };
       if (pulls === undefined) return { update, needs: 'pulls' };
       recordPulls(update, pulls, account, period);
       if (hasUnknownPull(state, account)) {
-        unread = row.setbacks < 3 ? undefined : { alert: { reason: 'pull_not_found' } };
+        unread = pullNotFound(row);
         if (lookups.pulledFinally !== true) return { ...awaitFinality(update, view), ...unread };
         // The period is paid; after three tries an unreadable further pull no longer delays later
         // payments.
@@ -145,7 +146,11 @@ function missingIsBelieved(row: KeeperSubscription, view: ChainView): boolean {
   );
 }
 
-function observeDelegation(update: SubscriptionUpdate, view: ChainView, account: SubscriptionAccount): void {
+function observeDelegation(
+  update: SubscriptionUpdate,
+  view: ChainView,
+  account: SubscriptionAccount,
+): void {
   const obstacle = delegationObstacle(view, account);
   // Without a token account the delegation is neither revoked nor repaired.
   if (obstacle === undefined && view.subscriberTokens === null) return;

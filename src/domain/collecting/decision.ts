@@ -1,6 +1,7 @@
 // Input and result types of decide.ts, and helpers that reschedule a subscription.
 import type { OursReason } from '../../chain/program/errors.ts';
 import { timeOf } from '../../chain/time.ts';
+import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import type { Split } from '../money.ts';
 import type { BlockReason } from '../reasons.ts';
 import type { ChainView } from './chain-view.ts';
@@ -123,7 +124,11 @@ export function awaitSlot(update: SubscriptionUpdate, view: ChainView): Decision
 }
 
 /** Reschedules by `seconds` of chain time. */
-export function retrySoon(update: SubscriptionUpdate, { now }: ChainView, seconds: bigint): Decision {
+export function retrySoon(
+  update: SubscriptionUpdate,
+  { now }: ChainView,
+  seconds: bigint,
+): Decision {
   return retryAt(update, now + seconds);
 }
 
@@ -136,4 +141,14 @@ export function retryAt(update: SubscriptionUpdate, at: bigint): Decision {
 /** Reschedules to when the state may be finalized. */
 export function awaitFinality(update: SubscriptionUpdate, view: ChainView): Decision {
   return retrySoon(update, view, FINALITY_READ_SECONDS);
+}
+
+/** Failed look-ups after which a pull that no history shows is reported. */
+const REPORTED_AFTER = 3;
+
+/** The alert about a pull that no history shows. One slow look-up raises none. */
+export function pullNotFound({
+  setbacks,
+}: Pick<KeeperSubscription, 'setbacks'>): Pick<Decision, 'alert'> {
+  return setbacks < REPORTED_AFTER ? {} : { alert: { reason: 'pull_not_found' } };
 }

@@ -5,7 +5,14 @@ import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import type { ChainView } from './chain-view.ts';
-import { awaitFinality, type Decision, type LookupResult, keeperFailure, type Rules } from './decision.ts';
+import {
+  awaitFinality,
+  type Decision,
+  type LookupResult,
+  keeperFailure,
+  pullNotFound,
+  type Rules,
+} from './decision.ts';
 import {
   hasUnknownPull,
   isGivenUp,
@@ -93,7 +100,8 @@ export function afterTheEnd(
 ): Decision {
   const { successor } = update.row;
   if (account === null) {
-    const waiting = successor === 'same_account' ? undefined : recordLastPulls(update, view, lookups);
+    const waiting =
+      successor === 'same_account' ? undefined : recordLastPulls(update, view, lookups);
     if (waiting !== undefined) return waiting;
   } else if (successor === null && hasUnknownPull(update.state, account)) {
     const pulls = pullsFound(update.row, lookups);
@@ -126,13 +134,17 @@ export function afterTheEnd(
  * while they are not known, else undefined. Pulls with other period boundaries belong to a later
  * subscription at the same address and are skipped.
  */
-function recordLastPulls(update: SubscriptionUpdate, view: ChainView, lookups: LookupResult): Decision | undefined {
+function recordLastPulls(
+  update: SubscriptionUpdate,
+  view: ChainView,
+  lookups: LookupResult,
+): Decision | undefined {
   const { row } = update;
   const { tooMany, unreadable, closingNotFinal } = lookups;
   if (closingNotFinal === true) return awaitFinality(update, view);
   const pulls = pullsFound(row, lookups);
   if (pulls === undefined && tooMany === true)
-    return { ...keeperFailure(update, view), alert: { reason: 'pull_not_found' } };
+    return { ...keeperFailure(update, view), ...pullNotFound(row) };
   // No keeper has ever read the account, so no pull can belong to it.
   if (row.periodAnchor === null) return undefined;
   if (pulls === undefined) return { update, needs: 'pulls' };

@@ -63,7 +63,10 @@ export function isLive({ status }: Pick<SubscriptionState, 'status'>): boolean {
  * delays it, and a cancel request or a pause clears it. All changes of nextPaymentDue go through
  * this function, except retries after a failure.
  */
-export function setNextDue({ row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>, next: Date | null): void {
+export function setNextDue(
+  { row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>,
+  next: Date | null,
+): void {
   const isDue = next !== null && state.cancelRequestedAt === null && row.pausedAt === null;
   state.nextPaymentDue = isDue ? notInTrial(row, next) : null;
 }
@@ -144,7 +147,11 @@ export function applyCover(
  * Counts a period as paid for which nothing is collected (price.ts, amountToCollect). It has no
  * payment and no event.
  */
-export function applyUncollected(update: SubscriptionUpdate, periodEnd: bigint, next: Date | null): void {
+export function applyUncollected(
+  update: SubscriptionUpdate,
+  periodEnd: bigint,
+  next: Date | null,
+): void {
   settleUp(update, timeOf(periodEnd), 0n, next);
 }
 
