@@ -11,7 +11,7 @@ import { keeperRetryAt } from '../domain/collecting/keeper-backoff.ts';
 import { findInBooks } from '../domain/collecting/pulls.ts';
 import { updateOf, isLive } from '../domain/collecting/transitions.ts';
 import type { Closed } from './close.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 import { findPulls, partiesOf, type PullHistory } from './pull-history.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
 

@@ -32,7 +32,7 @@ import {
 } from '../db/history.ts';
 import { heldInWords } from '../domain/collecting/brake.ts';
 import { chunks } from '../each.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 
 /** Signatures of each keeper key that are compared: what getSignaturesForAddress gives at once. */
 const COMPARED = 1000;

@@ -16,10 +16,10 @@ import {
 import type { ChainView } from '../domain/collecting/chain-view.ts';
 import { registeredAccount } from '../domain/collecting/decide.ts';
 import { amountDue } from '../domain/collecting/price.ts';
-import { settleRows } from '../domain/collecting/settlement.ts';
+import { rowByRow, settleRows } from '../domain/collecting/settlement.ts';
 import { applyCancelSeen, updateOf, isLive } from '../domain/collecting/transitions.ts';
+import type { Context } from './context.ts';
 import type { InFlightTransaction, InFlightPayment } from './in-flight.ts';
-import type { Context } from './preflight.ts';
 import { isReached, readSnapshot } from './snapshot.ts';
 
 /** Transactions that are checked and sent together. */
@@ -177,18 +177,20 @@ async function recheck(
     payment.checked = row.notices;
     payment.isStopped = !mayBeSent(payment, row, snapshot.of(row));
   }
-  const cancelled = read.flatMap((row) => {
-    const payment = payments.get(row.id);
-    return payment !== undefined && isCancelled(row, snapshot.of(row)) ? [{ ...payment, row }] : [];
-  });
+  const cancelled = read.filter(
+    (row) => payments.has(row.id) && isCancelled(row, snapshot.of(row)),
+  );
   if (cancelled.length === 0) return;
-  const { queued } = await settleRows(context.sql, cancelled, timeOf(snapshot.now), (row) => {
-    if (!isLive(row) || row.cancelRequestedAt !== null || row.observedSlot > snapshot.slot)
-      return undefined;
-    const update = updateOf(row);
-    applyCancelSeen(update, snapshot.now);
-    update.state.observedSlot = snapshot.slot;
-    return { update, keepsLease: true };
+  const { queued } = await settleRows(context.sql, cancelled, {
+    chainNow: timeOf(snapshot.now),
+    assess: rowByRow([...payments.values()], (row) => {
+      if (!isLive(row) || row.cancelRequestedAt !== null || row.observedSlot > snapshot.slot)
+        return undefined;
+      const update = updateOf(row);
+      applyCancelSeen(update, snapshot.now);
+      update.state.observedSlot = snapshot.slot;
+      return { update, keepsLease: true };
+    }),
   });
   context.deliveries.notify(queued);
 }

@@ -13,7 +13,7 @@ import type { ReadOptions } from '../chain/rpc/client.ts';
 import { readReachable } from '../chain/rpc/reach.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
 import { addressesOf, backupsOf, type View } from '../domain/collecting/chain-view.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 
 export interface Snapshot {
   /** The oldest slot of any account. */

@@ -10,7 +10,7 @@ import type { DuePlace } from '../db/subscription-leases.ts';
 import { type KeeperSubscription, makeDue, readSubscriptions } from '../db/subscription-work.ts';
 import { lastPlace, stepSweep, type SweepStep } from '../db/sweeps.ts';
 import { hasChanged, withPayment } from '../domain/collecting/changes.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 import { readSnapshot } from './snapshot.ts';
 
 /**

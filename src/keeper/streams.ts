@@ -7,14 +7,18 @@ import { newestSlot } from '../chain/rpc/responses.ts';
 import type { ProgramNotice, TransactionNotice } from '../chain/streams/program.ts';
 import type { Follows } from '../chain/streams/token-accounts.ts';
 import { readUnderWay } from '../db/payment-attempts.ts';
-import { findFollowed, type KeeperSubscription, readSubscriptions } from '../db/subscription-work.ts';
+import {
+  findFollowed,
+  type KeeperSubscription,
+  readSubscriptions,
+} from '../db/subscription-work.ts';
 import { accountChanged } from '../domain/collecting/changes.ts';
 import { amountPastDue } from '../domain/collecting/price.ts';
 import { chunks } from '../each.ts';
 import { messageOf } from '../errors.ts';
+import type { Context } from './context.ts';
 import type { InFlight } from './in-flight.ts';
-import type { PlanWatch } from './plans.ts';
-import type { Context } from './preflight.ts';
+import type { PlanWatch } from './plan-watch.ts';
 import type { Sweep } from './sweep.ts';
 
 /** Notices kept while the chain cannot be read; beyond that the sweep finds their changes. */
@@ -205,7 +209,11 @@ export class Notifications {
   }
 }
 
-function isNotableNotice(row: KeeperSubscription, notice: ProgramNotice, underWay: boolean): boolean {
+function isNotableNotice(
+  row: KeeperSubscription,
+  notice: ProgramNotice,
+  underWay: boolean,
+): boolean {
   try {
     return accountChanged(row, decodeSubscription(notice.data), underWay);
   } catch {

@@ -20,7 +20,7 @@ import type { ChainView } from '../domain/collecting/chain-view.ts';
 import { planObstacle } from '../domain/collecting/obstacles.ts';
 import { unblockPlan } from '../domain/collecting/plan-block.ts';
 import { assessPlan } from '../domain/collecting/plan-change.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 
 const BATCH = 100;
 /**
