@@ -1,5 +1,5 @@
 // The decision about each subscription from a snapshot of its accounts, and from what has to be
-// looked up besides.
+// looked up in addition.
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
@@ -23,7 +23,7 @@ export interface Assessed<Row> {
 }
 
 /**
- * Decides about one row. Accounts that cannot be decoded count as a setback, not as the
+ * Decides about one row. Accounts that cannot be decoded count as a failure of the keeper, not of the
  * subscriber's failure.
  */
 export function assess(

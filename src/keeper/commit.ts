@@ -24,7 +24,7 @@ import type { Context } from './context.ts';
 import { type InFlightPayment, newPayment } from './in-flight.ts';
 import { report, reportBlocked } from './reports.ts';
 import { withinFunds } from './shared-funds.ts';
-import type { Signer, Terms } from './signer.ts';
+import type { Signer, SigningTerms } from './signer.ts';
 import { afterSimulation } from './simulate.ts';
 import type { Snapshot } from './snapshot.ts';
 
@@ -43,7 +43,7 @@ export interface Committed {
 /**
  * Reads, decides, signs and commits one claimed batch. `closed`: closing was tried, and these
  * accounts are closed; `history`: pulls are looked up on chain. Throws when chain or database
- * cannot be reached; the claims are held still.
+ * cannot be reached; the claims stay.
  */
 export async function commit(
   context: Context,
@@ -64,7 +64,7 @@ export async function commit(
   const claimOf = ({ id }: { id: string }): ClaimedRow => {
     return { id, claimId: lease.claimId, notices: notices.get(id) ?? 0 };
   };
-  let terms: Terms | undefined;
+  let terms: SigningTerms | undefined;
   const assessRows = async (rows: readonly KeeperSubscriptionForEvents[], books: Books) => {
     const alone = rows
       .map((row) => ({ row, decision: decide(row, books) }))
@@ -116,7 +116,7 @@ export async function commit(
 
 /**
  * Reads and decides. `decide` takes what the books are known to have by now; `isStopped`:
- * collection is held, and with it this decision.
+ * collection is on hold for this decision.
  */
 async function read(
   context: Context,
@@ -147,7 +147,7 @@ type NewAttempt = NonNullable<ClaimedAssessment['attempt']>;
 /** The attempts of signed transactions, by subscription. */
 function attemptsOf(
   transactions: ReturnType<Signer['sign']>,
-  { blockhash }: Terms,
+  { blockhash }: SigningTerms,
 ): Map<string, NewAttempt> {
   return new Map(
     transactions.flatMap(({ payments, signed }) =>

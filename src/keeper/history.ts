@@ -67,8 +67,8 @@ export class History {
 
   /** What is held back, as text; undefined when nothing is. */
   note(): string | undefined {
-    const held = this.#holds.map(heldInWords);
-    const all = this.#reason === undefined ? held : [this.#reason, ...held];
+    const reasons = this.#holds.map(heldInWords);
+    const all = this.#reason === undefined ? reasons : [this.#reason, ...reasons];
     return all.length === 0 ? undefined : all.join('; ');
   }
 

@@ -63,7 +63,7 @@ export class PlanWatch {
   }
 
   /** Reads the plans at these addresses now, at `minSlot` or later. */
-  async look(planPdas: string[], minSlot?: bigint): Promise<void> {
+  async readNow(planPdas: string[], minSlot?: bigint): Promise<void> {
     const plans = await findPlansAt(this.#context.sql, planPdas);
     if (plans.length > 0) await this.#read(plans, minSlot);
   }

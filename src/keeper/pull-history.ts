@@ -13,7 +13,7 @@ import type { Context } from './context.ts';
 import type { InFlightPayment } from './in-flight.ts';
 import { asSigned, landedPull } from './landed-pull.ts';
 
-/** Whose pulls are looked for: the keeper's and others' under this subscription. */
+/** The wallets whose pulls under this subscription are looked up. */
 export function partiesOf(
   {
     programId,
@@ -54,7 +54,7 @@ export interface PullHistory {
   /** Each may hold a pull: with any of them the history is incomplete. */
   readonly unreadable: UnreadableListed[];
   /**
-   * When the newest listed transaction was, failed ones included; null where no endpoint tells the
+   * When the newest listed transaction was, failed ones included; null where no endpoint has the
    * time of any.
    */
   readonly newestAt: bigint | null;

@@ -38,7 +38,7 @@ export interface FinalAttempt extends PendingAttempt {
 
 /** What became of a batch. */
 export interface ResolveResult {
-  /** Settled, or held by another keeper by now. */
+  /** Settled, or claimed by another keeper by now. */
   readonly done: InFlightPayment[];
   /**
    * Their end is unknown as yet: a transaction is unreadable, or the history is incomplete. They
@@ -164,17 +164,17 @@ export class Resolver {
     onRead(written.map(({ row, update }) => ({ ...row, ...update.state })));
     for (const { row, update, alert } of written)
       report(this.#context, update, alert, byId.get(row.id)?.attempt.signature);
-    for (const [id, end] of ends) this.#tell(byId.get(id), end);
+    for (const [id, end] of ends) this.#reportEnd(byId.get(id), end);
     const isLeft = new Set(left);
     const isDone = ({ id }: InFlightPayment) => ends.has(id) && !isLeft.has(id);
     return {
       done: batch.filter(isDone),
       unknown: batch.filter((one) => !isDone(one)),
-      isDue: [...ends.values()].some(({ kind }) => kind === 'spared'),
+      isDue: [...ends.values()].some(({ kind }) => kind === 'signed_again'),
     };
   }
 
-  #tell(one: InFlightPayment | undefined, end: AttemptEnd): void {
+  #reportEnd(one: InFlightPayment | undefined, end: AttemptEnd): void {
     const { fees, metrics } = this.#context;
     if (one === undefined) return;
     if (end.kind === 'paid') fees.landed(one.id);
@@ -256,8 +256,8 @@ async function endInHistory(
   context.reportUnreadable(unreadable);
   const { attempt, settleTries = 0 } = one;
   const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;
-  const ours = pulls.find(isOwn);
-  if (ours !== undefined) return paid(context, one, row, asSigned(ours, attempt));
+  const keepers = pulls.find(isOwn);
+  if (keepers !== undefined) return paid(context, one, row, asSigned(keepers, attempt));
   const account = registeredAccount(row, view.subscription);
   const unread = unreadable.find(isOwn);
   if (unread !== undefined) {

@@ -1,6 +1,6 @@
 // Sends signed transactions. Right before each send the rows of all its payments are read: what was
 // cancelled, or taken from this keeper, is not sent, and with it the rest of its transaction. Where
-// a notice arrived since signing, or another keeper signed, the chain is read again first. A
+// a notification arrived since signing, or another keeper signed, the chain is read again first. A
 // transaction that may not be sent stays open until its blockhash expires, because another send of
 // it may be on its way (resolve.ts).
 import { setTimeout as pause } from 'node:timers/promises';
@@ -44,8 +44,8 @@ export async function sendAll(
   let left = ready;
   for (let tries = 0; left.length > 0 && tries < CHECKS; tries += 1) {
     const checkedAt = performance.now();
-    const notices = await notificationCounts(context, left);
-    const verdicts = left.map((one) => ({ one, verdict: verdictOf(one, notices) }));
+    const counts = await notificationCounts(context, left);
+    const verdicts = left.map((one) => ({ one, verdict: verdictOf(one, counts) }));
     const allowed = verdicts.filter(({ verdict }) => verdict === 'send').map(({ one }) => one);
     const unread = verdicts.filter(({ verdict }) => verdict === 'read').map(({ one }) => one);
     // The check is too old where Postgres was slow: it is made again.
@@ -59,7 +59,7 @@ export async function sendAll(
 }
 
 /**
- * The counts of notices of the subscriptions that may still be collected from, under the claims of
+ * The counts of notifications of the subscriptions that may still be collected from, under the claims of
  * these payments.
  */
 async function notificationCounts(
@@ -120,7 +120,7 @@ async function sendOne(
     await rpc.sendTransaction(one.bytes, { withinMs });
     metrics.sends.inc({ outcome: one.sends === 1 ? 'first' : 'again' });
   } catch (error) {
-    // It may have arrived nevertheless: only its status tells. A later round sends it again.
+    // It may have arrived nevertheless: only its status shows it. A later round sends it again.
     metrics.sends.inc({ outcome: 'failed' });
     if (error instanceof RpcError) {
       versions.refused(error);

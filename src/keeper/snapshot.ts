@@ -35,7 +35,7 @@ interface SnapshotOptions extends ReadOptions {
    * older view: its slot shows that.
    */
   readonly slotOf?: (row: KeeperSubscription) => bigint;
-  /** Of these rows subscription and plan alone are read; the other accounts look absent. */
+  /** Of these rows subscription and plan alone are read; the others are null. */
   readonly periodsOnly?: (row: KeeperSubscription) => boolean;
 }
 

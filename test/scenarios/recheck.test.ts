@@ -61,7 +61,7 @@ void t.test(
     await stage.until('it was sent', async () => sends > 0);
     await cancel(stage, subscription);
     // What the stream leads to.
-    await new Sweep(context, { minutes: 60 }).look([subscription.id]);
+    await new Sweep(context, { minutes: 60 }).readNow([subscription.id]);
     await stage.until('the cancellation is told', async () =>
       (await typesOf(stage, subscription)).includes('cancel_requested'),
     );

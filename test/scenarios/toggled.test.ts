@@ -33,7 +33,7 @@ async function toggling(t: Test, count: number, rpc: Partial<Rpc> = {}) {
   const ids = wallets.map(({ id }) => id);
   /** One round: the streams tell of the top-up, and what is due is collected until nothing is. */
   const round = async () => {
-    await sweep.look(ids);
+    await sweep.readNow(ids);
     for (;;) {
       await parts.collect();
       if (parts.taken.length === 0) return;

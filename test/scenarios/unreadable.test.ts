@@ -434,7 +434,7 @@ void t.test(
     let gaps = 0;
     const walk = new Sweep(context, { minutes: 60 });
     const sweep = {
-      look: (ids: readonly string[], slot?: bigint) => walk.look(ids, slot),
+      readNow: (ids: readonly string[], slot?: bigint) => walk.readNow(ids, slot),
       gap: () => (gaps += 1),
     };
     const notices = new Notifications(context, {

@@ -20,7 +20,7 @@ import {
 } from './decision.ts';
 import { failedOnChain, tryEarly } from './early-tries.ts';
 import { afterTheEnd, end, planEnd } from './ending.ts';
-import { isDueSoon, nextLook, renewalIssue, type RenewalIssue } from './look-ahead.ts';
+import { isDueSoon, nextRead, renewalIssue, type RenewalIssue } from './look-ahead.ts';
 import {
   delegationObstacle,
   feeReceiver,
@@ -337,7 +337,7 @@ export function awaitDue(
     const obstacle = subscriberObstacle(view, account, gross);
     applyUpcoming(update, gross, obstacle === undefined ? null : renewalIssue(obstacle));
   }
-  state.dueAt = nextLook(state, row.periodHours) ?? state.paidThrough;
+  state.dueAt = nextRead(state, row.periodHours) ?? state.paidThrough;
   return { update };
 }
 

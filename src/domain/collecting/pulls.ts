@@ -21,7 +21,7 @@ export interface KnownPull extends Pull {
 }
 
 /**
- * After this many setbacks (half an hour, backoff.ts) a finalized pull that no history contains no
+ * After this many failures (half an hour, keeper-backoff.ts) a finalized pull that no history contains no
  * longer delays other payments.
  */
 const MAX_LOOKUPS = 8;
@@ -182,7 +182,7 @@ export async function findInBooks(
 
 export interface PullParties {
   readonly programId: string;
-  /** Keeper wallets, including former ones: their pulls count as ours. */
+  /** Keeper wallets, including former ones: their pulls count as the keeper's. */
   readonly keepers: readonly string[];
   /** Wallets that take the fee. */
   readonly treasuries: readonly string[];

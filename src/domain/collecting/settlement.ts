@@ -31,7 +31,7 @@ import type { SubscriptionUpdate } from './transitions.ts';
 /** Length of a lease. A transaction is usually finalized after some 15 s. */
 export const LEASE_SECONDS = 45;
 
-/** A leased subscription with `notices` as the keeper read it. */
+/** A claimed subscription, and its `notices` as the keeper read them. */
 export interface ClaimedRow extends ClaimKey {
   notices: number;
 }
@@ -117,13 +117,13 @@ async function write<A extends ClaimedAssessment>(
   const versions = new Map(
     (await lockHeld(tx, claims)).map(({ id, version }) => [id, version] as const),
   );
-  const held = assessments.filter(({ row }) => versions.has(row.id));
+  const claimed = assessments.filter(({ row }) => versions.has(row.id));
   const books = await readBooks(
     tx,
-    held.map(({ update }) => update),
+    claimed.map(({ update }) => update),
   );
   const current = wholeTransactions(
-    held.filter(
+    claimed.filter(
       (one) =>
         versions.get(one.row.id) === one.row.version &&
         !one.update.payments.some((payment) => books.refuses(payment)) &&
@@ -162,7 +162,7 @@ async function write<A extends ClaimedAssessment>(
         );
   return {
     written: current,
-    changed: held.filter((one) => !isCurrent.has(one)),
+    changed: claimed.filter((one) => !isCurrent.has(one)),
     attempts,
     books,
     blocked,
@@ -206,7 +206,7 @@ interface SettleRowsOptions<A extends ClaimedAssessment> {
 /** The result of `settleRows`. */
 export interface SettledRows<A> {
   readonly written: readonly A[];
-  /** Ids of rows that kept changing: not written, lease still held. */
+  /** Ids of rows that kept changing: not written, lease kept. */
   readonly left: readonly string[];
   readonly queued: ReadonlySet<string>;
 }
