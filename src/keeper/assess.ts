@@ -23,8 +23,8 @@ export interface Assessed<Row> {
 }
 
 /**
- * Decides about one row. Accounts that cannot be decoded count as a failure of the keeper, not of the
- * subscriber's failure.
+ * Decides about one row. Accounts that cannot be decoded count as a failure of the keeper, not of
+ * the subscriber's failure.
  */
 export function assess(
   { rules }: Context,

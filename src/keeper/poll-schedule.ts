@@ -55,8 +55,8 @@ export function shouldPoll(
 export const RESEND_MS = 2000;
 
 /**
- * Whether to send the transaction now, for the first time or again; false while a notification or a poll
- * has seen it. Pure.
+ * Whether to send the transaction now, for the first time or again; false while a notification or a
+ * poll has seen it. Pure.
  */
 export function isSentAgain(
   {

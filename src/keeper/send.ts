@@ -59,8 +59,8 @@ export async function sendAll(
 }
 
 /**
- * The counts of notifications of the subscriptions that may still be collected from, under the claims of
- * these payments.
+ * The counts of notifications of the subscriptions that may still be collected from, under the
+ * claims of these payments.
  */
 async function notificationCounts(
   { sql }: Context,

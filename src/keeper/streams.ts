@@ -6,13 +6,13 @@ import { addressesIn } from '../chain/rpc/named-addresses.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import type { ProgramNotice, TransactionNotice } from '../chain/streams/program.ts';
 import type { Follows } from '../chain/streams/token-accounts.ts';
-import { readUnderWay } from '../db/payment-attempts.ts';
+import { readUnderWay, type UnderWay } from '../db/payment-attempts.ts';
 import {
   findFollowed,
   type KeeperSubscription,
   readSubscriptions,
 } from '../db/subscription-work.ts';
-import { accountChanged } from '../domain/collecting/changes.ts';
+import { accountChanged, withPayment } from '../domain/collecting/changes.ts';
 import { amountPastDue } from '../domain/collecting/price.ts';
 import { chunks } from '../each.ts';
 import { messageOf } from '../errors.ts';
@@ -95,7 +95,8 @@ export class Notifications {
 
   /** A transaction named the program. */
   takeTransaction({ signature, slot, logs }: TransactionNotice): void {
-    // A call with an event changes an account that stays, and that account has a notification of its own.
+    // A call with an event changes an account that stays, and that account has a notification of
+    // its own.
     if (this.#options.inFlight.isOwn(signature) || !hasSilentCall(logs, this.#context.programId))
       return;
     this.#add((pending) => pending.transactions.set(signature, { slot, misses: 0 }));
@@ -166,8 +167,8 @@ export class Notifications {
   }
 
   /**
-   * The addresses in transactions whose effects no notification shows. Unreadable transactions are looked
-   * up again for some turns.
+   * The addresses in transactions whose effects no notification shows. Unreadable transactions are
+   * looked up again for some turns.
    */
   async #addressesIn({ transactions }: PendingNotifications): Promise<string[]> {
     const { rpc, reportUnreadable } = this.#context;
@@ -199,14 +200,14 @@ export class Notifications {
     });
     if (ids.length === 0) return [];
     const [rows, open] = await Promise.all([readSubscriptions(sql, ids), readUnderWay(sql, ids)]);
-    const underWay = new Set(open.map(({ subscriptionId }) => subscriptionId));
+    const underWay = new Map(open.map((one) => [one.subscriptionId, one]));
     const isCertain = new Set(certain);
     return rows
       .filter((row) => {
         if (isCertain.has(row.subscriberWallet) || isCertain.has(row.subscriptionPda)) return true;
         const notification = notifications.get(row.subscriptionPda);
         return (
-          notification !== undefined && mayHaveChanged(row, notification, underWay.has(row.id))
+          notification !== undefined && mayHaveChanged(row, notification, underWay.get(row.id))
         );
       })
       .map(({ id }) => id);
@@ -216,10 +217,11 @@ export class Notifications {
 function mayHaveChanged(
   row: KeeperSubscription,
   notification: ProgramNotice,
-  underWay: boolean,
+  underWay: UnderWay | undefined,
 ): boolean {
   try {
-    return accountChanged(row, decodeSubscription(notification.data), underWay);
+    const account = decodeSubscription(notification.data);
+    return accountChanged(withPayment(row, account, underWay), account);
   } catch {
     return true;
   }

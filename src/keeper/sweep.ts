@@ -21,8 +21,8 @@ const BATCH = 128;
 /** The part of SWEEP_MINUTES that a lap takes: the rest is for a keeper that dies with a batch. */
 const SPREAD = 0.8;
 /**
- * Seconds after which the position of the sweep is read again, though no step is due: another keeper may have
- * begun a lap.
+ * Seconds after which the position of the sweep is read again, though no step is due: another
+ * keeper may have begun a lap.
  */
 const MAX_WAIT_SECONDS = 30;
 /** Between steps of a lap whose length is unknown. */
@@ -103,8 +103,8 @@ export class Sweep {
   }
 
   /**
-   * Reads these now, as of `minSlot` or later: an endpoint that is behind the notification would show
-   * nothing new.
+   * Reads these now, as of `minSlot` or later: an endpoint that is behind the notification would
+   * show nothing new.
    */
   async readNow(ids: readonly string[], minSlot?: bigint): Promise<void> {
     const { sql, rules, log, clock, absence, onRead } = this.#context;
@@ -114,17 +114,21 @@ export class Sweep {
     const snapshot = await readSnapshot(this.#context, rows, { minSlot });
     clock.heard(snapshot.now);
     absence.read(rows.length);
-    const isNew = (row: KeeperSubscription) => hasChanged(row, snapshot.of(row), rules);
-    const seen = rows.filter(isNew).map(({ id }) => id);
+    const isChanged = (row: KeeperSubscription) => hasChanged(row, snapshot.of(row), rules);
+    const seen = rows.filter(isChanged).map(({ id }) => id);
     if (seen.length === 0) return;
-    // Mostly our own payments, which are recorded once they are final. One that was settled
-    // meanwhile shows in the rows as they are now.
+    // Most changes are the keeper's own payments, which are recorded once they are final. One that
+    // was settled meanwhile shows in the rows as they are now.
     const underWay = new Map(
       (await readUnderWay(sql, seen)).map((one) => [one.subscriptionId, one]),
     );
     const again = await readSubscriptions(sql, seen);
     const changed = again
-      .filter((row) => isNew(withPayment(row, snapshot.of(row), underWay.get(row.id))))
+      .filter((row) => {
+        const view = snapshot.of(row);
+        const account = view instanceof Error ? null : view.subscription;
+        return isChanged(withPayment(row, account, underWay.get(row.id)));
+      })
       .map(({ id }) => id);
     if (changed.length === 0) return;
     log.debug({ subscriptions: changed.length }, 'subscriptions changed on chain');

@@ -37,10 +37,10 @@ export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): b
  */
 export function withPayment(
   row: KeeperSubscription,
-  view: View,
+  subscription: SubscriptionAccount | null,
   underWay: UnderWay | undefined,
 ): KeeperSubscription {
-  const account = view instanceof Error ? null : registeredAccount(row, view.subscription);
+  const account = registeredAccount(row, subscription);
   if (account === null || underWay === undefined) return row;
   const isIt =
     account.periodStart === unixSeconds(underWay.periodStart) &&
@@ -50,17 +50,10 @@ export function withPayment(
   return { ...row, paidThrough, periodPulled: account.amountPulled };
 }
 
-/**
- * Whether the account in a notification shows a change that the row does not have. The keeper's own
- * payments are none. Pure.
- */
-export function accountChanged(
-  row: KeeperSubscription,
-  account: SubscriptionAccount,
-  underWay: boolean,
-): boolean {
+/** Whether the account in a notification shows a change that the row does not have. Pure. */
+export function accountChanged(row: KeeperSubscription, account: SubscriptionAccount): boolean {
   if (registeredAccount(row, account) === null) return true;
   if ((account.expiresAt !== 0n) !== (row.cancelRequestedAt !== null))
     return row.cancelRequestedBy !== 'merchant' || account.expiresAt !== 0n;
-  return !underWay && hasUnknownPull(row, account);
+  return hasUnknownPull(row, account);
 }

@@ -21,8 +21,8 @@ export interface KnownPull extends Pull {
 }
 
 /**
- * After this many failures (half an hour, keeper-backoff.ts) a finalized pull that no history contains no
- * longer delays other payments.
+ * After this many failures (half an hour, keeper-backoff.ts) a finalized pull that no history
+ * contains no longer delays other payments.
  */
 const MAX_LOOKUPS = 8;
 
