@@ -179,6 +179,9 @@ const periodOf = ({ row, collect }: Due): PaidPeriod => ({
   periodStart: collect.periodStart,
 });
 
-/** A text in the transaction that makes two tries of one period with the same blockhash differ. */
+/**
+ * Reference text of a transaction. It makes two tries of one period differ when they have the same
+ * blockhash.
+ */
 const referenceOf = ({ row, collect }: Due) =>
   [row.id, collect.periodStart, row.failedAttempts, row.setbacks, row.failedPacks].join(' ');
