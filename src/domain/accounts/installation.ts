@@ -36,7 +36,10 @@ export async function installationOf(config: Config): Promise<Installation> {
   return { cluster, mint, programId, keepers, treasuries, feeBps };
 }
 
-/** One line per differing value, with both values. A fee that is not recorded is not compared. */
+/**
+ * One line for each value that differs, with both values. A fee that is not recorded is not
+ * compared.
+ */
 export function differences(recorded: RecordedInstallation, own: Installation): string[] {
   return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {
     const [recordedValue, keepers] = [String(recorded[key]), String(own[key])];

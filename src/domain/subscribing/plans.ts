@@ -257,13 +257,15 @@ export async function planTransaction(
   return { transaction, blockhash, lastValidBlockHeight };
 }
 
-/** The parties of a registered plan: its own puller or any of our keepers, and its treasury. */
+/**
+ * The parties of a registered plan: its own puller or any keeper of the service, and its treasury.
+ */
 export const partiesOf = (plan: PlanRow, network: Network): PlanParties => ({
   ...plan,
   pullers: [plan.puller, ...pullersOf(network)],
 });
 
-/** Our keepers, the one in use first. */
+/** The service's keepers, the one in use first. */
 export const pullersOf = ({ puller, standbyPullers = [] }: Network) => [puller, ...standbyPullers];
 
 /** Each address once, and at most the four that the program stores. */
