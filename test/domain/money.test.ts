@@ -24,7 +24,7 @@ void t.test('fee = floor(gross * bps / 10000), net is the rest, and both are at 
   t.end();
 });
 
-void t.test('an amount for people has two decimals at the least, and as many as it has', (t) => {
+void t.test('a displayed amount has at least two decimals, and more only when needed', (t) => {
   t.equal(amountDisplay(100_000n), '0.10 USDC');
   t.equal(amountDisplay(10_000_000n), '10.00 USDC');
   t.equal(amountDisplay(1n), '0.000001 USDC');
