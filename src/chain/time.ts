@@ -1,5 +1,5 @@
 // Chain time. Due times are compared with the chain's clock, never with the process's clock.
-import type { Rpc } from './rpc/client.ts';
+import type { Rpc } from './rpc/rpc.ts';
 
 /** Unix seconds of a time, rounded down. */
 export function unixSeconds(time: Date): bigint {

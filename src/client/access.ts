@@ -1,7 +1,7 @@
 // Asks whether a customer has access, for each request that a merchant's server answers: answers
 // are kept as long as the service says.
-import type { Client, Data } from './client.ts';
 import { BillingError } from './error.ts';
+import type { Client, Data } from './routes.ts';
 
 export type Access = Data<'/merchant/apps/{appId}/access', 'get'> & {
   /**

@@ -1,17 +1,8 @@
 // A client of the API for TypeScript users, typed by the OpenAPI document. No dependency: global
 // fetch (Node 20 and newer, browsers).
-import type {
-  Arguments,
-  CallOptions,
-  Data,
-  Item,
-  ListPath,
-  Method,
-  PathOf,
-  Rest,
-} from './answers.ts';
 import { type Asked, BillingConnectionError, errorOf } from './error.ts';
 import { idempotentPosts } from './openapi.ts';
+import type { CallOptions, Client, Method } from './routes.ts';
 
 export {
   type Access,
@@ -20,7 +11,7 @@ export {
   type Customer,
 } from './access.ts';
 export { BillingConnectionError, BillingError, type BillingErrorCode } from './error.ts';
-export type { Arguments, CallOptions, Data, Item, ListPath, PathOf } from './answers.ts';
+export type { Arguments, CallOptions, Client, Data, Item, ListPath, PathOf } from './routes.ts';
 export type { components, paths } from './openapi.ts';
 
 export interface ClientOptions {
@@ -42,42 +33,6 @@ export interface ClientOptions {
   timeoutMs?: number;
   /** In the place of the global one. */
   fetch?: typeof fetch;
-}
-
-export interface Client {
-  get<P extends PathOf<'get'>>(
-    path: P,
-    ...rest: Rest<Arguments<P, 'get'>>
-  ): Promise<Data<P, 'get'>>;
-  post<P extends PathOf<'post'>>(
-    path: P,
-    ...rest: Rest<Arguments<P, 'post'>>
-  ): Promise<Data<P, 'post'>>;
-  patch<P extends PathOf<'patch'>>(
-    path: P,
-    ...rest: Rest<Arguments<P, 'patch'>>
-  ): Promise<Data<P, 'patch'>>;
-  delete<P extends PathOf<'delete'>>(
-    path: P,
-    ...rest: Rest<Arguments<P, 'delete'>>
-  ): Promise<Data<P, 'delete'>>;
-  /**
-   * Every row of a list, newest first; a page is requested when the previous one is consumed.
-   * `query.limit` is the size of a page.
-   */
-  list<P extends ListPath>(
-    path: P,
-    ...rest: Rest<Arguments<P, 'get'>>
-  ): AsyncGenerator<Item<P>, void, undefined>;
-  /** A list page by page. */
-  pages<P extends ListPath>(
-    path: P,
-    ...rest: Rest<Arguments<P, 'get'>>
-  ): AsyncGenerator<Item<P>[], void, undefined>;
-  /** The CSV export as it comes in (Pro). */
-  exportTransactions(
-    given: Arguments<'/merchant/apps/{appId}/transactions/export', 'get'>,
-  ): Promise<ReadableStream<Uint8Array<ArrayBuffer>>>;
 }
 
 interface Given extends CallOptions {

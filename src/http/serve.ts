@@ -1,6 +1,7 @@
 import { Histogram, type Registry } from 'prom-client';
 import { oneChain, clusterMismatch, CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
-import { createRpc, type Rpc } from '../chain/rpc/client.ts';
+import { createRpc } from '../chain/rpc/client.ts';
+import type { Rpc } from '../chain/rpc/rpc.ts';
 import { required, type Config } from '../config/config.ts';
 import { rpcObserver } from '../daemon/metrics.ts';
 import type { Daemon, DaemonResources } from '../daemon/run.ts';

@@ -1,8 +1,8 @@
 // Whether a signature can still land. Only the chain ends an attempt that was never seen, and every
 // endpoint is asked.
-import type { Lifetime, Rpc } from '../chain/rpc/client.ts';
 import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/rpc/expiry.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
+import type { Lifetime, Rpc } from '../chain/rpc/rpc.ts';
 import { blockhashOf } from '../chain/transactions/collection.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
 import type { OpenAttempt } from './in-flight.ts';

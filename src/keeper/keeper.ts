@@ -7,8 +7,8 @@
 //   claimed --lease expired with an open attempt--> recovered by any keeper (claim.ts)
 import type { Registry } from 'prom-client';
 import { accountFilters } from '../chain/program/layouts.ts';
-import type { Rpc } from '../chain/rpc/client.ts';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
+import type { Rpc } from '../chain/rpc/rpc.ts';
 import { watchRpc, type WatchedRpc } from '../chain/rpc/watched.ts';
 import { followProgram, websocketUrl } from '../chain/streams/program.ts';
 import { TokenAccounts } from '../chain/streams/token-accounts.ts';

@@ -10,7 +10,8 @@ import {
   believeAbsence,
   createAbsenceJudge,
 } from '../chain/rpc/absence.ts';
-import { createRpc, type Rpc, type RpcOptions } from '../chain/rpc/client.ts';
+import { createRpc, type RpcOptions } from '../chain/rpc/client.ts';
+import type { Rpc } from '../chain/rpc/rpc.ts';
 import type { ChainClock } from '../chain/time.ts';
 import type { Fees } from '../chain/transactions/fees.ts';
 import type { TransactionVersions } from '../chain/transactions/version.ts';

@@ -1,9 +1,9 @@
 // The history of a subscription's account: pulls that the database does not know, and payments
 // whose period the accounts alone do not show.
 import { ChainDataError } from '../chain/program/layouts.ts';
-import type { Rpc } from '../chain/rpc/client.ts';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/responses.ts';
+import type { Rpc } from '../chain/rpc/rpc.ts';
 import { readListed } from '../chain/rpc/transactions.ts';
 import { type ClaimKey, renewed } from '../db/postgres/claims.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';

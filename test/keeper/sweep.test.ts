@@ -1,9 +1,10 @@
 // In which order the sweep looks, how much at once, and that nothing is left out. What it finds:
 // life.test.ts, follow.test.ts.
 import t, { type Test } from 'tap';
-import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
-import { createRpc, type Rpc } from '../../src/chain/rpc/client.ts';
 import { cancelSubscription } from '../../src/chain/program/instructions.ts';
+import { createRpc } from '../../src/chain/rpc/client.ts';
+import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
+import type { Rpc } from '../../src/chain/rpc/rpc.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
 import { silent, startStage } from '../fixtures/billing.ts';
 import { payTokens } from '../fixtures/tokens.ts';

@@ -2,9 +2,9 @@
 // often as their owner likes. Each failed transaction costs the keeper its fee: their number is
 // bounded per period, whatever the number of top-ups.
 import t, { type Test } from 'tap';
-import { transactionFee } from '../../src/chain/transactions/collection.ts';
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
-import type { Rpc } from '../../src/chain/rpc/client.ts';
+import type { Rpc } from '../../src/chain/rpc/rpc.ts';
+import { transactionFee } from '../../src/chain/transactions/collection.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
 import { startStage, HOUR } from '../fixtures/billing.ts';
 

@@ -1,7 +1,7 @@
 import { chunks } from '../../each.ts';
 import { type ChainAccount, isClosed } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
-import type { Rpc } from './client.ts';
+import type { Rpc } from './rpc.ts';
 
 // An account that one RPC endpoint does not return may still exist. A missing account ends a
 // subscription or plan for good, so several endpoints have to confirm it.

@@ -3,10 +3,10 @@ import { chunks } from '../../each.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { CLOCK_SYSVAR } from '../program/addresses.ts';
 import { type ClockAccount, decodeClock } from '../program/layouts.ts';
-import type { ReadOptions, Rpc } from './client.ts';
 import { EndpointFailure } from './errors.ts';
 import type { Failover } from './failover.ts';
 import { accounts, big, inContext, oldestSlot } from './responses.ts';
+import type { ReadOptions, Rpc } from './rpc.ts';
 import { createTrustedClock, type TrustedClockOptions } from './trusted-clock.ts';
 
 /** Addresses that getMultipleAccounts takes. */

@@ -1,7 +1,7 @@
 // Block times by slot. They are whole seconds and never decrease, so all blocks between two blocks
 // with the same time share it: a batch of payments needs few requests.
-import type { Rpc } from './client.ts';
 import { RpcError, RpcUnreachable } from './errors.ts';
+import type { Rpc } from './rpc.ts';
 
 const KEPT = 4096;
 

@@ -1,10 +1,10 @@
 // The RPC client's methods for blocks, the clock of the cluster and recent fees.
 import { each } from '../../each.ts';
 import { isAddress } from '../program/addresses.ts';
-import type { Lifetime, LifetimeAnswer, Rpc } from './client.ts';
 import { EndpointFailure, RpcError } from './errors.ts';
 import type { Ask, Failover } from './failover.ts';
 import { array, big, inContext, newestSlot, object, text, truth } from './responses.ts';
+import type { Lifetime, LifetimeAnswer, Rpc } from './rpc.ts';
 
 /**
  * Solana's MAX_PROCESSING_AGE: a transaction can land up to 150 blocks after the block of its

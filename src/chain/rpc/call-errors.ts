@@ -1,7 +1,7 @@
 // Errors of calls to several endpoints, and the metric's outcome of one request.
 import type { RpcEndpoint } from './endpoint.ts';
+import type { EndpointFault, UnreadableReason } from './errors.ts';
 import { EndpointFailure, isUnreadable, RpcError, RpcUnreachable } from './errors.ts';
-import type { ObservedRequest } from './failover.ts';
 
 /** The metric's outcome of a failed request; undefined for a bug. */
 export function outcomeOf(error: unknown): ObservedRequest['outcome'] | undefined {
@@ -34,4 +34,13 @@ export function noAnswer(method: string, reasons: readonly unknown[]): unknown {
     reasons.find((reason) => !(reason instanceof EndpointFailure)) ??
     new RpcUnreachable(method, failures)
   );
+}
+
+/** One request to one endpoint. */
+export interface ObservedRequest {
+  /** Scheme, host and port: paths and queries of RPC URLs hold keys. */
+  readonly endpoint: string;
+  readonly method: string;
+  readonly outcome: 'ok' | 'refused' | Exclude<EndpointFault, UnreadableReason>;
+  readonly seconds: number;
 }

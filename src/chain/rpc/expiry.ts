@@ -1,7 +1,7 @@
 // When a signed transaction can never land any more. One endpoint may lag, lie about heights or
 // never have had the blockhash, so every endpoint is asked.
-import type { Lifetime, LifetimeAnswer, Rpc } from './client.ts';
 import { newestSlot } from './responses.ts';
+import type { Lifetime, LifetimeAnswer, Rpc } from './rpc.ts';
 
 /** The end of a blockhash, by every endpoint that answered about it. */
 export interface Expiry {

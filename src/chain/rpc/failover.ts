@@ -2,16 +2,11 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Log } from '../../log.ts';
+import type { ObservedRequest } from './call-errors.ts';
 import { noAnswer, outcomeOf, tooSlow } from './call-errors.ts';
 import { EndpointPlaces } from './endpoint-places.ts';
 import { ranked, type EndpointHealth, RpcEndpoint } from './endpoint.ts';
-import {
-  EndpointFailure,
-  type EndpointFault,
-  isUnreadable,
-  RpcUnreachable,
-  type UnreadableReason,
-} from './errors.ts';
+import { EndpointFailure, isUnreadable, RpcUnreachable } from './errors.ts';
 import type { TrustedSlotsOptions } from './trusted-slots.ts';
 
 export interface FailoverOptions {
@@ -40,15 +35,6 @@ export interface FailoverOptions {
   readonly log: Pick<Log, 'warn' | 'info'>;
   /** Called after every request to an endpoint, for metrics. */
   readonly observe?: ((request: ObservedRequest) => void) | undefined;
-}
-
-/** One request to one endpoint. */
-export interface ObservedRequest {
-  /** Scheme, host and port: paths and queries of RPC URLs hold keys. */
-  readonly endpoint: string;
-  readonly method: string;
-  readonly outcome: 'ok' | 'refused' | Exclude<EndpointFault, UnreadableReason>;
-  readonly seconds: number;
 }
 
 /** Parses a result. Throws EndpointFailure for a result of another shape. */

@@ -1,8 +1,8 @@
 // Reads of rows that each need the chain as of a slot. One row whose slot no endpoint has reached
 // must not stop the others.
-import type { ReadOptions, Rpc } from './client.ts';
 import { RpcUnreachable } from './errors.ts';
 import { newestSlot } from './responses.ts';
+import type { ReadOptions, Rpc } from './rpc.ts';
 
 /**
  * Reads as of the newest of these slots. When no endpoint has reached it, reads as of the newest

@@ -1,6 +1,5 @@
 // The RPC client's methods for transactions: sending, simulating, statuses, history.
 import { signatureOf } from '../keypair.ts';
-import type { Rpc } from './client.ts';
 import { EndpointFailure, RpcUnreachable } from './errors.ts';
 import type { Failover } from './failover.ts';
 import {
@@ -18,6 +17,7 @@ import {
   text,
   unreadableTransaction,
 } from './responses.ts';
+import type { Rpc } from './rpc.ts';
 
 /** Signatures that getSignatureStatuses takes. */
 export const STATUSES_AT_ONCE = 256;

@@ -1,8 +1,8 @@
 // An RPC client that tracks whether the chain is reachable.
 import { messageOf } from '../../errors.ts';
 import type { Log } from '../../log.ts';
-import type { Rpc } from './client.ts';
 import { RpcUnreachable } from './errors.ts';
+import type { Rpc } from './rpc.ts';
 
 export interface WatchedRpc {
   readonly rpc: Rpc;

@@ -1,7 +1,7 @@
 // Compute limits and priority fee of the keeper's transactions. Limits: the use in simulations plus
 // a margin. Fee: a percentile of recent fees, capped in lamports.
 import type { Log } from '../../log.ts';
-import type { Rpc } from '../rpc/client.ts';
+import type { Rpc } from '../rpc/rpc.ts';
 import { TRANSACTION_LIMITS } from './room.ts';
 import { MICRO } from './system-instructions.ts';
 

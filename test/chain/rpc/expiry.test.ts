@@ -2,9 +2,10 @@
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { SYSTEM_PROGRAM } from '../../../src/chain/program/addresses.ts';
-import { isWitnessed, lifetimeKey, witnessExpiry } from '../../../src/chain/rpc/expiry.ts';
+import { createRpc } from '../../../src/chain/rpc/client.ts';
 import { RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
-import { createRpc, type Lifetime } from '../../../src/chain/rpc/client.ts';
+import { isWitnessed, lifetimeKey, witnessExpiry } from '../../../src/chain/rpc/expiry.ts';
+import type { Lifetime } from '../../../src/chain/rpc/rpc.ts';
 import { answer, type Behaviour, rpcError, startRpcServer } from '../../fixtures/rpc-server.ts';
 
 const log = pino({ level: 'silent' });

@@ -5,12 +5,9 @@ import { createServer, type AddressInfo } from 'node:net';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { SYSTEM_PROGRAM } from '../../../src/chain/program/addresses.ts';
-import {
-  Failover,
-  type FailoverOptions,
-  type ObservedRequest,
-} from '../../../src/chain/rpc/failover.ts';
+import type { ObservedRequest } from '../../../src/chain/rpc/call-errors.ts';
 import { EndpointFailure, RpcError, RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
+import { Failover, type FailoverOptions } from '../../../src/chain/rpc/failover.ts';
 import { stopClock } from '../../fixtures/clock.ts';
 import {
   answer,

@@ -1,11 +1,8 @@
 // rpc, builders, decoders and the stream against the local chain: the same calls that serve and the
 // keeper make.
 import { pino } from 'pino';
-import {
-  createPlanTransaction,
-  sunsetPlanTransaction,
-} from '../../../src/chain/transactions/plans.ts';
 import t, { type Test } from 'tap';
+import { generateKeypair, type Keypair, signatureOf } from '../../../src/chain/keypair.ts';
 import {
   authorityIn,
   planIn,
@@ -20,25 +17,28 @@ import {
 } from '../../../src/chain/program/addresses.ts';
 import { classifyPullError, type PullLayout } from '../../../src/chain/program/errors.ts';
 import { programEvents } from '../../../src/chain/program/events.ts';
-import { generateKeypair, type Keypair, signatureOf } from '../../../src/chain/keypair.ts';
+import { closeInstruction } from '../../../src/chain/program/instructions.ts';
+import { decodeClock } from '../../../src/chain/program/layouts.ts';
+import { hasSilentCall } from '../../../src/chain/program/logs.ts';
+import { pullPeriod } from '../../../src/chain/program/period.ts';
+import { createRpc } from '../../../src/chain/rpc/client.ts';
+import type { Rpc } from '../../../src/chain/rpc/rpc.ts';
+import {
+  followProgram,
+  type ProgramNotice,
+  websocketUrl,
+} from '../../../src/chain/streams/program.ts';
 import {
   type Collection,
   signPayments,
   transferPlaces,
   transfersOf,
 } from '../../../src/chain/transactions/collection.ts';
-import { decodeClock } from '../../../src/chain/program/layouts.ts';
-import { hasSilentCall } from '../../../src/chain/program/logs.ts';
 import { addSignature } from '../../../src/chain/transactions/message.ts';
-import { closeInstruction } from '../../../src/chain/program/instructions.ts';
-import { memo } from '../../../src/chain/transactions/system-instructions.ts';
-import { pullPeriod } from '../../../src/chain/program/period.ts';
-import { createRpc, type Rpc } from '../../../src/chain/rpc/client.ts';
 import {
-  followProgram,
-  type ProgramNotice,
-  websocketUrl,
-} from '../../../src/chain/streams/program.ts';
+  createPlanTransaction,
+  sunsetPlanTransaction,
+} from '../../../src/chain/transactions/plans.ts';
 import {
   approveTransaction,
   cancelNowTransaction,
@@ -50,6 +50,7 @@ import {
   type SubscribeState,
   subscribeTransaction,
 } from '../../../src/chain/transactions/subscriptions.ts';
+import { memo } from '../../../src/chain/transactions/system-instructions.ts';
 import { startLocalnet } from '../../../src/local/chain/start.ts';
 import { readable } from '../../fixtures/transactions.ts';
 

@@ -6,10 +6,10 @@ import {
   RpcError,
   RpcUnreachable,
 } from '../../../src/chain/rpc/errors.ts';
-import type { Rpc } from '../../../src/chain/rpc/client.ts';
-import type { Log } from '../../../src/log.ts';
-import { createMetrics } from '../../../src/keeper/metrics.ts';
+import type { Rpc } from '../../../src/chain/rpc/rpc.ts';
 import { watchRpc } from '../../../src/chain/rpc/watched.ts';
+import { createMetrics } from '../../../src/keeper/metrics.ts';
+import type { Log } from '../../../src/log.ts';
 
 const unreachable = (...faults: EndpointFault[]) =>
   new RpcUnreachable(

@@ -77,3 +77,39 @@ export type Item<P extends ListPath> = Data<P, 'get'> extends readonly (infer I)
 
 /** Whether a call can be made without arguments. */
 export type Rest<A> = Partial<A> extends A ? [given?: A] : [given: A];
+
+export interface Client {
+  get<P extends PathOf<'get'>>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'get'>>
+  ): Promise<Data<P, 'get'>>;
+  post<P extends PathOf<'post'>>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'post'>>
+  ): Promise<Data<P, 'post'>>;
+  patch<P extends PathOf<'patch'>>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'patch'>>
+  ): Promise<Data<P, 'patch'>>;
+  delete<P extends PathOf<'delete'>>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'delete'>>
+  ): Promise<Data<P, 'delete'>>;
+  /**
+   * Every row of a list, newest first; a page is requested when the previous one is consumed.
+   * `query.limit` is the size of a page.
+   */
+  list<P extends ListPath>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'get'>>
+  ): AsyncGenerator<Item<P>, void, undefined>;
+  /** A list page by page. */
+  pages<P extends ListPath>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'get'>>
+  ): AsyncGenerator<Item<P>[], void, undefined>;
+  /** The CSV export as it comes in (Pro). */
+  exportTransactions(
+    given: Arguments<'/merchant/apps/{appId}/transactions/export', 'get'>,
+  ): Promise<ReadableStream<Uint8Array<ArrayBuffer>>>;
+}
