@@ -207,7 +207,7 @@ async function withResources(
     {
       max: config.databasePool,
       name: `billing ${name}`,
-      byIndexes: !isCommand,
+      planning: isCommand ? undefined : 'daemon',
       limits: isCommand ? undefined : daemonLimits,
     },
     async (sql) => {

@@ -1,7 +1,7 @@
 // The keeper's statements on subscriptions: read, write states, make due. Leases are in
 // subscription-leases.ts.
-import { claimed, type ClaimKey } from './postgres/claims.ts';
 import type { Queryable } from './postgres/connect.ts';
+import { claimed, type ClaimKey } from './subscription-leases.ts';
 import type { SubscriptionStatus } from './subscriptions.ts';
 
 /** The columns that the keeper writes. Times are chain time. */

@@ -6,7 +6,7 @@ import postgres from 'postgres';
 import { ChainDataError } from '../chain/program/layouts.ts';
 import { unixSeconds } from '../chain/time.ts';
 import { readOpenAttempts } from '../db/payment-attempts.ts';
-import { heldUnder } from '../db/postgres/claims.ts';
+import { heldUnder } from '../db/subscription-leases.ts';
 import {
   claimDue,
   claimOrphans,

@@ -2,8 +2,7 @@
 // before the first send, in the database transaction that writes what else was decided.
 import { timeOf } from '../chain/time.ts';
 import { readBrake } from '../db/collection-holds.ts';
-import { heldUnder } from '../db/postgres/claims.ts';
-import { releaseClaims } from '../db/subscription-leases.ts';
+import { heldUnder, releaseClaims } from '../db/subscription-leases.ts';
 import {
   type HeldSubscription,
   readSubscriptions,

@@ -5,7 +5,7 @@ import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/responses.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
 import { readListed } from '../chain/rpc/transactions.ts';
-import { type ClaimKey, renewed } from '../db/postgres/claims.ts';
+import { type ClaimKey, renewed } from '../db/subscription-leases.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import type { HeldSubscription, ReadSubscription } from '../db/subscription-work.ts';
 import type { Pull, View } from '../domain/collecting/chain-view.ts';

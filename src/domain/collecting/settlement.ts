@@ -9,8 +9,8 @@ import {
   type Resolution,
 } from '../../db/payment-attempts.ts';
 import { insertPayments } from '../../db/payments.ts';
-import type { ClaimKey } from '../../db/postgres/claims.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
+import type { ClaimKey } from '../../db/subscription-leases.ts';
 import { lockHeld } from '../../db/subscription-leases.ts';
 import {
   type ReadSubscription,

@@ -5,6 +5,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import t, { type Test } from 'tap';
 import {
   connect,
+  limitsWithin,
   type Queryable,
   silenceOf,
   type Sql,
@@ -130,10 +131,10 @@ async function wired(t: Test, { statementMs = 1500, silentMs = 2000 } = {}) {
 void t.test('a connection that receives nothing is dropped, and LISTEN starts again', async (t) => {
   const { sql, wire } = await wired(t);
   let listens = 0;
-  const heard: string[] = [];
+  const received: string[] = [];
   await sql.listen(
     'news',
-    (payload) => heard.push(payload),
+    (payload) => received.push(payload),
     () => (listens += 1),
   );
   await sql`select 1`;
@@ -156,8 +157,8 @@ void t.test('a connection that receives nothing is dropped, and LISTEN starts ag
   );
   await until(() => listens === 2);
   await sql.notify('news', 'today');
-  await until(() => heard.length > 0);
-  t.same(heard, ['today']);
+  await until(() => received.length > 0);
+  t.same(received, ['today']);
 });
 
 void t.test(
@@ -269,3 +270,57 @@ void t.test('errors name the port of the server', async (t) => {
   );
   t.notMatch(messageOf(error), /undefined/);
 });
+
+/** A queue's pool of one connection, and the wire that it goes over. */
+async function wiredQueue(t: Test, limitMs: number) {
+  const { url } = await testDatabase(t);
+  const proxy = await startProxy(t, Number(new URL(url).port));
+  const via = new URL(url);
+  via.port = String(proxy.port);
+  const sql = connect(via.href, { max: 1, name: 'test' });
+  const queue = connect(sql, { max: 1, planning: 'queue', limits: limitsWithin(limitMs) });
+  t.teardown(() => queue.end({ timeout: 0 }));
+  return { proxy, queue };
+}
+
+void t.test(
+  'a queue: a statement without a response is rejected; later ones and LISTEN get new connections',
+  async (t) => {
+    const { proxy, queue } = await wiredQueue(t, 2000);
+    let listens = 0;
+    const received: string[] = [];
+    await queue.listen(
+      'news',
+      (payload) => received.push(payload),
+      () => (listens += 1),
+    );
+    await queue`select 1`;
+    t.equal(proxy.connections, 2);
+    proxy.hold();
+    const began = performance.now();
+    const both = [queue`select 1`, queue`select 2`.raw()].map((asked) =>
+      t.rejects(asked, { code: 'CONNECTION_CLOSED' }),
+    );
+    await Promise.all(both);
+    t.ok(performance.now() - began >= 1990);
+    proxy.release();
+    t.same([...(await queue`select 3 as answer`)], [{ answer: 3 }]);
+    await until(() => listens === 2);
+    await queue.notify('news', 'of today');
+    await until(() => received.length > 0);
+    t.same(received, ['of today']);
+  },
+);
+
+void t.test(
+  'a queue: the server cancels a slow statement, and its connection stays, as an idle one does',
+  async (t) => {
+    const { proxy, queue } = await wiredQueue(t, 2000);
+    await queue`select 1`;
+    await t.rejects(queue`select pg_sleep(3600)`, { code: '57014' });
+    for (let n = 0; n < 3; n += 1) await queue`select pg_sleep(0.4)`;
+    await new Promise((resolve) => setTimeout(resolve, 1200));
+    t.same([...(await queue`select 3 as answer`)], [{ answer: 3 }]);
+    t.equal(proxy.connections, 1);
+  },
+);
