@@ -1,6 +1,7 @@
 import { type ReactElement, useCallback, useState } from 'react';
+import { formatUsdcGrouped } from '../../format.ts';
 import { wordsOf } from '../shared/errors.ts';
-import { formatCents, formatUsdc } from '../shared/money.ts';
+import { formatCents } from '../shared/money.ts';
 import { Notice, Spinner } from '../shared/parts.tsx';
 import { LIVE_MS, type Place, useAnswer } from './place.ts';
 import { Plot, type Point } from './plot.tsx';
@@ -113,7 +114,7 @@ function revenueOf(
     points.unshift({
       date: part[0]?.date ?? '',
       value: Number(net) / 1e6,
-      text: `${formatUsdc(net)} USDC`,
+      text: `${formatUsdcGrouped(net)} USDC`,
     });
   }
   return points;
@@ -135,7 +136,7 @@ function Tile({
       {usdc === undefined ? (
         <dd>{value}</dd>
       ) : (
-        <dd title={`${formatUsdc(usdc)} USDC`}>
+        <dd title={`${formatUsdcGrouped(usdc)} USDC`}>
           {formatCents(usdc)} <span className="unit">USDC</span>
         </dd>
       )}
