@@ -52,7 +52,7 @@ export async function commit(
 ): Promise<Committed> {
   const { sql, clock } = context;
   const { snapshot, decisions, decide, timeline, isStopped } = await read(context, batch, how);
-  clock.heard(snapshot.now);
+  clock.observe(snapshot.now);
   const held = batch.filter((row) => isStopped(row, decisions.get(row)));
   const rowsThat = (need: Decision['needs']) =>
     batch.filter((row) => decisions.get(row)?.needs === need && !held.includes(row));

@@ -156,7 +156,7 @@ export class Keeper {
     this.#tokenAccounts = new TokenAccounts({
       ...context,
       wsUrls: this.#wsUrls,
-      most: config.wsAccounts,
+      maxAccounts: config.wsAccounts,
       onChange: (wallet, slot) => this.#notifications.takeWallet(wallet, slot),
       onGap: () => this.#gap(),
       onRefused: () => metrics.refusals.inc({ method: 'accountSubscribe' }),
@@ -277,7 +277,7 @@ export class Keeper {
       urls: this.#wsUrls,
       programId,
       filters: accountFilters(mint),
-      onNotice: (notice) => this.#notifications.take(notice),
+      onNotification: (notice) => this.#notifications.take(notice),
       onTransaction: (notice) => this.#notifications.takeTransaction(notice),
       onGap: () => this.#gap(),
       onSlot: (slot, root) => {

@@ -4,7 +4,7 @@ import { decodeAuthority, decodeSubscription, kindOf } from '../chain/program/la
 import { hasSilentCall } from '../chain/program/logs.ts';
 import { addressesIn } from '../chain/rpc/named-addresses.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
-import type { ProgramNotice, TransactionNotice } from '../chain/streams/program.ts';
+import type { ProgramNotification, TransactionNotification } from '../chain/streams/program.ts';
 import type { Follows } from '../chain/streams/token-accounts.ts';
 import { readUnderWay } from '../db/payment-attempts.ts';
 import { findFollowed, type HeldSubscription, readSubscriptions } from '../db/subscription-work.ts';
@@ -27,7 +27,7 @@ const MAX_MISSES = 25;
 
 /** What has come in, by subject, each with its slot. */
 class Heard {
-  readonly subscriptions = new Map<string, ProgramNotice>();
+  readonly subscriptions = new Map<string, ProgramNotification>();
   readonly wallets = new Map<string, bigint>();
   readonly planPdas = new Map<string, bigint>();
   readonly transactions = new Map<string, { slot: bigint; misses: number }>();
@@ -74,7 +74,7 @@ export class Notifications {
   }
 
   /** An account of the program changed. */
-  take(notice: ProgramNotice): void {
+  take(notice: ProgramNotification): void {
     const { address, data, slot } = notice;
     try {
       const kind = kindOf(data);
@@ -88,7 +88,7 @@ export class Notifications {
   }
 
   /** A transaction named the program. */
-  takeTransaction({ signature, slot, logs }: TransactionNotice): void {
+  takeTransaction({ signature, slot, logs }: TransactionNotification): void {
     // A call with an event changes an account that stays, and its notice comes anyway.
     if (this.#options.inFlight.isOurs(signature) || !hasSilentCall(logs, this.#context.programId))
       return;
@@ -134,7 +134,7 @@ export class Notifications {
   }
 
   /** Our own payments cause most notices: those need no read. */
-  #isExplained({ address, owner, data, slot }: ProgramNotice): boolean {
+  #isExplained({ address, owner, data, slot }: ProgramNotification): boolean {
     const { programId } = this.#context;
     try {
       return (
@@ -182,7 +182,7 @@ export class Notifications {
    * whose notice shows news.
    */
   async #notable(
-    noticed: ReadonlyMap<string, ProgramNotice>,
+    noticed: ReadonlyMap<string, ProgramNotification>,
     certain: readonly string[],
     named: readonly string[],
   ): Promise<string[]> {
@@ -205,7 +205,11 @@ export class Notifications {
   }
 }
 
-function isNotableNotice(row: HeldSubscription, notice: ProgramNotice, underWay: boolean): boolean {
+function isNotableNotice(
+  row: HeldSubscription,
+  notice: ProgramNotification,
+  underWay: boolean,
+): boolean {
   try {
     return isNotable(row, decodeSubscription(notice.data), underWay);
   } catch {

@@ -112,7 +112,7 @@ export class Sweep {
     if (rows.length === 0) return;
     onRead(rows);
     const snapshot = await readSnapshot(this.#context, rows, { minSlot });
-    clock.heard(snapshot.now);
+    clock.observe(snapshot.now);
     absence.read(rows.length);
     const isNew = (row: HeldSubscription) => isNews(row, snapshot.of(row), rules);
     const seen = rows.filter(isNew).map(({ id }) => id);

@@ -117,7 +117,7 @@ async function streamAlone(t: Test, replaced: (stage: Stage) => Partial<Rpc> = (
   const follower = followProgram({
     urls: [stage.net.wsUrl],
     programId: stage.net.programId,
-    onNotice: (notice) => notices.take(notice),
+    onNotification: (notice) => notices.take(notice),
     onTransaction: (notice) => notices.takeTransaction(notice),
     onGap: () => (gaps += 1),
     log: silent,

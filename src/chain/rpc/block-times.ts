@@ -3,7 +3,7 @@
 import { RpcError, RpcUnreachable } from './errors.ts';
 import type { Rpc } from './rpc.ts';
 
-const KEPT = 4096;
+const MAX_KNOWN = 4096;
 
 /** Results of one batch. */
 interface Learnt {
@@ -67,7 +67,7 @@ export function createBlockTimes(
       learnt,
     );
     // Cleared only here, after the batch has its own copy: concurrent batches share the cache.
-    if (known.size >= KEPT) known.clear();
+    if (known.size >= MAX_KNOWN) known.clear();
     for (const [slot, time] of learnt.times) known.set(slot, time);
     return learnt.times;
   };

@@ -25,10 +25,10 @@ export function tooSlow(
 }
 
 /**
- * The error of a call that no endpoint answered. An RpcError takes precedence, because it says more
- * than another endpoint's outage.
+ * The error of a call that failed at every endpoint. An RpcError takes precedence, because it says
+ * more than another endpoint's outage.
  */
-export function noAnswer(method: string, reasons: readonly unknown[]): unknown {
+export function errorOfAll(method: string, reasons: readonly unknown[]): unknown {
   const failures = reasons.filter((reason) => reason instanceof EndpointFailure);
   return (
     reasons.find((reason) => !(reason instanceof EndpointFailure)) ??

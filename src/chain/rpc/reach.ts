@@ -7,7 +7,7 @@ import type { ReadOptions, Rpc } from './rpc.ts';
 /**
  * Reads as of the newest of these slots. When no endpoint has reached it, reads as of the newest
  * slot that one has reached: the caller leaves the rows alone that need a newer state than they
- * got. No answer is older than `minSlot`. Throws as the RPC client does.
+ * got. No state is older than `minSlot`. Throws as the RPC client does.
  */
 export async function readReachable<T>(
   rpc: Pick<Rpc, 'getSlot'>,

@@ -32,22 +32,23 @@ export interface Blockhash {
 }
 
 /**
- * A blockhash that a transaction was signed with, and what the endpoint that gave it said about it.
+ * A blockhash that a transaction was signed with, and what the endpoint that gave it reported about
+ * it.
  */
 export interface Lifetime {
   readonly blockhash: string;
   readonly lastValidBlockHeight: bigint;
-  /** Slot of that answer; 0 when it is not known. */
+  /** Slot of that response; 0 when it is not known. */
   readonly slot: bigint;
 }
 
-/** What one endpoint says about blockhashes at finalized. */
-export interface LifetimeAnswer {
+/** What one endpoint reports about blockhashes at finalized. */
+export interface LifetimeResponse {
   /** Its finalized slot. */
   readonly slot: bigint;
   /**
    * In the order of the request. A slot: as of then no transaction with the blockhash can land any
-   * more. Undefined: no answer about it.
+   * more. Undefined: no response about it.
    */
   readonly ends: readonly ('live' | bigint | undefined)[];
 }
@@ -72,7 +73,7 @@ export interface Rpc {
   getClock(options?: ReadOptions): Promise<ClockAccount>;
   /**
    * Statuses of up to 256 signatures; null when unknown. `history` searches beyond the last 150
-   * blocks, `everywhere` queries all endpoints, of which `witnesses` answered.
+   * blocks, `everywhere` queries all endpoints, of which `witnesses` responded.
    */
   getSignatureStatuses(
     signatures: readonly string[],
@@ -97,16 +98,16 @@ export interface Rpc {
   ): Promise<Simulation & { slot: bigint }>;
   getLatestBlockhash(options?: { commitment?: Commitment }): Promise<Blockhash>;
   /**
-   * Whether blockhashes can be used any more, by every endpoint that is up: one answer per
+   * Whether blockhashes can be used any more, by every endpoint that is up: one response per
    * endpoint. An endpoint is asked only for the blockhashes whose last block height its own
    * finalized height has passed, and for a limited number of them.
    */
-  getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeAnswer[]>;
+  getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeResponse[]>;
   /** Number of endpoints that are read from. */
   endpoints(): number;
   /** Slot and block height of the same block. */
   getHeight(options?: { commitment?: Commitment }): Promise<{ slot: bigint; blockHeight: bigint }>;
-  /** The same of every endpoint that answers. */
+  /** The same of every endpoint that responds. */
   getHeights(options?: {
     commitment?: Commitment;
   }): Promise<{ slot: bigint; blockHeight: bigint }[]>;

@@ -120,7 +120,7 @@ void t.test('its own rate is kept', async (t) => {
   t.equal(endpoint.delay(performance.now()), 650, 'the third 1,050 ms after the first');
 });
 
-void t.test('an answer that trickles is given up in time', async (t) => {
+void t.test('a response that trickles is aborted in time', async (t) => {
   const { ask } = await endpointOf(
     t,
     (_, response) => {
@@ -135,7 +135,7 @@ void t.test('an answer that trickles is given up in time', async (t) => {
 });
 
 void t.test(
-  'an answer that the caller cannot read is the endpoint’s fault; a bug of the caller is not',
+  'a response that the caller cannot read is the endpoint’s fault; a bug of the caller is not',
   async (t) => {
     const { endpoint, ask } = await endpointOf(t, () => 1);
     const malformed = await ask(() => {

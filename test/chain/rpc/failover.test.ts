@@ -58,7 +58,7 @@ const failed = async (promise: Promise<unknown>): Promise<RpcUnreachable> => {
 };
 
 void t.test('only the preferred endpoint is used while it is up', async (t) => {
-  // The second would be preferred to a slow answer.
+  // The second would be preferred to a slow response.
   stopClock(t);
   const { failover, counts } = await setup(t, [() => 'first', () => 'second']);
   for (let call = 0; call < 20; call += 1)
@@ -107,7 +107,7 @@ void t.test('each kind of failure leads to a request to the next endpoint', asyn
 });
 
 void t.test(
-  'without an answer the error names each endpoint and its fault, and no secret of its URL',
+  'without a response the error names each endpoint and its fault, and no secret of its URL',
   async (t) => {
     const nobody = await closedPort();
     const [hung, broken] = await Promise.all([
@@ -136,7 +136,7 @@ void t.test(
     );
     t.match(
       error.message,
-      /^no Solana RPC endpoint answered getSlot: .*ECONNREFUSED.*; .*no answer within 2000 ms; .*HTTP status 502$/,
+      /^no Solana RPC endpoint answered getSlot: .*ECONNREFUSED.*; .*no response within 2000 ms; .*HTTP status 502$/,
     );
     t.notMatch(JSON.stringify(error) + String(error.stack), /SECRET/);
     t.equal(
@@ -359,8 +359,10 @@ void t.test('the rate per endpoint is kept, the others take the rest', async (t)
     requestsPerSecond: 1,
   });
   const started = performance.now();
-  const answers = await Promise.all(Array.from({ length: 2 }, () => failover.call('m', [], text)));
-  t.equal(answers.length, 2);
+  const responses = await Promise.all(
+    Array.from({ length: 2 }, () => failover.call('m', [], text)),
+  );
+  t.equal(responses.length, 2);
   t.same(counts(), [1, 1]);
   await failover.call('m', [], text);
   const waited = performance.now() - started;
@@ -391,13 +393,13 @@ void t.test('an endpoint that is behind by its slot is passed over', async (t) =
   t.equal(failover.health()[0]?.lag, 40);
   t.equal(await failover.call('m', [], text), 'second');
   servers[0]!.behave(at(1041, 'first'));
-  // A machine that stalls makes the first endpoint look slow for some calls.
+  // A machine that stalls makes the first endpoint slow for some calls.
   while ((await failover.call('m', [], text)) !== 'first')
     await new Promise((resolve) => setTimeout(resolve, 20));
   t.equal(failover.health()[0]?.lag, 0, 'until it has caught up');
 });
 
-/** Reads the value of an answer with a context. */
+/** Reads the value of a response with a context. */
 const valueIn = (result: unknown) => (result as { value: string }).value;
 
 void t.test('a slot far ahead of the other endpoint is not believed', async (t) => {
@@ -413,7 +415,7 @@ void t.test('a slot far ahead of the other endpoint is not believed', async (t) 
   t.ok((failover.health()[0]?.lag ?? 0) > 1000);
 });
 
-void t.test('an endpoint that hangs makes no good one look far ahead', async (t) => {
+void t.test('an endpoint that hangs does not make a good one implausible', async (t) => {
   const slots = { onDisbelief: () => t.fail('believed') };
   const hanging = at(1000, 'hanging', -3600);
   const { failover } = await setup(t, [at(9000, 'good'), hanging], { slots, probeMs: 60_000 });
@@ -456,7 +458,7 @@ void t.test(
   },
 );
 
-void t.test('a preferred endpoint that answers far more slowly is passed over', async (t) => {
+void t.test('a preferred endpoint that responds far more slowly is skipped', async (t) => {
   const slow: Behaviour = (_, response) => {
     setTimeout(() => answer(response, { result: 'first' }), 300);
     return HANDLED;
@@ -495,7 +497,7 @@ void t.test('requests to all endpoints at once', async (t) => {
     while (counts().includes(0)) await new Promise(setImmediate);
     t.same(counts(), [1, 1, 1]);
   });
-  await t.test('collects all answers there are', async (t) => {
+  await t.test('collects all responses', async (t) => {
     const { failover } = await setup(t, [
       () => 'first',
       (_, response) => answer(response, '', 500),
@@ -573,7 +575,7 @@ void t.test('closing ends requests that are under way or waiting', async (t) => 
   for (const call of calls) t.equal((await call).failures[0]?.fault, 'unreachable');
 });
 
-void t.test('a bug in the reading of an answer stays a bug', async (t) => {
+void t.test('a bug in the parser of a response stays a bug', async (t) => {
   const { failover } = await setup(t, [() => 'x', () => 'y']);
   const bug = (): never => {
     throw new TypeError('a bug');

@@ -25,7 +25,7 @@ import { createRpc } from '../../../src/chain/rpc/client.ts';
 import type { Rpc } from '../../../src/chain/rpc/rpc.ts';
 import {
   followProgram,
-  type ProgramNotice,
+  type ProgramNotification,
   websocketUrl,
 } from '../../../src/chain/streams/program.ts';
 import {
@@ -103,7 +103,7 @@ async function setup(t: Test) {
   }
 
   /** Everything the keeper reads of a subscription, in one request, the clock included. */
-  async function look(plan: string, subscriber: string) {
+  async function readState(plan: string, subscriber: string) {
     const subscription = subscriptionAddress(programId, plan, subscriber).address;
     const authority = authorityAddress(programId, subscriber, mint).address;
     const ata = tokenAccountAddress(subscriber, mint).address;
@@ -125,7 +125,7 @@ async function setup(t: Test) {
   }
 
   async function subscribe(plan: string, wallet: Keypair, change: Partial<SubscribeState> = {}) {
-    const seen = await look(plan, wallet.address);
+    const seen = await readState(plan, wallet.address);
     const state = {
       plan: seen.plan!,
       authority: seen.authority,
@@ -199,7 +199,7 @@ async function setup(t: Test) {
     programId,
     mint,
     publish,
-    look,
+    readState,
     subscribe,
     subscriber,
     collect,
@@ -235,14 +235,14 @@ void t.test(
       programId,
       mint,
       publish,
-      look,
+      readState,
       subscriber,
       collect,
       advance,
     } = await setup(t);
     const plan = await publish(1n);
     const { parties } = await subscriber(plan);
-    const before = await look(plan, parties.subscriber);
+    const before = await readState(plan, parties.subscriber);
     t.match(before.plan, {
       owner: merchant.address,
       amount: AMOUNT,
@@ -269,7 +269,7 @@ void t.test(
 
     const { signature, err } = await collect(parties);
     t.equal(err, null);
-    const after = await look(plan, parties.subscriber);
+    const after = await readState(plan, parties.subscriber);
     const period = pullPeriod(after.subscription!, after.plan, after.now);
     t.match(period, {
       verdict: 'collected',
@@ -314,16 +314,16 @@ void t.test(
     t.same(
       programEvents(readable(await rpc.getTransaction(again.signature)), programId),
       [],
-      'a failed transaction told nothing',
+      'a failed transaction emits no event',
     );
 
     await advance(3n * HOUR);
-    const later = await look(plan, parties.subscriber);
+    const later = await readState(plan, parties.subscriber);
     const due = pullPeriod(later.subscription!, later.plan, later.now);
     t.match(due, { verdict: 'collectable', start: period.start + 3n * HOUR, available: AMOUNT });
     t.equal((await collect(parties)).err, null);
     t.equal(
-      (await look(plan, parties.subscriber)).subscription?.periodStart,
+      (await readState(plan, parties.subscriber)).subscription?.periodStart,
       due.start,
       'missed periods are gone, as the arithmetic said',
     );
@@ -351,7 +351,7 @@ void t.test('the compute limit made from a simulation suffices for the payment',
 });
 
 void t.test(
-  'each failure that a wallet can cause is classified from the chain’s answer',
+  'each failure that a wallet can cause is classified from the chain’s response',
   async (t) => {
     const {
       rpc,
@@ -360,7 +360,7 @@ void t.test(
       mint,
       programId,
       publish,
-      look,
+      readState,
       subscribe,
       subscriber,
       collect,
@@ -373,7 +373,7 @@ void t.test(
     ) => {
       const { err, layout, signature } = await collect(parties, change);
       if (err === null) return 'paid';
-      const { account } = await look(parties.plan, parties.subscriber);
+      const { account } = await readState(parties.plan, parties.subscriber);
       const { logs } = readable(await rpc.getTransaction(signature));
       const failure = classifyPullError(err, {
         layout,
@@ -389,7 +389,7 @@ void t.test(
       const { parties } = await subscriber(plan, AMOUNT - 1n);
       t.equal(await fate(parties), 'subscriber insufficient_funds');
       t.equal(
-        (await look(plan, parties.subscriber)).account?.amount,
+        (await readState(plan, parties.subscriber)).account?.amount,
         AMOUNT - 1n,
         'the net transfer was taken back with the fee',
       );
@@ -398,7 +398,7 @@ void t.test(
     });
     await t.test('the approval revoked, and given again', async (t) => {
       const { parties, wallet } = await subscriber(plan);
-      const { authority } = await look(plan, wallet.address);
+      const { authority } = await readState(plan, wallet.address);
       t.equal(
         await land(
           rpc,
@@ -407,7 +407,10 @@ void t.test(
         ),
         null,
       );
-      t.match(await look(plan, wallet.address), { authority: null, account: { delegate: null } });
+      t.match(await readState(plan, wallet.address), {
+        authority: null,
+        account: { delegate: null },
+      });
       t.equal(await fate(parties), 'subscriber authority_closed');
       t.equal(
         await land(
@@ -427,7 +430,7 @@ void t.test(
       const { parties, wallet } = await subscriber(plan);
       t.equal(await fate(parties), 'paid');
       t.equal(await land(rpc, cancelTransaction(programId, parties, await hash()), wallet), null);
-      const { subscription } = await look(plan, wallet.address);
+      const { subscription } = await readState(plan, wallet.address);
       t.equal(subscription?.expiresAt, subscription!.periodStart + HOUR);
       const back = resumeTransaction(
         programId,
@@ -435,7 +438,7 @@ void t.test(
         await hash(),
       );
       t.equal(await land(rpc, back, wallet), null);
-      t.equal((await look(plan, wallet.address)).subscription?.expiresAt, 0n);
+      t.equal((await readState(plan, wallet.address)).subscription?.expiresAt, 0n);
       t.equal(await land(rpc, cancelTransaction(programId, parties, await hash()), wallet), null);
       await advance(HOUR);
       t.equal(await fate(parties), 'cancelled');
@@ -443,7 +446,7 @@ void t.test(
       const { err } = await subscribe(plan, wallet, { previous: null });
       t.match(err, { InstructionError: [2, { Custom: 517 }] }, 'the old account is in the way');
       t.equal((await subscribe(plan, wallet)).err, null, 'and is closed by the same transaction');
-      t.equal((await look(plan, wallet.address)).subscription?.amountPulled, 0n);
+      t.equal((await readState(plan, wallet.address)).subscription?.amountPulled, 0n);
 
       t.equal(await land(rpc, cancelTransaction(programId, parties, await hash()), wallet), null);
       await advance(HOUR);
@@ -456,13 +459,13 @@ void t.test(
         ),
         null,
       );
-      t.equal((await look(plan, wallet.address)).subscription, null);
+      t.equal((await readState(plan, wallet.address)).subscription, null);
       t.ok((await rpc.getBalance(wallet.address)) > lamports, 'the rent came back');
       t.equal(await fate(parties), 'subscription_closed');
     });
     await t.test('cancelled at once by both', async (t) => {
       const { parties, wallet } = await subscriber(plan);
-      const { subscription } = await look(plan, wallet.address);
+      const { subscription } = await readState(plan, wallet.address);
       const now = cancelNowTransaction(
         programId,
         { ...parties, merchant: merchant.address, periodStart: subscription!.periodStart },
@@ -472,12 +475,12 @@ void t.test(
       t.equal(await fate(parties), 'cancelled');
     });
     await t.test('a plan that ended, paid up to its last second', async (t) => {
-      const { now } = await look(plan, merchant.address);
+      const { now } = await readState(plan, merchant.address);
       const ending = await publish(2n, now + 2n * HOUR);
       const { parties } = await subscriber(ending);
       t.equal(await fate(parties), 'paid');
       await advance(HOUR + 1800n);
-      const seen = await look(ending, parties.subscriber);
+      const seen = await readState(ending, parties.subscriber);
       t.match(pullPeriod(seen.subscription!, seen.plan, seen.now), {
         verdict: 'collectable',
         end: seen.plan!.endTs,
@@ -485,7 +488,7 @@ void t.test(
       });
       t.equal(await fate(parties), 'paid');
       await advance(HOUR);
-      const over = await look(ending, parties.subscriber);
+      const over = await readState(ending, parties.subscriber);
       t.match(pullPeriod(over.subscription!, over.plan, over.now), { verdict: 'plan_ended' });
       t.equal(await fate(parties), 'plan_ended');
     });
@@ -504,7 +507,7 @@ void t.test(
       async (t) => {
         const other = await publish(3n);
         const { parties } = await subscriber(other);
-        const { plan: seen, now } = await look(other, parties.subscriber);
+        const { plan: seen, now } = await readState(other, parties.subscriber);
         const sunset = sunsetPlanTransaction(programId, {
           plan: other,
           seen: seen!,
@@ -512,7 +515,7 @@ void t.test(
           blockhash: await hash(),
         });
         t.equal(await land(rpc, sunset, merchant), null);
-        t.match((await look(other, parties.subscriber)).plan, {
+        t.match((await readState(other, parties.subscriber)).plan, {
           status: 'sunset',
           endTs: now + 10n * HOUR,
         });
@@ -529,7 +532,7 @@ void t.test(
   'the stream reports payments, cancellations, and a gap after the node was unreachable',
   async (t) => {
     const { chain, rpc, keeper, programId, publish, subscriber, collect } = await setup(t);
-    const notices: ProgramNotice[] = [];
+    const notifications: ProgramNotification[] = [];
     let gaps = 0;
     const slots: bigint[] = [];
     const transactions = new Map<string, boolean>();
@@ -537,7 +540,7 @@ void t.test(
     const follower = followProgram({
       urls: [chain.wsUrl],
       programId,
-      onNotice: (notice) => notices.push(notice),
+      onNotification: (notification) => notifications.push(notification),
       onTransaction: ({ signature, logs }) =>
         transactions.set(signature, hasSilentCall(logs, programId)),
       onGap: () => (gaps += 1),
@@ -549,14 +552,16 @@ void t.test(
     const { parties, wallet } = await subscriber(await publish(1n));
     const seen = async (pulled: bigint, expires: boolean) => {
       for (;;) {
-        const notice = notices.findLast(({ address }) => address === parties.subscription);
-        const subscription = notice && subscriptionIn(notice, programId);
+        const notification = notifications.findLast(
+          ({ address }) => address === parties.subscription,
+        );
+        const subscription = notification && subscriptionIn(notification, programId);
         if (
           subscription &&
           subscription.amountPulled === pulled &&
           (subscription.expiresAt !== 0n) === expires
         )
-          return notice;
+          return notification;
         await pause(5);
       }
     };
@@ -568,7 +573,7 @@ void t.test(
     t.equal(
       transactions.get(signature),
       false,
-      'a payment tells of itself: nobody has to ask for its transaction',
+      'a payment is reported with its logs, without a read of its transaction',
     );
     const { blockhash } = await rpc.getLatestBlockhash();
     await land(rpc, cancelTransaction(programId, parties, blockhash), wallet);
