@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build, stop, type Plugin } from 'esbuild';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const folders = ['src', 'test', 'bench', 'sql', 'program', 'docs'];
+const folders = ['src', 'test', 'bench', 'scripts'];
 
 /** Imports between files stay imports, with the compiled file's ending. */
 const relativeImports: Plugin = {

@@ -8,10 +8,10 @@ import { claimDeliveries, recordOutcomes, type Outcome } from '../../src/db/deli
 import type { Sql } from '../../src/db/postgres/connect.ts';
 import { connect, daemonLimits } from '../../src/db/postgres/connect.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
-import { type ReadSubscription, readSubscriptions } from '../../src/db/subscription-work.ts';
+import { type KeeperSubscriptionForEvents, readSubscriptions } from '../../src/db/subscription-work.ts';
 import type { Pull } from '../../src/domain/collecting/chain-view.ts';
 import { settle } from '../../src/domain/collecting/settlement.ts';
-import { applyPayment, draftOf } from '../../src/domain/collecting/transitions.ts';
+import { applyPayment, updateOf } from '../../src/domain/collecting/transitions.ts';
 import type { Database } from '../dispatch/harness.ts';
 
 const BATCH = 200;
@@ -65,7 +65,7 @@ async function collect(sql: Sql, chainNow: Date): Promise<number> {
     sql,
     due.map(({ id }) => id),
   );
-  const claimOf = ({ id, notices }: ReadSubscription) => ({ id, claimId, notices });
+  const claimOf = ({ id, notices }: KeeperSubscriptionForEvents) => ({ id, claimId, notices });
   const amounts = { amountGross: GROSS, platformFee: FEE, amountNet: GROSS - FEE, feeOwed: 0n };
   const packs = Array.from({ length: Math.ceil(rows.length / PACK) }, (_, place) =>
     rows.slice(place * PACK, (place + 1) * PACK),
@@ -81,7 +81,7 @@ async function collect(sql: Sql, chainNow: Date): Promise<number> {
     return pack.map((row, position) => {
       const periodStart = row.nextPaymentDue ?? chainNow;
       const attempt = { ...transaction, ...amounts, position, periodStart };
-      return { claim: claimOf(row), row, draft: draftOf(row), attempt };
+      return { claim: claimOf(row), row, update: updateOf(row), attempt };
     });
   });
   const { attempts } = await settle(sql, signed, chainNow);
@@ -97,10 +97,10 @@ async function collect(sql: Sql, chainNow: Date): Promise<number> {
       net: GROSS - FEE,
       source: 'keeper',
     };
-    const draft = draftOf(row);
-    applyPayment(draft, pull, end);
+    const update = updateOf(row);
+    applyPayment(update, pull, end);
     const resolution = { id: attempts.get(row.id) ?? '', state: 'landed' as const, error: null };
-    return { claim, row, draft, resolution };
+    return { claim, row, update, resolution };
   });
   const { written } = await settle(sql, landed, chainNow);
   if (written.length !== due.length) throw new Error('a payment was not written');

@@ -38,7 +38,7 @@ export interface SubscriptionState {
   discountPeriods: number | null;
 }
 
-export interface HeldSubscription extends SubscriptionState {
+export interface KeeperSubscription extends SubscriptionState {
   id: string;
   appId: string;
   planId: string;
@@ -75,7 +75,7 @@ export interface HeldSubscription extends SubscriptionState {
 }
 
 /** A subscription with the further fields of its events. */
-export interface ReadSubscription extends HeldSubscription {
+export interface KeeperSubscriptionForEvents extends KeeperSubscription {
   planName: string;
   externalId: string | null;
   /** JSON text. */
@@ -104,8 +104,8 @@ const isSameAccount = (sql: Queryable) => sql`coalesce(
  * Subscriptions joined with the plan and merchant fields that the keeper needs, in no particular
  * order.
  */
-export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSubscription[]> {
-  return sql<ReadSubscription[]>`
+export function readSubscriptions(sql: Queryable, ids: string[]): Promise<KeeperSubscriptionForEvents[]> {
+  return sql<KeeperSubscriptionForEvents[]>`
     select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
       s.period_hours, s.paid_through,
       s.next_payment_due, s.announced_due, s.cancel_requested_at, s.cancel_requested_by,
@@ -144,9 +144,9 @@ export interface StateChange {
   notices: number;
   state: SubscriptionState;
   /** A transaction is in flight: renews the lease instead of releasing it. */
-  keep: boolean;
+  keepsLease: boolean;
   /** Takes a sequence number for an event in the same transaction. */
-  tells: boolean;
+  withEvent: boolean;
 }
 
 /** A written state, with the sequence and id of its event. */
@@ -168,7 +168,7 @@ export async function writeStates(
   chainNow: Date,
   leaseSeconds: number,
 ): Promise<Written[]> {
-  const given = changes.map(({ id, claimId, notices, keep, tells, state }) => ({
+  const given = changes.map(({ id, claimId, notices, keepsLease: keep, withEvent: tells, state }) => ({
     id,
     claim_id: claimId,
     notices,

@@ -2,23 +2,23 @@
 // looked up besides.
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
-import type { HeldSubscription } from '../db/subscription-work.ts';
+import type { KeeperSubscription } from '../db/subscription-work.ts';
 import type { Books } from '../domain/collecting/books.ts';
 import { addressesOf } from '../domain/collecting/chain-view.ts';
-import { decide, sameInstance, YOUNG_SECONDS } from '../domain/collecting/decide.ts';
-import type { Decision, Findings, Found } from '../domain/collecting/decision.ts';
-import { setbackUntil } from '../domain/collecting/keeper-backoff.ts';
+import { decide, registeredAccount, YOUNG_SECONDS } from '../domain/collecting/decide.ts';
+import type { Decision, LookupResult, LookupEntry } from '../domain/collecting/decision.ts';
+import { keeperRetryAt } from '../domain/collecting/keeper-backoff.ts';
 import { findInBooks } from '../domain/collecting/pulls.ts';
-import { draftOf, isLive } from '../domain/collecting/transitions.ts';
+import { updateOf, isLive } from '../domain/collecting/transitions.ts';
 import type { Closed } from './close.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 import { findPulls, partiesOf, type PullHistory } from './pull-history.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
 
 /** The snapshot, what was found besides, and the decision for each row. */
 export interface Assessed<Row> {
   snapshot: Snapshot;
-  findings: Map<string, Findings>;
+  findings: Map<string, LookupResult>;
   decisions: Map<Row, Decision>;
 }
 
@@ -28,42 +28,42 @@ export interface Assessed<Row> {
  */
 export function assess(
   { rules }: Context,
-  row: HeldSubscription,
+  row: KeeperSubscription,
   snapshot: Snapshot,
-  findings: Findings | undefined,
+  lookups: LookupResult | undefined,
 ): Decision {
   const view = snapshot.of(row);
-  if (!(view instanceof Error)) return decide(row, view, rules, findings);
-  const draft = draftOf(row);
+  if (!(view instanceof Error)) return decide(row, view, rules, lookups);
+  const update = updateOf(row);
   if (!isLive(row)) {
-    draft.state.dueAt = null;
-    return { draft };
+    update.state.dueAt = null;
+    return { update };
   }
-  draft.state.setbacks += 1;
-  draft.state.dueAt = setbackUntil(snapshot.now, draft.state.setbacks);
-  return { draft, alert: { reason: 'malformed', detail: view.message } };
+  update.state.setbacks += 1;
+  update.state.dueAt = keeperRetryAt(snapshot.now, update.state.setbacks);
+  return { update, alert: { reason: 'malformed', detail: view.message } };
 }
 
 /** The findings with what the books have about their pulls. */
 export function withBooks(
-  findings: Findings | undefined,
-  { subscriptionPda }: Pick<HeldSubscription, 'subscriptionPda'>,
+  lookups: LookupResult | undefined,
+  { subscriptionPda }: Pick<KeeperSubscription, 'subscriptionPda'>,
   books: Books,
-): Findings | undefined {
-  if (findings?.pulls === undefined) return findings;
-  const pulls = findings.pulls.map((pull) =>
+): LookupResult | undefined {
+  if (lookups?.pulls === undefined) return lookups;
+  const pulls = lookups.pulls.map((pull) =>
     pull.recorded ? pull : books.mark(subscriptionPda, pull),
   );
-  return { ...findings, pulls };
+  return { ...lookups, pulls };
 }
 
 /**
  * The account that was registered, null when it is gone, undefined when the accounts cannot be
  * decoded.
  */
-function accountOf(row: HeldSubscription, snapshot: Snapshot) {
+function accountOf(row: KeeperSubscription, snapshot: Snapshot) {
   const view = snapshot.of(row);
-  return view instanceof Error ? undefined : sameInstance(row, view.subscription);
+  return view instanceof Error ? undefined : registeredAccount(row, view.subscription);
 }
 
 /**
@@ -72,7 +72,7 @@ function accountOf(row: HeldSubscription, snapshot: Snapshot) {
  * its `needs`. `closed`: closing was tried, and these accounts are closed. `minSlot`: no older
  * state is read.
  */
-export async function assessAll<Row extends HeldSubscription>(
+export async function assessAll<Row extends KeeperSubscription>(
   context: Context,
   rows: readonly Row[],
   {
@@ -86,11 +86,11 @@ export async function assessAll<Row extends HeldSubscription>(
     minSlot: newestSlot([floor, ...(closed?.values() ?? [])]),
     slotOf: ({ observedSlot }) => observedSlot,
   });
-  const findings = new Map<string, Findings>();
-  const note = (found: readonly Found[]) => {
-    for (const [id, more] of found) findings.set(id, { ...findings.get(id), ...more });
+  const lookups = new Map<string, LookupResult>();
+  const note = (found: readonly LookupEntry[]) => {
+    for (const [id, more] of found) lookups.set(id, { ...lookups.get(id), ...more });
   };
-  const decisionOf = (row: Row) => assess(context, row, snapshot, findings.get(row.id));
+  const decisionOf = (row: Row) => assess(context, row, snapshot, lookups.get(row.id));
   if (closed !== undefined)
     note(rows.filter(({ id }) => !closed.has(id)).map(({ id }) => [id, { closingFailed: true }]));
   context.absence.read(rows.length);
@@ -100,23 +100,23 @@ export async function assessAll<Row extends HeldSubscription>(
   const asking = rows.filter((row) => decisions.get(row)?.needs === 'pulls');
   if (asking.length > 0) {
     note(await findInBooks(context.sql, asking, (row) => accountOf(row, snapshot) ?? null));
-    const unknown = asking.filter(({ id }) => findings.get(id)?.pulls === undefined);
+    const unknown = asking.filter(({ id }) => lookups.get(id)?.pulls === undefined);
     if (history && unknown.length > 0) note(await findInHistory(context, unknown, snapshot));
     for (const row of asking) decisions.set(row, decisionOf(row));
   }
-  return { snapshot, findings, decisions };
+  return { snapshot, findings: lookups, decisions };
 }
 
 async function findInHistory(
   context: Context,
-  asking: readonly HeldSubscription[],
+  asking: readonly KeeperSubscription[],
   snapshot: Snapshot,
-): Promise<Found[]> {
+): Promise<LookupEntry[]> {
   const final = await readSnapshot(context, asking, {
     commitment: 'finalized',
     periodsOnly: () => true,
   });
-  const found: Found[] = [];
+  const found: LookupEntry[] = [];
   for (const row of asking) {
     const account = accountOf(row, snapshot);
     if (account === undefined) continue;
@@ -144,7 +144,7 @@ async function findInHistory(
   return found;
 }
 
-function findingsOf(history: PullHistory | undefined): Findings {
+function findingsOf(history: PullHistory | undefined): LookupResult {
   if (history === undefined) return { tooMany: true };
   const pulls = history.pulls.map((pull) => ({ ...pull, recorded: false, isPeriodPaid: false }));
   return history.unreadable.length > 0 ? { pulls, unreadable: true } : { pulls };
@@ -160,10 +160,10 @@ const RECEIVING = ['merchantTokens', 'treasuryTokens'] as const;
  */
 async function findDoubted(
   { programId, absence }: Context,
-  rows: readonly HeldSubscription[],
+  rows: readonly KeeperSubscription[],
   snapshot: Snapshot,
   closed: Closed | undefined,
-): Promise<Found[]> {
+): Promise<LookupEntry[]> {
   const missing = rows.flatMap((row) => {
     const view = snapshot.of(row);
     // An account that no keeper has seen yet is waited for anyway.

@@ -4,38 +4,39 @@ import { timeOf } from '../chain/time.ts';
 import { readBrake } from '../db/collection-holds.ts';
 import { heldUnder, releaseClaims } from '../db/subscription-leases.ts';
 import {
-  type HeldSubscription,
-  readSubscriptions,
-  type ReadSubscription,
+  type KeeperSubscription,
+  type KeeperSubscriptionForEvents,
 } from '../db/subscription-work.ts';
-import { Books } from '../domain/collecting/books.ts';
+import type { Books } from '../domain/collecting/books.ts';
 import { isBraked, isHeld } from '../domain/collecting/brake.ts';
 import type { Collectable, Decision } from '../domain/collecting/decision.ts';
 import { heldUntil } from '../domain/collecting/keeper-backoff.ts';
-import { type Assessment, settle } from '../domain/collecting/settlement.ts';
+import {
+  type ClaimedAssessment,
+  type ClaimedRow,
+  type Settled,
+  settleRows,
+} from '../domain/collecting/settlement.ts';
 import { assess, assessAll, withBooks } from './assess.ts';
 import type { Closed } from './close.ts';
-import type { OpenAttempt } from './in-flight.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
+import { type InFlightPayment, newPayment } from './in-flight.ts';
 import { report, reportBlocked } from './reports.ts';
 import { withinFunds } from './shared-funds.ts';
 import type { Signer, Terms } from './signer.ts';
 import { afterSimulation } from './simulate.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** How often a row is assessed that keeps changing while it is signed for. */
-const TRIES = 3;
-
 /** What became of a batch. */
 export interface Committed {
   /** Committed payments. */
-  taken: OpenAttempt[];
+  payments: InFlightPayment[];
   /** Rows whose on-chain account must be closed first. */
-  closable: ReadSubscription[];
+  closable: KeeperSubscriptionForEvents[];
   /** Rows whose pulls must be looked up first. */
-  asking: ReadSubscription[];
+  lookups: KeeperSubscriptionForEvents[];
   /** What was decided, as it was written. */
-  written: HeldSubscription[];
+  written: KeeperSubscription[];
 }
 
 /**
@@ -47,68 +48,69 @@ export async function commit(
   context: Context,
   signer: Signer,
   lease: { claimId: string; leasedAt: number },
-  batch: readonly ReadSubscription[],
+  batch: readonly KeeperSubscriptionForEvents[],
   how: { closed?: Closed; history: boolean },
 ): Promise<Committed> {
   const { sql, clock } = context;
   const { snapshot, decisions, decide, timeline, isStopped } = await read(context, batch, how);
   clock.observe(snapshot.now);
-  const held = batch.filter((row) => isStopped(row, decisions.get(row)));
+  const stopped = batch.filter((row) => isStopped(row, decisions.get(row)));
   const rowsThat = (need: Decision['needs']) =>
-    batch.filter((row) => decisions.get(row)?.needs === need && !held.includes(row));
-  const taken: OpenAttempt[] = [];
-  const written: HeldSubscription[] = [];
-  const books = new Books();
-  const noticesOf = new Map(batch.map(({ id, notices }) => [id, notices]));
-  let rows = rowsThat(undefined);
-  const left = new Set(rows.map(({ id }) => id));
+    batch.filter((row) => decisions.get(row)?.needs === need && !stopped.includes(row));
+  const payments: InFlightPayment[] = [];
+  const written: KeeperSubscription[] = [];
+  const notices = new Map(batch.map((row) => [row.id, row.notices]));
+  const claimOf = ({ id }: { id: string }): ClaimedRow => {
+    return { id, claimId: lease.claimId, notices: notices.get(id) ?? 0 };
+  };
   let terms: Terms | undefined;
-  const round = async () => {
+  const assessRows = async (rows: readonly KeeperSubscriptionForEvents[], books: Books) => {
     const alone = rows
       .map((row) => ({ row, decision: decide(row, books) }))
       .filter(({ row, decision }) => !isStopped(row, decision));
-    const decided = withinFunds(alone, taken, (row) => snapshot.of(row));
+    const decided = withinFunds(alone, payments, (row) => snapshot.of(row));
     const due = decided.flatMap(({ row, decision: { collect } }) =>
       collect === undefined ? [] : [{ row, collect }],
     );
     if (due.length > 0) terms ??= await signer.terms(due);
     const attempts = terms === undefined ? undefined : attemptsOf(signer.sign(due, terms), terms);
     const simulated = await afterSimulation(context, decided, snapshot, attempts);
-    const assessments = simulated.flatMap(({ row, decision }) => {
-      const claim = { id: row.id, claimId: lease.claimId, notices: noticesOf.get(row.id) ?? 0 };
-      const attempt = decision.collect && attempts?.get(row.id);
+    return simulated.flatMap(({ row, decision }) => {
       // A row that changed may need a look-up now: the next claim makes it.
       if (decision.needs !== undefined) return [];
-      const { draft, blocks } = decision;
-      return [{ claim, row, decision, draft, blocks, ...(attempt && { attempt }) }];
+      const attempt = decision.collect && attempts?.get(row.id);
+      const { update, blocks } = decision;
+      return [{ claim: claimOf(row), row, decision, update, blocks, ...(attempt && { attempt }) }];
     });
-    const settled = await settle(sql, assessments, timeOf(snapshot.now), timeline);
+  };
+  const onSettled = (settled: Settled<ClaimedAssessment & { decision: Decision }>) => {
     context.deliveries.notify(settled.queued);
     for (const one of settled.written) {
-      const row = { ...one.row, ...one.draft.state };
-      left.delete(row.id);
+      const row = { ...one.row, ...one.update.state };
       written.push(row);
-      report(context, one.draft, one.decision.alert?.reason, one.decision.alert?.detail);
-      taken.push(...openAttempt({ ...one, row }, settled.attempts, snapshot, lease.leasedAt));
+      report(context, one.update, one.decision.alert?.reason, one.decision.alert?.detail);
+      payments.push(
+        ...inFlightPayment({ ...one, row }, settled.attempts, snapshot, lease.leasedAt),
+      );
     }
     for (const one of settled.blocked) reportBlocked(context, one);
-    books.include(settled.books);
-    const ids = settled.changed.map(({ row }) => row.id);
-    rows = ids.length === 0 ? [] : await readSubscriptions(sql, ids);
   };
+  const decidable = rowsThat(undefined);
   try {
-    for (let tries = 0; rows.length > 0 && tries < TRIES; tries += 1) await round();
+    const chainNow = timeOf(snapshot.now);
+    await settleRows(sql, decidable, { chainNow, timeline, assess: assessRows, onSettled });
   } catch (error) {
     // What is committed goes on; the rest is claimed again.
-    if (taken.length === 0) throw error;
+    if (payments.length === 0) throw error;
     context.log.warn({ err: error }, 'part of a batch was not signed');
   }
-  const released = (some: readonly ReadSubscription[], until?: Date) =>
-    releaseClaims(sql, heldUnder(lease.claimId, some), { ...(until && { until }) });
-  const unwritten = batch.filter(({ id }) => left.has(id));
-  if (unwritten.length > 0) await released(unwritten);
-  if (held.length > 0) await released(held, heldUntil(snapshot.now));
-  return { taken, closable: rowsThat('closing'), asking: rowsThat('pulls'), written };
+  const isWritten = new Set(written.map(({ id }) => id));
+  const unwritten = decidable.filter(({ id }) => !isWritten.has(id));
+  const release = (rows: readonly KeeperSubscriptionForEvents[], until?: Date) =>
+    releaseClaims(sql, heldUnder(lease.claimId, rows), { ...(until && { until }) });
+  if (unwritten.length > 0) await release(unwritten);
+  if (stopped.length > 0) await release(stopped, heldUntil(snapshot.now));
+  return { payments, closable: rowsThat('closing'), lookups: rowsThat('pulls'), written };
 }
 
 /**
@@ -117,17 +119,21 @@ export async function commit(
  */
 async function read(
   context: Context,
-  batch: readonly ReadSubscription[],
+  batch: readonly KeeperSubscriptionForEvents[],
   how: { closed?: Closed; history: boolean },
 ) {
   // Before the accounts: what is decided from them is only signed on this timeline of Postgres.
   const brake = await readBrake(context.sql);
   const minSlot = brake.readsFromSlot;
-  const { snapshot, findings, decisions } = await assessAll(context, batch, { ...how, minSlot });
-  const isStopped = (row: ReadSubscription, decision: Decision | undefined) =>
+  const {
+    snapshot,
+    findings: lookups,
+    decisions,
+  } = await assessAll(context, batch, { ...how, minSlot });
+  const isStopped = (row: KeeperSubscriptionForEvents, decision: Decision | undefined) =>
     decision !== undefined && isBraked(decision) && isHeld(brake, row);
-  const decide = (row: ReadSubscription, books: Books) => {
-    const known = findings.get(row.id);
+  const decide = (row: KeeperSubscriptionForEvents, books: Books) => {
+    const known = lookups.get(row.id);
     // The same row without findings leads to the same decision.
     const earlier = known === undefined ? decisions.get(row) : undefined;
     return earlier ?? assess(context, row, snapshot, withBooks(known, row, books));
@@ -135,7 +141,7 @@ async function read(
   return { snapshot, decisions, decide, timeline: brake.timeline, isStopped };
 }
 
-type NewAttempt = NonNullable<Assessment['attempt']>;
+type NewAttempt = NonNullable<ClaimedAssessment['attempt']>;
 
 /** The attempts of signed transactions, by subscription. */
 function attemptsOf(
@@ -168,32 +174,32 @@ function attemptsOf(
  * The committed payment of an assessment, whose row is as it was written; nothing where it had
  * none.
  */
-function openAttempt(
-  { row, decision, attempt, claim }: Assessment & { decision: Decision },
+function inFlightPayment(
+  { row, decision, attempt, claim }: ClaimedAssessment & { decision: Decision },
   ids: ReadonlyMap<string, string>,
   snapshot: Snapshot,
   leasedAt: number,
-): OpenAttempt[] {
+): InFlightPayment[] {
   const id = ids.get(row.id);
   if (attempt === undefined || decision.collect === undefined || id === undefined) return [];
   return [
-    {
+    newPayment({
       ...claim,
       leasedAt,
       row,
       periodEnd: decision.collect.periodEnd,
-      afterwards: afterwardsOf(row, snapshot, decision.collect),
+      expectedAccount: expectedAccountOf(row, snapshot, decision.collect),
       attempt: { id, subscriptionId: row.id, ...attempt },
-    },
+    }),
   ];
 }
 
 /** The on-chain subscription after this payment and nothing else. */
-function afterwardsOf(
-  row: HeldSubscription,
+function expectedAccountOf(
+  row: KeeperSubscription,
   snapshot: Snapshot,
   { periodStart, amounts }: Collectable,
-): OpenAttempt['afterwards'] {
+): InFlightPayment['expectedAccount'] {
   const view = snapshot.of(row);
   if (view instanceof Error || view.subscription === null) return null;
   return {

@@ -5,7 +5,7 @@ import { newestSlot } from '../chain/rpc/responses.ts';
 import type { Lifetime, Rpc } from '../chain/rpc/rpc.ts';
 import { blockhashOf } from '../chain/transactions/collection.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
-import type { OpenAttempt } from './in-flight.ts';
+import type { InFlightPayment } from './in-flight.ts';
 
 type Signed = Pick<
   AttemptRow,
@@ -32,7 +32,7 @@ export async function findExpired(
 }
 
 /** Whether the program would allow this payment twice in one period. */
-const fitsTwice = ({ attempt, row }: OpenAttempt) => attempt.amountGross * 2n <= row.amount;
+const fitsTwice = ({ attempt, row }: InFlightPayment) => attempt.amountGross * 2n <= row.amount;
 
 /**
  * Those of these attempts, of at most 256 transactions, that are on no endpoint and can never land;
@@ -40,7 +40,7 @@ const fitsTwice = ({ attempt, row }: OpenAttempt) => attempt.amountGross * 2n <=
  * signature unknown. A payment that fits twice needs two endpoints for each, where two are
  * configured.
  */
-export async function findDead<T extends OpenAttempt>(
+export async function findDead<T extends InFlightPayment>(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,
   attempts: readonly T[],
 ): Promise<{ dead: T[]; slot: bigint }> {

@@ -32,7 +32,7 @@ import {
 } from '../db/history.ts';
 import { heldInWords } from '../domain/collecting/brake.ts';
 import { chunks } from '../each.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 
 /** Signatures of each keeper key that are compared: what getSignaturesForAddress gives at once. */
 const COMPARED = 1000;
@@ -141,10 +141,10 @@ export class History {
    * restored.
    */
   async #compare(): Promise<void> {
-    const { sql, log, metrics, clock, ours } = this.#context;
+    const { sql, log, metrics, clock, keeperWallets } = this.#context;
     const now = await clock.now();
     const accepted = await readAcceptedUntil(sql);
-    for (const keeper of ours) {
+    for (const keeper of keeperWallets) {
       const missing = await this.#missingOf(keeper, {
         after: accepted ?? new Date(0),
         before: new Date(now.getTime() - RESTORED_MS),

@@ -2,15 +2,15 @@
 // on-chain account that a payment changes.
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
-import type { ReadSubscription } from '../db/subscription-work.ts';
-import type { Held } from '../domain/collecting/settlement.ts';
+import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
+import type { ClaimedRow } from '../domain/collecting/settlement.ts';
 import type { Polled } from './poll-schedule.ts';
 
-/** A committed payment. */
-export interface OpenAttempt extends Held {
+/** A committed payment whose end is not settled yet. */
+export interface InFlightPayment extends ClaimedRow {
   readonly attempt: AttemptRow;
   /** The row when the attempt was committed or taken over. */
-  readonly row: ReadSubscription;
+  row: KeeperSubscriptionForEvents;
   /** Start of the lease, by performance.now(). */
   readonly leasedAt: number;
   /**
@@ -19,43 +19,48 @@ export interface OpenAttempt extends Held {
    */
   readonly periodEnd: bigint | null;
   /**
-   * The expected account after this payment alone. Null for an attempt signed by another process.
+   * The account after this payment alone. Null for an attempt signed by another process.
    */
-  readonly afterwards: { readonly address: string; readonly account: SubscriptionAccount } | null;
-}
-
-/** A payment in flight. */
-export interface Payment extends OpenAttempt {
-  row: ReadSubscription;
+  readonly expectedAccount: {
+    readonly address: string;
+    readonly account: SubscriptionAccount;
+  } | null;
   /** `notices` as of the last read of the chain; null when this process has not read it. */
   checked: number | null;
   /** The last read of the chain showed that the payment must not be sent. */
   isStopped: boolean;
   /**
-   * A notice showed another change than this payment. Later notices are not explained then, because
-   * a cancel plus a resume looks like the payment alone.
+   * A notification showed another change than this payment. Later notifications are not explained
+   * then, because a cancel plus a resume looks like the payment alone.
    */
-  disturbed: boolean;
+  isUnexplained: boolean;
 }
 
-/** A transaction to send. */
-export interface Outgoing {
-  readonly signature: string;
-  readonly bytes: Buffer;
-  /** Number of payments in the transaction, including those no longer held here. */
-  readonly size: number;
-  /** The open payments held here, by subscription. */
-  readonly payments: ReadonlyMap<string, Payment>;
-  sends: number;
-  /** Time of the last send, by performance.now(). */
-  sentAt: number;
+/**
+ * A payment that enters the index. One that another process signed may be outdated: `checked` is
+ * null, and the keeper reads the chain before it sends.
+ */
+export function newPayment(
+  parts: Omit<InFlightPayment, 'checked' | 'isStopped' | 'isUnexplained'>,
+): InFlightPayment {
+  const checked = parts.periodEnd === null ? null : parts.notices;
+  return { ...parts, checked, isStopped: false, isUnexplained: false };
 }
 
 /** A transaction that is sent and polled. Times are by performance.now(). */
-export interface Tracked extends Outgoing {
+export interface InFlightTransaction {
+  readonly signature: string;
+  readonly bytes: Buffer;
+  /** Number of payments in the transaction, including those no longer claimed here. */
+  readonly size: number;
+  /** The open payments claimed here, by subscription. */
+  readonly payments: ReadonlyMap<string, InFlightPayment>;
+  sends: number;
+  /** Time of the last send. */
+  sentAt: number;
   /**
-   * Signed by this process and held ever since. It decides when its status is polled, never whether
-   * it may have been sent.
+   * Signed by this process and claimed ever since. It decides when its status is polled, never
+   * whether it may have been sent.
    */
   isOwn: boolean;
   readonly takenAt: number;
@@ -70,32 +75,35 @@ export interface Tracked extends Outgoing {
 
 /** The index. It holds at most one payment per subscription. */
 export class InFlight {
-  readonly #tracked = new Map<string, Tracked & { payments: Map<string, Payment> }>();
+  readonly #tracked = new Map<
+    string,
+    InFlightTransaction & { payments: Map<string, InFlightPayment> }
+  >();
   readonly #bySubscription = new Map<string, string>();
   readonly #byAddress = new Map<string, string>();
-  readonly #final = new Set<Tracked>();
+  readonly #final = new Set<InFlightTransaction>();
 
   /** Number of payments in flight. */
   get size(): number {
     return this.#bySubscription.size;
   }
 
-  all(): Iterable<Tracked> {
+  all(): Iterable<InFlightTransaction> {
     return this.#tracked.values();
   }
 
   /** The payment of a subscription. */
-  of(subscriptionId: string): Payment | undefined {
-    return this.carrierOf(subscriptionId)?.payments.get(subscriptionId);
+  of(subscriptionId: string): InFlightPayment | undefined {
+    return this.transactionOf(subscriptionId)?.payments.get(subscriptionId);
   }
 
   /** The transaction that carries the payment of a subscription. */
-  carrierOf(subscriptionId: string): Tracked | undefined {
+  transactionOf(subscriptionId: string): InFlightTransaction | undefined {
     return this.#tracked.get(this.#bySubscription.get(subscriptionId) ?? '');
   }
 
   /** Whether a transaction still is in flight. */
-  has({ signature }: Pick<Tracked, 'signature'>): boolean {
+  has({ signature }: Pick<InFlightTransaction, 'signature'>): boolean {
     return this.#tracked.has(signature);
   }
 
@@ -103,61 +111,58 @@ export class InFlight {
    * Adds committed payments, replacing an earlier payment of the same subscription; returns the new
    * transactions.
    */
-  take(taken: readonly OpenAttempt[]): Tracked[] {
+  add(taken: readonly InFlightPayment[]): InFlightTransaction[] {
     const now = performance.now();
-    const added: Tracked[] = [];
+    const added: InFlightTransaction[] = [];
     for (const one of taken) {
       this.#remove(one.id);
       const { signature } = one.attempt;
-      let carrier = this.#tracked.get(signature);
-      if (carrier === undefined) {
-        carrier = trackedOf(one, now);
-        this.#tracked.set(signature, carrier);
-        added.push(carrier);
+      let transaction = this.#tracked.get(signature);
+      if (transaction === undefined) {
+        transaction = newTransaction(one, now);
+        this.#tracked.set(signature, transaction);
+        added.push(transaction);
       }
-      // A payment that another process signed or held may be outdated: checked = null makes the
-      // keeper read the chain before it sends.
-      const checked = one.periodEnd === null ? null : one.notices;
-      if (one.periodEnd === null) carrier.isOwn = false;
-      carrier.payments.set(one.id, { checked, isStopped: false, disturbed: false, ...one });
+      if (one.periodEnd === null) transaction.isOwn = false;
+      transaction.payments.set(one.id, one);
       this.#bySubscription.set(one.id, signature);
-      if (one.afterwards !== null) this.#byAddress.set(one.afterwards.address, one.id);
+      if (one.expectedAccount !== null) this.#byAddress.set(one.expectedAccount.address, one.id);
     }
     return added;
   }
 
   /** Removes the payments of these claims; a payment under a newer claim stays. */
-  forget(done: Iterable<Held>): void {
+  forget(done: Iterable<ClaimedRow>): void {
     for (const { id, claimId } of done) if (this.of(id)?.claimId === claimId) this.#remove(id);
   }
 
   /**
    * Marks a transaction in flight as finalized; false when it is not in flight or already marked.
    */
-  ended(one: Tracked): boolean {
+  ended(one: InFlightTransaction): boolean {
     const isNew = this.has(one) && !this.#final.has(one);
     if (isNew) this.#final.add(one);
     return isNew;
   }
 
   /** Finalized transactions that are due to be settled. */
-  settleable(now: number): Tracked[] {
+  settleable(now: number): InFlightTransaction[] {
     return [...this.#final].filter(({ settleAt }) => now >= settleAt);
   }
 
   /** Whether a payment in flight fully explains the state of an account in a notice. */
   explains(address: string, account: SubscriptionAccount, slot: bigint): boolean {
     const id = this.#byAddress.get(address) ?? '';
-    const [carrier, one] = [this.carrierOf(id), this.of(id)];
-    const expected = one?.afterwards ?? null;
-    if (carrier === undefined || one === undefined || expected === null) return false;
-    if (one.checked !== one.notices || !isSame(expected.account, account)) one.disturbed = true;
-    if (!one.disturbed) carrier.slot = slot;
-    return !one.disturbed;
+    const [transaction, one] = [this.transactionOf(id), this.of(id)];
+    const expected = one?.expectedAccount ?? null;
+    if (transaction === undefined || one === undefined || expected === null) return false;
+    if (one.checked !== one.notices || !isSame(expected.account, account)) one.isUnexplained = true;
+    if (!one.isUnexplained) transaction.slot = slot;
+    return !one.isUnexplained;
   }
 
   /** Whether a transaction in flight was signed by this process. */
-  isOurs(signature: string): boolean {
+  isOwn(signature: string): boolean {
     return this.#tracked.get(signature)?.isOwn === true;
   }
 
@@ -167,26 +172,26 @@ export class InFlight {
 
   #remove(id: string): void {
     const signature = this.#bySubscription.get(id) ?? '';
-    const carrier = this.#tracked.get(signature);
-    const one = carrier?.payments.get(id);
-    if (carrier === undefined || one === undefined) return;
-    carrier.payments.delete(id);
+    const transaction = this.#tracked.get(signature);
+    const one = transaction?.payments.get(id);
+    if (transaction === undefined || one === undefined) return;
+    transaction.payments.delete(id);
     this.#bySubscription.delete(id);
-    const address = one.afterwards?.address ?? '';
+    const address = one.expectedAccount?.address ?? '';
     if (this.#byAddress.get(address) === id) this.#byAddress.delete(address);
-    if (carrier.payments.size > 0) return;
+    if (transaction.payments.size > 0) return;
     this.#tracked.delete(signature);
-    this.#final.delete(carrier);
+    this.#final.delete(transaction);
   }
 }
 
-function trackedOf({ attempt, leasedAt, periodEnd }: OpenAttempt, now: number) {
+function newTransaction({ attempt, leasedAt, periodEnd }: InFlightPayment, now: number) {
   return {
     signature: attempt.signature,
     bytes: attempt.transaction,
     size: attempt.payments,
     isOwn: periodEnd !== null,
-    payments: new Map<string, Payment>(),
+    payments: new Map<string, InFlightPayment>(),
     takenAt: now,
     renewedAt: leasedAt,
     sentAt: -Infinity,

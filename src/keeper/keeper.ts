@@ -24,16 +24,14 @@ import { recordRefunds } from '../domain/subscribing/refunds.ts';
 import { OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { type Loop, startLoop } from '../loop.ts';
+import { type Balance, createBalance } from './balance.ts';
 import { Collector, recover } from './claim.ts';
+import type { Context } from './context.ts';
 import { History } from './history.ts';
 import { createMetrics, measure } from './metrics.ts';
-import { followsOf, Notifications } from './notifications.ts';
-import { PlanWatch } from './plans.ts';
+import { PlanWatch } from './plan-watch.ts';
 import {
   absenceJudge,
-  type Balance,
-  type Context,
-  createBalance,
   type Installation,
   openClient,
   readInstallation,
@@ -42,6 +40,7 @@ import {
 import { createUnreadableReport } from './reports.ts';
 import { Resolver } from './resolve.ts';
 import { Signer } from './signer.ts';
+import { followsOf, Notifications } from './streams.ts';
 import { Sweep } from './sweep.ts';
 import { Tracker } from './tracker.ts';
 
@@ -135,7 +134,7 @@ export class Keeper {
       mint,
       keypair: keypairs[0],
       keypairs: new Map(keypairs.map((keypair) => [keypair.address, keypair])),
-      ours: [...new Set([...held, ...(config.keeperAddresses ?? [])])],
+      keeperWallets: [...new Set([...held, ...(config.keeperAddresses ?? [])])],
       treasuries: config.treasuries ?? [],
       rules: { keepers: held, isOutOfSol, pastDueDays, feeBps, minimumAmount },
     };

@@ -7,7 +7,7 @@ import type { AttemptRow } from '../db/payment-attempts.ts';
 import type { Pull, View } from '../domain/collecting/chain-view.ts';
 
 /** State read at commitment finalized after the payment landed. */
-export interface Afterwards {
+export interface StateAfter {
   readonly view: View;
   /**
    * The registered account; null when it is gone, because the payment may then belong to another
@@ -26,7 +26,7 @@ export interface Afterwards {
  */
 export function landedPull(
   { signature, periodStart, amountGross, platformFee, amountNet, feeOwed }: AttemptRow,
-  { view, account, at }: Afterwards,
+  { view, account, at }: StateAfter,
   signedEnd?: bigint,
 ): Pull | undefined {
   if (view instanceof Error || account === null) return undefined;

@@ -1,40 +1,35 @@
 // The history of a subscription's account: pulls that the database does not know, and payments
 // whose period the accounts alone do not show.
 import { ChainDataError } from '../chain/program/layouts.ts';
-import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/responses.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
 import { readListed } from '../chain/rpc/transactions.ts';
-import { type ClaimKey, renewed } from '../db/subscription-leases.ts';
-import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
-import type { HeldSubscription, ReadSubscription } from '../db/subscription-work.ts';
+import type { KeeperSubscription } from '../db/subscription-work.ts';
 import type { Pull, View } from '../domain/collecting/chain-view.ts';
-import { sameInstance } from '../domain/collecting/decide.ts';
-import { putOffUntil } from '../domain/collecting/keeper-backoff.ts';
+import { registeredAccount } from '../domain/collecting/decide.ts';
 import { type PullParties, pullsIn } from '../domain/collecting/pulls.ts';
-import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { chunks } from '../each.ts';
-import type { OpenAttempt } from './in-flight.ts';
+import type { Context } from './context.ts';
+import type { InFlightPayment } from './in-flight.ts';
 import { asSigned, landedPull } from './landed-pull.ts';
-import type { Context } from './preflight.ts';
 
 /** Whose pulls are looked for: the keeper's and others' under this subscription. */
 export function partiesOf(
   {
     programId,
-    ours,
+    keeperWallets,
     treasuries,
     rules,
-  }: Pick<Context, 'programId' | 'ours' | 'treasuries' | 'rules'>,
+  }: Pick<Context, 'programId' | 'keeperWallets' | 'treasuries' | 'rules'>,
   {
     treasury,
     subscriptionPda,
     feeBps,
-  }: Pick<HeldSubscription, 'treasury' | 'subscriptionPda' | 'feeBps'>,
+  }: Pick<KeeperSubscription, 'treasury' | 'subscriptionPda' | 'feeBps'>,
 ): PullParties {
   return {
     programId,
-    keepers: ours,
+    keepers: keeperWallets,
     treasuries: [treasury, ...treasuries],
     subscriptionPda,
     feeBps: feeBps ?? rules.feeBps,
@@ -121,11 +116,11 @@ export async function findPulls(
  */
 export async function pullOfLanded(
   context: Context,
-  { attempt, periodEnd }: Pick<OpenAttempt, 'attempt' | 'periodEnd'>,
-  row: HeldSubscription,
+  { attempt, periodEnd }: Pick<InFlightPayment, 'attempt' | 'periodEnd'>,
+  row: KeeperSubscription,
   { view, at }: { view: View; at: bigint | null },
 ): Promise<Pull | undefined> {
-  const account = view instanceof Error ? null : sameInstance(row, view.subscription);
+  const account = view instanceof Error ? null : registeredAccount(row, view.subscription);
   const seen = { view, account, at };
   if (periodEnd !== null) {
     const pull = landedPull(attempt, seen, periodEnd);
@@ -141,87 +136,4 @@ export async function pullOfLanded(
   const unreadable = 'unreadable' in found ? found.unreadable : 'undecodable';
   context.reportUnreadable([{ signature: attempt.signature, unreadable }]);
   return landedPull(attempt, seen);
-}
-
-/** Each makes several requests at once and takes ten seconds or more where the history is long. */
-const LOOKUPS_AT_ONCE = 8;
-/**
- * Claims held at once. Where all are slow, the last look-up begins within 40 s, before its lease
- * (45 s) ends, and renews it then.
- */
-const MAX_HELD = 32;
-
-interface Lookup extends ClaimKey {
-  readonly row: ReadSubscription;
-}
-
-/** Looks up pulls outside the collect loop, since anyone can make an account's history long. */
-export class PullLookups {
-  readonly #context: Context;
-  readonly #finish: (claimId: string, row: ReadSubscription) => Promise<void>;
-  readonly #onFault: (claimId: string, row: ReadSubscription, error: unknown) => Promise<void>;
-  readonly #held = new Set<Lookup>();
-  readonly #waiting: Lookup[] = [];
-  #running = 0;
-  #isStopped = false;
-
-  /** `finish` reads and writes the outcome, `onFault` gets what cannot be processed. */
-  constructor(
-    context: Context,
-    finish: (claimId: string, row: ReadSubscription) => Promise<void>,
-    onFault: (claimId: string, row: ReadSubscription, error: unknown) => Promise<void>,
-  ) {
-    this.#context = context;
-    this.#finish = finish;
-    this.#onFault = onFault;
-  }
-
-  /**
-   * Queues subscriptions held under a claim, or postpones those without room. Does not wait for the
-   * look-ups.
-   */
-  async take(claimId: string, rows: readonly ReadSubscription[]): Promise<void> {
-    const lookups = rows.map((row) => ({ id: row.id, claimId, row }));
-    const taken = lookups.slice(0, this.#isStopped ? 0 : MAX_HELD - this.#held.size);
-    for (const one of taken) this.#held.add(one);
-    this.#waiting.push(...taken);
-    while (this.#running < LOOKUPS_AT_ONCE && this.#waiting.length > 0) void this.#run();
-    const others = lookups.slice(taken.length);
-    if (others.length > 0) await this.#putOff(others);
-  }
-
-  /** Aborts: claims are released, and nothing more is written. */
-  async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#waiting.length = 0;
-    await releaseClaims(this.#context.sql, [...this.#held]).catch(() => undefined);
-  }
-
-  async #putOff(some: readonly Lookup[]): Promise<void> {
-    const { sql, clock } = this.#context;
-    await releaseClaims(sql, some, { until: putOffUntil(await clock.now()) });
-  }
-
-  async #run(): Promise<void> {
-    this.#running += 1;
-    for (let one = this.#waiting.shift(); one !== undefined; one = this.#waiting.shift()) {
-      await this.#look(one);
-      this.#held.delete(one);
-    }
-    this.#running -= 1;
-  }
-
-  async #look(one: Lookup): Promise<void> {
-    const { claimId, row } = one;
-    try {
-      const [kept] = await renewLeases(this.#context.sql, [one], LEASE_SECONDS);
-      if (kept !== undefined) await this.#finish(claimId, renewed(row, kept));
-    } catch (error) {
-      // After a stop the claim is released already.
-      if (this.#isStopped) return;
-      // Without Postgres the lease runs out by itself.
-      if (error instanceof RpcUnreachable) await this.#putOff([one]).catch(() => undefined);
-      else await this.#onFault(claimId, row, error).catch(() => undefined);
-    }
-  }
 }

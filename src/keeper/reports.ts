@@ -5,9 +5,9 @@ import { transactionFee } from '../chain/transactions/collection.ts';
 import type { Notifier } from '../db/postgres/notify.ts';
 import { isCharged } from '../domain/collecting/attempt-end.ts';
 import type { BlockedPlan } from '../domain/collecting/plan-block.ts';
-import type { Draft } from '../domain/collecting/transitions.ts';
+import type { SubscriptionUpdate } from '../domain/collecting/transitions.ts';
 import type { Log } from '../log.ts';
-import type { InFlight, OpenAttempt, Outgoing } from './in-flight.ts';
+import type { InFlight, InFlightPayment, InFlightTransaction } from './in-flight.ts';
 import type { KeeperMetrics } from './metrics.ts';
 
 /** USDC base units as cents, for a metric: a floating-point number. */
@@ -19,7 +19,7 @@ const inCents = (baseUnits: bigint) => Number(baseUnits) / 10_000;
  */
 export function report(
   { log, metrics }: { log: Log; metrics: KeeperMetrics },
-  { row, payments, state }: Draft,
+  { row, payments, state }: SubscriptionUpdate,
   alert?: string,
   detail?: string,
 ): void {
@@ -84,7 +84,7 @@ export function alarm(
  */
 export function reportTransaction(
   { metrics, log, programId }: { metrics: KeeperMetrics; log: Log; programId: string },
-  { signature, bytes, size, payments }: Outgoing,
+  { signature, bytes, size, payments }: InFlightTransaction,
   { err }: SignatureStatus,
 ): void {
   const lamports = Number(transactionFee(bytes));
@@ -117,12 +117,12 @@ export function reportTransaction(
 export function reportSettled(
   { metrics }: { metrics: KeeperMetrics },
   inFlight: InFlight,
-  settled: readonly OpenAttempt[],
+  settled: readonly InFlightPayment[],
 ): void {
   for (const { id, periodEnd } of settled) {
-    const carrier = inFlight.carrierOf(id);
-    if (carrier !== undefined && periodEnd !== null)
-      metrics.settleSeconds.observe((performance.now() - carrier.takenAt) / 1000);
+    const transaction = inFlight.transactionOf(id);
+    if (transaction !== undefined && periodEnd !== null)
+      metrics.settleSeconds.observe((performance.now() - transaction.takenAt) / 1000);
   }
 }
 

@@ -5,7 +5,7 @@ import { periodSeconds } from '../chain/program/period.ts';
 import { createBlockTimes } from '../chain/rpc/block-times.ts';
 import type { SignatureStatus } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
-import { type HeldSubscription, readSubscriptions } from '../db/subscription-work.ts';
+import { type KeeperSubscription, readSubscriptions } from '../db/subscription-work.ts';
 import {
   type AttemptEnd,
   failedEnd,
@@ -13,38 +13,38 @@ import {
   outcomeOf,
 } from '../domain/collecting/attempt-end.ts';
 import type { ChainView, Pull, View } from '../domain/collecting/chain-view.ts';
-import { sameInstance } from '../domain/collecting/decide.ts';
+import { registeredAccount } from '../domain/collecting/decide.ts';
 import { hasUnknownPull } from '../domain/collecting/pulls.ts';
-import { settleRows } from '../domain/collecting/settlement.ts';
+import { rowByRow, settleRows } from '../domain/collecting/settlement.ts';
 import { each } from '../each.ts';
+import type { Context } from './context.ts';
 import { findDead } from './dead.ts';
-import type { OpenAttempt } from './in-flight.ts';
+import type { InFlightPayment } from './in-flight.ts';
 import { asSigned, landedPull } from './landed-pull.ts';
-import type { Context } from './preflight.ts';
 import { findPulls, partiesOf, type PullHistory, pullOfLanded } from './pull-history.ts';
 import { report } from './reports.ts';
 import { isReached, readSnapshot, type Snapshot } from './snapshot.ts';
 
 /** An attempt to settle. */
-export interface Unsettled extends OpenAttempt {
+export interface PendingAttempt extends InFlightPayment {
   /** How often its end was unknown before, 0 unless given. */
   readonly settleTries?: number;
 }
 
 /** An attempt that is final on chain. */
-export interface Landed extends Unsettled {
+export interface FinalAttempt extends PendingAttempt {
   readonly status: SignatureStatus;
 }
 
 /** What became of a batch. */
-export interface Ends {
+export interface ResolveResult {
   /** Settled, or held by another keeper by now. */
-  readonly done: OpenAttempt[];
+  readonly done: InFlightPayment[];
   /**
    * Their end is unknown as yet: a transaction is unreadable, or the history is incomplete. They
    * are settled later.
    */
-  readonly unknown: OpenAttempt[];
+  readonly unknown: InFlightPayment[];
   /** Some are due again at once. */
   readonly isDue: boolean;
 }
@@ -55,7 +55,7 @@ export interface Ends {
  */
 const PATIENT_TRIES = 4;
 /** Look-ups in vain (a quarter of an hour) after which an attempt may end as unexplained. */
-const MAX_LOOKS = 8;
+const MAX_LOOKUPS = 8;
 /** Transactions of a batch looked up at once. */
 const LOOKUPS_AT_ONCE = 16;
 
@@ -70,7 +70,7 @@ export class Resolver {
   }
 
   /** Settles attempts that are final on chain, landed or failed. */
-  async landed(batch: readonly Landed[]): Promise<Ends> {
+  async landed(batch: readonly FinalAttempt[]): Promise<ResolveResult> {
     const { log, programId } = this.#context;
     const rows = batch.map(({ row }) => row);
     const charged = new Set(
@@ -121,7 +121,7 @@ export class Resolver {
    * Settles those of some unseen attempts, of at most 256 transactions, that can never land any
    * more. The others are in neither list.
    */
-  async expired(batch: readonly Unsettled[]): Promise<Ends> {
+  async expired(batch: readonly PendingAttempt[]): Promise<ResolveResult> {
     const { rpc, sql } = this.#context;
     const { dead, slot } = await findDead(rpc, batch);
     if (dead.length === 0) return { done: [], unknown: [], isDue: false };
@@ -134,36 +134,39 @@ export class Resolver {
     const ends = new Map<string, AttemptEnd>();
     await each(dead, LOOKUPS_AT_ONCE, async (one) => {
       const row = rows.get(one.id);
-      const end = row && (await endOfUnknown(this.#context, one, row, snapshot.of(row)));
+      const end = row && (await endOfDead(this.#context, one, row, snapshot.of(row)));
       if (end !== undefined) ends.set(one.id, end);
     });
     return this.#conclude(dead, snapshot, ends);
   }
 
   async #conclude(
-    batch: readonly OpenAttempt[],
+    batch: readonly InFlightPayment[],
     snapshot: Snapshot,
     ends: ReadonlyMap<string, AttemptEnd>,
-  ): Promise<Ends> {
+  ): Promise<ResolveResult> {
     const { sql, rules, deliveries, onRead } = this.#context;
     const byId = new Map(batch.map((one) => [one.id, one]));
+    const settleable = batch.filter(({ id }) => ends.has(id));
     const { written, left, queued } = await settleRows(
       sql,
-      batch.filter(({ id }) => ends.has(id)),
-      timeOf(snapshot.now),
-      (row, mark) => {
-        const [one, end] = [byId.get(row.id), ends.get(row.id)];
-        const seen = { view: snapshot.of(row), now: snapshot.now, mark };
-        return one && end && outcomeOf(rules, row, one, end, seen);
+      settleable.map(({ row }) => row),
+      {
+        chainNow: timeOf(snapshot.now),
+        assess: rowByRow(settleable, (row, mark) => {
+          const [one, end] = [byId.get(row.id), ends.get(row.id)];
+          const seen = { view: snapshot.of(row), now: snapshot.now, mark };
+          return one && end && outcomeOf(rules, row, one, end, seen);
+        }),
       },
     );
     deliveries.notify(queued);
-    onRead(written.map(({ row, draft }) => ({ ...row, ...draft.state })));
-    for (const { row, draft, alert } of written)
-      report(this.#context, draft, alert, byId.get(row.id)?.attempt.signature);
+    onRead(written.map(({ row, update }) => ({ ...row, ...update.state })));
+    for (const { row, update, alert } of written)
+      report(this.#context, update, alert, byId.get(row.id)?.attempt.signature);
     for (const [id, end] of ends) this.#tell(byId.get(id), end);
-    const isLeft = new Set(left.map(({ id }) => id));
-    const isDone = ({ id }: OpenAttempt) => ends.has(id) && !isLeft.has(id);
+    const isLeft = new Set(left);
+    const isDone = ({ id }: InFlightPayment) => ends.has(id) && !isLeft.has(id);
     return {
       done: batch.filter(isDone),
       unknown: batch.filter((one) => !isDone(one)),
@@ -171,7 +174,7 @@ export class Resolver {
     };
   }
 
-  #tell(one: OpenAttempt | undefined, end: AttemptEnd): void {
+  #tell(one: InFlightPayment | undefined, end: AttemptEnd): void {
     const { fees, metrics } = this.#context;
     if (one === undefined) return;
     if (end.kind === 'paid') fees.landed(one.id);
@@ -191,8 +194,8 @@ export class Resolver {
  */
 async function paid(
   context: Context,
-  { attempt, settleTries = 0 }: Unsettled,
-  row: HeldSubscription,
+  { attempt, settleTries = 0 }: PendingAttempt,
+  row: KeeperSubscription,
   pull: Pull,
 ): Promise<AttemptEnd | undefined> {
   const signedFor = unixSeconds(attempt.periodStart);
@@ -214,14 +217,14 @@ async function paid(
  * Undefined while it is not certain. After MAX_LOOKS in vain it is unexplained once a later period
  * has begun, because then nothing more can be collected for its own.
  */
-async function endOfUnknown(
+async function endOfDead(
   context: Context,
-  one: Unsettled,
-  row: HeldSubscription,
+  one: PendingAttempt,
+  row: KeeperSubscription,
   view: View,
 ): Promise<AttemptEnd | undefined> {
   if (view instanceof Error) return undefined;
-  const account = sameInstance(row, view.subscription);
+  const account = registeredAccount(row, view.subscription);
   const { attempt, settleTries = 0 } = one;
   const signedFor = unixSeconds(attempt.periodStart);
   if (account !== null && account.periodStart <= signedFor && !hasUnknownPull(row, account))
@@ -231,7 +234,7 @@ async function endOfUnknown(
   if (end !== undefined) return end;
   const periodEnd = signedFor + periodSeconds(BigInt(row.periodHours));
   const isOver = view.now >= periodEnd || (view.subscription?.periodStart ?? 0n) > signedFor;
-  if (isOver && settleTries >= MAX_LOOKS) return { kind: 'unexplained' };
+  if (isOver && settleTries >= MAX_LOOKUPS) return { kind: 'unexplained' };
   context.log.warn(
     { signature: attempt.signature, unreadable: history?.unreadable.length, tries: settleTries },
     'expired payment waits: no RPC endpoint explains what the account shows',
@@ -245,8 +248,8 @@ async function endOfUnknown(
  */
 async function endInHistory(
   context: Context,
-  one: Unsettled,
-  row: HeldSubscription,
+  one: PendingAttempt,
+  row: KeeperSubscription,
   view: ChainView,
   { pulls, unreadable, newestAt }: PullHistory,
 ): Promise<AttemptEnd | undefined> {
@@ -255,7 +258,7 @@ async function endInHistory(
   const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;
   const ours = pulls.find(isOwn);
   if (ours !== undefined) return paid(context, one, row, asSigned(ours, attempt));
-  const account = sameInstance(row, view.subscription);
+  const account = registeredAccount(row, view.subscription);
   const unread = unreadable.find(isOwn);
   if (unread !== undefined) {
     const pull = landedPull(attempt, { view, account, at: unread.blockTime });

@@ -9,17 +9,17 @@ import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import {
-  type HeldSubscription,
+  type KeeperSubscription,
   readCollectable,
   readSubscriptions,
 } from '../db/subscription-work.ts';
 import type { ChainView } from '../domain/collecting/chain-view.ts';
-import { sameInstance } from '../domain/collecting/decide.ts';
+import { registeredAccount } from '../domain/collecting/decide.ts';
 import { amountDue } from '../domain/collecting/price.ts';
-import { settleRows } from '../domain/collecting/settlement.ts';
-import { applyCancelSeen, draftOf, isLive } from '../domain/collecting/transitions.ts';
-import type { Outgoing, Payment } from './in-flight.ts';
-import type { Context } from './preflight.ts';
+import { rowByRow, settleRows } from '../domain/collecting/settlement.ts';
+import { applyCancelSeen, updateOf, isLive } from '../domain/collecting/transitions.ts';
+import type { Context } from './context.ts';
+import type { InFlightTransaction, InFlightPayment } from './in-flight.ts';
 import { isReached, readSnapshot } from './snapshot.ts';
 
 /** Transactions that are checked and sent together. */
@@ -37,11 +37,14 @@ const ROUND_MS = 1000;
  * Sends each transaction that may be sent once. What could not be sent in time is to be sent in a
  * later round: its `sentAt` is -Infinity. Throws when chain or database cannot be reached.
  */
-export async function sendAll(context: Context, ready: readonly Outgoing[]): Promise<void> {
+export async function sendAll(
+  context: Context,
+  ready: readonly InFlightTransaction[],
+): Promise<void> {
   let left = ready;
   for (let tries = 0; left.length > 0 && tries < CHECKS; tries += 1) {
     const checkedAt = performance.now();
-    const notices = await noticesOf(context, left);
+    const notices = await notificationCounts(context, left);
     const verdicts = left.map((one) => ({ one, verdict: verdictOf(one, notices) }));
     const allowed = verdicts.filter(({ verdict }) => verdict === 'send').map(({ one }) => one);
     const unread = verdicts.filter(({ verdict }) => verdict === 'read').map(({ one }) => one);
@@ -59,9 +62,9 @@ export async function sendAll(context: Context, ready: readonly Outgoing[]): Pro
  * The counts of notices of the subscriptions that may still be collected from, under the claims of
  * these payments.
  */
-async function noticesOf(
+async function notificationCounts(
   { sql }: Context,
-  some: readonly Outgoing[],
+  some: readonly InFlightTransaction[],
 ): Promise<Map<string, number>> {
   const payments = some.flatMap((one) => [...one.payments.values()]);
   const rows = await readCollectable(sql, payments);
@@ -73,7 +76,7 @@ async function noticesOf(
  * this keeper.
  */
 function verdictOf(
-  { payments, size }: Outgoing,
+  { payments, size }: InFlightTransaction,
   notices: ReadonlyMap<string, number>,
 ): 'send' | 'read' | 'stop' {
   const all = [...payments.values()];
@@ -84,7 +87,7 @@ function verdictOf(
 
 async function sendRound(
   context: Context,
-  some: readonly Outgoing[],
+  some: readonly InFlightTransaction[],
   checkedAt: number,
 ): Promise<void> {
   if (some.length === 0) return;
@@ -102,7 +105,7 @@ async function sendRound(
 
 async function sendOne(
   { rpc, versions, log, metrics }: Context,
-  one: Outgoing,
+  one: InFlightTransaction,
   checkedAt: number,
 ): Promise<void> {
   const now = performance.now();
@@ -137,9 +140,13 @@ async function sendOne(
  * and is not cancelled, and its period costs what was signed (a discount may have changed, or a
  * pause ended). Pure.
  */
-function stands({ attempt }: Payment, row: HeldSubscription, view: ChainView | Error): boolean {
+function mayBeSent(
+  { attempt }: InFlightPayment,
+  row: KeeperSubscription,
+  view: ChainView | Error,
+): boolean {
   if (view instanceof Error) return false;
-  const account = sameInstance(row, view.subscription);
+  const account = registeredAccount(row, view.subscription);
   if (account?.expiresAt !== 0n) return false;
   const period = pullPeriod(account, view.plan, unixSeconds(attempt.periodStart));
   return amountDue(row, period) === attempt.amountGross + attempt.feeOwed;
@@ -150,11 +157,16 @@ function stands({ attempt }: Payment, row: HeldSubscription, view: ChainView | E
  * is written with its event. The program would allow a pull until the end of a cancelled period; we
  * do not send it. Throws as the RPC client does.
  */
-async function recheck(context: Context, transactions: readonly Outgoing[]): Promise<void> {
-  const payments = new Map<string, Payment>(transactions.flatMap((one) => [...one.payments]));
+async function recheck(
+  context: Context,
+  transactions: readonly InFlightTransaction[],
+): Promise<void> {
+  const payments = new Map<string, InFlightPayment>(
+    transactions.flatMap((one) => [...one.payments]),
+  );
   const rows = await readSubscriptions(context.sql, [...payments.keys()]);
   // No older than what they were signed by.
-  const slotOf = ({ id, observedSlot }: HeldSubscription) =>
+  const slotOf = ({ id, observedSlot }: KeeperSubscription) =>
     newestSlot([observedSlot, payments.get(id)?.row.observedSlot ?? 0n]);
   const snapshot = await readSnapshot(context, rows, { commitment: 'confirmed', slotOf });
   // A row whose slot no endpoint has reached is read again before the next send.
@@ -163,26 +175,28 @@ async function recheck(context: Context, transactions: readonly Outgoing[]): Pro
     const payment = payments.get(row.id);
     if (payment === undefined) continue;
     payment.checked = row.notices;
-    payment.isStopped = !stands(payment, row, snapshot.of(row));
+    payment.isStopped = !mayBeSent(payment, row, snapshot.of(row));
   }
-  const cancelled = read.flatMap((row) => {
-    const payment = payments.get(row.id);
-    return payment !== undefined && isCancelled(row, snapshot.of(row)) ? [{ ...payment, row }] : [];
-  });
+  const cancelled = read.filter(
+    (row) => payments.has(row.id) && isCancelled(row, snapshot.of(row)),
+  );
   if (cancelled.length === 0) return;
-  const { queued } = await settleRows(context.sql, cancelled, timeOf(snapshot.now), (row) => {
-    if (!isLive(row) || row.cancelRequestedAt !== null || row.observedSlot > snapshot.slot)
-      return undefined;
-    const draft = draftOf(row);
-    applyCancelSeen(draft, snapshot.now);
-    draft.state.observedSlot = snapshot.slot;
-    return { draft, keep: true };
+  const { queued } = await settleRows(context.sql, cancelled, {
+    chainNow: timeOf(snapshot.now),
+    assess: rowByRow([...payments.values()], (row) => {
+      if (!isLive(row) || row.cancelRequestedAt !== null || row.observedSlot > snapshot.slot)
+        return undefined;
+      const update = updateOf(row);
+      applyCancelSeen(update, snapshot.now);
+      update.state.observedSlot = snapshot.slot;
+      return { update, keepsLease: true };
+    }),
   });
   context.deliveries.notify(queued);
 }
 
-function isCancelled(row: HeldSubscription, view: ChainView | Error): boolean {
+function isCancelled(row: KeeperSubscription, view: ChainView | Error): boolean {
   if (view instanceof Error) return false;
-  const account = sameInstance(row, view.subscription);
+  const account = registeredAccount(row, view.subscription);
   return account !== null && account.expiresAt !== 0n;
 }

@@ -1,9 +1,9 @@
 // Payments of one batch from the same wallet. Each is decided on its own; together they may exceed
 // the wallet's balance.
-import type { HeldSubscription } from '../db/subscription-work.ts';
+import type { KeeperSubscription } from '../db/subscription-work.ts';
 import type { View } from '../domain/collecting/chain-view.ts';
 import { type Decision, retrySoon } from '../domain/collecting/decision.ts';
-import type { OpenAttempt } from './in-flight.ts';
+import type { InFlightPayment } from './in-flight.ts';
 
 /** Delay in seconds after which the chain shows the balance left by the earlier payments. */
 const PUT_OFF_SECONDS = 20n;
@@ -18,9 +18,9 @@ interface Decided<Row> {
  * payments already `signed`. This is no failure: they are decided again once the others have
  * landed.
  */
-export function withinFunds<Row extends HeldSubscription>(
+export function withinFunds<Row extends KeeperSubscription>(
   decided: readonly Decided<Row>[],
-  signed: readonly Pick<OpenAttempt, 'row' | 'attempt'>[],
+  signed: readonly Pick<InFlightPayment, 'row' | 'attempt'>[],
   viewOf: (row: Row) => View,
 ): Decided<Row>[] {
   const taken = new Map<string, bigint>();
@@ -29,7 +29,7 @@ export function withinFunds<Row extends HeldSubscription>(
   for (const { row, attempt } of signed) take(row.subscriberWallet, attempt.amountGross);
   return decided.map((one) => {
     const { row, decision } = one;
-    const { collect, draft, alert } = decision;
+    const { collect, update, alert } = decision;
     const view = viewOf(row);
     if (collect === undefined || view instanceof Error) return one;
     const { amount = 0n, delegatedAmount = 0n } = view.subscriberTokens ?? {};
@@ -37,7 +37,7 @@ export function withinFunds<Row extends HeldSubscription>(
     if (all > amount || all > delegatedAmount)
       return {
         row,
-        decision: { ...retrySoon(draft, view, PUT_OFF_SECONDS), ...(alert && { alert }) },
+        decision: { ...retrySoon(update, view, PUT_OFF_SECONDS), ...(alert && { alert }) },
       };
     take(row.subscriberWallet, collect.amounts.gross);
     return one;

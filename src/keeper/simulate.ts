@@ -7,12 +7,12 @@ import {
 } from '../chain/program/errors.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
 import { transferPlaces } from '../chain/transactions/collection.ts';
-import type { HeldSubscription } from '../db/subscription-work.ts';
-import { sameInstance } from '../domain/collecting/decide.ts';
+import type { KeeperSubscription } from '../db/subscription-work.ts';
+import { registeredAccount } from '../domain/collecting/decide.ts';
 import type { Collectable, Decision } from '../domain/collecting/decision.ts';
 import { refuse } from '../domain/collecting/refusal.ts';
 import { each } from '../each.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 import type { Snapshot } from './snapshot.ts';
 
 const AT_ONCE = 8;
@@ -26,7 +26,7 @@ interface Decided<Row> {
  * The decisions, where those payments that their simulation refused are not collected. `signed` has
  * the transactions by subscription.
  */
-export async function afterSimulation<Row extends HeldSubscription>(
+export async function afterSimulation<Row extends KeeperSubscription>(
   context: Context,
   decided: readonly Decided<Row>[],
   snapshot: Snapshot,
@@ -34,14 +34,14 @@ export async function afterSimulation<Row extends HeldSubscription>(
 ): Promise<Decided<Row>[]> {
   const refused = new Map<Row, Decision>();
   const doubted = decided.filter(({ decision }) => decision.collect?.isDoubted === true);
-  await each(doubted, AT_ONCE, async ({ row, decision: { draft, collect, alert } }) => {
+  await each(doubted, AT_ONCE, async ({ row, decision: { update, collect, alert } }) => {
     const view = snapshot.of(row);
-    const account = view instanceof Error ? null : sameInstance(row, view.subscription);
+    const account = view instanceof Error ? null : registeredAccount(row, view.subscription);
     const bytes = signed?.get(row.id)?.transaction;
     if (!collect || !bytes || view instanceof Error || account === null) return;
     const reason = await simulate(context, { row, collect, bytes }, view.slot);
     if (reason === undefined) return;
-    const again = refuse({ draft, collect, reason }, view, account, context.rules);
+    const again = refuse({ update, collect, reason }, view, account, context.rules);
     refused.set(row, { ...again, ...(alert && { alert }) });
   });
   return decided.map(({ row, decision }) => ({ row, decision: refused.get(row) ?? decision }));
@@ -53,7 +53,7 @@ export async function afterSimulation<Row extends HeldSubscription>(
  */
 async function simulate(
   { rpc, programId, versions, log }: Context,
-  { row, collect, bytes }: { row: HeldSubscription; collect: Collectable; bytes: Uint8Array },
+  { row, collect, bytes }: { row: KeeperSubscription; collect: Collectable; bytes: Uint8Array },
   minSlot: bigint,
 ): Promise<SubscriberReason | null | undefined> {
   try {

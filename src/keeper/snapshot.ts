@@ -11,16 +11,16 @@ import { ChainDataError, decodeClock } from '../chain/program/layouts.ts';
 import { readAccountGroups } from '../chain/rpc/account-groups.ts';
 import { readReachable } from '../chain/rpc/reach.ts';
 import type { ReadOptions } from '../chain/rpc/rpc.ts';
-import type { HeldSubscription } from '../db/subscription-work.ts';
+import type { KeeperSubscription } from '../db/subscription-work.ts';
 import { addressesOf, backupsOf, type View } from '../domain/collecting/chain-view.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 
 export interface Snapshot {
   /** The oldest slot of any account. */
   slot: bigint;
   /** The chain's clock in Unix seconds, as of the oldest read. */
   now: bigint;
-  of(row: HeldSubscription): View;
+  of(row: KeeperSubscription): View;
 }
 
 /**
@@ -34,9 +34,9 @@ interface SnapshotOptions extends ReadOptions {
    * The slot that a row's accounts are wanted of. Where no endpoint has reached it, the row gets an
    * older view: its slot shows that.
    */
-  readonly slotOf?: (row: HeldSubscription) => bigint;
+  readonly slotOf?: (row: KeeperSubscription) => bigint;
   /** Of these rows subscription and plan alone are read; the other accounts look absent. */
-  readonly periodsOnly?: (row: HeldSubscription) => boolean;
+  readonly periodsOnly?: (row: KeeperSubscription) => boolean;
 }
 
 /**
@@ -45,7 +45,7 @@ interface SnapshotOptions extends ReadOptions {
  */
 export async function readSnapshot(
   { rpc, programId, treasuries }: Pick<Context, 'rpc' | 'programId' | 'treasuries'>,
-  rows: readonly HeldSubscription[],
+  rows: readonly KeeperSubscription[],
   { periodsOnly = () => false, slotOf = () => 0n, ...options }: SnapshotOptions = {},
 ): Promise<Snapshot> {
   const wanted = rows.map((row) => {
@@ -99,7 +99,7 @@ const AUTHORITY = 3;
 /**
  * A row that is read again has the same accounts unless the treasury of its plan's record changed.
  */
-const keyOf = ({ id, treasury }: HeldSubscription) => `${id} ${treasury}`;
+const keyOf = ({ id, treasury }: KeeperSubscription) => `${id} ${treasury}`;
 
 /** Decodes an account once. */
 type Decoder = <T>(account: ChainAccount | null, decode: (account: ChainAccount | null) => T) => T;

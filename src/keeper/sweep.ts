@@ -7,10 +7,10 @@ import { timeOf } from '../chain/time.ts';
 import { readUnderWay } from '../db/payment-attempts.ts';
 import { outageOf } from '../db/postgres/outage.ts';
 import type { DuePlace } from '../db/subscription-leases.ts';
-import { type HeldSubscription, makeDue, readSubscriptions } from '../db/subscription-work.ts';
+import { type KeeperSubscription, makeDue, readSubscriptions } from '../db/subscription-work.ts';
 import { lastPlace, stepSweep, type SweepStep } from '../db/sweeps.ts';
-import { isNews, withPayment } from '../domain/collecting/changes.ts';
-import type { Context } from './preflight.ts';
+import { hasChanged, withPayment } from '../domain/collecting/changes.ts';
+import type { Context } from './context.ts';
 import { readSnapshot } from './snapshot.ts';
 
 /**
@@ -114,7 +114,7 @@ export class Sweep {
     const snapshot = await readSnapshot(this.#context, rows, { minSlot });
     clock.observe(snapshot.now);
     absence.read(rows.length);
-    const isNew = (row: HeldSubscription) => isNews(row, snapshot.of(row), rules);
+    const isNew = (row: KeeperSubscription) => hasChanged(row, snapshot.of(row), rules);
     const seen = rows.filter(isNew).map(({ id }) => id);
     if (seen.length === 0) return;
     // Mostly our own payments, which are recorded once they are final. One that was settled

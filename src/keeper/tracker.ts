@@ -15,12 +15,12 @@ import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { chunks } from '../each.ts';
 import { type Loop, startLoop } from '../loop.ts';
 import { type Queue, splitBatch } from './claim.ts';
+import type { Context } from './context.ts';
 import { findExpired } from './dead.ts';
-import { InFlight, type OpenAttempt, type Tracked } from './in-flight.ts';
+import { InFlight, type InFlightPayment, type InFlightTransaction } from './in-flight.ts';
 import { isSentAgain, RESEND_MS, type Root, shouldPoll } from './poll-schedule.ts';
-import type { Context } from './preflight.ts';
 import { reportSettled, reportTransaction } from './reports.ts';
-import type { Ends, Landed, Resolver, Unsettled } from './resolve.ts';
+import type { ResolveResult, FinalAttempt, Resolver, PendingAttempt } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
 
 /** Payments. */
@@ -70,7 +70,7 @@ export class Tracker implements Queue {
   onRoom: () => void = () => undefined;
   readonly #context: Context;
   readonly #resolver: Pick<Resolver, 'landed' | 'expired'>;
-  readonly #unsent: Tracked[] = [];
+  readonly #unsent: InFlightTransaction[] = [];
   readonly #senders: Loop[];
   readonly #settlers: Loop[];
   readonly #others: Loop[];
@@ -113,8 +113,8 @@ export class Tracker implements Queue {
   }
 
   /** Adds committed payments and sends their transactions. */
-  add(taken: readonly OpenAttempt[]): void {
-    this.#unsent.push(...this.inFlight.take(taken));
+  add(taken: readonly InFlightPayment[]): void {
+    this.#unsent.push(...this.inFlight.add(taken));
     this.#context.metrics.inFlight.set(this.inFlight.size);
     for (const sender of this.#senders) sender.wake();
   }
@@ -162,14 +162,15 @@ export class Tracker implements Queue {
    * Up to `most` transactions to send now. Those that were sent before come first: they expire
    * first.
    */
-  #takeUnsent(most: number): Tracked[] {
+  #takeUnsent(most: number): InFlightTransaction[] {
     const now = performance.now();
     if (now - this.#scannedAt >= RESEND_SCAN_MS) {
       this.#scannedAt = now;
-      const again = (one: Tracked) => isSentAgain(one, now) && !this.#unsent.includes(one);
+      const again = (one: InFlightTransaction) =>
+        isSentAgain(one, now) && !this.#unsent.includes(one);
       this.#unsent.unshift(...[...this.inFlight.all()].filter(again));
     }
-    const ready: Tracked[] = [];
+    const ready: InFlightTransaction[] = [];
     while (ready.length < most && this.#unsent.length > 0) {
       const one = this.#unsent.shift();
       if (one && this.inFlight.has(one) && isSentAgain(one, now)) ready.push(one);
@@ -180,7 +181,11 @@ export class Tracker implements Queue {
 
   async #poll(): Promise<boolean> {
     const now = performance.now();
-    const [old, recent, past]: [Tracked[], Tracked[], Tracked[]] = [[], [], []];
+    const [old, recent, past]: [
+      InFlightTransaction[],
+      InFlightTransaction[],
+      InFlightTransaction[],
+    ] = [[], [], []];
     for (const one of this.inFlight.all()) {
       if (now - one.renewedAt >= RENEW_MS) old.push(one);
       if (shouldPoll(one, this.#root, now))
@@ -198,7 +203,7 @@ export class Tracker implements Queue {
    * Extends the claims; payments whose claim is lost (a cancellation, an expired lease) are
    * forgotten.
    */
-  async #renew(old: readonly Tracked[], now: number): Promise<void> {
+  async #renew(old: readonly InFlightTransaction[], now: number): Promise<void> {
     const payments = old.flatMap(heldOf);
     const kept = await renewLeases(this.#context.sql, payments, LEASE_SECONDS);
     const versions = new Map(kept.map((one) => [one.id, one]));
@@ -210,7 +215,7 @@ export class Tracker implements Queue {
     this.#forget(payments.filter(({ id }) => !versions.has(id)));
   }
 
-  async #readStatuses(wanted: readonly Tracked[], history: boolean): Promise<void> {
+  async #readStatuses(wanted: readonly InFlightTransaction[], history: boolean): Promise<void> {
     for (const batch of chunks(wanted, STATUSES_AT_ONCE)) {
       const signatures = batch.map(({ signature }) => signature);
       const { statuses } = await this.#context.rpc.getSignatureStatuses(signatures, { history });
@@ -227,14 +232,14 @@ export class Tracker implements Queue {
 
   async #settle(): Promise<boolean> {
     const now = performance.now();
-    const batch: Landed[] = [];
+    const batch: FinalAttempt[] = [];
     for (const one of this.inFlight.settleable(now)) {
-      const { status, settleTries } = one;
+      const { status, settleTries: settleTries } = one;
       if (status === null || batch.length >= SETTLED_AT_ONCE) continue;
       one.settleAt = now + SETTLE_AGAIN_MS;
       batch.push(...heldOf(one).map((payment) => ({ ...payment, settleTries, status })));
     }
-    const settle = async (some: readonly Landed[]) => {
+    const settle = async (some: readonly FinalAttempt[]) => {
       const ends = await this.#resolver.landed(some);
       reportSettled(this.#context, this.inFlight, ends.done);
       this.#conclude(ends);
@@ -269,16 +274,16 @@ export class Tracker implements Queue {
     const batch = past.flatMap((one) =>
       heldOf(one).map((payment) => ({ ...payment, settleTries: one.settleTries })),
     );
-    const settle = async (some: readonly Unsettled[]) =>
+    const settle = async (some: readonly PendingAttempt[]) =>
       this.#conclude(await this.#resolver.expired(some));
     if (batch.length > 0) await splitBatch(batch, settle, (one, error) => this.#fault(one, error));
     return past.length === STATUSES_AT_ONCE;
   }
 
   /** Forgets what is done; what has an unknown end is settled again later, less and less often. */
-  #conclude({ done, unknown, isDue }: Ends): void {
+  #conclude({ done, unknown, isDue }: ResolveResult): void {
     this.#forget(done);
-    for (const one of new Set(unknown.map(({ id }) => this.inFlight.carrierOf(id)))) {
+    for (const one of new Set(unknown.map(({ id }) => this.inFlight.transactionOf(id)))) {
       if (one === undefined) continue;
       one.settleTries += 1;
       const wait = SETTLE_AGAIN_MS * 2 ** Math.min(one.settleTries - 1, 10);
@@ -287,8 +292,8 @@ export class Tracker implements Queue {
     if (isDue) this.onRoom();
   }
 
-  #fault({ id, attempt }: OpenAttempt, error: unknown): void {
-    const one = this.inFlight.carrierOf(id);
+  #fault({ id, attempt }: InFlightPayment, error: unknown): void {
+    const one = this.inFlight.transactionOf(id);
     if (one !== undefined) one.settleAt = performance.now() + FAULT_PAUSE_MS;
     this.#context.metrics.alerts.inc({ reason: 'cannot_be_settled' });
     this.#context.log.error(
@@ -297,7 +302,7 @@ export class Tracker implements Queue {
     );
   }
 
-  #forget(done: Iterable<OpenAttempt>): void {
+  #forget(done: Iterable<InFlightPayment>): void {
     this.inFlight.forget(done);
     this.#context.metrics.inFlight.set(this.inFlight.size);
     if (this.inFlight.size === 0) this.#onEmpty?.();
@@ -318,4 +323,4 @@ export class Tracker implements Queue {
   }
 }
 
-const heldOf = (one: Tracked | undefined) => [...(one?.payments.values() ?? [])];
+const heldOf = (one: InFlightTransaction | undefined) => [...(one?.payments.values() ?? [])];

@@ -63,7 +63,7 @@ void t.test('a page signs in, subscribes, and may register again without harm', 
 
   const selling = chain.wallet().keypair;
   const merchant = await served.merchant(keypairFromSecret(selling.secretKey));
-  const draft = await served.call<{ id: string; transaction: string }>(
+  const update = await served.call<{ id: string; transaction: string }>(
     'POST',
     `/merchant/apps/${merchant.appId}/plans`,
     {
@@ -71,8 +71,8 @@ void t.test('a page signs in, subscribes, and may register again without harm', 
       body: { name: 'Monthly', amount: '10000000', periodHours: 730 },
     },
   );
-  await page.signAndSend(connection, walletOf(selling), draft.transaction);
-  const plan = { appId: merchant.appId, planId: draft.id };
+  await page.signAndSend(connection, walletOf(selling), update.transaction);
+  const plan = { appId: merchant.appId, planId: update.id };
 
   const wallet = walletOf(chain.wallet().keypair);
   const token = await page.signIn(api, wallet);

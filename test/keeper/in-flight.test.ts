@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import type { SubscriptionAccount } from '../../src/chain/program/layouts.ts';
-import { InFlight, type OpenAttempt } from '../../src/keeper/in-flight.ts';
+import { InFlight, type InFlightPayment, newPayment } from '../../src/keeper/in-flight.ts';
 
 const account = { periodStart: 5n, amountPulled: 100n, expiresAt: 0n } as SubscriptionAccount;
 
@@ -15,18 +15,18 @@ function signed({
 }: Partial<Record<'id' | 'address' | 'signature', string>> & {
   here?: boolean;
   payments?: number;
-} = {}): OpenAttempt {
+} = {}): InFlightPayment {
   const attempt = { signature, payments };
-  const afterwards = here ? { address, account } : null;
-  return {
+  const expectedAccount = here ? { address, account } : null;
+  return newPayment({
     id: id || randomUUID(),
     claimId: randomUUID(),
     notices: 0n,
     attempt,
-    afterwards,
+    expectedAccount,
     leasedAt: 7,
     periodEnd: here ? 9n : null,
-  } as unknown as OpenAttempt;
+  } as unknown as InFlightPayment);
 }
 
 void t.test(
@@ -38,18 +38,18 @@ void t.test(
       signed({ id, address: 'account' }),
       signed({ id, address: 'account' }),
     ];
-    const [before] = book.take([first]);
-    t.ok(book.isOurs(first.attempt.signature));
-    const [after] = book.take([second]);
+    const [before] = book.add([first]);
+    t.ok(book.isOwn(first.attempt.signature));
+    const [after] = book.add([second]);
     t.equal(book.size, 1);
     t.notOk(book.has(before!), 'the first is not what is in flight any more');
-    t.notOk(book.isOurs(first.attempt.signature), 'nor is its transaction');
+    t.notOk(book.isOwn(first.attempt.signature), 'nor is its transaction');
     book.forget([first]);
-    t.equal(book.carrierOf(id), after);
+    t.equal(book.transactionOf(id), after);
     t.ok(book.explains('account', account, 1n));
     book.forget([second]);
     t.equal(book.size, 0);
-    t.notOk(book.isOurs(second.attempt.signature));
+    t.notOk(book.isOwn(second.attempt.signature));
     t.notOk(book.explains('account', account, 1n));
     t.end();
   },
@@ -61,11 +61,11 @@ void t.test(
     const book = new InFlight();
     const id = randomUUID();
     const first = signed({ id, address: 'account' });
-    book.take([first]);
+    book.add([first]);
     const later = signed({ id, here: false });
-    book.take([later]);
+    book.add([later]);
     t.notOk(book.explains('account', account, 1n));
-    t.notOk(book.isOurs(first.attempt.signature));
+    t.notOk(book.isOwn(first.attempt.signature));
     book.forget([later]);
     t.notOk(book.explains('account', account, 1n));
     t.end();
@@ -77,9 +77,9 @@ void t.test(
   (t) => {
     const book = new InFlight();
     const id = randomUUID();
-    const [before] = book.take([signed({ id })]);
-    const [after] = book.take([signed({ id })]);
-    const [other] = book.take([signed()]);
+    const [before] = book.add([signed({ id })]);
+    const [after] = book.add([signed({ id })]);
+    const [other] = book.add([signed()]);
     after!.settleAt = 20;
     other!.settleAt = 10;
     for (const one of [before!, after!, other!]) book.ended(one);
@@ -97,12 +97,12 @@ void t.test(
   (t) => {
     const book = new InFlight();
     const theirs = signed({ here: false });
-    const [taken] = book.take([theirs]);
+    const [taken] = book.add([theirs]);
     t.equal(taken?.isOwn, false);
     t.equal(book.of(theirs.id)?.checked, null);
-    t.notOk(book.isOurs(theirs.attempt.signature));
+    t.notOk(book.isOwn(theirs.attempt.signature));
     const own = signed();
-    t.equal(book.take([own])[0]?.isOwn, true);
+    t.equal(book.add([own])[0]?.isOwn, true);
     t.equal(book.of(own.id)?.checked, 0n);
     t.end();
   },
@@ -112,17 +112,17 @@ void t.test('payments of one transaction are in flight together, and leave it on
   const book = new InFlight();
   const pack = { signature: 'pack', payments: 3 };
   const [first, second, third] = [signed(pack), signed(pack), signed(pack)];
-  const [carrier] = book.take([first, second, third]);
+  const [transaction] = book.add([first, second, third]);
   t.equal(book.size, 3);
   t.equal([...book.all()].length, 1);
-  t.equal(book.carrierOf(second.id), carrier);
-  book.ended(carrier!);
+  t.equal(book.transactionOf(second.id), transaction);
+  book.ended(transaction!);
   book.forget([first, third]);
-  t.same([...carrier!.payments.keys()], [second.id]);
-  t.same(book.settleable(Infinity), [carrier]);
+  t.same([...transaction!.payments.keys()], [second.id]);
+  t.same(book.settleable(Infinity), [transaction]);
   book.forget([second]);
   t.same(book.settleable(Infinity), []);
-  t.notOk(book.has(carrier!));
+  t.notOk(book.has(transaction!));
   t.end();
 });
 
@@ -132,18 +132,18 @@ void t.test(
     const book = new InFlight();
     const pack = { signature: 'pack', payments: 2 };
     const [first, second] = [signed(pack), signed(pack)];
-    const [carrier] = book.take([first, second]);
+    const [transaction] = book.add([first, second]);
     book.forget([first]);
-    t.same(book.take([{ ...first, claimId: randomUUID(), periodEnd: null }]), [], 'nothing new');
-    t.equal(carrier!.payments.size, 2);
-    t.equal(carrier!.isOwn, false);
+    t.same(book.add([{ ...first, claimId: randomUUID(), periodEnd: null }]), [], 'nothing new');
+    t.equal(transaction!.payments.size, 2);
+    t.equal(transaction!.isOwn, false);
     t.end();
   },
 );
 
 void t.test('after a notice of another change the payment explains no later notice', (t) => {
   const book = new InFlight();
-  const [one] = book.take([signed({ address: 'account' })]);
+  const [one] = book.add([signed({ address: 'account' })]);
   t.ok(book.explains('account', account, 3n));
   t.equal(one?.slot, 3n, 'where it seems to have landed');
   t.notOk(book.explains('account', { ...account, expiresAt: 1n }, 4n), 'cancelled');

@@ -4,14 +4,14 @@ import t, { type Test } from 'tap';
 import { RpcError, RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { forceCancel, requestCancel } from '../../src/domain/subscribing/cancel.ts';
-import type { Outgoing, Payment } from '../../src/keeper/in-flight.ts';
+import type { InFlightTransaction, InFlightPayment } from '../../src/keeper/in-flight.ts';
 import { sendAll } from '../../src/keeper/send.ts';
 import { startStage, type Stage } from '../fixtures/billing.ts';
 import { stopClock } from '../fixtures/clock.ts';
 import { randomAddress } from '../fixtures/http.ts';
 
 /** `count` transactions of `size` claimed subscriptions each; the chain is not asked for them. */
-async function outgoing(stage: Stage, count: number, size = 1): Promise<Outgoing[]> {
+async function transactions(stage: Stage, count: number, size = 1): Promise<InFlightTransaction[]> {
   const plan = await stage.plan();
   const claimId = randomUUID();
   const ids = (
@@ -21,16 +21,23 @@ async function outgoing(stage: Stage, count: number, size = 1): Promise<Outgoing
     from unnest(${Array.from({ length: count * size }, randomAddress)}::text[]) as address returning id`
   ).map(({ id }) => id);
   const payments = (await readSubscriptions(stage.sql, ids)).map(
-    (row) => ({ id: row.id, row, claimId, notices: 0, checked: 0, isStopped: false }) as Payment,
+    (row) =>
+      ({ id: row.id, row, claimId, notices: 0, checked: 0, isStopped: false }) as InFlightPayment,
   );
-  return Array.from({ length: count }, (_, place) => ({
-    signature: `signature ${place}`,
-    bytes: Buffer.from(String(place)),
-    size,
-    payments: new Map(payments.slice(place * size, (place + 1) * size).map((one) => [one.id, one])),
-    sends: 0,
-    sentAt: -Infinity,
-  }));
+  return Array.from(
+    { length: count },
+    (_, place) =>
+      ({
+        signature: `signature ${place}`,
+        bytes: Buffer.from(String(place)),
+        size,
+        payments: new Map(
+          payments.slice(place * size, (place + 1) * size).map((one) => [one.id, one]),
+        ),
+        sends: 0,
+        sentAt: -Infinity,
+      }) as unknown as InFlightTransaction,
+  );
 }
 
 /**
@@ -61,7 +68,7 @@ function endpoint(t: Test) {
   };
 }
 
-const idsOf = ({ payments }: Outgoing) => [...payments.keys()];
+const idsOf = ({ payments }: InFlightTransaction) => [...payments.keys()];
 const cancelled = (stage: Stage, id: string, cancel: typeof forceCancel = forceCancel) =>
   stage.sql.begin((tx) => cancel(tx, { id, status: 'active' }));
 
@@ -73,7 +80,11 @@ void t.test(
     const { context } = stage.parts({ sendTransaction });
     for (const cancel of [forceCancel, requestCancel]) {
       begun.length = 0;
-      const [alone, pack, other] = (await outgoing(stage, 3, 3)) as [Outgoing, Outgoing, Outgoing];
+      const [alone, pack, other] = (await transactions(stage, 3, 3)) as [
+        InFlightTransaction,
+        InFlightTransaction,
+        InFlightTransaction,
+      ];
       await cancelled(stage, idsOf(alone)[0]!, cancel);
       await cancelled(stage, idsOf(pack)[2]!, cancel);
       await sendAll(context, [alone, pack, other]);
@@ -85,7 +96,7 @@ void t.test(
 
 void t.test('a stopped transaction that was sent before is not sent again', async (t) => {
   const stage = await startStage(t);
-  const [sent] = (await outgoing(stage, 1, 2)) as [Outgoing];
+  const [sent] = (await transactions(stage, 1, 2)) as [InFlightTransaction];
   const { begun, sendTransaction } = endpoint(t);
   const { context } = stage.parts({ sendTransaction });
   await sendAll(context, [sent]);
@@ -96,7 +107,7 @@ void t.test('a stopped transaction that was sent before is not sent again', asyn
 
 void t.test('a cancellation does not wait for a send that is on its way', async (t) => {
   const stage = await startStage(t);
-  const [one] = await outgoing(stage, 1);
+  const [one] = await transactions(stage, 1);
   const { begun, hold, release, within, sendTransaction } = endpoint(t);
   hold();
   const { context } = stage.parts({ sendTransaction });
@@ -114,7 +125,10 @@ void t.test(
   'a check that took longer than 100 ms is made again before anything is sent',
   async (t) => {
     const stage = await startStage(t);
-    const [late, fine] = (await outgoing(stage, 2)) as [Outgoing, Outgoing];
+    const [late, fine] = (await transactions(stage, 2)) as [
+      InFlightTransaction,
+      InFlightTransaction,
+    ];
     const { pass, begun, sendTransaction } = endpoint(t);
     const { context } = stage.parts({ sendTransaction });
     let checks = 0;
@@ -141,12 +155,16 @@ void t.test(
 
 void t.test('a keeper does not send a payment whose claim it lost', async (t) => {
   const stage = await startStage(t);
-  const [kept, taken, split] = (await outgoing(stage, 3, 2)) as [Outgoing, Outgoing, Outgoing];
+  const [kept, taken, split] = (await transactions(stage, 3, 2)) as [
+    InFlightTransaction,
+    InFlightTransaction,
+    InFlightTransaction,
+  ];
   const { begun, sendTransaction } = endpoint(t);
   const { context } = stage.parts({ sendTransaction });
   await stage.sql`update subscriptions set claim_id = ${randomUUID()} where id = ${idsOf(taken)[1]!}`;
   // A payment that is not held here any more, though its transaction still carries it.
-  (split.payments as Map<string, Payment>).delete(idsOf(split)[0]!);
+  (split.payments as Map<string, InFlightPayment>).delete(idsOf(split)[0]!);
   await sendAll(context, [kept, taken, split]);
   t.same(begun, [kept.signature]);
 });
@@ -157,7 +175,7 @@ void t.test(
     const stage = await startStage(t);
     const plan = await stage.plan();
     const live = await stage.subscriber(plan);
-    const [gone] = (await outgoing(stage, 1)) as [Outgoing];
+    const [gone] = (await transactions(stage, 1)) as [InFlightTransaction];
     const { begun, sendTransaction } = endpoint(t);
     const { context, collector, taken, track } = stage.parts({ sendTransaction });
     await collector.turn();
@@ -167,7 +185,7 @@ void t.test(
     await stage.sql`update subscriptions set notices = notices + 1 where id = any(${ids})`;
     await sendAll(context, [gone]);
     t.same(begun, []);
-    const [standing] = tracker.inFlight.take(taken);
+    const [standing] = tracker.inFlight.add(taken);
     await sendAll(context, [standing!]);
     t.equal(begun.length, 1, 'what stands is sent');
   },
@@ -177,7 +195,10 @@ void t.test(
   'a refused version is reported; an unreachable endpoint is tried again later',
   async (t) => {
     const stage = await startStage(t);
-    const [refused, lost] = (await outgoing(stage, 2)) as [Outgoing, Outgoing];
+    const [refused, lost] = (await transactions(stage, 2)) as [
+      InFlightTransaction,
+      InFlightTransaction,
+    ];
     const told: string[] = [];
     stopClock(t);
     const { context } = stage.parts({

@@ -3,9 +3,9 @@ import t from 'tap';
 import { timeOf } from '../../src/chain/time.ts';
 import type { ChainView } from '../../src/domain/collecting/chain-view.ts';
 import type { Decision } from '../../src/domain/collecting/decision.ts';
-import type { OpenAttempt } from '../../src/keeper/in-flight.ts';
+import { updateOf } from '../../src/domain/collecting/transitions.ts';
+import type { InFlightPayment } from '../../src/keeper/in-flight.ts';
 import { withinFunds } from '../../src/keeper/shared-funds.ts';
-import { draftOf } from '../../src/domain/collecting/transitions.ts';
 import { heldSubscription, START } from '../fixtures/held-subscription.ts';
 
 const collected = (id: string, wallet: string, gross: bigint) => {
@@ -19,7 +19,7 @@ const collected = (id: string, wallet: string, gross: bigint) => {
     feeOwed: 0n,
     isDoubted: false,
   };
-  const decision: Decision = { draft: draftOf(row), collect };
+  const decision: Decision = { update: updateOf(row), collect };
   return { row, decision };
 };
 
@@ -45,19 +45,19 @@ void t.test(
     t.same(kept(withinFunds(batch(), [], having(1000n))), ['a', 'c', 'd']);
     t.same(kept(withinFunds(batch(), [], having(5000n, 1000n))), ['a', 'c', 'd']);
     const [, putOff] = withinFunds(batch(), [], having(1000n));
-    t.match(putOff!.decision.draft.state, {
+    t.match(putOff!.decision.update.state, {
       status: 'active',
       setbacks: 0,
       failedAttempts: 0,
       dueAt: timeOf(START + 20n),
     });
-    t.same(putOff!.decision.draft.happenings, []);
+    t.same(putOff!.decision.update.events, []);
   },
 );
 
 void t.test('payments already signed in the batch count against the balance', async (t) => {
   const { row } = collected('z', 'rich', 700n);
-  const signed = [{ row, attempt: { amountGross: 700n } }] as unknown as OpenAttempt[];
+  const signed = [{ row, attempt: { amountGross: 700n } }] as unknown as InFlightPayment[];
   t.same(kept(withinFunds([collected('a', 'rich', 400n)], signed, having(1000n))), []);
   t.same(kept(withinFunds([collected('a', 'rich', 300n)], signed, having(1000n))), ['a']);
 });

@@ -225,8 +225,8 @@ void t.test(
       claimId,
       notices: row.notices,
       state: row,
-      keep: false,
-      tells: false,
+      keepsLease: false,
+      withEvent: false,
     }));
     const attempts = await sql<
       { id: string }[]

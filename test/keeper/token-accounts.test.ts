@@ -3,8 +3,8 @@ import { initAuthority } from '../../src/chain/program/instructions.ts';
 import { TokenAccounts } from '../../src/chain/streams/token-accounts.ts';
 import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { amountPastDue } from '../../src/domain/collecting/price.ts';
-import { Notifications } from '../../src/keeper/notifications.ts';
-import { PlanWatch } from '../../src/keeper/plans.ts';
+import { PlanWatch } from '../../src/keeper/plan-watch.ts';
+import { Notifications } from '../../src/keeper/streams.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
 import { startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 import { payTokens, revokeApproval } from '../fixtures/tokens.ts';
@@ -31,7 +31,7 @@ async function followed(t: Test, { most = 100, count = 1 } = {}) {
   const notices = new Notifications(context, {
     sweep,
     plans: new PlanWatch(context),
-    inFlight: { explains: () => false, isOurs: () => false },
+    inFlight: { explains: () => false, isOwn: () => false },
     onDue: () => undefined,
   });
   const changes: string[] = [];

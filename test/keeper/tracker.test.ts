@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import type { Commitment, SignatureStatus } from '../../src/chain/rpc/responses.ts';
-import type { OpenAttempt } from '../../src/keeper/in-flight.ts';
+import type { InFlightPayment } from '../../src/keeper/in-flight.ts';
 import type { Resolver } from '../../src/keeper/resolve.ts';
 import { startStage } from '../fixtures/billing.ts';
 
@@ -84,7 +84,7 @@ void t.test('only final transactions are settled', async (t) => {
   });
   tracker.add(taken);
   t.equal(await inFlight(), 3);
-  const [first, second] = taken as [OpenAttempt, OpenAttempt];
+  const [first, second] = taken as [InFlightPayment, InFlightPayment];
   statuses.set(first.attempt.signature, 'confirmed');
   statuses.set(second.attempt.signature, 'finalized');
   await stage.until('the final one is settled', async () => landed.length > 0);
@@ -209,9 +209,11 @@ void t.test(
   'a notice of nothing but a payment under way is explained; after anything else nothing is, for it may be taken back',
   async (t) => {
     const { tracker, taken } = await aloft(t, 2);
-    const [{ address, account }, other] = taken.map(({ afterwards }) => afterwards!) as [
-      NonNullable<OpenAttempt['afterwards']>,
-      NonNullable<OpenAttempt['afterwards']>,
+    const [{ address, account }, other] = taken.map(
+      ({ expectedAccount: afterwards }) => afterwards!,
+    ) as [
+      NonNullable<InFlightPayment['expectedAccount']>,
+      NonNullable<InFlightPayment['expectedAccount']>,
     ];
     t.notOk(tracker.inFlight.explains(address, account, 5n), 'not before it is under way');
     tracker.add(taken);

@@ -1,29 +1,39 @@
-// The faults of the night: how each begins and ends, and how long healing may take where a backoff
-// is documented.
+// The faults of the night on one Postgres: how each begins and ends, and how long healing may take
+// where a backoff is documented.
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
 import { type Daemon, type Ground, names } from './ground.ts';
-import { maxConnections } from './postgres.ts';
+import { maxConnections, type Single } from './postgres.ts';
 
-export interface Fault {
+/** `G`: the ground that it needs. */
+export interface Fault<G extends Ground> {
   name: string;
-  begin(ground: Ground): unknown;
+  begin(ground: G): unknown;
   /** Nothing for a fault that is over as soon as it has begun. */
-  end?(ground: Ground): unknown;
+  end?(ground: G): unknown;
   /**
    * Preparation before the fault; `round` makes every subscription due and waits for all payments.
    */
-  prepare?(ground: Ground, round: () => Promise<void>): Promise<void>;
+  prepare?(ground: G, round: () => Promise<void>): Promise<void>;
   /** The signals that count as its detection; default: any. */
   by?: RegExp;
+  /** Seconds in which it is to be seen, and why it takes longer than 30. */
+  sees?: { seconds: number; because: string };
   /** Seconds in which it may heal, and the document that says why it takes longer than 30. */
   heals?: { seconds: number; because: string };
   /** Whether this machine supports it; default: yes. */
-  isPossible?(ground: Ground): boolean;
+  isPossible?(ground: G): boolean;
   /** It has no visible effect, so no signal is expected. */
   harmless?: boolean;
+  /**
+   * It makes the keepers pull some periods twice: these have to be seen, and booked as further
+   * payments.
+   */
+  doubles?: boolean;
 }
+
+type SingleGround = Ground & Single;
 
 const kill =
   (...names: Daemon[]) =>
@@ -42,9 +52,9 @@ const silent = {
 let hogs: Sql[] = [];
 
 /** Takes every connection that is left, those of the daemons as well. */
-async function hog({ postgres, sql }: Ground): Promise<void> {
+async function hog({ url, sql }: Ground): Promise<void> {
   const take = async () => {
-    const one = connect(postgres.url, { max: 1, name: 'billing hog' });
+    const one = connect(url, { max: 1, name: 'billing hog' });
     hogs.push(one);
     await one`select 1`;
   };
@@ -55,7 +65,7 @@ async function hog({ postgres, sql }: Ground): Promise<void> {
   }
 }
 
-const restart = async ({ postgres }: Ground) => {
+const restart = async ({ postgres }: SingleGround) => {
   await postgres.stop();
   await postgres.start();
 };
@@ -68,7 +78,7 @@ const setReadOnly = async ({ sql }: Ground, value: 'on' | 'off') => {
   own.release();
 };
 
-async function succeed({ command }: Ground, ...args: string[]): Promise<void> {
+export async function succeed({ command }: Ground, ...args: string[]): Promise<void> {
   const { code, stdout } = await command(...args);
   if (code !== 0) throw new Error(`billing ${args.join(' ')}: exit code ${code}\n${stdout}`);
 }
@@ -79,7 +89,7 @@ const newKey = randomBytes(32).toString('base64');
 const bothKeys = () => ({ ENCRYPTION_KEY: `${newKey},${oldKey}` });
 
 /** A backup, and a round of payments that it lacks. */
-async function makeBackup(ground: Ground, round: () => Promise<void>): Promise<void> {
+async function makeBackup(ground: SingleGround, round: () => Promise<void>): Promise<void> {
   const { postgres, restart } = ground;
   await restart(names, {
     meanwhile: async () => {
@@ -95,7 +105,7 @@ async function makeBackup(ground: Ground, round: () => Promise<void>): Promise<v
  * A backup, a round of payments that it lacks, and a rotation of the key that its webhook secrets
  * are encrypted with (docs/operators.md).
  */
-async function outdateBackup(ground: Ground, round: () => Promise<void>): Promise<void> {
+async function outdateBackup(ground: SingleGround, round: () => Promise<void>): Promise<void> {
   const { restart, env } = ground;
   await makeBackup(ground, round);
   oldKey = env.ENCRYPTION_KEY ?? '';
@@ -105,7 +115,7 @@ async function outdateBackup(ground: Ground, round: () => Promise<void>): Promis
 }
 
 /** As docs/operators.md has it, but for the old key, which was forgotten. */
-async function restoreBackup(ground: Ground, then: () => Promise<void>): Promise<void> {
+async function restoreBackup(ground: SingleGround, then: () => Promise<void>): Promise<void> {
   const { postgres, restart } = ground;
   await restart(names, {
     meanwhile: async () => {
@@ -117,14 +127,14 @@ async function restoreBackup(ground: Ground, then: () => Promise<void>): Promise
   });
 }
 
-async function repair(ground: Ground): Promise<void> {
+export async function repair(ground: Ground): Promise<void> {
   const now = Number(await ground.chain.now()) * 1000;
   const day = (days: number) => new Date(now + days * 86_400_000).toISOString();
   await succeed(ground, 'reconcile', '--repair', '--since', day(-60), '--until', day(60));
 }
 
 /** Resolves when a keeper has found that payments of the chain are missing. */
-async function isHeld({ sql }: Ground): Promise<void> {
+export async function isHeld({ sql }: Ground): Promise<void> {
   for (;;) {
     const held = await sql()`select from collection_holds where missing_until is not null`.catch(
       () => [],
@@ -134,7 +144,7 @@ async function isHeld({ sql }: Ground): Promise<void> {
   }
 }
 
-export const faults: readonly Fault[] = [
+export const faults: readonly Fault<SingleGround>[] = [
   { name: 'serve killed', begin: kill('serve') },
   { name: 'dispatch killed', begin: kill('dispatch') },
   { name: 'keeper killed', begin: kill('keeper'), heals: lease },

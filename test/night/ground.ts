@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
-import type { Sql } from '../../src/db/postgres/connect.ts';
 import { migrate } from '../../src/db/postgres/migrate.ts';
 import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
 import { createLog } from '../../src/log.ts';
@@ -25,7 +24,7 @@ import { subscribe } from '../../src/local/sandbox/subscribers.ts';
 import { supervise, type Supervised } from '../../src/local/sandbox/supervise.ts';
 import { bytesOf, walletFromSeed } from '../../src/local/sandbox/wallet.ts';
 import { type Proxy, startProxy } from '../fixtures/proxy.ts';
-import { type Disk, openPostgres, type Postgres } from './postgres.ts';
+import type { Database, OpenDatabase } from './postgres.ts';
 
 const run = promisify(execFile);
 const program = new URL('../../bin/billing.js', import.meta.url).pathname;
@@ -35,12 +34,7 @@ const blockMs = 50;
 export const names = ['serve', 'keeper', 'dispatch'] as const;
 export type Daemon = (typeof names)[number];
 
-export interface Ground {
-  /** Straight to Postgres, as its superuser; new after each of its restarts. */
-  sql: () => Sql;
-  postgres: Postgres;
-  /** Undefined where the machine lets us mount none of our own. */
-  disk: Disk | undefined;
+export interface Ground extends Database {
   /** Between the daemons and Postgres. */
   postgresWire: Proxy;
   chain: SandboxChain;
@@ -61,6 +55,8 @@ export interface Ground {
     names: readonly Daemon[],
     change?: { env?: Record<string, string>; meanwhile?: () => Promise<unknown> },
   ) => Promise<void>;
+  /** Starts another keeper with the same wallet, at the Postgres of this port. */
+  startSecondKeeper: (postgresPort: number) => Promise<Supervised>;
   /** Runs a command as an operator does, straight to Postgres. */
   command: (...args: string[]) => Promise<{ code: number; stdout: string }>;
   /** The same over the daemons' wires. */
@@ -71,30 +67,38 @@ export interface Ground {
   stop(): Promise<void>;
 }
 
-/** Starts all of it; resolves when `subscribers` have subscribed and paid once. */
-export async function startGround(subscribers: number): Promise<Ground> {
+/**
+ * Starts all of it on the Postgres that `openDatabase` opens; resolves when `subscribers` have
+ * subscribed and paid once.
+ */
+export async function startGround<D extends Database>(
+  subscribers: number,
+  openDatabase: OpenDatabase<D>,
+): Promise<Ground & D> {
   const closers: (() => unknown)[] = [];
   const stop = async () => {
     for (const close of closers.splice(0).reverse()) await close();
   };
   try {
-    return { ...(await open(subscribers, (close) => closers.push(close))), stop };
+    const onStop = (close: () => unknown) => closers.push(close);
+    return { ...(await open(subscribers, openDatabase, onStop)), stop };
   } catch (error) {
     await stop();
     throw error;
   }
 }
 
-async function open(
+async function open<D extends Database>(
   count: number,
+  openDatabase: OpenDatabase<D>,
   onStop: (close: () => unknown) => void,
-): Promise<Omit<Ground, 'stop'>> {
+): Promise<Omit<Ground, 'stop'> & D> {
   const directory = await mkdtemp(join(tmpdir(), 'billing-night-'));
   onStop(() => rm(directory, { recursive: true, force: true }));
   await chmod(directory, 0o711);
   await mkdir(join(directory, 'logs'));
   const t = { teardown: onStop } as unknown as Pick<Test, 'teardown'>;
-  const [rpcPort = 0, wsPort = 0, lagPort = 0, apiPort = 0, ...ports] = await freePorts(7);
+  const [rpcPort = 0, wsPort = 0, lagPort = 0, apiPort = 0, ...ports] = await freePorts(8);
   const rpcUrl = `http://127.0.0.1:${rpcPort}`;
   const chainArgs = ['--port', rpcPort, '--ws-port', wsPort, '--lag-port', lagPort];
   const chainProcess = supervise({
@@ -105,24 +109,24 @@ async function open(
     readyUrl: `${rpcUrl}/health`,
   });
   onStop(() => chainProcess.stop());
-  const { postgres, sql, disk } = await openPostgres(join(directory, 'postgres'), onStop);
-  const { files } = await makeDatabaseRoles(sql(), postgres.url, directory);
+  const database = await openDatabase(join(directory, 'postgres'), onStop);
+  const { url: databaseUrl, sql } = database;
+  const { files } = await makeDatabaseRoles(sql(), databaseUrl, directory);
   await migrate(sql());
   await chainProcess.ready();
 
-  const postgresWire = await startProxy(t, Number(new URL(postgres.url).port));
+  const postgresWire = await startProxy(t, Number(new URL(databaseUrl).port));
   const rpcWires: Ground['rpcWires'] = [
     await startProxy(t, rpcPort),
     await startProxy(t, lagPort),
     await startProxy(t, wsPort),
   ];
-  const overWire = new URL(postgres.url);
-  overWire.port = String(postgresWire.port);
-  const urlOf = async (name: Daemon) => {
-    const url = new URL(await readFile(files[name], 'utf8'));
-    url.port = overWire.port;
-    return url.href;
+  const at = (url: string, port: number) => {
+    const moved = new URL(url);
+    moved.port = String(port);
+    return moved.href;
   };
+  const urlOf = async (name: Daemon, port: number) => at(await readFile(files[name], 'utf8'), port);
   const keeper = walletFromSeed(random.seed32());
   const keypair = join(directory, 'keeper.json');
   await writeFile(keypair, JSON.stringify([...bytesOf(keeper)]), { mode: 0o600 });
@@ -154,19 +158,17 @@ async function open(
     names.map((name, place) => [name, `http://127.0.0.1:${ports[place] ?? 0}`]),
   ) as Ground['metricsUrls'];
   const databaseUrls = Object.fromEntries(
-    await Promise.all(names.map(async (name) => [name, await urlOf(name)])),
+    await Promise.all(names.map(async (name) => [name, await urlOf(name, postgresWire.port)])),
   ) as Record<Daemon, string>;
-  const startDaemon = (name: Daemon) => {
-    const url = metricsUrls[name];
-    const own = { DATABASE_URL: databaseUrls[name], METRICS_PORT: new URL(url).port };
-    return supervise({
-      name,
+  const start = (name: Daemon, logName: string, metricsUrl: string, url: string) =>
+    supervise({
+      name: logName,
       args: [name],
-      env: { ...common, ...own },
-      logFile: join(directory, 'logs', `${name}.log`),
-      readyUrl: `${url}/readyz`,
+      env: { ...common, DATABASE_URL: url, METRICS_PORT: new URL(metricsUrl).port },
+      logFile: join(directory, 'logs', `${logName}.log`),
+      readyUrl: `${metricsUrl}/readyz`,
     });
-  };
+  const startDaemon = (name: Daemon) => start(name, name, metricsUrls[name], databaseUrls[name]);
   const daemons = Object.fromEntries(
     names.map((name) => [name, startDaemon(name)]),
   ) as Ground['daemons'];
@@ -193,9 +195,7 @@ async function open(
     }),
   );
   return {
-    sql,
-    postgres,
-    disk,
+    ...database,
     postgresWire,
     chain,
     rpcWires,
@@ -210,20 +210,29 @@ async function open(
       await meanwhile?.();
       for (const name of chosen) daemons[name] = startDaemon(name);
     },
-    command: (...args) => command(args, { ...common, DATABASE_URL: postgres.url }),
-    commandOverWires: (...args) => command(args, { ...common, DATABASE_URL: overWire.href }),
+    async startSecondKeeper(postgresPort) {
+      const metricsUrl = `http://127.0.0.1:${ports[names.length] ?? 0}`;
+      const url = await urlOf('keeper', postgresPort);
+      const second = start('keeper', 'second keeper', metricsUrl, url);
+      onStop(() => second.stop());
+      await second.ready();
+      return second;
+    },
+    command: (...args) => command(args, { ...common, DATABASE_URL: databaseUrl }),
+    commandOverWires: (...args) =>
+      command(args, { ...common, DATABASE_URL: at(databaseUrl, postgresWire.port) }),
     merchants,
     server,
     subscriptions: count,
   };
 }
 
-/** Runs it to its end, at most for 30 s. */
+/** Runs it to its end, at most for two minutes: a repair waits for the leases of keepers. */
 function command(
   args: string[],
   env: Record<string, string>,
 ): Promise<{ code: number; stdout: string }> {
-  return run(process.execPath, [program, ...args], { env, timeout: 30_000 }).then(
+  return run(process.execPath, [program, ...args], { env, timeout: 120_000 }).then(
     ({ stdout }) => ({ code: 0, stdout }),
     (error: unknown) => {
       const { code, stdout = '' } = error as { code?: unknown; stdout?: string };

@@ -2,6 +2,7 @@
 import t from 'tap';
 import { faults, shortFaults } from './faults.ts';
 import { night, table } from './night.ts';
+import { openPostgres } from './postgres.ts';
 
 void t.test(
   'faults are detected and heal in time, and no work is lost or done twice',
@@ -9,6 +10,7 @@ void t.test(
   async (t) => {
     const rows = await night({
       faults: faults.filter(({ name }) => shortFaults.includes(name)),
+      openDatabase: openPostgres,
       seconds: 1,
       subscribers: 8,
       scrapeSeconds: 1,

@@ -2,9 +2,11 @@
 // was seen, when everything was well again, what was lost and what was done twice.
 import { setTimeout as pause } from 'node:timers/promises';
 import { PERIOD_HOURS } from '../../src/local/sandbox/merchants.ts';
+import { createWitness, type Witness } from '../soak/witness.ts';
 import type { Fault } from './faults.ts';
 import { type Ground, startGround } from './ground.ts';
 import { Lookout } from './lookout.ts';
+import type { Database, OpenDatabase } from './postgres.ts';
 
 export interface Row {
   fault: string;
@@ -19,6 +21,8 @@ export interface Row {
   healed: number | null;
   lost: number;
   doubled: number;
+  /** Whether it is a fault that doubles. */
+  doubles: boolean;
   /** The exceeded bounds; empty if none. */
   breaches: string[];
 }
@@ -26,34 +30,44 @@ export interface Row {
 const seenSeconds = 30;
 const healedSeconds = 30;
 const pollMs = 250;
+/** Characters of a signal in the table. */
+const mostShown = 80;
 
 interface Night {
   ground: Ground;
   lookout: Lookout;
+  witness: Witness;
   /** Number of times that every subscription has become due. */
   rounds: number;
 }
 
-/** Runs `faults` one after the other, each for `seconds`. */
-export async function night({
+/**
+ * Runs `faults` one after the other, each for `seconds`, on the Postgres that `openDatabase` opens.
+ */
+export async function night<D extends Database>({
   faults,
+  openDatabase,
   seconds,
   subscribers,
   scrapeSeconds,
   tell,
 }: {
-  faults: readonly Fault[];
+  faults: readonly Fault<Ground & D>[];
+  openDatabase: OpenDatabase<D>;
   seconds: number;
   subscribers: number;
   /** Between two scrapes; as Prometheus is configured when absent. */
   scrapeSeconds?: number;
   tell: (row: Row) => void;
 }): Promise<Row[]> {
-  const ground = await startGround(subscribers);
+  if (faults.length === 0) return [];
+  const ground = await startGround(subscribers, openDatabase);
   const lookout = new Lookout(ground);
   try {
     await lookout.start(scrapeSeconds);
-    const state: Night = { ground, lookout, rounds: 1 };
+    const { keeper, env, chain } = ground;
+    const witness = createWitness(chain.rpc, { keeper, treasury: env.PLATFORM_TREASURY ?? '' });
+    const state: Night = { ground, lookout, witness, rounds: 1 };
     await inPeace(state);
     const rows: Row[] = [];
     for (const fault of faults) {
@@ -65,7 +79,7 @@ export async function night({
         await inPeace(state);
       });
       await inPeace(state);
-      const row = await spend(state, fault, seconds);
+      const row = await spend(state, ground, fault, seconds);
       tell(row);
       rows.push(row);
     }
@@ -90,8 +104,14 @@ async function nextRound(state: Night): Promise<() => Promise<void>> {
   };
 }
 
-async function spend(state: Night, fault: Fault, seconds: number): Promise<Row> {
-  const { ground, lookout } = state;
+async function spend<G extends Ground>(
+  state: Night,
+  ground: G,
+  fault: Fault<G>,
+  seconds: number,
+): Promise<Row> {
+  const { lookout } = state;
+  const before = await countDoubled(state);
   // While the chain can be asked.
   const comeDue = await nextRound(state);
   const beganAt = performance.now();
@@ -108,23 +128,42 @@ async function spend(state: Night, fault: Fault, seconds: number): Promise<Row> 
   const isWell = await well(ground, state.rounds, 2 * limit);
   const healed = isWell ? (performance.now() - endedAt) / 1000 : null;
   const seen = await sight.stop();
-  const { lost, doubled } = await count(ground, state.rounds);
+  const after = await countDoubled(state);
+  const pulled = after.pulled - before.pulled;
+  const booked = after.booked - before.booked;
+  const told = after.told - before.told;
   const row: Row = {
     fault: fault.name,
     seen: fault.harmless === true ? '-' : (seen?.seconds ?? null),
     by: seen?.by ?? '',
     healed,
-    lost,
-    doubled,
+    lost: (await count(ground, state.rounds)).lost,
+    doubled: Math.max(pulled, booked) + told,
+    doubles: fault.doubles === true,
     breaches: [],
   };
-  if (row.seen === null) row.breaches.push('not seen');
-  else if (row.seen !== '-' && row.seen > seenSeconds) row.breaches.push('seen late');
-  if (healed === null) row.breaches.push('not healed');
-  else if (healed > limit) row.breaches.push('healed late');
-  if (lost > 0) row.breaches.push(`${lost} lost`);
-  if (doubled > 0) row.breaches.push(`${doubled} doubled`);
+  row.breaches.push(
+    ...breachesOf(row, { healed: limit, seen: fault.sees?.seconds ?? seenSeconds }),
+  );
+  if (row.doubles && booked !== pulled) row.breaches.push(`${booked} of ${pulled} booked`);
+  if (row.doubles && told > 0) row.breaches.push(`${told} told twice`);
   return row;
+}
+
+/** `limits`: seconds. */
+function breachesOf(
+  { seen, healed, lost, doubled, doubles }: Row,
+  limits: { seen: number; healed: number },
+): string[] {
+  const breaches: string[] = [];
+  if (seen === null) breaches.push('not seen');
+  else if (seen !== '-' && seen > limits.seen) breaches.push('seen late');
+  if (healed === null) breaches.push('not healed');
+  else if (healed > limits.healed) breaches.push('healed late');
+  if (lost > 0) breaches.push(`${lost} lost`);
+  if (doubles && doubled === 0) breaches.push('nothing doubled');
+  if (!doubles && doubled > 0) breaches.push(`${doubled} doubled`);
+  return breaches;
 }
 
 async function areReady({ metricsUrls }: Ground): Promise<boolean> {
@@ -154,11 +193,11 @@ async function well(ground: Ground, rounds: number, limit: number): Promise<bool
   }
 }
 
-/** Missing and duplicated payments and webhooks after this number of rounds. */
+/** Missing payments and webhooks after this number of rounds, and duplicated ones. */
 async function count(
   { sql, subscriptions, server }: Ground,
   rounds: number,
-): Promise<{ lost: number; doubled: number }> {
+): Promise<{ lost: number; booked: number; told: number }> {
   const [row] = await sql()<{ paid: number; periods: number; events: string[] }[]>`
     select (select count(*)::int from payments where status = 'succeeded') as paid,
       (select count(distinct (subscription_id, period_start))::int from payments where status = 'succeeded') as periods,
@@ -168,8 +207,27 @@ async function count(
     lost:
       Math.max(0, subscriptions * rounds - periods) +
       events.filter((id) => !server.events.has(id)).length,
-    doubled: paid - periods + Math.max(0, events.length - paid) + server.altered(),
+    booked: paid - periods,
+    told: Math.max(0, events.length - paid) + server.altered(),
   };
+}
+
+/**
+ * Pulls of the keeper beyond the first of a period: on the chain, and in the books; `told`:
+ * webhooks beyond one a payment.
+ */
+async function countDoubled({
+  ground,
+  witness,
+  rounds,
+}: Night): Promise<{ pulled: number; booked: number; told: number }> {
+  await witness.look();
+  const pulls = witness.pulls.filter(({ source }) => source === 'keeper');
+  const periods = new Set(
+    pulls.map(({ subscriptionPda, periodStart }) => `${subscriptionPda} ${periodStart}`),
+  );
+  const { booked, told } = await count(ground, rounds);
+  return { pulled: pulls.length - periods.size, booked, told };
 }
 
 /** The rows as a table. */
@@ -178,13 +236,13 @@ export function table(rows: readonly Row[]): string {
     typeof value === 'number' ? `${value.toFixed(1)} s` : (value ?? 'never');
   const cells = [
     ['fault', 'seen after', 'by', 'healed after', 'lost', 'doubled', ''],
-    ...rows.map(({ fault, seen, by, healed, lost, doubled, breaches }) => [
+    ...rows.map(({ fault, seen, by, healed, lost, doubled, doubles, breaches }) => [
       fault,
       seconds(seen),
-      by,
+      by.slice(0, mostShown),
       seconds(healed),
       String(lost),
-      String(doubled),
+      doubles ? `${doubled} (expected)` : String(doubled),
       breaches.join(', '),
     ]),
   ];

@@ -1,18 +1,41 @@
-// The Postgres of the night: it can be stopped, frozen, filled up and put back to an earlier time.
+// The Postgres of the night: one that can be stopped, frozen, filled up and put back to an earlier
+// time, or a primary with a standby.
 import { execFile } from 'node:child_process';
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
+import { type PostgresPair, startPostgresPair } from '../fixtures/postgres-pair.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/local/sandbox/postgres.ts';
 
 const run = promisify(execFile);
 const diskMegabytes = 768;
 export const maxConnections = 60;
 
-export interface Postgres {
+export interface Database {
+  /** Straight to Postgres, as its superuser. */
   url: string;
+  /** The same, connected; new after each of its restarts. */
+  sql: () => Sql;
+}
+
+export type OpenDatabase<D extends Database> = (
+  dataDir: string,
+  onStop: (close: () => unknown) => void,
+) => Promise<D>;
+
+export interface Single extends Database {
+  postgres: Postgres;
+  /** Undefined where the machine lets us mount none of our own. */
+  disk: Disk | undefined;
+}
+
+export interface Pair extends Database {
+  pair: PostgresPair;
+}
+
+export interface Postgres {
   stop(): Promise<void>;
   start(): Promise<void>;
   /** Stops each of its processes where it is, or lets all go on. */
@@ -42,11 +65,17 @@ async function mountDisk(at: string, onStop: (close: () => unknown) => void): Pr
   return true;
 }
 
+/** Starts a primary and its standby in `dataDir`. */
+export const openPair: OpenDatabase<Pair> = async (dataDir, onStop) => {
+  const pair = await startPostgresPair(dataDir);
+  onStop(() => pair.stop());
+  const sql = connect(pair.url, { max: 3, name: 'billing night' });
+  onStop(() => sql.end({ timeout: 1 }));
+  return { url: pair.url, sql: () => sql, pair };
+};
+
 /** Starts it in `dataDir`, on a disk of its own where the machine allows that. */
-export async function openPostgres(
-  dataDir: string,
-  onStop: (close: () => unknown) => void,
-): Promise<{ postgres: Postgres; sql: () => Sql; disk: Disk | undefined }> {
+export const openPostgres: OpenDatabase<Single> = async (dataDir, onStop) => {
   const hasDisk = await mountDisk(dataDir, onStop);
   const settings = { max_connections: String(maxConnections), max_wal_size: '128MB' };
   let server: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir, settings });
@@ -94,10 +123,10 @@ export async function openPostgres(
     },
   };
   return {
+    url,
     sql: () => sql,
     disk: hasDisk ? disk : undefined,
     postgres: {
-      url,
       async stop() {
         await sql.end({ timeout: 0 });
         await server.stop();
@@ -108,7 +137,7 @@ export async function openPostgres(
       restore: () => copyFiles(copy, cluster),
     },
   };
-}
+};
 
 /** Nothing where the process has ended: a backend lives as long as its connection. */
 function signal(pid: number, name: 'SIGSTOP' | 'SIGCONT'): void {

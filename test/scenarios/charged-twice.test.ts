@@ -10,7 +10,7 @@ import {
   readRefundGround,
   recordRefunds,
 } from '../../src/domain/subscribing/refunds.ts';
-import type { OpenAttempt } from '../../src/keeper/in-flight.ts';
+import type { InFlightPayment } from '../../src/keeper/in-flight.ts';
 import { AMOUNT, due, paidOnce, pullsOnChain, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';
 
@@ -39,7 +39,7 @@ async function paidAnew(stage: Stage, subscription: Subscription, log?: Logger) 
   return keeper;
 }
 
-async function land(stage: Stage, { attempt }: OpenAttempt) {
+async function land(stage: Stage, { attempt }: InFlightPayment) {
   await stage.rpc.sendTransaction(attempt.transaction);
   await stage.until('the forgotten payment is final', async () => {
     stage.net.mineBlocks(10);

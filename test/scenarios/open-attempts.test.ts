@@ -60,8 +60,8 @@ void t.test(
       return rows;
     };
     const sendElsewhere = async () => {
-      const [carrier] = tracker.inFlight.all();
-      if (carrier !== undefined) carrier.sends += 1;
+      const [transaction] = tracker.inFlight.all();
+      if (transaction !== undefined) transaction.sends += 1;
       await stage.rpc.sendTransaction(first!.attempt.transaction);
     };
     const sql = new Proxy(parts.context.sql, {

@@ -12,9 +12,9 @@ import {
 import { createRpc } from '../../src/chain/rpc/client.ts';
 import type { Rpc } from '../../src/chain/rpc/rpc.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
-import { Notifications } from '../../src/keeper/notifications.ts';
-import { PlanWatch } from '../../src/keeper/plans.ts';
+import { PlanWatch } from '../../src/keeper/plan-watch.ts';
 import { findPulls, partiesOf } from '../../src/keeper/pull-history.ts';
+import { Notifications } from '../../src/keeper/streams.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
 import { agree, AMOUNT } from '../fixtures/agreement.ts';
 import { type Ailment, startBadEndpoint } from '../fixtures/bad-endpoint.ts';
@@ -441,7 +441,7 @@ void t.test(
     const notices = new Notifications(context, {
       sweep,
       plans: new PlanWatch(context),
-      inFlight: { explains: () => false, isOurs: () => false },
+      inFlight: { explains: () => false, isOwn: () => false },
       onDue: () => undefined,
     });
     const { programId, mint } = stage.net;

@@ -12,15 +12,15 @@ import { newestSlot } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { transferPlaces } from '../../chain/transactions/collection.ts';
 import type { AttemptRow, Resolution } from '../../db/payment-attempts.ts';
-import type { HeldSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import type { Pull, View } from './chain-view.ts';
-import { sameInstance } from './decide.ts';
+import { registeredAccount } from './decide.ts';
 import type { Rules } from './decision.ts';
 import { closingDue } from './ending.ts';
-import { setbackUntil } from './keeper-backoff.ts';
-import { type FoundPull, nextAfter, recordPull } from './pulls.ts';
-import type { SubscriptionChange } from './settlement.ts';
-import { applyFailure, type Draft, draftOf, isLive } from './transitions.ts';
+import { keeperRetryAt } from './keeper-backoff.ts';
+import { type KnownPull, nextAfter, recordPull } from './pulls.ts';
+import type { Assessment } from './settlement.ts';
+import { applyFailure, type SubscriptionUpdate, updateOf, isLive } from './transitions.ts';
 
 /** The end of one attempt. */
 export type AttemptEnd =
@@ -42,7 +42,7 @@ export type AttemptEnd =
  */
 export function isCharged(
   programId: string,
-  { attempt, row }: { attempt: AttemptRow; row: HeldSubscription },
+  { attempt, row }: { attempt: AttemptRow; row: KeeperSubscription },
   err: unknown,
 ): boolean {
   const place = failedInstruction(err);
@@ -56,7 +56,7 @@ export function isCharged(
  */
 export function failedEnd(
   programId: string,
-  { attempt, row }: { attempt: AttemptRow; row: HeldSubscription },
+  { attempt, row }: { attempt: AttemptRow; row: KeeperSubscription },
   err: unknown,
   view: View,
 ): AttemptEnd {
@@ -79,19 +79,19 @@ interface Seen {
   /** The chain's clock at that read, Unix seconds. */
   now: bigint;
   /** Adds what the books have about a pull of the subscription. */
-  mark: (pull: Pull) => FoundPull;
+  mark: (pull: Pull) => KnownPull;
 }
 
 /** The resolution of the attempt and the change of its subscription. Pure. */
 export function outcomeOf(
   rules: Rules,
-  row: HeldSubscription,
-  { attempt, row: signed }: { attempt: AttemptRow; row: HeldSubscription },
+  row: KeeperSubscription,
+  { attempt, row: signed }: { attempt: AttemptRow; row: KeeperSubscription },
   end: AttemptEnd,
   { view, now, mark }: Seen,
-): SubscriptionChange & { alert?: string } {
-  const draft = draftOf(row);
-  const { state } = draft;
+): Assessment & { alert?: string } {
+  const update = updateOf(row);
+  const { state } = update;
   // No account is read again as of before the end: it could lack the payment, which would be signed
   // anew.
   const slots = [signed.observedSlot, view instanceof Error ? 0n : view.slot];
@@ -105,15 +105,15 @@ export function outcomeOf(
     // This payment did not fail: it is due again at once.
     if (isLive(state)) state.dueAt = timeOf(now);
     state.failedPacks += 1;
-    return { draft, resolution: resolve('failed', `another payment failed: ${end.error}`) };
+    return { update, resolution: resolve('failed', `another payment failed: ${end.error}`) };
   }
-  const account = view instanceof Error ? null : sameInstance(row, view.subscription);
+  const account = view instanceof Error ? null : registeredAccount(row, view.subscription);
   const period =
     account === null || view instanceof Error ? null : pullPeriod(account, view.plan, now);
 
   if (end.kind === 'paid') {
     const { pull, earlier } = end;
-    for (const other of earlier) recordPull(draft, mark(other), timeOf(pull.periodStart));
+    for (const other of earlier) recordPull(update, mark(other), timeOf(pull.periodStart));
     // Without the account the next read corrects the due time; until then it is the end of the paid
     // period.
     const next =
@@ -122,19 +122,23 @@ export function outcomeOf(
         : nextAfter(pull.periodStart, account, period);
     // The pull of a covered period changes no state: the subscription is read again at once.
     if (isLive(state)) state.dueAt = timeOf(now);
-    recordPull(draft, mark(pull), next);
-    return { draft, resolution: resolve('landed', null) };
+    recordPull(update, mark(pull), next);
+    return { update, resolution: resolve('landed', null) };
   }
   if (end.kind === 'expired')
-    return { draft, resolution: resolve('expired', 'never landed, and its blockhash expired') };
+    return { update, resolution: resolve('expired', 'never landed, and its blockhash expired') };
   if (end.kind === 'unexplained')
     return {
-      draft,
+      update,
       resolution: resolve('unexplained', 'no history shows what the account counts'),
       alert: 'attempt_unexplained',
     };
-  const alert = applyFailedAttempt(draft, attempt, end.failure, { view, now, account, rules });
-  return { draft, resolution: resolve('failed', end.error), ...(alert !== undefined && { alert }) };
+  const alert = applyFailedAttempt(update, attempt, end.failure, { view, now, account, rules });
+  return {
+    update,
+    resolution: resolve('failed', end.error),
+    ...(alert !== undefined && { alert }),
+  };
 }
 
 /**
@@ -142,7 +146,7 @@ export function outcomeOf(
  * not the subscriber's.
  */
 function applyFailedAttempt(
-  draft: Draft,
+  update: SubscriptionUpdate,
   attempt: AttemptRow,
   failure: PullFailure,
   {
@@ -152,7 +156,7 @@ function applyFailedAttempt(
     rules,
   }: { view: View; now: bigint; account: SubscriptionAccount | null; rules: Rules },
 ): string | undefined {
-  const { row, state } = draft;
+  const { row, state } = update;
   const live = isLive(state) && state.cancelRequestedAt === null && row.pausedAt === null;
   const plan = view instanceof Error ? null : view.plan;
   if (failure.kind === 'subscriber' && live) {
@@ -167,7 +171,7 @@ function applyFailedAttempt(
     const amounts = { gross, fee, net };
     const { reason } = failure;
     applyFailure(
-      draft,
+      update,
       { reason, now, periodStart, periodEnd, nextPeriod, amounts, signature },
       rules.pastDueDays,
     );
@@ -177,7 +181,7 @@ function applyFailedAttempt(
   if (failure.kind === 'ours' || failure.kind === 'unknown') {
     if (live) {
       state.setbacks += 1;
-      state.dueAt = setbackUntil(now, state.setbacks);
+      state.dueAt = keeperRetryAt(now, state.setbacks);
     }
     return failure.kind === 'ours' ? failure.reason : 'unknown_error';
   }

@@ -1,9 +1,9 @@
-// What the books have about the pulls of drafts, read in the transaction that writes the drafts.
+// What the books have about the pulls of updates, read in the transaction that writes the updates.
 import { type PaymentRow, readPulled, readRecorded } from '../../db/payments.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { Pull } from './chain-view.ts';
-import type { FoundPull } from './pulls.ts';
-import type { Draft } from './transitions.ts';
+import type { KnownPull } from './pulls.ts';
+import type { SubscriptionUpdate } from './transitions.ts';
 
 /**
  * Recorded pulls and paid periods, by on-chain subscription, across all registrations of its
@@ -25,7 +25,7 @@ export class Books {
   }
 
   /** The pull with what these books have about it. */
-  mark(subscriptionPda: string, pull: Pull): FoundPull {
+  mark(subscriptionPda: string, pull: Pull): KnownPull {
     return {
       ...pull,
       recorded: this.#pulls.has(`${subscriptionPda} ${pull.signature}`),
@@ -51,16 +51,16 @@ interface Recorded {
 }
 
 /**
- * The pulls of these drafts that are recorded, and their periods that are paid. A period after
+ * The pulls of these updates that are recorded, and their periods that are paid. A period after
  * paidThrough is unpaid: a payment and paidThrough are written together. So only payments of
  * covered periods cost a look-up.
  */
 export async function readBooks(
   sql: Queryable,
-  drafts: readonly Pick<Draft, 'row' | 'payments'>[],
+  updates: readonly Pick<SubscriptionUpdate, 'row' | 'payments'>[],
 ): Promise<Books> {
   const books = new Books();
-  const succeeded = drafts.flatMap(({ row, payments }) =>
+  const succeeded = updates.flatMap(({ row, payments }) =>
     payments
       .filter(({ status }) => status === 'succeeded')
       .map((payment) => ({ ...payment, paidThrough: row.paidThrough })),

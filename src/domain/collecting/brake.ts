@@ -6,7 +6,7 @@
 // does not fail either, so no subscriber becomes past due or expires because of a hold.
 import { type Brake, type Hold, lockBrake } from '../../db/collection-holds.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
-import type { ReadSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscriptionForEvents } from '../../db/subscription-work.ts';
 import type { Decision } from './decision.ts';
 
 /** Whether nothing may be signed at all. */
@@ -18,7 +18,7 @@ export function isWaiting({ timeline, recorded, collectsAfterHeight }: Brake): b
 /** Whether no payment of this subscription may be signed. */
 export function isHeld(
   brake: Brake,
-  { planId, accountWallet }: Pick<ReadSubscription, 'planId' | 'accountWallet'>,
+  { planId, accountWallet }: Pick<KeeperSubscriptionForEvents, 'planId' | 'accountWallet'>,
 ): boolean {
   return (
     isWaiting(brake) ||
@@ -29,8 +29,8 @@ export function isHeld(
 }
 
 /** Whether a decision signs something, or counts a payment as failed. */
-export function isBraked({ collect, needs, draft }: Decision): boolean {
-  const isFailure = draft.payments.some(({ status }) => status === 'failed');
+export function isBraked({ collect, needs, update }: Decision): boolean {
+  const isFailure = update.payments.some(({ status }) => status === 'failed');
   return collect !== undefined || needs === 'closing' || isFailure;
 }
 
@@ -43,7 +43,9 @@ export async function stopped(
   tx: Transaction,
   outcomes: readonly { readonly attempt?: unknown }[],
   timeline: string | null | undefined,
-): Promise<(one: { readonly attempt?: unknown; readonly row: ReadSubscription }) => boolean> {
+): Promise<
+  (one: { readonly attempt?: unknown; readonly row: KeeperSubscriptionForEvents }) => boolean
+> {
   if (outcomes.every(({ attempt }) => attempt === undefined)) return () => false;
   const brake = await lockBrake(tx);
   const isOther = timeline !== undefined && brake.timeline !== timeline;

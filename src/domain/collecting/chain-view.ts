@@ -7,11 +7,11 @@ import type {
   SubscriptionAccount,
   TokenAccount,
 } from '../../chain/program/layouts.ts';
-import type { HeldSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscription-work.ts';
 
 /** The fields from which the addresses are derived. */
 export type Addressed = Pick<
-  HeldSubscription,
+  KeeperSubscription,
   'subscriptionPda' | 'planPda' | 'subscriberWallet' | 'merchantWallet' | 'treasury' | 'mint'
 >;
 

@@ -4,22 +4,23 @@ import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { UnderWay } from '../../db/payment-attempts.ts';
-import type { HeldSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import type { View } from './chain-view.ts';
-import { decide, sameInstance } from './decide.ts';
+import { decide, registeredAccount } from './decide.ts';
 import type { Rules } from './decision.ts';
 import { hasUnknownPull } from './pulls.ts';
 
 /** Whether the chain shows something that the row does not have. Pure. */
-export function isNews(row: HeldSubscription, view: View, rules: Rules): boolean {
+export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): boolean {
   if (view instanceof Error) return false;
-  const { draft, needs } = decide(row, view, rules);
+  const { update, needs } = decide(row, view, rules);
   // A pull that was not found is looked up again after its setback, also when the account is gone.
-  const isSeen = sameInstance(row, view.subscription) !== null || row.cancelRequestedAt !== null;
+  const isSeen =
+    registeredAccount(row, view.subscription) !== null || row.cancelRequestedAt !== null;
   const isKnown = needs === 'pulls' && row.setbacks > 0 && isSeen;
   if (needs !== undefined) return !isKnown;
-  const { nextPaymentDue, delegationRevokedAt } = draft.state;
-  const told = draft.happenings.some(({ type }) => type !== 'payment_failed');
+  const { nextPaymentDue, delegationRevokedAt } = update.state;
+  const told = update.events.some(({ type }) => type !== 'payment_failed');
   const repaired = row.delegationRevokedAt !== null && delegationRevokedAt === null;
   // Topped up or approved again: the payment need not wait for its next try.
   const payable =
@@ -35,11 +36,11 @@ export function isNews(row: HeldSubscription, view: View, rules: Rules): boolean
  * the same account are. Pure.
  */
 export function withPayment(
-  row: HeldSubscription,
+  row: KeeperSubscription,
   view: View,
   underWay: UnderWay | undefined,
-): HeldSubscription {
-  const account = view instanceof Error ? null : sameInstance(row, view.subscription);
+): KeeperSubscription {
+  const account = view instanceof Error ? null : registeredAccount(row, view.subscription);
   if (account === null || underWay === undefined) return row;
   const isIt =
     account.periodStart === unixSeconds(underWay.periodStart) &&
@@ -53,12 +54,12 @@ export function withPayment(
  * Whether an account in a notice shows something that the row does not. Our own payments do not.
  * Pure.
  */
-export function isNotable(
-  row: HeldSubscription,
+export function accountChanged(
+  row: KeeperSubscription,
   account: SubscriptionAccount,
   underWay: boolean,
 ): boolean {
-  if (sameInstance(row, account) === null) return true;
+  if (registeredAccount(row, account) === null) return true;
   if ((account.expiresAt !== 0n) !== (row.cancelRequestedAt !== null))
     return row.cancelRequestedBy !== 'merchant' || account.expiresAt !== 0n;
   return !underWay && hasUnknownPull(row, account);

@@ -4,15 +4,16 @@
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { HeldSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import { split, type Split } from '../money.ts';
 import type { ChainView } from './chain-view.ts';
 import {
   awaitFinality,
   awaitSlot,
   type Decision,
-  type Findings,
-  ourSetback,
+  type LookupResult,
+  keeperFailure,
+  pullNotFound,
   retryAt,
   retrySoon,
   type Rules,
@@ -32,7 +33,7 @@ import {
   hasUnknownPull,
   isGivenUp,
   isPaid,
-  pullsFound,
+  pullLookup,
   recordPulls,
   startOfNext,
 } from './pulls.ts';
@@ -42,8 +43,8 @@ import {
   applyDelegation,
   applyResume,
   applyUncollected,
-  type Draft,
-  draftOf,
+  type SubscriptionUpdate,
+  updateOf,
   isLive,
   setNextDue,
 } from './transitions.ts';
@@ -64,33 +65,35 @@ export const YOUNG_SECONDS = 120;
 
 /** The decision for one subscription. `findings` holds the results of an earlier `needs`. */
 export function decide(
-  row: HeldSubscription,
+  row: KeeperSubscription,
   view: ChainView,
   rules: Rules,
-  findings: Findings = {},
+  lookups: LookupResult = {},
 ): Decision {
-  const draft = draftOf(row);
-  const { state } = draft;
-  if (view.slot < row.observedSlot) return awaitSlot(draft, view);
-  if (findings.absenceDoubted === true) return retrySoon(draft, view, DOUBT_SECONDS);
+  const update = updateOf(row);
+  const { state } = update;
+  if (view.slot < row.observedSlot) return awaitSlot(update, view);
+  if (lookups.absenceDoubted === true) return retrySoon(update, view, DOUBT_SECONDS);
   state.observedSlot = view.slot;
-  const account = sameInstance(row, view.subscription);
+  const account = registeredAccount(row, view.subscription);
   if (account !== null) state.periodAnchor ??= timeOf(account.periodStart);
-  if (!isLive(state)) return afterTheEnd(draft, view, account, rules, findings);
-  if (account === null && !missingIsBelieved(row, view)) return retrySoon(draft, view, 10n);
+  const known = pullLookup(row, lookups);
+  const ends = { account, rules, known, isClosable: lookups.closingFailed !== true };
+  if (!isLive(state)) return afterTheEnd(update, view, ends);
+  if (account === null && !missingIsBelieved(row, view)) return retrySoon(update, view, 10n);
 
   const period = account === null ? null : pullPeriod(account, view.plan, view.now);
   let unread: Pick<Decision, 'alert'> | undefined;
   if (account !== null && period !== null) {
     if (hasUnknownPull(state, account)) {
-      const pulls = pullsFound(row, findings);
-      if (pulls === undefined && findings.tooMany === true)
-        return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
-      if (pulls === undefined) return { draft, needs: 'pulls' };
-      recordPulls(draft, pulls, account, period);
+      if (known.kind === 'too_long')
+        return { ...keeperFailure(update, view), ...pullNotFound(row) };
+      if (known.kind === 'not_final') return awaitFinality(update, view);
+      if (known.kind === 'needed') return { update, needs: 'pulls' };
+      recordPulls(update, known.pulls, account, period);
       if (hasUnknownPull(state, account)) {
-        unread = row.setbacks < 3 ? undefined : { alert: { reason: 'pull_not_found' } };
-        if (findings.pulledFinally !== true) return { ...awaitFinality(draft, view), ...unread };
+        unread = pullNotFound(row);
+        if (!known.isFinal) return { ...awaitFinality(update, view), ...unread };
         // The period is paid; after three tries an unreadable further pull no longer delays later
         // payments.
         if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
@@ -98,21 +101,21 @@ export function decide(
         // unknown pull of a past period no longer blocks the payment of the current period, which
         // the chain does not count as pulled.
         if (!isGivenUp(row) || account.periodStart >= period.start)
-          return { ...ourSetback(draft, view), ...unread };
+          return { ...keeperFailure(update, view), ...unread };
       }
     }
-    observeDelegation(draft, view, account);
-    observeRepair(draft, view, account, period);
+    observeDelegation(update, view, account);
+    observeRepair(update, view, account, period);
   }
-  observeCancel(draft, view, account, period);
+  observeCancel(update, view, account, period);
 
-  if (state.cancelRequestedAt !== null) return end(draft, view, account, rules, findings, null);
+  if (state.cancelRequestedAt !== null) return end(update, view, ends, null);
   const endReason = planEnd(row, view, account, period);
-  if (endReason !== null) return end(draft, view, account, rules, findings, endReason);
+  if (endReason !== null) return end(update, view, ends, endReason);
   // A subscription without an account is cancelled or ended, and both cases have returned above.
   if (account === null || period === null)
     throw new Error('a live subscription without an account');
-  const decision = collection(draft, view, account, period, { rules, findings });
+  const decision = collection(update, view, account, period, { rules, lookups });
   return unread === undefined ? decision : { ...unread, ...decision };
 }
 
@@ -120,8 +123,8 @@ export function decide(
  * The account, if it is the one that was registered; null for another one: an address can be closed
  * and reopened with other periods or terms.
  */
-export function sameInstance(
-  row: HeldSubscription,
+export function registeredAccount(
+  row: KeeperSubscription,
   account: SubscriptionAccount | null,
 ): SubscriptionAccount | null {
   if (account === null) return null;
@@ -138,18 +141,22 @@ export function sameInstance(
  * missing at a lagging RPC endpoint; one that was read before, or that another account has
  * replaced, is gone.
  */
-function missingIsBelieved(row: HeldSubscription, view: ChainView): boolean {
+function missingIsBelieved(row: KeeperSubscription, view: ChainView): boolean {
   if (view.subscription !== null) return true;
   return (
     view.slot > row.observedSlot && (row.periodAnchor !== null || row.ageSeconds > YOUNG_SECONDS)
   );
 }
 
-function observeDelegation(draft: Draft, view: ChainView, account: SubscriptionAccount): void {
+function observeDelegation(
+  update: SubscriptionUpdate,
+  view: ChainView,
+  account: SubscriptionAccount,
+): void {
   const obstacle = delegationObstacle(view, account);
   // Without a token account the delegation is neither revoked nor repaired.
   if (obstacle === undefined && view.subscriberTokens === null) return;
-  applyDelegation(draft, obstacle, view.now);
+  applyDelegation(update, obstacle, view.now);
 }
 
 /**
@@ -157,7 +164,7 @@ function observeDelegation(draft: Draft, view: ChainView, account: SubscriptionA
  * retry (early-tries.ts has the limits).
  */
 function observeRepair(
-  { row, state }: Draft,
+  { row, state }: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount,
   period: PullPeriod,
@@ -170,30 +177,30 @@ function observeRepair(
 }
 
 function observeCancel(
-  draft: Draft,
+  update: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount | null,
   period: PullPeriod | null,
 ): void {
-  const { state, row } = draft;
+  const { state, row } = update;
   if (account?.expiresAt === 0n) {
     // A merchant's cancellation is not on chain, so a live account does not undo it.
     if (state.cancelRequestedBy === 'subscriber' && period !== null)
-      applyResume(draft, dueAgain(draft, period));
+      applyResume(update, dueAgain(update, period));
     return;
   }
   if (state.cancelRequestedAt !== null) return;
   // A missing account was closed: after a cancellation that no keeper saw, or because its plan is
   // gone.
   if (account !== null || planEnd(row, view, account, period) === null)
-    applyCancelSeen(draft, view.now);
+    applyCancelSeen(update, view.now);
 }
 
 /**
  * Due time of a resumed subscription: the current period, or the next one when the current period
  * is paid.
  */
-function dueAgain({ state }: Draft, period: PullPeriod): Date | null {
+function dueAgain({ state }: SubscriptionUpdate, period: PullPeriod): Date | null {
   const { paidThrough } = state;
   return paidThrough !== null && unixSeconds(paidThrough) > period.start
     ? startOfNext(period)
@@ -204,9 +211,9 @@ function dueAgain({ state }: Draft, period: PullPeriod): Date | null {
  * Waits for the next period, because the plan is blocked. When the block ends, plan-block.ts makes
  * the subscription due at once.
  */
-function awaitPlan(draft: Draft, period: PullPeriod): Decision {
-  draft.state.dueAt = startOfNext(period) ?? timeOf(period.end + 1n);
-  return { draft };
+function awaitPlan(update: SubscriptionUpdate, period: PullPeriod): Decision {
+  update.state.dueAt = startOfNext(period) ?? timeOf(period.end + 1n);
+  return { update };
 }
 
 /**
@@ -215,7 +222,7 @@ function awaitPlan(draft: Draft, period: PullPeriod): Decision {
  */
 function receivable(
   gross: bigint,
-  row: HeldSubscription,
+  row: KeeperSubscription,
   view: ChainView,
   rules: Rules,
 ): { amounts: Split; treasury: string; feeOwed: bigint } {
@@ -232,29 +239,29 @@ function receivable(
  * contradicts the row. Else undefined.
  */
 function notYet(
-  draft: Draft,
+  update: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount,
   period: PullPeriod,
   rules: Rules,
 ): Decision | undefined {
-  const { state, row } = draft;
+  const { state, row } = update;
   const { now } = view;
   if (row.pausedAt !== null) {
-    setNextDue(draft, null);
-    return retryAt(draft, now + PAUSED_LOOK_SECONDS);
+    setNextDue(update, null);
+    return retryAt(update, now + PAUSED_LOOK_SECONDS);
   }
   const paidUntil = state.paidThrough === null ? null : unixSeconds(state.paidThrough);
   if (paidUntil !== null && paidUntil > period.start) {
-    setNextDue(draft, startOfNext(period));
+    setNextDue(update, startOfNext(period));
     state.setbacks = 0;
-    return awaitDue(draft, view, account, rules);
+    return awaitDue(update, view, account, rules);
   }
-  if (period.verdict === 'not_started') return retryAt(draft, account.periodStart);
+  if (period.verdict === 'not_started') return retryAt(update, account.periodStart);
   // All pulls of this period were recorded above, so an unpaid period must have nothing pulled.
   if (period.verdict !== 'collectable' || period.pulled !== 0n) {
     return {
-      ...ourSetback(draft, view),
+      ...keeperFailure(update, view),
       alert: {
         reason: 'period_mismatch',
         detail: `${period.verdict}, ${period.pulled.toString()} pulled`,
@@ -264,49 +271,49 @@ function notYet(
   const due = notInTrial(row, state.nextPaymentDue ?? timeOf(now));
   if (due <= timeOf(now)) return undefined;
   state.nextPaymentDue = due;
-  return awaitDue(draft, view, account, rules);
+  return awaitDue(update, view, account, rules);
 }
 
 function collection(
-  draft: Draft,
+  update: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount,
   period: PullPeriod,
-  { rules, findings }: { rules: Rules; findings: Findings },
+  { rules, lookups }: { rules: Rules; lookups: LookupResult },
 ): Decision {
-  const { state, row } = draft;
+  const { state, row } = update;
   const { now } = view;
-  const waiting = notYet(draft, view, account, period, rules);
+  const waiting = notYet(update, view, account, period, rules);
   if (waiting !== undefined) return waiting;
 
   const gross = amountToCollect(row, period, rules.minimumAmount);
   if (gross === 0n) {
-    applyUncollected(draft, period.end, startOfNext(period));
-    return awaitNextPeriod(draft, view, account, period, rules);
+    applyUncollected(update, period.end, startOfNext(period));
+    return awaitNextPeriod(update, view, account, period, rules);
   }
   const { amounts, treasury, feeOwed } = receivable(gross, row, view, rules);
   const parties = { keepers: rules.keepers, merchant: row.merchantWallet, mint: row.mint };
   const blocks = planObstacle(view, amounts.net, parties);
   const isWhole = feeOwed === 0n && treasury === row.treasury;
   const isMissing = blocks === 'receiver_account_missing' || !isWhole;
-  if (isMissing && findings.receiverDoubted === true) return retrySoon(draft, view, DOUBT_SECONDS);
+  if (isMissing && lookups.receiverDoubted === true) return retrySoon(update, view, DOUBT_SECONDS);
   if (blocks !== undefined || view.plan === null)
-    return { ...awaitPlan(draft, period), blocks: blocks ?? 'not_a_puller' };
+    return { ...awaitPlan(update, period), blocks: blocks ?? 'not_a_puller' };
   if (amounts.gross === 0n)
-    return { ...ourSetback(draft, view), alert: { reason: 'destination_refused' } };
+    return { ...keeperFailure(update, view), alert: { reason: 'destination_refused' } };
   const obstacle = subscriberObstacle(view, account, amounts.gross);
   if (obstacle !== undefined)
-    return failUnsent(draft, view, account, period, { reason: obstacle, amounts }, rules);
+    return failUnsent(update, view, account, period, { reason: obstacle, amounts }, rules);
   if (period.end - now <= CLOSING_SECONDS)
-    return awaitNextPeriod(draft, view, account, period, rules);
+    return awaitNextPeriod(update, view, account, period, rules);
   const funded = rules.keepers.filter((one) => !rules.isOutOfSol(one));
   const keeper = pullerAmong(view.plan, funded);
   // The balance check raises the alert, once for all waiting subscriptions.
-  if (keeper === undefined) return ourSetback(draft, view);
+  if (keeper === undefined) return keeperFailure(update, view);
   const { start: periodStart, end: periodEnd } = period;
   const isDoubted = failedOnChain(state, periodStart);
   return {
-    draft,
+    update,
     collect: { keeper, periodStart, periodEnd, amounts, treasury, feeOwed, isDoubted },
   };
 }
@@ -317,21 +324,21 @@ function collection(
  * pay it now.
  */
 export function awaitDue(
-  draft: Draft,
+  update: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount,
   rules: Pick<Rules, 'minimumAmount'>,
 ): Decision {
-  const { state, row } = draft;
+  const { state, row } = update;
   const { nextPaymentDue: due, discountPeriods } = state;
   if (due !== null && isDueSoon(state, row.periodHours, timeOf(view.now))) {
     const period = pullPeriod(account, view.plan, unixSeconds(due));
     const gross = amountToCollect({ ...row, discountPeriods }, period, rules.minimumAmount);
     const obstacle = subscriberObstacle(view, account, gross);
-    applyUpcoming(draft, gross, obstacle === undefined ? null : renewalIssue(obstacle));
+    applyUpcoming(update, gross, obstacle === undefined ? null : renewalIssue(obstacle));
   }
   state.dueAt = nextLook(state, row.periodHours) ?? state.paidThrough;
-  return { draft };
+  return { update };
 }
 
 /**
@@ -339,16 +346,16 @@ export function awaitDue(
  * charge for this period.
  */
 export function awaitNextPeriod(
-  draft: Draft,
+  update: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount,
   period: PullPeriod,
   rules: Pick<Rules, 'minimumAmount'>,
 ): Decision {
-  setNextDue(draft, startOfNext(period));
-  return draft.state.nextPaymentDue === null
-    ? retryAt(draft, period.end + 1n)
-    : awaitDue(draft, view, account, rules);
+  setNextDue(update, startOfNext(period));
+  return update.state.nextPaymentDue === null
+    ? retryAt(update, period.end + 1n)
+    : awaitDue(update, view, account, rules);
 }
 
 /**
@@ -356,13 +363,13 @@ export function awaitNextPeriod(
  * could not pay it now.
  */
 function applyUpcoming(
-  { state, happenings }: Draft,
+  { state, events }: SubscriptionUpdate,
   amount: bigint,
   issue: RenewalIssue | null,
 ): void {
   state.announcedDue = state.nextPaymentDue;
   if (amount > 0n)
-    happenings.push({
+    events.push({
       type: 'renewal_upcoming',
       extra: { dueAt: state.nextPaymentDue, amount, canPay: issue === null, issue },
     });

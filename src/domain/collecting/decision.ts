@@ -1,12 +1,13 @@
 // Input and result types of decide.ts, and helpers that reschedule a subscription.
 import type { OursReason } from '../../chain/program/errors.ts';
 import { timeOf } from '../../chain/time.ts';
+import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import type { Split } from '../money.ts';
 import type { BlockReason } from '../reasons.ts';
 import type { ChainView } from './chain-view.ts';
-import { setbackUntil } from './keeper-backoff.ts';
-import type { FoundPull } from './pulls.ts';
-import type { Draft } from './transitions.ts';
+import { keeperRetryAt } from './keeper-backoff.ts';
+import type { KnownPull } from './pulls.ts';
+import type { SubscriptionUpdate } from './transitions.ts';
 
 export interface Rules {
   /** Wallets that this keeper signs with, the preferred one first. */
@@ -24,9 +25,9 @@ export interface Rules {
 }
 
 /** Results of costly RPC look-ups that an earlier decision asked for. */
-export interface Findings {
+export interface LookupResult {
   /** Pulls on chain that may not be recorded. */
-  readonly pulls?: readonly FoundPull[];
+  readonly pulls?: readonly KnownPull[];
   /** The account's history was too long to read, so its pulls are still unknown. */
   readonly tooMany?: true;
   /**
@@ -56,7 +57,7 @@ export interface Findings {
 }
 
 /** The findings about one subscription. */
-export type Found = readonly [id: string, findings: Findings];
+export type LookupEntry = readonly [id: string, findings: LookupResult];
 
 /** A payment to collect now. Times are Unix seconds. */
 export interface Collectable {
@@ -77,7 +78,7 @@ export interface Collectable {
 }
 
 export interface Decision {
-  readonly draft: Draft;
+  readonly update: SubscriptionUpdate;
   readonly collect?: Collectable;
   /**
    * A look-up or action that the decision needs first; decide() then runs again with its findings.
@@ -99,13 +100,13 @@ export interface Decision {
  * Seconds between reads of a state that is confirmed but not finalized (some 13 s on a cluster).
  * Waiting does not count as a setback.
  */
-const FINALITY_LOOK_SECONDS = 4n;
+const FINALITY_READ_SECONDS = 4n;
 
 /** Counts a setback and retries with backoff; the subscription keeps its status. */
-export function ourSetback(draft: Draft, { now }: ChainView): Decision {
-  draft.state.setbacks += 1;
-  draft.state.dueAt = setbackUntil(now, draft.state.setbacks);
-  return { draft };
+export function keeperFailure(update: SubscriptionUpdate, { now }: ChainView): Decision {
+  update.state.setbacks += 1;
+  update.state.dueAt = keeperRetryAt(now, update.state.setbacks);
+  return { update };
 }
 
 /** Slots that the endpoints may be behind a row for a moment: a minute. */
@@ -115,25 +116,39 @@ const MAX_BEHIND = 150n;
  * Waits for an endpoint to reach the row's slot. Far behind it, the endpoints or the row's slot are
  * wrong: the operator is told.
  */
-export function awaitSlot(draft: Draft, view: ChainView): Decision {
-  const { observedSlot } = draft.row;
-  if (observedSlot - view.slot <= MAX_BEHIND) return retrySoon(draft, view, 1n);
+export function awaitSlot(update: SubscriptionUpdate, view: ChainView): Decision {
+  const { observedSlot } = update.row;
+  if (observedSlot - view.slot <= MAX_BEHIND) return retrySoon(update, view, 1n);
   const detail = `seen at slot ${observedSlot}, the endpoints are at ${view.slot}`;
-  return { ...ourSetback(draft, view), alert: { reason: 'slot_not_reached', detail } };
+  return { ...keeperFailure(update, view), alert: { reason: 'slot_not_reached', detail } };
 }
 
 /** Reschedules by `seconds` of chain time. */
-export function retrySoon(draft: Draft, { now }: ChainView, seconds: bigint): Decision {
-  return retryAt(draft, now + seconds);
+export function retrySoon(
+  update: SubscriptionUpdate,
+  { now }: ChainView,
+  seconds: bigint,
+): Decision {
+  return retryAt(update, now + seconds);
 }
 
 /** Reschedules to `at` (chain time, Unix seconds). */
-export function retryAt(draft: Draft, at: bigint): Decision {
-  draft.state.dueAt = timeOf(at);
-  return { draft };
+export function retryAt(update: SubscriptionUpdate, at: bigint): Decision {
+  update.state.dueAt = timeOf(at);
+  return { update };
 }
 
 /** Reschedules to when the state may be finalized. */
-export function awaitFinality(draft: Draft, view: ChainView): Decision {
-  return retrySoon(draft, view, FINALITY_LOOK_SECONDS);
+export function awaitFinality(update: SubscriptionUpdate, view: ChainView): Decision {
+  return retrySoon(update, view, FINALITY_READ_SECONDS);
+}
+
+/** Failed look-ups after which a pull that no history shows is reported. */
+const REPORTED_AFTER = 3;
+
+/** The alert about a pull that no history shows. One slow look-up raises none. */
+export function pullNotFound({
+  setbacks,
+}: Pick<KeeperSubscription, 'setbacks'>): Pick<Decision, 'alert'> {
+  return setbacks < REPORTED_AFTER ? {} : { alert: { reason: 'pull_not_found' } };
 }

@@ -3,24 +3,39 @@
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { HeldSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import type { ChainView } from './chain-view.ts';
-import { awaitFinality, type Decision, type Findings, ourSetback, type Rules } from './decision.ts';
+import {
+  awaitFinality,
+  type Decision,
+  keeperFailure,
+  pullNotFound,
+  type Rules,
+} from './decision.ts';
 import {
   hasUnknownPull,
   isGivenUp,
   oldestFirst,
-  pullsFound,
+  type PullLookup,
   recordPull,
   recordPulls,
 } from './pulls.ts';
-import { applyEnd, coverOf, type Draft } from './transitions.ts';
+import { applyEnd, coverOf, type SubscriptionUpdate } from './transitions.ts';
 
 const DAY = 86_400n;
 
+/** What a decision about an end needs besides the accounts. */
+interface Ending {
+  readonly account: SubscriptionAccount | null;
+  readonly rules: Rules;
+  readonly known: PullLookup;
+  /** The account may be closed: closing it has not failed just now. */
+  readonly isClosable: boolean;
+}
+
 /** The reason why the plan ends the subscription; null when it does not. */
 export function planEnd(
-  row: HeldSubscription,
+  row: KeeperSubscription,
   { plan, now }: ChainView,
   account: SubscriptionAccount | null,
   period: PullPeriod | null,
@@ -46,37 +61,36 @@ export function planEnd(
  * trial, else at once.
  */
 export function end(
-  draft: Draft,
+  update: SubscriptionUpdate,
   view: ChainView,
-  account: SubscriptionAccount | null,
-  rules: Rules,
-  findings: Findings,
+  ending: Ending,
   endReason: string | null,
 ): Decision {
-  const { state } = draft;
+  const { account, rules, known, isClosable } = ending;
+  const { state } = update;
   const isCovered = () => {
-    const cover = coverOf(draft);
+    const cover = coverOf(update);
     return cover !== null && unixSeconds(cover) > view.now;
   };
   const waiting =
-    account === null && (findings.closingNotFinal === true || !isCovered())
-      ? lastLook(draft, view, findings)
+    account === null && (known.kind === 'not_final' || !isCovered())
+      ? recordLastPulls(update, view, known)
       : undefined;
   if (waiting !== undefined) return waiting;
   if (isCovered()) {
     state.nextPaymentDue = null;
-    state.dueAt = coverOf(draft);
-    return { draft };
+    state.dueAt = coverOf(update);
+    return { update };
   }
-  if (account !== null && closable(view, account, rules) && findings.closingFailed !== true)
-    return { draft, needs: 'closing' };
-  applyEnd(draft, {
+  if (account !== null && isClosable && closable(view, account, rules))
+    return { update, needs: 'closing' };
+  applyEnd(update, {
     now: view.now,
     endReason,
     accountClosed: account === null,
     dueAt: closingDue(view, account, rules),
   });
-  return { draft };
+  return { update };
 }
 
 /**
@@ -85,40 +99,38 @@ export function end(
  * account that was opened there since is not read; the pulls of the old one are in the history.
  */
 export function afterTheEnd(
-  draft: Draft,
+  update: SubscriptionUpdate,
   view: ChainView,
-  account: SubscriptionAccount | null,
-  rules: Rules,
-  findings: Findings,
+  { account, rules, known, isClosable }: Ending,
 ): Decision {
-  const { successor } = draft.row;
+  const { successor } = update.row;
   if (account === null) {
-    const waiting = successor === 'same_account' ? undefined : lastLook(draft, view, findings);
+    const waiting = successor === 'same_account' ? undefined : recordLastPulls(update, view, known);
     if (waiting !== undefined) return waiting;
-  } else if (successor === null && hasUnknownPull(draft.state, account)) {
-    const pulls = pullsFound(draft.row, findings);
-    if (pulls === undefined && findings.tooMany === true) return ourSetback(draft, view);
-    if (pulls === undefined) return { draft, needs: 'pulls' };
-    recordPulls(draft, pulls, account, pullPeriod(account, view.plan, view.now));
-    if (hasUnknownPull(draft.state, account)) {
-      if (findings.pulledFinally !== true) return awaitFinality(draft, view);
-      if (!isGivenUp(draft.row)) return ourSetback(draft, view);
+  } else if (successor === null && hasUnknownPull(update.state, account)) {
+    if (known.kind === 'too_long') return keeperFailure(update, view);
+    if (known.kind === 'not_final') return awaitFinality(update, view);
+    if (known.kind === 'needed') return { update, needs: 'pulls' };
+    recordPulls(update, known.pulls, account, pullPeriod(account, view.plan, view.now));
+    if (hasUnknownPull(update.state, account)) {
+      if (!known.isFinal) return awaitFinality(update, view);
+      if (!isGivenUp(update.row)) return keeperFailure(update, view);
     }
   }
-  const { paidThrough } = draft.state;
+  const { paidThrough } = update.state;
   if (
     account !== null &&
     rules.keepers.includes(account.payer) &&
     paidThrough !== null &&
     unixSeconds(paidThrough) > view.now
   ) {
-    draft.state.dueAt = paidThrough;
-    return { draft };
+    update.state.dueAt = paidThrough;
+    return { update };
   }
-  if (account !== null && closable(view, account, rules) && findings.closingFailed !== true)
-    return { draft, needs: 'closing' };
-  draft.state.dueAt = closingDue(view, account, rules);
-  return { draft };
+  if (account !== null && isClosable && closable(view, account, rules))
+    return { update, needs: 'closing' };
+  update.state.dueAt = closingDue(view, account, rules);
+  return { update };
 }
 
 /**
@@ -126,24 +138,25 @@ export function afterTheEnd(
  * while they are not known, else undefined. Pulls with other period boundaries belong to a later
  * subscription at the same address and are skipped.
  */
-function lastLook(draft: Draft, view: ChainView, findings: Findings): Decision | undefined {
-  const { row } = draft;
-  const { tooMany, unreadable, closingNotFinal } = findings;
-  if (closingNotFinal === true) return awaitFinality(draft, view);
-  const pulls = pullsFound(row, findings);
-  if (pulls === undefined && tooMany === true)
-    return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
+function recordLastPulls(
+  update: SubscriptionUpdate,
+  view: ChainView,
+  known: PullLookup,
+): Decision | undefined {
+  const { row } = update;
+  if (known.kind === 'not_final') return awaitFinality(update, view);
+  if (known.kind === 'too_long') return { ...keeperFailure(update, view), ...pullNotFound(row) };
   // No keeper has ever read the account, so no pull can belong to it.
   if (row.periodAnchor === null) return undefined;
-  if (pulls === undefined) return { draft, needs: 'pulls' };
+  if (known.kind === 'needed') return { update, needs: 'pulls' };
   const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];
-  for (const pull of oldestFirst(pulls)) {
+  for (const pull of oldestFirst(known.pulls)) {
     if (pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
-    recordPull(draft, pull, null);
+    recordPull(update, pull, null);
   }
   // An unreadable transaction may hold the last pull, so it is looked up again. The retries are
   // limited, because anyone can send such a transaction.
-  return unreadable === true && !isGivenUp(row) ? ourSetback(draft, view) : undefined;
+  return !known.isComplete && !isGivenUp(row) ? keeperFailure(update, view) : undefined;
 }
 
 /**

@@ -11,7 +11,7 @@ const HELD_SECONDS = 60n;
  * Chain time of the next try after `setbacks` consecutive failures, the last at `now` (Unix
  * seconds): 10 s, 20 s, 40 s... up to 15 min.
  */
-export function setbackUntil(now: bigint, setbacks: number): Date {
+export function keeperRetryAt(now: bigint, setbacks: number): Date {
   return timeOf(
     now + BigInt(Math.min(MAX_SECONDS, FIRST_SECONDS * 2 ** Math.min(setbacks - 1, 20))),
   );

@@ -9,7 +9,7 @@ import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { releaseWaiting } from '../../db/subscription-work.ts';
 import { storePlanEvent } from '../outbox/events.ts';
 import type { BlockReason } from '../reasons.ts';
-import type { Draft } from './transitions.ts';
+import type { SubscriptionUpdate } from './transitions.ts';
 
 export interface BlockedPlan {
   planId: string;
@@ -20,7 +20,7 @@ export interface BlockedPlan {
 }
 
 interface Blocking {
-  readonly draft: Draft;
+  readonly update: SubscriptionUpdate;
   readonly blocks?: BlockReason | undefined;
 }
 
@@ -30,8 +30,8 @@ interface Blocking {
  * every waiting subscription.
  */
 export async function lockBlocked(tx: Transaction, outcomes: readonly Blocking[]): Promise<void> {
-  const ids = outcomes.flatMap(({ draft, blocks }) =>
-    blocks === undefined ? [] : draft.row.planId,
+  const ids = outcomes.flatMap(({ update, blocks }) =>
+    blocks === undefined ? [] : update.row.planId,
   );
   if (ids.length > 0) await lockPlans(tx, [...new Set(ids)]);
 }
@@ -42,8 +42,8 @@ export async function blockPlans(
   outcomes: readonly Blocking[],
 ): Promise<BlockedPlan[]> {
   const reasons = new Map<string, BlockReason>();
-  for (const { draft, blocks } of outcomes)
-    if (blocks !== undefined) reasons.set(draft.row.planId, blocks);
+  for (const { update, blocks } of outcomes)
+    if (blocks !== undefined) reasons.set(update.row.planId, blocks);
   if (reasons.size === 0) return [];
   const found = [...reasons].map(([planId, reason]) => ({ planId, reason }));
   const blocked: BlockedPlan[] = [];

@@ -6,14 +6,14 @@ import type { ConfirmedTransaction } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { readPulled } from '../../db/payments.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
-import type { HeldSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import { split } from '../money.ts';
 import type { Pull } from './chain-view.ts';
-import type { Found } from './decision.ts';
-import { applyCover, applyFurther, applyPayment, type Draft } from './transitions.ts';
+import type { LookupEntry, LookupResult } from './decision.ts';
+import { applyCover, applyFurther, applyPayment, type SubscriptionUpdate } from './transitions.ts';
 
 /** A pull, with what the books have about it (books.ts). */
-export interface FoundPull extends Pull {
+export interface KnownPull extends Pull {
   /** This or an earlier registration of the same address has recorded it. */
   readonly recorded: boolean;
   /** A recorded pull, this or another, paid its period. */
@@ -24,20 +24,40 @@ export interface FoundPull extends Pull {
  * After this many setbacks (half an hour, backoff.ts) a finalized pull that no history contains no
  * longer delays other payments.
  */
-const MAX_LOOKS = 8;
+const MAX_LOOKUPS = 8;
 
 /** Whether the look-ups for a finalized pull are exhausted. */
-export const isGivenUp = ({ setbacks }: HeldSubscription) => setbacks >= MAX_LOOKS;
+export const isGivenUp = ({ setbacks }: KeeperSubscription) => setbacks >= MAX_LOOKUPS;
+
+/** What is known of the pulls under a subscription, from its records and its history. */
+export type PullLookup =
+  /** Not looked up yet. */
+  | { readonly kind: 'needed' }
+  /** The closing of the account is not finalized, so the last pulls before it may not be either. */
+  | { readonly kind: 'not_final' }
+  /** The history is too long to read, and the look-ups are not exhausted. */
+  | { readonly kind: 'too_long' }
+  | {
+      readonly kind: 'known';
+      readonly pulls: readonly KnownPull[];
+      /** No transaction of the history is unreadable. */
+      readonly isComplete: boolean;
+      /** The pulls that the account counts are finalized or recorded. */
+      readonly isFinal: boolean;
+    };
 
 /**
- * The pulls found; undefined while they still have to be looked up. A history that is too long to
- * read counts as empty once the look-ups are exhausted, because anyone can make a history long.
+ * What is known of the pulls of this row. A history that is too long to read counts as empty once
+ * the look-ups are exhausted, because anyone can make a history long.
  */
-export function pullsFound(
-  row: HeldSubscription,
-  { pulls, tooMany }: { readonly pulls?: readonly FoundPull[]; readonly tooMany?: true },
-): readonly FoundPull[] | undefined {
-  return tooMany === true && isGivenUp(row) ? [] : pulls;
+export function pullLookup(row: KeeperSubscription, result: LookupResult): PullLookup {
+  const { pulls, tooMany, unreadable, pulledFinally, closingNotFinal } = result;
+  if (closingNotFinal === true) return { kind: 'not_final' };
+  if (tooMany === true && !isGivenUp(row)) return { kind: 'too_long' };
+  const known = tooMany === true ? [] : pulls;
+  if (known === undefined) return { kind: 'needed' };
+  const [isComplete, isFinal] = [unreadable !== true, pulledFinally === true];
+  return { kind: 'known', pulls: known, isComplete, isFinal };
 }
 
 /**
@@ -45,7 +65,7 @@ export function pullsFound(
  * paid with less.
  */
 export function hasUnknownPull(
-  state: Pick<HeldSubscription, 'paidThrough' | 'periodPulled'>,
+  state: Pick<KeeperSubscription, 'paidThrough' | 'periodPulled'>,
   account: SubscriptionAccount,
 ): boolean {
   if (account.amountPulled === 0n) return false;
@@ -58,7 +78,7 @@ export function hasUnknownPull(
 
 /** Whether the account's period is paid in the database. */
 export function isPaid(
-  { paidThrough }: Pick<HeldSubscription, 'paidThrough'>,
+  { paidThrough }: Pick<KeeperSubscription, 'paidThrough'>,
   account: SubscriptionAccount,
 ): boolean {
   return paidThrough !== null && unixSeconds(paidThrough) > account.periodStart;
@@ -68,41 +88,41 @@ export function isPaid(
  * Sorts pulls by period and block time. Pulls of the same second keep their order in the chain's
  * history, which lists the newest first.
  */
-export const oldestFirst = (pulls: readonly FoundPull[]) =>
+export const oldestFirst = (pulls: readonly KnownPull[]) =>
   [...pulls].reverse().sort((a, b) => Number(a.periodStart - b.periodStart) || Number(a.at - b.at));
 
 /**
  * Records a found pull of any puller. The first pull of a period pays it, also when the period was
  * covered without a payment; each other one is recorded as `further`.
  */
-export function recordPull(draft: Draft, pull: FoundPull, next: Date | null): void {
-  const { paidThrough } = draft.state;
+export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Date | null): void {
+  const { paidThrough } = update.state;
   const isCovered = paidThrough !== null && unixSeconds(paidThrough) > pull.periodStart;
-  const isPaidHere = draft.payments.some(
+  const isPaidHere = update.payments.some(
     ({ status, periodStart }) =>
       status === 'succeeded' && unixSeconds(periodStart) === pull.periodStart,
   );
   if (pull.recorded || pull.isPeriodPaid || isPaidHere) {
-    if (!isCovered) applyCover(draft, pull, next);
-    if (!pull.recorded) applyFurther(draft, pull);
-  } else applyPayment(draft, pull, next);
+    if (!isCovered) applyCover(update, pull, next);
+    if (!pull.recorded) applyFurther(update, pull);
+  } else applyPayment(update, pull, next);
 }
 
 /** Records found pulls, oldest period first. */
 export function recordPulls(
-  draft: Draft,
-  pulls: readonly FoundPull[],
+  update: SubscriptionUpdate,
+  pulls: readonly KnownPull[],
   account: SubscriptionAccount,
   period: PullPeriod,
 ): void {
   for (const pull of oldestFirst(pulls))
-    recordPull(draft, pull, nextAfter(pull.periodStart, account, period));
-  if (!isPaid(draft.state, account)) return;
+    recordPull(update, pull, nextAfter(pull.periodStart, account, period));
+  if (!isPaid(update.state, account)) return;
   const found = pulls.reduce(
     (sum, { periodStart, gross }) => (periodStart === account.periodStart ? sum + gross : sum),
     0n,
   );
-  if (found > draft.state.periodPulled) draft.state.periodPulled = found;
+  if (found > update.state.periodPulled) update.state.periodPulled = found;
 }
 
 /** Start of the collectable period after `periodStart`; null when there is none. */
@@ -127,9 +147,9 @@ export function startOfNext(period: PullPeriod): Date | null {
  */
 export async function findInBooks(
   sql: Sql,
-  rows: readonly HeldSubscription[],
-  accountOf: (row: HeldSubscription) => SubscriptionAccount | null,
-): Promise<Found[]> {
+  rows: readonly KeeperSubscription[],
+  accountOf: (row: KeeperSubscription) => SubscriptionAccount | null,
+): Promise<LookupEntry[]> {
   const asked = rows.flatMap((row) => {
     const account = accountOf(row);
     return row.paidThrough !== null || account === null
@@ -141,7 +161,7 @@ export async function findInBooks(
     sql,
     asked.map(({ row, periodStart }) => ({ subscriptionPda: row.subscriptionPda, periodStart })),
   );
-  return asked.flatMap(({ row, account }): Found[] => {
+  return asked.flatMap(({ row, account }): LookupEntry[] => {
     const own = recorded.filter(({ subscriptionPda }) => subscriptionPda === row.subscriptionPda);
     const pulls = own.map((one) => ({
       signature: one.txSignature,

@@ -2,9 +2,9 @@
 // same payment before (docs/contract.md).
 import { findUncommitted } from '../../db/history.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import type { Draft } from './transitions.ts';
+import type { SubscriptionUpdate } from './transitions.ts';
 
-type Happening = Draft['happenings'][number];
+type Happening = SubscriptionUpdate['events'][number];
 
 /**
  * Adds `recovered` to a payment of our keeper whose transaction the database lacks. Every signature
@@ -12,20 +12,20 @@ type Happening = Draft['happenings'][number];
  */
 export async function markRecovered(
   sql: Queryable,
-  outcomes: readonly { readonly draft: Draft }[],
-): Promise<(happening: Happening) => Happening> {
-  const signatures = outcomes.flatMap(({ draft }) =>
-    draft.payments.flatMap(({ status, source, txSignature }) =>
+  outcomes: readonly { readonly update: SubscriptionUpdate }[],
+): Promise<(event: Happening) => Happening> {
+  const signatures = outcomes.flatMap(({ update }) =>
+    update.payments.flatMap(({ status, source, txSignature }) =>
       status === 'succeeded' && source === 'keeper' && txSignature !== null ? [txSignature] : [],
     ),
   );
   const lost = await findUncommitted(sql, [...new Set(signatures)]);
-  return (happening) => {
-    const { type, extra } = happening;
+  return (event) => {
+    const { type, extra } = event;
     const signature = extra?.txSignature;
     const isLost = typeof signature === 'string' && lost.has(signature);
     return type === 'payment_success' && isLost
-      ? { ...happening, extra: { ...extra, recovered: true } }
-      : happening;
+      ? { ...event, extra: { ...extra, recovered: true } }
+      : event;
   };
 }

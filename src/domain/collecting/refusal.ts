@@ -4,14 +4,14 @@ import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf } from '../../chain/time.ts';
 import type { ChainView } from './chain-view.ts';
-import { type Collectable, type Decision, ourSetback, type Rules } from './decision.ts';
+import { type Collectable, type Decision, keeperFailure, type Rules } from './decision.ts';
 import { closingDue } from './ending.ts';
 import { startOfNext } from './pulls.ts';
-import { applyFailure, type Draft, isLive } from './transitions.ts';
+import { applyFailure, type SubscriptionUpdate, isLive } from './transitions.ts';
 
 /** A failed try for the subscriber's reason, without a transaction. */
 export function failUnsent(
-  draft: Draft,
+  update: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount,
   period: PullPeriod,
@@ -22,12 +22,12 @@ export function failUnsent(
   const { start: periodStart, end: periodEnd } = period;
   const nextPeriod = startOfNext(period);
   applyFailure(
-    draft,
+    update,
     { reason, now, periodStart, periodEnd, nextPeriod, amounts, signature: null },
     rules.pastDueDays,
   );
-  if (!isLive(draft.state)) draft.state.dueAt = closingDue(view, account, rules);
-  return { draft };
+  if (!isLive(update.state)) update.state.dueAt = closingDue(view, account, rules);
+  return { update };
 }
 
 /**
@@ -35,7 +35,7 @@ export function failUnsent(
  * failed for another one or was not answered.
  */
 export interface Refused {
-  readonly draft: Draft;
+  readonly update: SubscriptionUpdate;
   readonly collect: Collectable;
   readonly reason: SubscriberReason | null;
 }
@@ -46,23 +46,23 @@ export interface Refused {
  * an event. Without a reason it is our setback, and the top-up is not counted.
  */
 export function refuse(
-  { draft, collect: { amounts }, reason }: Refused,
+  { update, collect: { amounts }, reason }: Refused,
   view: ChainView,
   account: SubscriptionAccount,
   rules: Rules,
 ): Decision {
-  const { row, state } = draft;
+  const { row, state } = update;
   const { nextPaymentDue: retry } = row;
   const isEarly = row.status === 'past_due' && retry !== null && retry > timeOf(view.now);
   if (isEarly) state.nextPaymentDue = retry;
   if (reason === null) {
     state.earlyTries = row.earlyTries;
-    return ourSetback(draft, view);
+    return keeperFailure(update, view);
   }
   if (isEarly) {
     state.dueAt = retry;
-    return { draft };
+    return { update };
   }
   const period = pullPeriod(account, view.plan, view.now);
-  return failUnsent(draft, view, account, period, { reason, amounts }, rules);
+  return failUnsent(update, view, account, period, { reason, amounts }, rules);
 }

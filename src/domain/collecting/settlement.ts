@@ -13,7 +13,7 @@ import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import type { ClaimKey } from '../../db/subscription-leases.ts';
 import { lockHeld } from '../../db/subscription-leases.ts';
 import {
-  type ReadSubscription,
+  type KeeperSubscriptionForEvents,
   readSubscriptions,
   writeStates,
   type Written,
@@ -24,25 +24,25 @@ import { Books, readBooks } from './books.ts';
 import { stopped } from './brake.ts';
 import type { Pull } from './chain-view.ts';
 import { blockPlans, type BlockedPlan, lockBlocked } from './plan-block.ts';
-import type { FoundPull } from './pulls.ts';
+import type { KnownPull } from './pulls.ts';
 import { markRecovered } from './recovered.ts';
-import type { Draft } from './transitions.ts';
+import type { SubscriptionUpdate } from './transitions.ts';
 
 /** Length of a lease. A transaction is usually finalized after some 15 s. */
 export const LEASE_SECONDS = 45;
 
 /** A leased subscription with `notices` as the keeper read it. */
-export interface Held extends ClaimKey {
+export interface ClaimedRow extends ClaimKey {
   notices: number;
 }
 
 /** The changes to write for one subscription. */
-export interface SubscriptionChange {
-  draft: Draft;
+export interface Assessment {
+  update: SubscriptionUpdate;
   /** A signed payment to commit; the lease is kept while it is in flight. */
   attempt?: Omit<AttemptRow, 'id' | 'subscriptionId'>;
   /** A payment is already in flight: the lease is kept. */
-  keep?: true;
+  keepsLease?: true;
   /** The end of the attempt in flight. */
   resolution?: Resolution;
   /** The reason why the plan is blocked; the plan is marked in the same transaction. */
@@ -50,9 +50,9 @@ export interface SubscriptionChange {
 }
 
 /** An outcome with its claim and the row that it was decided from. */
-export type Assessment<O extends SubscriptionChange = SubscriptionChange> = O & {
-  readonly claim: Held;
-  readonly row: ReadSubscription;
+export type ClaimedAssessment<O extends Assessment = Assessment> = O & {
+  readonly claim: ClaimedRow;
+  readonly row: KeeperSubscriptionForEvents;
 };
 
 export interface Settled<A> {
@@ -89,7 +89,7 @@ const nothing: Settled<never> = {
  * `timeline` of Postgres that the assessment began on, where it is given, and unless collection is
  * held.
  */
-export async function settle<A extends Assessment>(
+export async function settle<A extends ClaimedAssessment>(
   sql: Sql,
   assessments: readonly A[],
   chainNow: Date,
@@ -106,7 +106,7 @@ export async function settle<A extends Assessment>(
   }
 }
 
-async function write<A extends Assessment>(
+async function write<A extends ClaimedAssessment>(
   tx: Transaction,
   assessments: readonly A[],
   { chainNow, timeline }: { chainNow: Date; timeline: string | null | undefined },
@@ -120,20 +120,20 @@ async function write<A extends Assessment>(
   const held = assessments.filter(({ row }) => versions.has(row.id));
   const books = await readBooks(
     tx,
-    held.map(({ draft }) => draft),
+    held.map(({ update }) => update),
   );
   const current = wholeTransactions(
     held.filter(
       (one) =>
         versions.get(one.row.id) === one.row.version &&
-        !one.draft.payments.some((payment) => books.refuses(payment)) &&
+        !one.update.payments.some((payment) => books.refuses(payment)) &&
         !isStopped(one),
     ),
   );
   const isCurrent = new Set<A>(current);
 
   const blocked = await blockPlans(tx, current);
-  const payments = current.flatMap(({ draft }) => draft.payments);
+  const payments = current.flatMap(({ update }) => update.payments);
   if (payments.length > 0) await insertPayments(tx, payments);
   const resolutions = current.flatMap(({ resolution }) => resolution ?? []);
   if (resolutions.length > 0) await resolveAttempts(tx, resolutions);
@@ -149,13 +149,13 @@ async function write<A extends Assessment>(
       ? []
       : await writeStates(
           tx,
-          touched.map(({ draft, attempt, keep, claim: { id, claimId, notices } }) => ({
+          touched.map(({ update, attempt, keepsLease, claim: { id, claimId, notices } }) => ({
             id,
             claimId,
             notices,
-            state: draft.state,
-            keep: keep ?? attempt !== undefined,
-            tells: draft.happenings.length > 0,
+            state: update.state,
+            keepsLease: keepsLease ?? attempt !== undefined,
+            withEvent: update.events.length > 0,
           })),
           chainNow,
           LEASE_SECONDS,
@@ -166,7 +166,7 @@ async function write<A extends Assessment>(
     attempts,
     books,
     blocked,
-    queued: await tell(tx, touched, new Map(written.map((one) => [one.id, one]))),
+    queued: await storeNewEvents(tx, touched, new Map(written.map((one) => [one.id, one]))),
   };
 }
 
@@ -174,7 +174,7 @@ async function write<A extends Assessment>(
  * Removes the payments of incomplete transactions: a signed transaction is committed with all of
  * its payments or not at all.
  */
-function wholeTransactions<A extends Assessment>(assessments: readonly A[]): A[] {
+function wholeTransactions<A extends ClaimedAssessment>(assessments: readonly A[]): A[] {
   const present = new Map<string, number>();
   for (const { attempt } of assessments)
     if (attempt !== undefined)
@@ -187,70 +187,96 @@ function wholeTransactions<A extends Assessment>(assessments: readonly A[]): A[]
 /** Assessments per row that keeps changing. */
 const TRIES = 3;
 
+/** Assesses rows. A row that it leaves out is not written, and its lease is kept. */
+export type AssessRows<A extends ClaimedAssessment> = (
+  rows: readonly KeeperSubscriptionForEvents[],
+  /** What the books have about the pulls of these rows, as far as it is known. */
+  books: Books,
+) => readonly A[] | Promise<readonly A[]>;
+
+interface SettleRowsOptions<A extends ClaimedAssessment> {
+  readonly chainNow: Date;
+  /** As in `settle`. */
+  readonly timeline?: string | null | undefined;
+  readonly assess: AssessRows<A>;
+  /** Gets what one database transaction wrote, also when a later one fails. */
+  readonly onSettled?: (settled: Settled<A>) => void;
+}
+
 /** The result of `settleRows`. */
 export interface SettledRows<A> {
   readonly written: readonly A[];
-  /** Rows that kept changing: not written, lease still held. */
-  readonly left: readonly Held[];
+  /** Ids of rows that kept changing: not written, lease still held. */
+  readonly left: readonly string[];
   readonly queued: ReadonlySet<string>;
 }
 
 /**
- * Assesses rows and writes the outcomes; a row that changed meanwhile is read and assessed again.
- * `assess` is pure; when it returns undefined, the row is not written and its lease is kept. `mark`
- * adds what the books are known to have about a pull of the row's account.
+ * Assesses rows and writes the outcomes; a row that changed meanwhile is read and assessed again,
+ * at most three times.
  */
-export async function settleRows<O extends SubscriptionChange>(
+export async function settleRows<A extends ClaimedAssessment>(
   sql: Sql,
-  held: readonly (Held & { readonly row: ReadSubscription })[],
-  chainNow: Date,
-  assess: (row: ReadSubscription, mark: (pull: Pull) => FoundPull) => O | undefined,
-): Promise<SettledRows<Assessment<O>>> {
-  const written: Assessment<O>[] = [];
+  claimed: readonly KeeperSubscriptionForEvents[],
+  { chainNow, timeline, assess, onSettled }: SettleRowsOptions<A>,
+): Promise<SettledRows<A>> {
+  const written: A[] = [];
   const queued = new Set<string>();
   const books = new Books();
-  const claims = new Map<string, Held>(held.map((one) => [one.id, one]));
-  let rows: readonly ReadSubscription[] = held.map(({ row }) => row);
+  let rows = claimed;
   for (let tries = 0; tries < TRIES && rows.length > 0; tries += 1) {
-    const assessments = rows.flatMap((row) => {
-      const outcome = assess(row, (pull) => books.mark(row.subscriptionPda, pull));
-      const claim = claims.get(row.id);
-      return outcome === undefined || claim === undefined ? [] : [{ ...outcome, claim, row }];
-    });
-    const settled = await settle(sql, assessments, chainNow);
+    const settled = await settle(sql, await assess(rows, books), chainNow, timeline);
+    onSettled?.(settled);
     written.push(...settled.written);
     for (const endpoint of settled.queued) queued.add(endpoint);
     books.include(settled.books);
     const ids = settled.changed.map(({ row }) => row.id);
     rows = ids.length === 0 ? [] : await readSubscriptions(sql, ids);
   }
-  return { written, left: rows.flatMap(({ id }) => claims.get(id) ?? []), queued };
+  return { written, left: rows.map(({ id }) => id), queued };
+}
+
+/**
+ * Assesses each row for itself. `assess` is pure; when it returns undefined, the row is not
+ * written. `mark` adds what the books have about a pull of the row's account.
+ */
+export function rowByRow<O extends Assessment>(
+  claims: readonly ClaimedRow[],
+  assess: (row: KeeperSubscriptionForEvents, mark: (pull: Pull) => KnownPull) => O | undefined,
+): AssessRows<ClaimedAssessment<O>> {
+  const byId = new Map(claims.map((claim) => [claim.id, claim]));
+  return (rows, books) =>
+    rows.flatMap((row) => {
+      const outcome = assess(row, (pull) => books.mark(row.subscriptionPda, pull));
+      const claim = byId.get(row.id);
+      return outcome === undefined || claim === undefined ? [] : [{ ...outcome, claim, row }];
+    });
 }
 
 /**
  * Whether the row needs no write when its attempt is committed: only observedSlot differs, which is
  * written at the attempt's end. The lease then runs from the claim.
  */
-function isUntouched({ attempt, draft: { row, state, happenings } }: SubscriptionChange): boolean {
-  if (attempt === undefined || happenings.length > 0) return false;
+function isUntouched({ attempt, update: { row, state, events } }: Assessment): boolean {
+  if (attempt === undefined || events.length > 0) return false;
   return (Object.keys(state) as (keyof typeof state)[]).every(
     (field) => field === 'observedSlot' || state[field] === row[field],
   );
 }
 
 /** Stores the events of the written outcomes; returns the names to notify. */
-async function tell(
+async function storeNewEvents(
   tx: Transaction,
-  outcomes: readonly { draft: Draft; row: ReadSubscription }[],
+  outcomes: readonly { update: SubscriptionUpdate; row: KeeperSubscriptionForEvents }[],
   written: ReadonlyMap<string, Written>,
 ): Promise<Set<string>> {
   const marked = await markRecovered(tx, outcomes);
   // The first event took its sequence number in the state update, which saves a row version over
   // taking it in a second update.
-  const first = outcomes.flatMap(({ draft: { state, happenings }, row }) => {
+  const first = outcomes.flatMap(({ update: { state, events }, row }) => {
     const { eventId = null, createdAt = new Date(0), sequence = 0n } = written.get(row.id) ?? {};
-    const [happening] = happenings;
-    if (happening === undefined || eventId === null) return [];
+    const [event] = events;
+    if (event === undefined || eventId === null) return [];
     const {
       id: subscriptionId,
       appId,
@@ -283,12 +309,12 @@ async function tell(
     return [
       {
         context: { eventId, createdAt, sequence, ...parties, ...access, ...terms },
-        ...marked(happening),
+        ...marked(event),
       },
     ];
   });
-  const later = outcomes.flatMap(({ draft: { happenings }, row }) =>
-    happenings.slice(1).map((happening) => ({ ...marked(happening), subscriptionId: row.id })),
+  const later = outcomes.flatMap(({ update: { events }, row }) =>
+    events.slice(1).map((event) => ({ ...marked(event), subscriptionId: row.id })),
   );
   if (first.length === 0) return new Set();
   const endpoints = await storeEvents(tx, first);

@@ -1,5 +1,5 @@
 // The state machine of a subscription (docs/contract.md, Subscription status), as changes to a
-// draft. Pure; settlement.ts writes the draft.
+// update. Pure; settlement.ts writes the update.
 //
 //   registered -> active <-> past_due -> expired
 //   cancel requested -> unchanged until paidThrough -> cancelled
@@ -9,7 +9,7 @@
 // by the API).
 import { timeOf } from '../../chain/time.ts';
 import type { PaymentRow } from '../../db/payments.ts';
-import type { HeldSubscription, SubscriptionState } from '../../db/subscription-work.ts';
+import type { KeeperSubscription, SubscriptionState } from '../../db/subscription-work.ts';
 import { coveredUntil } from '../accounts/access.ts';
 import type { Happening } from '../outbox/events.ts';
 import type { Pull } from './chain-view.ts';
@@ -19,15 +19,15 @@ import { nextLook } from './look-ahead.ts';
 import { notInTrial, usesDiscount } from './price.ts';
 
 /** A change of a subscription: its new state, the events in order, and the payments to record. */
-export interface Draft {
-  readonly row: HeldSubscription;
+export interface SubscriptionUpdate {
+  readonly row: KeeperSubscription;
   readonly state: SubscriptionState;
-  readonly happenings: Omit<Happening, 'subscriptionId'>[];
+  readonly events: Omit<Happening, 'subscriptionId'>[];
   readonly payments: PaymentRow[];
 }
 
-/** A draft without changes. */
-export function draftOf(row: HeldSubscription): Draft {
+/** A update without changes. */
+export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
   const state: SubscriptionState = {
     status: row.status,
     paidThrough: row.paidThrough,
@@ -50,7 +50,7 @@ export function draftOf(row: HeldSubscription): Draft {
     earlyTries: row.earlyTries,
     discountPeriods: row.discountPeriods,
   };
-  return { row, state, happenings: [], payments: [] };
+  return { row, state, events: [], payments: [] };
 }
 
 /** Whether the subscription is active or past due; the other states are final. */
@@ -63,13 +63,16 @@ export function isLive({ status }: Pick<SubscriptionState, 'status'>): boolean {
  * delays it, and a cancel request or a pause clears it. All changes of nextPaymentDue go through
  * this function, except retries after a failure.
  */
-export function setNextDue({ row, state }: Pick<Draft, 'row' | 'state'>, next: Date | null): void {
+export function setNextDue(
+  { row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>,
+  next: Date | null,
+): void {
   const isDue = next !== null && state.cancelRequestedAt === null && row.pausedAt === null;
   state.nextPaymentDue = isDue ? notInTrial(row, next) : null;
 }
 
 /** End of the time that the subscriber has paid for, or of the trial. */
-export const coverOf = ({ row, state }: Pick<Draft, 'row' | 'state'>): Date | null =>
+export const coverOf = ({ row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>): Date | null =>
   coveredUntil({ ...row, ...state });
 
 /**
@@ -77,7 +80,7 @@ export const coverOf = ({ row, state }: Pick<Draft, 'row' | 'state'>): Date | nu
  * none.
  */
 function settleUp(
-  { row, state }: Pick<Draft, 'row' | 'state'>,
+  { row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>,
   periodEnd: Date,
   pulled: bigint,
   next: Date | null,
@@ -100,8 +103,8 @@ function settleUp(
  * A payment landed: records it and reports it once, even when the subscription ended while it was
  * in flight.
  */
-export function applyPayment(draft: Draft, pull: Pull, next: Date | null): void {
-  const { row, state, happenings, payments } = draft;
+export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date | null): void {
+  const { row, state, events, payments } = update;
   const payment = successOf(row, pull, state.failedAttempts + 1);
   const { periodStart, periodEnd } = payment;
   payments.push(payment);
@@ -112,8 +115,8 @@ export function applyPayment(draft: Draft, pull: Pull, next: Date | null): void 
     state.discountPeriods = (state.discountPeriods ?? 1) - 1;
   // A pull of an old period that is found late is only recorded; it does not change the state.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
-    settleUp(draft, periodEnd, pull.gross, next);
-  happenings.push({
+    settleUp(update, periodEnd, pull.gross, next);
+  events.push({
     type: 'payment_success',
     extra: {
       amountGross: pull.gross,
@@ -133,27 +136,31 @@ export function applyPayment(draft: Draft, pull: Pull, next: Date | null): void 
  * reported.
  */
 export function applyCover(
-  draft: Draft,
+  update: SubscriptionUpdate,
   pull: Pick<Pull, 'periodEnd' | 'gross'>,
   next: Date | null,
 ): void {
-  settleUp(draft, timeOf(pull.periodEnd), pull.gross, next);
+  settleUp(update, timeOf(pull.periodEnd), pull.gross, next);
 }
 
 /**
  * Counts a period as paid for which nothing is collected (price.ts, amountToCollect). It has no
  * payment and no event.
  */
-export function applyUncollected(draft: Draft, periodEnd: bigint, next: Date | null): void {
-  settleUp(draft, timeOf(periodEnd), 0n, next);
+export function applyUncollected(
+  update: SubscriptionUpdate,
+  periodEnd: bigint,
+  next: Date | null,
+): void {
+  settleUp(update, timeOf(periodEnd), 0n, next);
 }
 
 /** Records a further pull in a paid period. It changes no state and has no event. */
-export function applyFurther({ row, payments }: Draft, pull: Pull): void {
+export function applyFurther({ row, payments }: SubscriptionUpdate, pull: Pull): void {
   payments.push({ ...successOf(row, pull, 1), further: true });
 }
 
-function successOf(row: HeldSubscription, pull: Pull, attempt: number): PaymentRow {
+function successOf(row: KeeperSubscription, pull: Pull, attempt: number): PaymentRow {
   return {
     status: 'succeeded',
     source: pull.source,
@@ -189,7 +196,7 @@ export interface FailedTry {
 
 /** An attempt failed because of the subscriber: past due, or expired after the last attempt. */
 export function applyFailure(
-  { row, state, happenings, payments }: Draft,
+  { row, state, events, payments }: SubscriptionUpdate,
   failed: FailedTry,
   pastDueDays: number,
 ): void {
@@ -227,7 +234,7 @@ export function applyFailure(
     attempt: state.failedAttempts,
     occurredAt: now,
   });
-  happenings.push({
+  events.push({
     type: 'payment_failed',
     extra: {
       failureReason: failed.reason,
@@ -241,35 +248,35 @@ export function applyFailure(
 }
 
 /** The subscriber cancelled on chain: nothing more is collected. */
-export function applyCancelSeen({ state, happenings }: Draft, now: bigint): void {
+export function applyCancelSeen({ state, events }: SubscriptionUpdate, now: bigint): void {
   state.cancelRequestedAt = timeOf(now);
   state.cancelRequestedBy = 'subscriber';
   state.nextPaymentDue = null;
-  happenings.push({
+  events.push({
     type: 'cancel_requested',
     extra: { cancelRequestedAt: state.cancelRequestedAt, cancelRequestedBy: 'subscriber' },
   });
 }
 
 /** The subscriber resumed on chain; the next payment is due at `next`. */
-export function applyResume({ row, state, happenings }: Draft, next: Date | null): void {
+export function applyResume({ row, state, events }: SubscriptionUpdate, next: Date | null): void {
   state.cancelRequestedAt = null;
   state.cancelRequestedBy = null;
   setNextDue({ row, state }, next);
   const extra = { nextPaymentDue: state.nextPaymentDue };
-  happenings.push({ type: 'subscription_resumed', extra });
+  events.push({ type: 'subscription_resumed', extra });
 }
 
 /** Reports a revoked delegation once. `obstacle` undefined: the delegation is in place (again). */
 export function applyDelegation(
-  { state, happenings }: Draft,
+  { state, events }: SubscriptionUpdate,
   obstacle: string | undefined,
   now: bigint,
 ): void {
   if (obstacle === undefined) state.delegationRevokedAt = null;
   else if (state.delegationRevokedAt === null) {
     state.delegationRevokedAt = timeOf(now);
-    happenings.push({
+    events.push({
       type: 'delegation_revoked',
       extra: { delegationRevokedAt: state.delegationRevokedAt, reason: obstacle },
     });
@@ -281,7 +288,7 @@ export function applyDelegation(
  * reason when its plan is gone.
  */
 export function applyEnd(
-  { state, happenings }: Draft,
+  { state, events }: SubscriptionUpdate,
   {
     now,
     endReason,
@@ -300,7 +307,7 @@ export function applyEnd(
   state.nextPaymentDue = null;
   state.setbacks = 0;
   state.dueAt = dueAt;
-  happenings.push({
+  events.push({
     type: 'cancel_finalized',
     extra: {
       accountClosed,
@@ -310,7 +317,7 @@ export function applyEnd(
   });
 }
 
-function parties(row: HeldSubscription) {
+function parties(row: KeeperSubscription) {
   return {
     appId: row.appId,
     planId: row.planId,

@@ -27,25 +27,25 @@ export interface Happening {
 }
 
 /**
- * Writes one event per happening and queues its delivery, in the caller's transaction. The caller
+ * Writes one event per event and queues its delivery, in the caller's transaction. The caller
  * writes the change first, because the subscription is read here. Happenings of one subscription
  * keep their order. Returns the names of apps and endpoints (db/notify.ts) to notify after the
  * commit.
  */
 export async function appendEvents(
   sql: Transaction,
-  happenings: readonly Happening[],
+  events: readonly Happening[],
 ): Promise<Set<string>> {
   const queued = new Set<string>();
-  let rest = [...happenings];
+  let rest = [...events];
   while (rest.length > 0) {
     // Each round takes one sequence number per subscription; a second event of a subscription waits
     // for the next round.
     const round = new Map<string, Happening>();
     const later: Happening[] = [];
-    for (const happening of rest) {
-      if (round.has(happening.subscriptionId)) later.push(happening);
-      else round.set(happening.subscriptionId, happening);
+    for (const event of rest) {
+      if (round.has(event.subscriptionId)) later.push(event);
+      else round.set(event.subscriptionId, event);
     }
     const contexts = await takeSequences(sql, [...round.keys()]);
     if (contexts.length !== round.size)

@@ -2,12 +2,12 @@
 // simulation refuses.
 import t from 'tap';
 import { timeOf } from '../../../src/chain/time.ts';
-import type { HeldSubscription } from '../../../src/db/subscription-work.ts';
+import type { KeeperSubscription } from '../../../src/db/subscription-work.ts';
 import type { ChainView } from '../../../src/domain/collecting/chain-view.ts';
+import { hasChanged } from '../../../src/domain/collecting/changes.ts';
 import { decide } from '../../../src/domain/collecting/decide.ts';
-import { isNews } from '../../../src/domain/collecting/changes.ts';
 import { refuse } from '../../../src/domain/collecting/refusal.ts';
-import { applyFailure, draftOf } from '../../../src/domain/collecting/transitions.ts';
+import { applyFailure, updateOf } from '../../../src/domain/collecting/transitions.ts';
 import {
   heldSubscription,
   planAccount,
@@ -50,32 +50,32 @@ function funded(now: bigint): ChainView {
  * before it was sent.
  */
 function failed(
-  row: HeldSubscription,
+  row: KeeperSubscription,
   now: bigint,
   { signature, periodStart = T }: { signature: string | null; periodStart?: bigint },
-): HeldSubscription {
-  const draft = draftOf(row);
+): KeeperSubscription {
+  const update = updateOf(row);
   const amounts = { gross: 1000n, fee: 10n, net: 990n };
   const period = {
     periodStart,
     periodEnd: periodStart + DAY,
     nextPeriod: timeOf(periodStart + DAY),
   };
-  applyFailure(draft, { reason: 'insufficient_funds', now, ...period, amounts, signature }, 7);
-  return { ...row, ...draft.state };
+  applyFailure(update, { reason: 'insufficient_funds', now, ...period, amounts, signature }, 7);
+  return { ...row, ...update.state };
 }
 
 /**
  * Tops up `times` times within a few minutes after `now`; each payment that becomes due fails on
  * chain. Resolves with their number and the row.
  */
-function toggled(row: HeldSubscription, now: bigint, times: number) {
+function toggled(row: KeeperSubscription, now: bigint, times: number) {
   let tries = 0;
   for (let round = 1n; round <= BigInt(times); round += 1n) {
     const view = funded(now + round);
-    const { collect, draft } = decide(row, view, rules);
-    t.equal(isNews(row, view, rules), collect !== undefined, 'a used-up top-up is no news');
-    row = { ...row, ...draft.state };
+    const { collect, update } = decide(row, view, rules);
+    t.equal(hasChanged(row, view, rules), collect !== undefined, 'a used-up top-up is no news');
+    row = { ...row, ...update.state };
     if (collect === undefined) continue;
     t.ok(collect.isDoubted);
     tries += 1;
@@ -98,7 +98,7 @@ void t.test(
     t.equal(toggled(again, T + 1n + HOUR, 50).tries, 0, 'not two for each retry');
     const next = decide(again, funded(T + DAY), rules);
     t.match(next.collect, { periodStart: T + DAY, isDoubted: false });
-    const other = failed({ ...again, ...next.draft.state }, T + DAY + 10n, {
+    const other = failed({ ...again, ...next.update.state }, T + DAY + 10n, {
       signature: 'failed',
       periodStart: T + DAY,
     });
@@ -110,9 +110,9 @@ void t.test(
 void t.test('without a failure on chain every top-up counts, and nothing is doubted', async (t) => {
   let row = failed(heldSubscription(T), T + 1n, { signature: null });
   for (let round = 1n; round <= 20n; round += 1n) {
-    const { collect, draft } = decide(row, funded(T + 1n + round), rules);
+    const { collect, update } = decide(row, funded(T + 1n + round), rules);
     t.match(collect, { isDoubted: false });
-    row = failed({ ...row, ...draft.state }, T + 1n + round, { signature: null });
+    row = failed({ ...row, ...update.state }, T + 1n + round, { signature: null });
   }
   t.match(row, { chainFailurePeriod: null, earlyTries: 0 });
 });
@@ -121,8 +121,8 @@ void t.test('without a failure on chain every top-up counts, and nothing is doub
 function doubted(now: bigint) {
   const row = failed(heldSubscription(T), T + 1n, { signature: 'failed' });
   const view = funded(now);
-  const { draft, collect } = decide(row, view, rules);
-  return { row, view, draft, collect: collect! };
+  const { update, collect } = decide(row, view, rules);
+  return { row, view, update, collect: collect! };
 }
 
 void t.test(
@@ -132,29 +132,29 @@ void t.test(
     const reason = 'insufficient_funds';
     const unsent = refuse({ ...early, reason }, early.view, account, rules);
     const retryAt = timeOf(T + 1n + HOUR);
-    t.match(unsent.draft.state, {
+    t.match(unsent.update.state, {
       ...{ status: 'past_due', failedAttempts: 1, setbacks: 0, earlyTries: 1 },
       ...{ nextPaymentDue: retryAt, dueAt: retryAt },
     });
-    t.same([unsent.draft.happenings, unsent.draft.payments, unsent.collect], [[], [], undefined]);
+    t.same([unsent.update.events, unsent.update.payments, unsent.collect], [[], [], undefined]);
 
     const retry = doubted(T + 1n + HOUR);
-    const { draft } = refuse({ ...retry, reason }, retry.view, account, rules);
-    t.match(draft.state, { failedAttempts: 2, earlyTries: 0, dueAt: timeOf(T + 1n + 6n * HOUR) });
-    t.match(draft.payments, [{ status: 'failed', txSignature: null, failureReason: reason }]);
-    t.match(draft.happenings, [{ type: 'payment_failed', extra: { attempt: 2 } }]);
+    const { update } = refuse({ ...retry, reason }, retry.view, account, rules);
+    t.match(update.state, { failedAttempts: 2, earlyTries: 0, dueAt: timeOf(T + 1n + 6n * HOUR) });
+    t.match(update.payments, [{ status: 'failed', txSignature: null, failureReason: reason }]);
+    t.match(update.events, [{ type: 'payment_failed', extra: { attempt: 2 } }]);
   },
 );
 
 void t.test('without an answer it is our setback, and the top-up is not counted', async (t) => {
   for (const now of [T + 60n, T + 1n + HOUR]) {
     const one = doubted(now);
-    const { draft, collect } = refuse({ ...one, reason: null }, one.view, account, rules);
+    const { update, collect } = refuse({ ...one, reason: null }, one.view, account, rules);
     t.equal(collect, undefined);
-    t.match(draft.state, {
+    t.match(update.state, {
       ...{ status: 'past_due', failedAttempts: 1, setbacks: 1, earlyTries: 0 },
       ...{ nextPaymentDue: one.row.nextPaymentDue, dueAt: timeOf(now + 10n) },
     });
-    t.same(draft.happenings, []);
+    t.same(update.events, []);
   }
 });

@@ -2,13 +2,13 @@
 // waits for nothing.
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { unmarkBlocked } from '../../../src/db/plans.ts';
+import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { claimDue } from '../../../src/db/subscription-leases.ts';
 import { readSubscriptions, releaseWaiting } from '../../../src/db/subscription-work.ts';
 import { unblockPlan } from '../../../src/domain/collecting/plan-block.ts';
 import { settle } from '../../../src/domain/collecting/settlement.ts';
-import { draftOf } from '../../../src/domain/collecting/transitions.ts';
+import { updateOf } from '../../../src/domain/collecting/transitions.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 
 const now = new Date('2026-05-01T00:00:00Z');
@@ -36,12 +36,12 @@ async function findBlocked(sql: Sql) {
     due.map(({ id }) => id),
   );
   const assessments = rows.map((row) => {
-    const draft = draftOf(row);
-    draft.state.dueAt = nextPeriod;
+    const update = updateOf(row);
+    update.state.dueAt = nextPeriod;
     return {
       claim: { id: row.id, claimId, notices: 0 },
       row,
-      draft,
+      update,
       blocks: 'not_a_puller' as const,
     };
   });

@@ -3,21 +3,22 @@ import bs58 from 'bs58';
 import t from 'tap';
 import { holdCollection, readBrake, resumeCollection } from '../../../src/db/collection-holds.ts';
 import { insertAttempts } from '../../../src/db/payment-attempts.ts';
+import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { claimDue } from '../../../src/db/subscription-leases.ts';
-import { readSubscriptions, type HeldSubscription } from '../../../src/db/subscription-work.ts';
-import { forceCancel } from '../../../src/domain/subscribing/cancel.ts';
+import { readSubscriptions, type KeeperSubscription } from '../../../src/db/subscription-work.ts';
 import {
-  type SubscriptionChange,
+  type Assessment,
   settle,
+  rowByRow,
   settleRows,
 } from '../../../src/domain/collecting/settlement.ts';
 import {
   applyCancelSeen,
-  draftOf,
-  type Draft,
+  updateOf,
+  type SubscriptionUpdate,
 } from '../../../src/domain/collecting/transitions.ts';
+import { forceCancel } from '../../../src/domain/subscribing/cancel.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
-import type { Sql } from '../../../src/db/postgres/connect.ts';
 
 const now = new Date('2026-05-01T00:00:00Z');
 
@@ -52,16 +53,16 @@ type Claim = Awaited<ReturnType<typeof claim>>;
 async function settleHeld(
   sql: Sql,
   held: Claim,
-  assess: (row: HeldSubscription) => SubscriptionChange | undefined,
+  assess: (row: KeeperSubscription) => Assessment | undefined,
 ) {
   const [row] = await readSubscriptions(sql, [held.id]);
-  return settleRows(sql, [{ ...held, row: row! }], now, assess);
+  return settleRows(sql, [row!], { chainNow: now, assess: rowByRow([held], assess) });
 }
 
-const cancelSeen = (row: HeldSubscription): { draft: Draft } => {
-  const draft = draftOf(row);
-  applyCancelSeen(draft, BigInt(now.getTime() / 1000));
-  return { draft };
+const cancelSeen = (row: KeeperSubscription): { update: SubscriptionUpdate } => {
+  const update = updateOf(row);
+  applyCancelSeen(update, BigInt(now.getTime() / 1000));
+  return { update };
 };
 
 void t.test('an assessment with a lost claim is not written and has no event', async (t) => {
@@ -81,10 +82,10 @@ void t.test('a change and its event are written together or not at all', async (
   const { sql } = await testDatabase(t);
   const id = await subscription(sql);
   const held = await claim(sql);
-  const broken = (row: HeldSubscription) => {
-    const { draft } = cancelSeen(row);
-    draft.happenings.push({ type: 'no_such_type' as never });
-    return { draft };
+  const broken = (row: KeeperSubscription) => {
+    const { update } = cancelSeen(row);
+    update.events.push({ type: 'no_such_type' as never });
+    return { update };
   };
   await t.rejects(settleHeld(sql, held, broken), { code: '23514' });
   t.match((await readSubscriptions(sql, [id]))[0], { cancelRequestedAt: null });
@@ -101,16 +102,16 @@ void t.test('a notice during a claim makes the subscription due again', async (t
   await sql`update subscriptions set notices = notices + 1 where id = ${id}`;
   const later = new Date(now.getTime() + 86_400_000);
   await settleHeld(sql, held, (row) => {
-    const draft = draftOf(row);
-    draft.state.dueAt = later;
-    return { draft };
+    const update = updateOf(row);
+    update.state.dueAt = later;
+    return { update };
   });
   t.same((await readSubscriptions(sql, [id]))[0]?.dueAt, now);
   const again = await claim(sql);
   await settleHeld(sql, { ...again, notices: 1 }, (row) => {
-    const draft = draftOf(row);
-    draft.state.dueAt = later;
-    return { draft };
+    const update = updateOf(row);
+    update.state.dueAt = later;
+    return { update };
   });
   t.same((await readSubscriptions(sql, [id]))[0]?.dueAt, later);
 });
@@ -145,9 +146,9 @@ void t.test(
     const held = await claim(sql);
     const before = await stored(sql, id);
     const judged = (row: typeof before, change: object) => {
-      const draft = draftOf(row);
-      Object.assign(draft.state, { observedSlot: 7n, ...change });
-      return [{ claim: held, row, draft, attempt: attempt() }];
+      const update = updateOf(row);
+      Object.assign(update.state, { observedSlot: 7n, ...change });
+      return [{ claim: held, row, update, attempt: attempt() }];
     };
     const { written, attempts } = await settle(sql, judged(before, {}), now);
     t.equal(written.length, 1);
@@ -172,9 +173,12 @@ void t.test(
     let settled: Promise<unknown> | undefined;
     await sql.begin(async (tx) => {
       await tx`update subscriptions set cancel_requested_at = ${now}, cancel_requested_by = 'merchant' where id = ${id}`;
-      settled = settleRows(sql, [{ ...held, row: seen }], now, (row) => {
-        judged.push(row.cancelRequestedAt);
-        return { draft: draftOf(row) };
+      settled = settleRows(sql, [seen], {
+        chainNow: now,
+        assess: rowByRow([held], (row) => {
+          judged.push(row.cancelRequestedAt);
+          return { update: updateOf(row) };
+        }),
       });
       for (;;) {
         const [{ waiting }] = await sql<
@@ -200,7 +204,7 @@ void t.test(
       const shared = { ...attempt(), payments: 3 };
       return claims.map((held, position) => {
         const row = rows.get(held.id)!;
-        return { claim: held, row, draft: draftOf(row), attempt: { ...shared, position } };
+        return { claim: held, row, update: updateOf(row), attempt: { ...shared, position } };
       });
     };
     const open = async () =>
@@ -234,7 +238,7 @@ void t.test(
     const assessments = held.map((one, place) => {
       const row = rows.get(one.id)!;
       const signed = place < 2 ? { ...shared, position: place } : attempt();
-      return { claim: one, row, draft: draftOf(row), attempt: signed };
+      return { claim: one, row, update: updateOf(row), attempt: signed };
     });
     const [taken, packed, alone] = ids as [string, string, string];
     let settled: ReturnType<typeof settle> | undefined;
@@ -286,7 +290,7 @@ void t.test('a transaction ends with the last of its payments', async (t) => {
     held.map((one, position) => ({
       claim: one,
       row: rows.get(one.id)!,
-      draft: draftOf(rows.get(one.id)!),
+      update: updateOf(rows.get(one.id)!),
       attempt: { ...shared, position },
     })),
     now,
@@ -299,7 +303,7 @@ void t.test('a transaction ends with the last of its payments', async (t) => {
       state: 'landed' as const,
       error: null,
     };
-    await settle(sql, [{ claim: one, row, draft: draftOf(row), resolution }], now);
+    await settle(sql, [{ claim: one, row, update: updateOf(row), resolution }], now);
     const [transaction] = await sql`select state, bytes is null as empty from transactions`;
     return transaction;
   };
@@ -317,8 +321,8 @@ void t.test(
     const [row] = await readSubscriptions(sql, [held.id]);
     const { timeline } = await readBrake(sql);
     const commit = async (decidedOn: string | null) => {
-      const draft = draftOf(row!);
-      const one = { claim: held, row: row!, draft, attempt: attempt() };
+      const update = updateOf(row!);
+      const one = { claim: held, row: row!, update, attempt: attempt() };
       const { written, changed } = await settle(sql, [one], now, decidedOn);
       return [written.length, changed.length];
     };

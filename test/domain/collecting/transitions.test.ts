@@ -1,7 +1,7 @@
 // The state machine, one transition after the other; that no sequence of them breaks a rule is in
 // decide.test.ts.
 import t from 'tap';
-import type { HeldSubscription } from '../../../src/db/subscription-work.ts';
+import type { KeeperSubscription } from '../../../src/db/subscription-work.ts';
 import type { Pull } from '../../../src/domain/collecting/chain-view.ts';
 import {
   applyCancelSeen,
@@ -12,7 +12,7 @@ import {
   applyFurther,
   applyPayment,
   applyResume,
-  draftOf,
+  updateOf,
   type FailedTry,
 } from '../../../src/domain/collecting/transitions.ts';
 import { heldSubscription } from '../../fixtures/held-subscription.ts';
@@ -21,7 +21,7 @@ const HOUR = 3600n;
 const at = (seconds: bigint) => new Date(Number(seconds) * 1000);
 const T = 1_800_000_000n;
 
-const row = (changes: Partial<HeldSubscription> = {}): HeldSubscription =>
+const row = (changes: Partial<KeeperSubscription> = {}): KeeperSubscription =>
   heldSubscription(T, { amount: 100n, setbacks: 2, failedPacks: 1, ...changes });
 
 const pull = (start: bigint, changes: Partial<Pull> = {}): Pull => ({
@@ -49,22 +49,22 @@ const failure = (changes: Partial<FailedTry> = {}): FailedTry => ({
 
 const pastDue = { status: 'past_due', pastDueSince: at(T), failedAttempts: 3 } as const;
 
-void t.test('a draft does not change its row', async (t) => {
+void t.test('a update does not change its row', async (t) => {
   const before = row();
-  const draft = draftOf(before);
-  applyPayment(draft, pull(T), at(T + 24n * HOUR));
-  applyCancelSeen(draft, T);
-  applyEnd(draft, { now: T, endReason: null, accountClosed: true, dueAt: null });
+  const update = updateOf(before);
+  applyPayment(update, pull(T), at(T + 24n * HOUR));
+  applyCancelSeen(update, T);
+  applyEnd(update, { now: T, endReason: null, accountClosed: true, dueAt: null });
   t.same(before, row());
 });
 
 void t.test(
   'a payment pays its period, ends past_due, and its event has the number of attempts',
   async (t) => {
-    const draft = draftOf(row(pastDue));
+    const update = updateOf(row(pastDue));
     const next = at(T + 24n * HOUR);
-    applyPayment(draft, pull(T), next);
-    t.match(draft.state, {
+    applyPayment(update, pull(T), next);
+    t.match(update.state, {
       status: 'active',
       paidThrough: next,
       nextPaymentDue: next,
@@ -76,7 +76,7 @@ void t.test(
       discountPeriods: null,
       periodPulled: 100n,
     });
-    t.match(draft.payments, [
+    t.match(update.payments, [
       {
         status: 'succeeded',
         attempt: 4,
@@ -85,7 +85,7 @@ void t.test(
         further: false,
       },
     ]);
-    t.match(draft.happenings, [
+    t.match(update.events, [
       { type: 'payment_success', extra: { nextPaymentDue: next, amountGross: 100n } },
     ]);
   },
@@ -95,11 +95,11 @@ void t.test(
   'a late found pull of an older period is recorded with an event and does not move dates back',
   async (t) => {
     const paidThrough = at(T + 48n * HOUR);
-    const draft = draftOf(row({ ...pastDue, paidThrough, periodPulled: 40n }));
-    applyPayment(draft, pull(T), at(T + 24n * HOUR));
-    t.match(draft.state, { ...pastDue, paidThrough, periodPulled: 40n });
-    t.equal(draft.payments.length, 1);
-    t.equal(draft.happenings.length, 1);
+    const update = updateOf(row({ ...pastDue, paidThrough, periodPulled: 40n }));
+    applyPayment(update, pull(T), at(T + 24n * HOUR));
+    t.match(update.state, { ...pastDue, paidThrough, periodPulled: 40n });
+    t.equal(update.payments.length, 1);
+    t.equal(update.events.length, 1);
   },
 );
 
@@ -107,12 +107,12 @@ void t.test(
   'a payment that lands after a cancellation or an end is recorded, and does not reactivate the subscription',
   async (t) => {
     const end = at(T + 24n * HOUR);
-    const asked = draftOf(
+    const asked = updateOf(
       row({ cancelRequestedAt: at(T), cancelRequestedBy: 'merchant', nextPaymentDue: null }),
     );
     applyPayment(asked, pull(T), at(T + 24n * HOUR));
     t.match(asked.state, { status: 'active', paidThrough: end, nextPaymentDue: null, dueAt: end });
-    const ended = draftOf(
+    const ended = updateOf(
       row({ status: 'cancelled', cancelledAt: at(T), nextPaymentDue: null, dueAt: null }),
     );
     applyPayment(ended, pull(T), at(T + 24n * HOUR));
@@ -127,23 +127,23 @@ void t.test(
 );
 
 void t.test('the last period of a plan is followed by its end', async (t) => {
-  const draft = draftOf(row());
-  applyPayment(draft, pull(T, { periodEnd: T + 7n * HOUR }), null);
-  t.match(draft.state, { nextPaymentDue: null, dueAt: at(T + 7n * HOUR) });
+  const update = updateOf(row());
+  applyPayment(update, pull(T, { periodEnd: T + 7n * HOUR }), null);
+  t.match(update.state, { nextPaymentDue: null, dueAt: at(T + 7n * HOUR) });
 });
 
 void t.test(
   'a period recorded for an earlier registration counts without a second event; a further pull does not pay for a period',
   async (t) => {
-    const covered = draftOf(row());
+    const covered = updateOf(row());
     applyCover(covered, pull(T), at(T + 24n * HOUR));
     t.match(covered.state, { paidThrough: at(T + 24n * HOUR), periodPulled: 100n });
-    t.same([covered.payments, covered.happenings], [[], []]);
-    const further = draftOf(row({ paidThrough: at(T + 24n * HOUR), periodPulled: 10n }));
+    t.same([covered.payments, covered.events], [[], []]);
+    const further = updateOf(row({ paidThrough: at(T + 24n * HOUR), periodPulled: 10n }));
     const before = structuredClone(further.state);
     applyFurther(further, pull(T, { source: 'foreign', fee: 0n, net: 100n }));
     t.same(further.state, before);
-    t.same(further.happenings, []);
+    t.same(further.events, []);
     t.match(further.payments, [
       { status: 'succeeded', further: true, attempt: 1, platformFee: 0n },
     ]);
@@ -153,7 +153,7 @@ void t.test(
 void t.test(
   'the first failure begins being past due, the others keep its beginning, the last one ends it',
   async (t) => {
-    const first = draftOf(row());
+    const first = updateOf(row());
     applyFailure(first, failure(), 7);
     t.match(first.state, {
       status: 'past_due',
@@ -163,11 +163,11 @@ void t.test(
       nextPaymentDue: at(T + HOUR),
       dueAt: at(T + HOUR),
     });
-    t.match(first.happenings, [
+    t.match(first.events, [
       { type: 'payment_failed', extra: { attempt: 1, final: false, nextAttemptAt: at(T + HOUR) } },
     ]);
-    t.notOk('txSignature' in first.happenings[0]!.extra!);
-    const later = draftOf(row({ ...pastDue }));
+    t.notOk('txSignature' in first.events[0]!.extra!);
+    const later = updateOf(row({ ...pastDue }));
     applyFailure(later, failure({ now: T + 30n * HOUR, signature: 'failed on chain' }), 7);
     t.match(later.state, { pastDueSince: at(T), failedAttempts: 4 });
     t.match(later.payments, [
@@ -178,8 +178,8 @@ void t.test(
         occurredAt: at(T + 30n * HOUR),
       },
     ]);
-    t.match(later.happenings, [{ extra: { txSignature: 'failed on chain' } }]);
-    const last = draftOf(row({ ...pastDue }));
+    t.match(later.events, [{ extra: { txSignature: 'failed on chain' } }]);
+    const last = updateOf(row({ ...pastDue }));
     applyFailure(last, failure({ now: T + 7n * 24n * HOUR }), 7);
     t.match(last.state, {
       status: 'expired',
@@ -188,7 +188,7 @@ void t.test(
       nextPaymentDue: null,
       dueAt: null,
     });
-    t.match(last.happenings, [{ extra: { final: true, nextAttemptAt: null } }]);
+    t.match(last.events, [{ extra: { final: true, nextAttemptAt: null } }]);
   },
 );
 
@@ -196,23 +196,23 @@ void t.test(
   'a cancellation stops the next payment; when it is reverted, the payment is due again',
   async (t) => {
     const paidThrough = at(T + 24n * HOUR);
-    const draft = draftOf(row({ paidThrough, nextPaymentDue: paidThrough }));
-    applyCancelSeen(draft, T);
-    t.match(draft.state, {
+    const update = updateOf(row({ paidThrough, nextPaymentDue: paidThrough }));
+    applyCancelSeen(update, T);
+    t.match(update.state, {
       status: 'active',
       cancelRequestedAt: at(T),
       cancelRequestedBy: 'subscriber',
       nextPaymentDue: null,
       paidThrough,
     });
-    applyResume(draft, paidThrough);
-    t.match(draft.state, {
+    applyResume(update, paidThrough);
+    t.match(update.state, {
       cancelRequestedAt: null,
       cancelRequestedBy: null,
       nextPaymentDue: paidThrough,
     });
     t.same(
-      draft.happenings.map(({ type }) => type),
+      update.events.map(({ type }) => type),
       ['cancel_requested', 'subscription_resumed'],
     );
   },
@@ -221,28 +221,28 @@ void t.test(
 void t.test(
   'a revocation has one event however often it is seen, and another one after a repair',
   async (t) => {
-    const draft = draftOf(row());
+    const update = updateOf(row());
     const see = (obstacle: string | undefined, now: bigint) =>
-      applyDelegation(draft, obstacle, now);
+      applyDelegation(update, obstacle, now);
     see('delegate_replaced', T);
     see('authority_closed', T + 1n);
-    t.same(draft.state.delegationRevokedAt, at(T));
-    t.equal(draft.happenings.length, 1);
+    t.same(update.state.delegationRevokedAt, at(T));
+    t.equal(update.events.length, 1);
     see(undefined, T + 2n);
-    t.equal(draft.state.delegationRevokedAt, null);
+    t.equal(update.state.delegationRevokedAt, null);
     see('authority_closed', T + 4n);
-    t.match(draft.happenings, [
+    t.match(update.events, [
       { extra: { reason: 'delegate_replaced' } },
       { extra: { reason: 'authority_closed' } },
     ]);
-    t.same(draft.state.delegationRevokedAt, at(T + 4n));
+    t.same(update.state.delegationRevokedAt, at(T + 4n));
   },
 );
 
 void t.test(
   'an end after a request is a cancellation, one for the plan’s sake an expiry with its reason',
   async (t) => {
-    const asked = draftOf(row({ cancelRequestedAt: at(T), cancelRequestedBy: 'subscriber' }));
+    const asked = updateOf(row({ cancelRequestedAt: at(T), cancelRequestedBy: 'subscriber' }));
     applyEnd(asked, { now: T + 9n, endReason: null, accountClosed: true, dueAt: null });
     t.match(asked.state, {
       status: 'cancelled',
@@ -250,10 +250,10 @@ void t.test(
       dueAt: null,
       setbacks: 0,
     });
-    t.match(asked.happenings, [
+    t.match(asked.events, [
       { type: 'cancel_finalized', extra: { accountClosed: true, cancelledAt: at(T + 9n) } },
     ]);
-    const gone = draftOf(row(pastDue));
+    const gone = updateOf(row(pastDue));
     applyEnd(gone, {
       now: T + 9n,
       endReason: 'plan_closed',
@@ -268,16 +268,16 @@ void t.test(
       nextPaymentDue: null,
       dueAt: at(T + 99n),
     });
-    t.match(gone.happenings, [{ extra: { endReason: 'plan_closed', accountClosed: false } }]);
+    t.match(gone.events, [{ extra: { endReason: 'plan_closed', accountClosed: false } }]);
   },
 );
 
 void t.test('a plan’s own retryHours and pastDueDays count in place of the defaults', async (t) => {
   const own = { retryHours: [2, 48], pastDueDays: 3 };
   const tried = (now: bigint) => {
-    const draft = draftOf(row({ ...(now === T ? {} : pastDue), ...own }));
-    applyFailure(draft, failure({ now }), 7);
-    return draft.state;
+    const update = updateOf(row({ ...(now === T ? {} : pastDue), ...own }));
+    applyFailure(update, failure({ now }), 7);
+    return update.state;
   };
   t.match(tried(T), { status: 'past_due', dueAt: at(T + 2n * HOUR) });
   t.match(tried(T + 2n * HOUR), { dueAt: at(T + 48n * HOUR) });

@@ -100,7 +100,7 @@ void t.test('cancel, resume and publish go the same way', async (t) => {
   }
   const selling = await api.merchant();
   api.localnet.fund(selling.wallet, { lamports: 1_000_000_000n });
-  const draft = await api.call<{ id: string; transaction: string }>(
+  const update = await api.call<{ id: string; transaction: string }>(
     'POST',
     `/merchant/apps/${selling.appId}/plans`,
     { token: selling.token, body: { name: 'Yearly', amount: '5', periodHours: 8760 } },
@@ -110,12 +110,12 @@ void t.test('cancel, resume and publish go the same way', async (t) => {
     '/merchant/transactions',
     {
       token: selling.key,
-      body: { transaction: sign(selling.keypair, draft.body.data.transaction) },
+      body: { transaction: sign(selling.keypair, update.body.data.transaction) },
     },
   );
   t.match(published.body.data, {
     status: 'confirmed',
-    plan: { id: draft.body.data.id, status: 'active' },
+    plan: { id: update.body.data.id, status: 'active' },
   });
 });
 

@@ -7,14 +7,18 @@ import { newestSlot } from '../chain/rpc/responses.ts';
 import type { ProgramNotification, TransactionNotification } from '../chain/streams/program.ts';
 import type { Follows } from '../chain/streams/token-accounts.ts';
 import { readUnderWay } from '../db/payment-attempts.ts';
-import { findFollowed, type HeldSubscription, readSubscriptions } from '../db/subscription-work.ts';
-import { isNotable } from '../domain/collecting/changes.ts';
+import {
+  findFollowed,
+  type KeeperSubscription,
+  readSubscriptions,
+} from '../db/subscription-work.ts';
+import { accountChanged } from '../domain/collecting/changes.ts';
 import { amountPastDue } from '../domain/collecting/price.ts';
 import { chunks } from '../each.ts';
 import { messageOf } from '../errors.ts';
+import type { Context } from './context.ts';
 import type { InFlight } from './in-flight.ts';
-import type { PlanWatch } from './plans.ts';
-import type { Context } from './preflight.ts';
+import type { PlanWatch } from './plan-watch.ts';
 import type { Sweep } from './sweep.ts';
 
 /** Notices kept while the chain cannot be read; beyond that the sweep finds their changes. */
@@ -26,7 +30,7 @@ const LOOK_AT_ONCE = 100;
 const MAX_MISSES = 25;
 
 /** What has come in, by subject, each with its slot. */
-class Heard {
+class PendingNotifications {
   readonly subscriptions = new Map<string, ProgramNotification>();
   readonly wallets = new Map<string, bigint>();
   readonly planPdas = new Map<string, bigint>();
@@ -45,7 +49,7 @@ class Heard {
   }
 
   /** Adds older notices; a newer one of the same subject stays. */
-  addOlder(older: Heard): void {
+  addOlder(older: PendingNotifications): void {
     for (const name of ['subscriptions', 'wallets', 'planPdas', 'transactions'] as const) {
       const own = this[name] as Map<string, unknown>;
       for (const [key, value] of older[name]) if (!own.has(key)) own.set(key, value);
@@ -56,7 +60,7 @@ class Heard {
 export interface NotificationsOptions {
   readonly sweep: Pick<Sweep, 'look' | 'gap'>;
   readonly plans: Pick<PlanWatch, 'look'>;
-  readonly inFlight: Pick<InFlight, 'explains' | 'isOurs'>;
+  readonly inFlight: Pick<InFlight, 'explains' | 'isOwn'>;
   /** Called when subscriptions were made due. */
   readonly onDue: () => void;
 }
@@ -65,7 +69,7 @@ export interface NotificationsOptions {
 export class Notifications {
   readonly #context: Context;
   readonly #options: NotificationsOptions;
-  #heard = new Heard();
+  #heard = new PendingNotifications();
   #failures = 0;
 
   constructor(context: Context, options: NotificationsOptions) {
@@ -90,7 +94,7 @@ export class Notifications {
   /** A transaction named the program. */
   takeTransaction({ signature, slot, logs }: TransactionNotification): void {
     // A call with an event changes an account that stays, and its notice comes anyway.
-    if (this.#options.inFlight.isOurs(signature) || !hasSilentCall(logs, this.#context.programId))
+    if (this.#options.inFlight.isOwn(signature) || !hasSilentCall(logs, this.#context.programId))
       return;
     this.#add((heard) => heard.transactions.set(signature, { slot, misses: 0 }));
   }
@@ -107,7 +111,7 @@ export class Notifications {
   async turn(): Promise<boolean> {
     const taken = this.#heard;
     if (taken.size === 0) return false;
-    this.#heard = new Heard();
+    this.#heard = new PendingNotifications();
     try {
       await this.#lookInto(taken);
       this.#failures = 0;
@@ -125,7 +129,7 @@ export class Notifications {
     }
   }
 
-  #add(put: (heard: Heard) => void): void {
+  #add(put: (heard: PendingNotifications) => void): void {
     if (this.#heard.size >= MOST) {
       this.#options.sweep.gap();
       return;
@@ -146,7 +150,7 @@ export class Notifications {
     }
   }
 
-  async #lookInto(taken: Heard): Promise<void> {
+  async #lookInto(taken: PendingNotifications): Promise<void> {
     const { subscriptions, wallets, planPdas } = taken;
     const { sweep, plans, onDue } = this.#options;
     const newest = taken.newest;
@@ -163,7 +167,7 @@ export class Notifications {
    * The addresses in transactions whose effects no notice shows. Unreadable transactions are looked
    * up again for some turns.
    */
-  async #addressesIn({ transactions }: Heard): Promise<string[]> {
+  async #addressesIn({ transactions }: PendingNotifications): Promise<string[]> {
     const { rpc, reportUnreadable } = this.#context;
     const { addresses, unreadable } = await addressesIn(rpc, [...transactions.keys()]);
     for (const one of unreadable) {
@@ -206,12 +210,12 @@ export class Notifications {
 }
 
 function isNotableNotice(
-  row: HeldSubscription,
+  row: KeeperSubscription,
   notice: ProgramNotification,
   underWay: boolean,
 ): boolean {
   try {
-    return isNotable(row, decodeSubscription(notice.data), underWay);
+    return accountChanged(row, decodeSubscription(notice.data), underWay);
   } catch {
     return true;
   }
@@ -221,7 +225,7 @@ function isNotableNotice(
  * What the streams of token accounts need of a row; its fields are named, since copying all of them
  * takes long.
  */
-export function followsOf(row: HeldSubscription): Follows {
+export function followsOf(row: KeeperSubscription): Follows {
   const { id, subscriberWallet, delegationRevokedAt, observedSlot, dueAt } = row;
   const pastDue = amountPastDue(row);
   return { id, subscriberWallet, delegationRevokedAt, observedSlot, dueAt, pastDue };

@@ -20,7 +20,7 @@ import type { ChainView } from '../domain/collecting/chain-view.ts';
 import { planObstacle } from '../domain/collecting/obstacles.ts';
 import { unblockPlan } from '../domain/collecting/plan-block.ts';
 import { assessPlan } from '../domain/collecting/plan-change.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 
 const BATCH = 100;
 /**
@@ -129,12 +129,12 @@ async function update(
 
 /** Writes how a plan's record changes by its account. */
 async function record(
-  { sql, log, ours }: Pick<Context, 'sql' | 'log' | 'ours'>,
+  { sql, log, keeperWallets }: Pick<Context, 'sql' | 'log' | 'keeperWallets'>,
   plan: PlanRow,
   account: PlanAccount | null,
   { now, slot }: { now: bigint; slot: bigint },
 ): Promise<void> {
-  const change = assessPlan(plan, account, now, ours);
+  const change = assessPlan(plan, account, now, keeperWallets);
   if (change === null) return;
   const moved =
     plan.status === 'pending' && account !== null && change.status !== 'ended'

@@ -9,8 +9,8 @@ import {
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import type { Rpc } from '../../src/chain/rpc/rpc.ts';
 import { followProgram } from '../../src/chain/streams/program.ts';
-import { Notifications } from '../../src/keeper/notifications.ts';
-import { PlanWatch } from '../../src/keeper/plans.ts';
+import { PlanWatch } from '../../src/keeper/plan-watch.ts';
+import { Notifications } from '../../src/keeper/streams.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
 import { HOUR, silent, startStage, type Stage } from '../fixtures/billing.ts';
 
@@ -29,7 +29,7 @@ void t.test(
     const notices = new Notifications(context, {
       sweep,
       plans: new PlanWatch(context),
-      inFlight: { explains: () => false, isOurs: () => false },
+      inFlight: { explains: () => false, isOwn: () => false },
       onDue: () => (woken += 1),
     });
     const { accounts } = await stage.rpc.getMultipleAccounts([subscription.pda]);
@@ -111,7 +111,7 @@ async function streamAlone(t: Test, replaced: (stage: Stage) => Partial<Rpc> = (
   const notices = new Notifications(context, {
     sweep: new Sweep(context, { minutes: 60 }),
     plans: new PlanWatch(context),
-    inFlight: { explains: () => false, isOurs: () => false },
+    inFlight: { explains: () => false, isOwn: () => false },
     onDue: () => undefined,
   });
   const follower = followProgram({
