@@ -36,7 +36,7 @@ function ours(sql: Sql) {
     trustProxy: [],
     ping: () => Promise.reject(new Error('no ping here')),
     checkWebhookHost: () => undefined,
-    onAnswer: () => undefined,
+    onResponse: () => undefined,
     wakeDispatchers: () => undefined,
     wakeKeepers: () => undefined,
     wakeReplays: () => undefined,

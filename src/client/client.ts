@@ -29,9 +29,9 @@ export interface ClientOptions {
    * Maximum delay of one retry, in seconds; a longer Retry-After is not waited for. Default: 60.
    */
   maxWaitSeconds?: number;
-  /** Milliseconds for one request up to its answer's headers. 30,000 unless given. */
+  /** Milliseconds for one request up to the headers of its response. Default: 30,000. */
   timeoutMs?: number;
-  /** In the place of the global one. */
+  /** Default: the global fetch. */
   fetch?: typeof fetch;
 }
 
@@ -42,7 +42,7 @@ interface Given extends CallOptions {
   idempotencyKey?: string | undefined;
 }
 
-/** Sends one request. Rejects when there is no answer within the limit. */
+/** Sends one request. Rejects when there is no response within the limit. */
 async function send(
   { token, timeoutMs = 30_000, fetch: own = fetch }: ClientOptions,
   method: Method,
@@ -74,8 +74,8 @@ async function send(
 }
 
 /**
- * Every call resolves with the answer's `data`, and rejects with a BillingError when the service
- * refuses, a BillingConnectionError when it does not answer.
+ * Every call resolves with the response's `data`, and rejects with a BillingError when the service
+ * refuses, a BillingConnectionError when it does not respond.
  */
 export function createClient(options: ClientOptions): Client {
   const { baseUrl, retries = 0, maxWaitSeconds = 60 } = options;
@@ -83,7 +83,7 @@ export function createClient(options: ClientOptions): Client {
   if (!URL.canParse(base))
     throw new TypeError(`baseUrl must be a URL such as https://billing.example, not "${baseUrl}".`);
 
-  const call = async (method: Method, path: string, given: Given = {}): Promise<Answered> => {
+  const call = async (method: Method, path: string, given: Given = {}): Promise<Exchange> => {
     const url = base + fill(path, given);
     const asked: Asked = { method: method.toUpperCase(), url };
     const takesKey = method === 'post' && idempotentPosts.has(path);
@@ -116,9 +116,9 @@ export function createClient(options: ClientOptions): Client {
 
   async function* pages(path: string, given: Given = {}): AsyncGenerator<never[], void, undefined> {
     for (let { query } = given; ;) {
-      const answered = await call('get', path, { ...given, query });
-      yield (await bodyOf(answered, given.signal)).data as never[];
-      const cursor = answered.response.headers.get('x-next-cursor');
+      const exchange = await call('get', path, { ...given, query });
+      yield (await bodyOf(exchange, given.signal)).data as never[];
+      const cursor = exchange.response.headers.get('x-next-cursor');
       if (cursor === null) return;
       query = { ...query, cursor };
     }
@@ -142,7 +142,7 @@ export function createClient(options: ClientOptions): Client {
   };
 }
 
-interface Answered {
+interface Exchange {
   response: Response;
   asked: Asked;
 }
@@ -152,7 +152,7 @@ interface Answered {
  * envelope.
  */
 async function bodyOf(
-  { response, asked }: Answered,
+  { response, asked }: Exchange,
   signal: AbortSignal | undefined,
 ): Promise<{ data: unknown }> {
   try {

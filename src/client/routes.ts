@@ -21,7 +21,7 @@ type BodyOf<O> = O extends { requestBody: { content: { 'application/json': infer
   : O extends { requestBody?: { content: { 'application/json': infer B } } }
     ? { body?: B }
     : { body?: undefined };
-type AnswerOf<O> = O extends { responses: infer R }
+type ResponseOf<O> = O extends { responses: infer R }
   ? R extends { 200: { content: { 'application/json': infer A } } }
     ? A
     : R extends { 201: { content: { 'application/json': infer A } } }
@@ -59,16 +59,16 @@ export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
     : never) &
   (Given<Operation<P, M>, 'header'> extends { 'idempotency-key'?: string }
     ? {
-        /** One is made up where this is absent. */
+        /** Default: a random one. */
         idempotencyKey?: string | undefined;
       }
     : { idempotencyKey?: undefined });
 
-/** The payload of a route's successful answer. */
+/** The payload of a route's successful response. */
 export type Data<P extends keyof paths, M extends Method> =
-  AnswerOf<Operation<P, M>> extends { data: infer D } ? D : never;
+  ResponseOf<Operation<P, M>> extends { data: infer D } ? D : never;
 
-/** The routes whose answer is a page of a list. */
+/** The routes whose response is a page of a list. */
 export type ListPath = {
   [P in PathOf<'get'>]: Given<Operation<P, 'get'>, 'query'> extends { cursor?: string } ? P : never;
 }[PathOf<'get'>];

@@ -195,9 +195,9 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
   });
   app.addHook('onResponse', (request, reply, done) => {
     const { method, routeOptions } = request;
-    const answer = { method, route: routeOptions.url ?? 'unknown', status: reply.statusCode };
-    deps.onAnswer({ ...answer, seconds: reply.elapsedTime / 1000 });
-    request.log.info({ ...answer, ms: Math.round(reply.elapsedTime) }, 'answered');
+    const response = { method, route: routeOptions.url ?? 'unknown', status: reply.statusCode };
+    deps.onResponse({ ...response, seconds: reply.elapsedTime / 1000 });
+    request.log.info({ ...response, ms: Math.round(reply.elapsedTime) }, 'answered');
     done();
   });
   // Requests that the client aborts are counted too (499, as in nginx); otherwise a hanging service
@@ -205,7 +205,7 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
   app.addHook('onRequestAbort', (request, done) => {
     const { method, routeOptions, startedAt } = request;
     const seconds = (performance.now() - startedAt) / 1000;
-    deps.onAnswer({ method, route: routeOptions.url ?? 'unknown', status: 499, seconds });
+    deps.onResponse({ method, route: routeOptions.url ?? 'unknown', status: 499, seconds });
     done();
   });
 }

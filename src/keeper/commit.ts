@@ -2,7 +2,7 @@
 // before the first send, in the database transaction that writes what else was decided.
 import { timeOf } from '../chain/time.ts';
 import { readBrake } from '../db/collection-holds.ts';
-import { heldUnder, releaseClaims } from '../db/subscription-leases.ts';
+import { claimKeysOf, releaseClaims } from '../db/subscription-leases.ts';
 import {
   type KeeperSubscription,
   type KeeperSubscriptionForEvents,
@@ -107,7 +107,7 @@ export async function commit(
   const isWritten = new Set(written.map(({ id }) => id));
   const unwritten = decidable.filter(({ id }) => !isWritten.has(id));
   const release = (rows: readonly KeeperSubscriptionForEvents[], until?: Date) =>
-    releaseClaims(sql, heldUnder(lease.claimId, rows), { ...(until && { until }) });
+    releaseClaims(sql, claimKeysOf(lease.claimId, rows), { ...(until && { until }) });
   if (unwritten.length > 0) await release(unwritten);
   if (stopped.length > 0) await release(stopped, heldUntil(snapshot.now));
   return { payments, closable: rowsThat('closing'), lookups: rowsThat('pulls'), written };

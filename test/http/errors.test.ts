@@ -288,7 +288,7 @@ void t.test(
   async (t) => {
     const counted: { route: string; status: number; seconds: number }[] = [];
     const database = await testDatabase(t);
-    const api = await testApi(t, { database, onAnswer: (answer) => counted.push(answer) });
+    const api = await testApi(t, { database, onResponse: (answer) => counted.push(answer) });
     const address = await api.app.listen({ port: 0, host: '127.0.0.1' });
     const { token } = await api.signIn('merchant');
     counted.length = 0;

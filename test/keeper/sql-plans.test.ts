@@ -247,9 +247,9 @@ void t.test(
       releaseClaims: [BATCH, (sql) => leases.releaseClaims(sql, held)],
       'releaseClaims, putting off': [
         BATCH,
-        (sql) => leases.releaseClaims(sql, held, { until: NOW, setback: true }),
+        (sql) => leases.releaseClaims(sql, held, { until: NOW, keeperFailure: true }),
       ],
-      lockHeld: [BATCH, (sql) => leases.lockHeld(sql, held)],
+      lockClaimed: [BATCH, (sql) => leases.lockClaimed(sql, held)],
       readSubscriptions: [BATCH, (sql) => subscriptions.readSubscriptions(sql, ids)],
       writeStates: [BATCH, (sql) => subscriptions.writeStates(sql, changes, NOW, 45)],
       makeDue: [BATCH, (sql) => subscriptions.makeDue(sql, ids, { chainNow: NOW, slot: 1n })],

@@ -163,7 +163,7 @@ function openPool(options: ReadOptions, silentMs?: number): Sql {
   const socket = silence?.open ?? openSocket;
   // TLS is up to the socket, which postgres.js gives these options.
   const own = { ...options, tls, ssl: false, sslnegotiation: null, socket };
-  const watched = answered(postgres(own as unknown as PoolOptions), silence);
+  const watched = withSilence(postgres(own as unknown as PoolOptions), silence);
   if (silence !== undefined) silences.set(watched, silence);
   return watched;
 }
@@ -178,7 +178,7 @@ export function silenceOf(sql: Sql): Silence | undefined {
  * stale error runs again. postgres.js keeps the error with which the server ended a connection and
  * rejects the first statement of the next connection with it, without sending that statement.
  */
-function answered(sql: Sql, silence: Silence | undefined): Sql {
+function withSilence(sql: Sql, silence: Silence | undefined): Sql {
   const reserve = sql.reserve.bind(sql);
   const survivor = Object.assign(sql, {
     begin: survivingLoss(sql, silence),
@@ -334,7 +334,7 @@ export function describeDatabase(url: string): string {
   return `${hostname === '' ? 'localhost' : hostname}:${port === '' ? '5432' : port}, database "${decodeURIComponent(pathname.slice(1))}"`;
 }
 
-/** Throws an OperatorError with the host and the next step when Postgres does not answer. */
+/** Throws an OperatorError with the host and the next step when Postgres does not respond. */
 export async function assertReachable(sql: Sql, url: string): Promise<void> {
   try {
     await sql`select 1`;
