@@ -36,7 +36,7 @@ export function Done({
     let timer: ReturnType<typeof setTimeout> | undefined;
     let live = true;
     const path = { subscriptionId: subscription.id };
-    const look = async () => {
+    const poll = async () => {
       const found = await session.client.get('/subscriber/subscriptions/{subscriptionId}', {
         path,
       });
@@ -53,7 +53,7 @@ export function Done({
       } else if (live) timer = setTimeout(again, POLL_MS);
       if (live) setCurrent(found);
     };
-    const again = () => void look().catch(() => live && (timer = setTimeout(again, POLL_MS * 3)));
+    const again = () => void poll().catch(() => live && (timer = setTimeout(again, POLL_MS * 3)));
     again();
     return () => {
       live = false;

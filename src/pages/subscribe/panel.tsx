@@ -211,9 +211,9 @@ function Subscribed({
   flow: Flow;
 }): ReactElement {
   const { onChain, approval, subscriptionId, endsAt } = standing;
-  const mend = (how: 'repair' | 'resume', label: string) =>
+  const restore = (how: 'repair' | 'resume', label: string) =>
     subscriptionId !== null && (
-      <Button kind="primary" onClick={() => flow.mend(standing, how)}>
+      <Button kind="primary" onClick={() => flow.restore(standing, how)}>
         {label}
       </Button>
     );
@@ -230,7 +230,7 @@ function Subscribed({
               </>
             )}
           </Notice>
-          {mend('resume', 'Resume the subscription')}
+          {restore('resume', 'Resume the subscription')}
         </>
       )}
       {onChain === 'live' && approval === 'missing' && (
@@ -238,7 +238,7 @@ function Subscribed({
           <Notice kind="warning" title="Payments are not approved.">
             Your wallet took its approval back. The next payment will fail unless you approve again.
           </Notice>
-          {mend('repair', 'Approve payments again')}
+          {restore('repair', 'Approve payments again')}
         </>
       )}
       {onChain === 'live' && approval === 'replaced' && (
