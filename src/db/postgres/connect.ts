@@ -1,14 +1,36 @@
 // Opens every Postgres pool: postgres.js, snake_case columns as camelCase fields, int8 as bigint.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import postgres from 'postgres';
+import { parse } from 'postgres-array';
 import { backoff } from '../../backoff.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
-import { arrayTypes } from './arrays.ts';
 import { createSilence, type Silence } from './silence.ts';
 import { createSocketOpener, type TlsMode } from './socket.ts';
 
 /** Cap of the reconnect backoff, ms. */
 const RECONNECT_MS = 1000;
+
+function arrayOf<T extends string | number>(oid: number, read: (value: string) => T) {
+  return {
+    to: oid,
+    from: [oid],
+    serialize: (values: readonly T[]) =>
+      `{${values.map((value) => `"${String(value).replaceAll(/["\\]/g, '\\$&')}"`).join()}}`,
+    parse: (literal: string) => parse(literal, read),
+  } satisfies postgres.PostgresType<T[]>;
+}
+
+/**
+ * The array types of the schema by their ids in pg_type; a sent array has no NULL. Without them
+ * postgres.js reads them over each new connection, and a connection lost meanwhile ends the
+ * process.
+ */
+const arrayTypes = {
+  names: arrayOf(1003, String),
+  int4s: arrayOf(1007, Number),
+  texts: arrayOf(1009, String),
+  uuids: arrayOf(2951, String),
+};
 
 const types = { bigint: postgres.BigInt, ...arrayTypes };
 

@@ -29,7 +29,9 @@ export function useHash(): readonly string[] {
     .slice(0, 2);
 }
 
-/** The response of a request, read once, on `again`, and every `everyMs` while the page is visible. */
+/**
+ * The response of a request, read once, on `again`, and every `everyMs` while the page is visible.
+ */
 export function useResponse<T>(
   ask: () => Promise<T>,
   everyMs?: number,
