@@ -17,10 +17,15 @@ import {
 } from '../../../src/chain/program/addresses.ts';
 import { classifyPullError, type PullLayout } from '../../../src/chain/program/errors.ts';
 import { programEvents } from '../../../src/chain/program/events.ts';
-import { closeInstruction } from '../../../src/chain/program/instructions.ts';
+import {
+  cancelSubscriptionNow,
+  closeInstruction,
+  revokeAuthority,
+} from '../../../src/chain/program/instructions.ts';
 import { decodeClock } from '../../../src/chain/program/layouts.ts';
 import { hasSilentCall } from '../../../src/chain/program/logs.ts';
 import { pullPeriod } from '../../../src/chain/program/period.ts';
+import { updatePlan } from '../../../src/chain/program/plan-instructions.ts';
 import { createRpc } from '../../../src/chain/rpc/client.ts';
 import type { Rpc } from '../../../src/chain/rpc/rpc.ts';
 import {
@@ -35,22 +40,18 @@ import {
   transfersOf,
 } from '../../../src/chain/transactions/collection.ts';
 import { addSignature } from '../../../src/chain/transactions/message.ts';
-import {
-  createPlanTransaction,
-  sunsetPlanTransaction,
-} from '../../../src/chain/transactions/plans.ts';
+import { createPlanTransaction } from '../../../src/chain/transactions/plans.ts';
 import {
   approveTransaction,
-  cancelNowTransaction,
   cancelTransaction,
   closeTransaction,
   resumeTransaction,
-  revokeTransaction,
   signTransaction,
   type SubscribeState,
   subscribeTransaction,
 } from '../../../src/chain/transactions/subscriptions.ts';
 import { memo } from '../../../src/chain/transactions/system-instructions.ts';
+import { walletTransaction } from '../../../src/chain/transactions/wallet.ts';
 import { startLocalnet } from '../../../src/local/chain/start.ts';
 import { readable } from '../../fixtures/transactions.ts';
 
@@ -398,11 +399,14 @@ void t.test(
     });
     await t.test('the approval revoked, and given again', async (t) => {
       const { parties, wallet } = await subscriber(plan);
-      const { authority } = await readState(plan, wallet.address);
       t.equal(
         await land(
           rpc,
-          revokeTransaction(programId, { authority: authority!, blockhash: await hash() }),
+          walletTransaction(
+            wallet.address,
+            [revokeAuthority(programId, { user: wallet.address, mint })],
+            await hash(),
+          ),
           wallet,
         ),
         null,
@@ -466,9 +470,11 @@ void t.test(
     await t.test('cancelled at once by both', async (t) => {
       const { parties, wallet } = await subscriber(plan);
       const { subscription } = await readState(plan, wallet.address);
-      const now = cancelNowTransaction(
-        programId,
-        { ...parties, merchant: merchant.address, periodStart: subscription!.periodStart },
+      const { periodStart } = subscription!;
+      const cancel = { ...parties, merchant: merchant.address, periodStart };
+      const now = walletTransaction(
+        wallet.address,
+        [cancelSubscriptionNow(programId, cancel)],
         await hash(),
       );
       t.equal(await land(rpc, now, wallet, merchant), null);
@@ -508,12 +514,13 @@ void t.test(
         const other = await publish(3n);
         const { parties } = await subscriber(other);
         const { plan: seen, now } = await readState(other, parties.subscriber);
-        const sunset = sunsetPlanTransaction(programId, {
-          plan: other,
-          seen: seen!,
-          endTs: now + 10n * HOUR,
-          blockhash: await hash(),
-        });
+        const owner = merchant.address;
+        const edit = { ...seen!, status: 'sunset', endTs: now + 10n * HOUR } as const;
+        const sunset = walletTransaction(
+          owner,
+          [updatePlan(programId, { owner, plan: other, edit, seen: seen! })],
+          await hash(),
+        );
         t.equal(await land(rpc, sunset, merchant), null);
         t.match((await readState(other, parties.subscriber)).plan, {
           status: 'sunset',
