@@ -1,9 +1,8 @@
+// Classifies a failed collection (docs/chain.md, "Errors at a pull"). Doubtful cases are `unknown`:
+// only a failure that the subscriber certainly caused may make a subscription past due.
 import { ASSOCIATED_TOKEN_PROGRAM, SYSTEM_PROGRAM, TOKEN_PROGRAM } from './addresses.ts';
 import type { TokenAccount } from './layouts.ts';
 import { PROGRAM_ERRORS } from './program-errors.ts';
-
-// Classifies a failed collection (docs/chain.md, "Errors at a pull"). Doubtful cases are `unknown`:
-// only a failure that the subscriber certainly caused may make a subscription past due.
 
 /** Instruction indexes of the transfers of one payment. */
 export interface PullLayout {

@@ -1,10 +1,9 @@
+// An account that one RPC endpoint does not return may still exist. A missing account ends a
+// subscription or plan for good, so several endpoints have to confirm it.
 import { chunks } from '../../each.ts';
 import { type ChainAccount, isClosed } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
 import type { Rpc } from './rpc.ts';
-
-// An account that one RPC endpoint does not return may still exist. A missing account ends a
-// subscription or plan for good, so several endpoints have to confirm it.
 
 /** The view of all endpoints on accounts that are missing at one of them. */
 export interface Absence {

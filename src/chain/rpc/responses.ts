@@ -1,3 +1,5 @@
+// Parses RPC responses and checks their shape on arrival, so that a response of another shape is a
+// fault of the endpoint (`malformed`), not a TypeError later.
 import bs58 from 'bs58';
 import type { ChainAccount } from '../program/accounts.ts';
 import type { ExecutedInstruction, ExecutedTransaction } from '../program/events.ts';
@@ -7,9 +9,6 @@ import {
   UNREADABLE_REASONS,
   type UnreadableReason,
 } from './errors.ts';
-
-// Parses RPC responses and checks their shape on arrival, so that a response of another shape is a
-// fault of the endpoint (`malformed`), not a TypeError later.
 
 function malformed(what: string): never {
   throw new EndpointFailure('malformed', `a response of another shape: ${what}`);

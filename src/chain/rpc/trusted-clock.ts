@@ -1,7 +1,6 @@
-import type { ClockAccount } from '../program/layouts.ts';
-
 // Payments are due by the cluster's clock, so an endpoint with a wrong clock could charge every
 // subscriber a period early.
+import type { ClockAccount } from '../program/layouts.ts';
 
 export interface TrustedClockOptions {
   /** Called at most once an hour with a rejected reading and the expected time (Unix seconds). */

@@ -1,11 +1,10 @@
+// Follows single accounts over WebSockets. Nodes and providers limit the number of subscriptions: a
+// refused account is not followed, the others are kept. Changes while a socket is down are not
+// reported.
 import type { Log } from '../../log.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { account, big, type Commitment, integer, object, text } from '../rpc/responses.ts';
 import { guarded, openStream, type Stream } from './connection.ts';
-
-// Follows single accounts over WebSockets. Nodes and providers limit the number of subscriptions: a
-// refused account is not followed, the others are kept. Changes while a socket is down are not
-// reported.
 
 /**
  * An account after a transaction at `slot`. A closed account belongs to the System program and has

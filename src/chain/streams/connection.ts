@@ -1,12 +1,11 @@
+// A WebSocket to a node that reconnects automatically. The caller sends the subscriptions and
+// handles the messages.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 import { Agent, buildConnector, ping, WebSocket } from 'undici';
 import { backoff } from '../../backoff.ts';
 import type { Log } from '../../log.ts';
 import { object, text } from '../rpc/responses.ts';
-
-// A WebSocket to a node that reconnects automatically. The caller sends the subscriptions and
-// handles the messages.
 
 export interface StreamOptions {
   /** WebSocket URLs in order of preference; after a failure the next one is tried. */

@@ -1,11 +1,10 @@
+// Follows a program over a WebSocket: changes of its accounts, and transactions that name it,
+// because a closed account belongs to another program and is not reported. Notifications are
+// early but incomplete: the sweep finds the rest.
 import type { Log } from '../../log.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { account, array, big, type Commitment, integer, object, text } from '../rpc/responses.ts';
 import { guarded, openStream, type Stream } from './connection.ts';
-
-// Follows a program over a WebSocket: changes of its accounts, and transactions that name it,
-// because a closed account belongs to another program and is not reported. Notifications are
-// early but incomplete: the sweep finds the rest.
 
 /** An account of the program after a transaction at `slot`. */
 export interface ProgramNotification extends ChainAccount {

@@ -1,12 +1,11 @@
+// Follows the token accounts of subscribers one by one: a wallet can revoke or renew its approval
+// or receive USDC through the token program alone, which the stream of the Subscriptions program
+// does not show.
 import type { Log } from '../../log.ts';
 import { tokenAccountIn } from '../program/accounts.ts';
 import { authorityAddress, tokenAccountAddress } from '../program/addresses.ts';
 import type { TokenAccount } from '../program/layouts.ts';
 import { type AccountFollower, type AccountNotification, followAccounts } from './accounts.ts';
-
-// Follows the token accounts of subscribers one by one: a wallet can revoke or renew its approval
-// or receive USDC through the token program alone, which the stream of the Subscriptions program
-// does not show.
 
 /** A subscription whose subscriber's token account is followed. */
 export interface Follows {
