@@ -138,7 +138,7 @@ void t.test('an outcome moves a delivery to the log or puts it back, once', asyn
     0,
     'a batch that is written again changes nothing',
   );
-  t.same(await findRecorded(sql, batch), new Set(idsOf(batch)), 'and is told from a lost claim');
+  t.same(await findRecorded(sql, batch), new Set(idsOf(batch)), 'and differs from a lost claim');
   const [again] = await claim(sql, [app]);
   t.equal(again?.id, refused!.id);
   t.same(await recordOutcomes(sql, [ended(again!)]), new Set([refused!.id]));

@@ -249,7 +249,7 @@ void t.test(`lists in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t)
         { externalId: null, subscriptionPda: null, ...filters, ...time, ...statusOf(filters) },
         page,
       ),
-    // Each row's plan, app and merchant are looked up. The index of an ordinary wallet serves, not
+    // Each row's plan, app and merchant are read. The index of an ordinary wallet serves, not
     // of one that is everywhere.
     most:
       filters.status === null && filters.subscriberWallet !== 'everywhere'
@@ -267,7 +267,7 @@ void t.test(`lists in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t)
     name: named('transactions', { ...filters, ...time }, page),
     ask: (handle) =>
       listTransactions(handle, appId, { ...filters, ...time, ...statusOf(filters) }, page),
-    // Each row's plan and subscription are looked up; the cursor's row, and the subscription that
+    // Each row's plan and subscription are read; the cursor's row, and the subscription that
     // is named.
     most: filters.status === null && filters.planId === null ? 2 + 3 * limit : undefined,
     expected: () => within(table.payments, { appId, ...filters }, time, page),

@@ -55,7 +55,7 @@ void t.test(
     t.notOk(endpoint.down(later));
     server.behave(() => 5);
     const trial = ask();
-    t.ok(endpoint.down(later), 'somebody is trying it');
+    t.ok(endpoint.down(later), 'another request is trying it');
     t.equal(await trial, 5);
     t.notOk(endpoint.down(performance.now()));
     t.match(endpoint.health(), { failures: 0, lastFault: 'http' });
@@ -110,7 +110,7 @@ void t.test('after a 429 it waits for Retry-After and stays healthy', async (t) 
   }
 });
 
-void t.test('its own rate is kept', async (t) => {
+void t.test('its own rate holds', async (t) => {
   const wait = stopClock(t);
   const { endpoint, ask } = await endpointOf(t, () => 1, { requestsPerSecond: 2 });
   t.equal(endpoint.delay(performance.now()), 0);

@@ -368,7 +368,7 @@ void t.test(
       advance,
     } = await setup(t);
     const plan = await publish(1n);
-    const fate = async (
+    const charge = async (
       parties: { subscriber: string; plan: string; subscription: string },
       change: Partial<Collection> = {},
     ) => {
@@ -388,14 +388,14 @@ void t.test(
 
     await t.test('too little money, until it is topped up', async (t) => {
       const { parties } = await subscriber(plan, AMOUNT - 1n);
-      t.equal(await fate(parties), 'subscriber insufficient_funds');
+      t.equal(await charge(parties), 'subscriber insufficient_funds');
       t.equal(
         (await readState(plan, parties.subscriber)).account?.amount,
         AMOUNT - 1n,
         'the net transfer was taken back with the fee',
       );
       await fund(parties.subscriber, { usdc: 1n });
-      t.equal(await fate(parties), 'paid');
+      t.equal(await charge(parties), 'paid');
     });
     await t.test('the approval revoked, and given again', async (t) => {
       const { parties, wallet } = await subscriber(plan);
@@ -415,7 +415,7 @@ void t.test(
         authority: null,
         account: { delegate: null },
       });
-      t.equal(await fate(parties), 'subscriber authority_closed');
+      t.equal(await charge(parties), 'subscriber authority_closed');
       t.equal(
         await land(
           rpc,
@@ -425,14 +425,14 @@ void t.test(
         null,
       );
       t.equal(
-        await fate(parties),
+        await charge(parties),
         'subscriber authority_replaced',
         'another authority than the one subscribed with',
       );
     });
     await t.test('cancelled, resumed, cancelled and over, closed, subscribed again', async (t) => {
       const { parties, wallet } = await subscriber(plan);
-      t.equal(await fate(parties), 'paid');
+      t.equal(await charge(parties), 'paid');
       t.equal(await land(rpc, cancelTransaction(programId, parties, await hash()), wallet), null);
       const { subscription } = await readState(plan, wallet.address);
       t.equal(subscription?.expiresAt, subscription!.periodStart + HOUR);
@@ -445,7 +445,7 @@ void t.test(
       t.equal((await readState(plan, wallet.address)).subscription?.expiresAt, 0n);
       t.equal(await land(rpc, cancelTransaction(programId, parties, await hash()), wallet), null);
       await advance(HOUR);
-      t.equal(await fate(parties), 'cancelled');
+      t.equal(await charge(parties), 'cancelled');
 
       const { err } = await subscribe(plan, wallet, { previous: null });
       t.match(err, { InstructionError: [2, { Custom: 517 }] }, 'the old account is in the way');
@@ -465,7 +465,7 @@ void t.test(
       );
       t.equal((await readState(plan, wallet.address)).subscription, null);
       t.ok((await rpc.getBalance(wallet.address)) > lamports, 'the rent came back');
-      t.equal(await fate(parties), 'subscription_closed');
+      t.equal(await charge(parties), 'subscription_closed');
     });
     await t.test('cancelled at once by both', async (t) => {
       const { parties, wallet } = await subscriber(plan);
@@ -478,13 +478,13 @@ void t.test(
         await hash(),
       );
       t.equal(await land(rpc, now, wallet, merchant), null);
-      t.equal(await fate(parties), 'cancelled');
+      t.equal(await charge(parties), 'cancelled');
     });
     await t.test('a plan that ended, paid up to its last second', async (t) => {
       const { now } = await readState(plan, merchant.address);
       const ending = await publish(2n, now + 2n * HOUR);
       const { parties } = await subscriber(ending);
-      t.equal(await fate(parties), 'paid');
+      t.equal(await charge(parties), 'paid');
       await advance(HOUR + 1800n);
       const seen = await readState(ending, parties.subscriber);
       t.match(pullPeriod(seen.subscription!, seen.plan, seen.now), {
@@ -492,19 +492,19 @@ void t.test(
         end: seen.plan!.endTs,
         next: null,
       });
-      t.equal(await fate(parties), 'paid');
+      t.equal(await charge(parties), 'paid');
       await advance(HOUR);
       const over = await readState(ending, parties.subscriber);
       t.match(pullPeriod(over.subscription!, over.plan, over.now), { verdict: 'plan_ended' });
-      t.equal(await fate(parties), 'plan_ended');
+      t.equal(await charge(parties), 'plan_ended');
     });
     await t.test('not the keeper’s to pull, not the treasury’s to receive', async (t) => {
       const { parties } = await subscriber(plan);
       const stranger = generateKeypair().address;
       await fund(stranger, { usdc: 1n });
-      t.equal(await fate(parties, { treasury: stranger }), 'ours destination_refused');
+      t.equal(await charge(parties, { treasury: stranger }), 'ours destination_refused');
       t.equal(
-        await fate(parties, { merchant: generateKeypair().address }),
+        await charge(parties, { merchant: generateKeypair().address }),
         'ours receiver_account_missing',
       );
     });
@@ -526,7 +526,7 @@ void t.test(
           status: 'sunset',
           endTs: now + 10n * HOUR,
         });
-        t.equal(await fate(parties), 'paid');
+        t.equal(await charge(parties), 'paid');
         const late = generateKeypair();
         await fund(late.address, { lamports: 1_000_000_000n, usdc: 1n });
         t.match((await subscribe(other, late)).err, { InstructionError: [3, { Custom: 500 }] });

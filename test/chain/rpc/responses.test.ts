@@ -36,7 +36,7 @@ const transaction = (replaced: Record<string, unknown> = {}) => ({
     err: null,
     fee: 5000,
     logMessages: ['log'],
-    loadedAddresses: { writable: ['looked up, writable'], readonly: ['looked up'] },
+    loadedAddresses: { writable: ['of a table, writable'], readonly: ['of a table'] },
     innerInstructions: [
       { index: 0, instructions: [{ programIdIndex: 3, accounts: [1], data: '', stackHeight: 2 }] },
     ],
@@ -173,7 +173,7 @@ void t.test('a transaction that succeeded has its inner instructions', async (t)
 });
 
 void t.test(
-  'a transaction is resolved: its own keys first, then the looked-up writable ones, then the others',
+  'a transaction is resolved: its own keys first, then the writable ones of lookup tables, then the others',
   async (t) => {
     const found = responses.confirmedTransaction(transaction());
     t.match(found, {
@@ -187,7 +187,7 @@ void t.test(
     t.same(found.instructions, [
       {
         programId: 'program',
-        accounts: ['payer', 'looked up, writable', 'looked up'],
+        accounts: ['payer', 'of a table, writable', 'of a table'],
         data: Buffer.from([1, 2, 3]),
         stackHeight: 1,
       },
@@ -199,7 +199,7 @@ void t.test(
           0,
           [
             {
-              programId: 'looked up',
+              programId: 'of a table',
               accounts: ['program'],
               data: Buffer.alloc(0),
               stackHeight: 2,

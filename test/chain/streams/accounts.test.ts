@@ -81,7 +81,7 @@ void t.test(
     t.same(subscribed(node), ['a', 'b']);
     node.send('b', 8);
     node.send('a', 9, SYSTEM_PROGRAM);
-    node.notify('accountNotification', 4, 'of nobody');
+    node.notify('accountNotification', 4, 'of no account');
     node.send('b', 10);
     await until(() => notifications.length === 3);
     t.match(notifications, [

@@ -64,7 +64,7 @@ function read(base64: string): Read {
   return {
     feePayer: transaction.feePayer!.toBase58(),
     signers: transaction.signatures.map(({ publicKey, signature }) => {
-      t.equal(signature, null, 'nobody has signed');
+      t.equal(signature, null, 'not signed');
       return publicKey.toBase58();
     }),
     instructions: instructions.map(({ programId, keys, data }) => ({
