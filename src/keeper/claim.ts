@@ -6,8 +6,8 @@ import postgres from 'postgres';
 import { ChainDataError } from '../chain/program/layouts.ts';
 import { unixSeconds } from '../chain/time.ts';
 import { readOpenAttempts } from '../db/payment-attempts.ts';
-import { heldUnder } from '../db/postgres/claims.ts';
 import {
+  claimKeysOf,
   claimDue,
   claimOrphans,
   type DuePlace,
@@ -74,7 +74,7 @@ export class Collector {
       run: (work, signal) => this.#close(work, signal),
       onFault: async ({ claimId, rows }, error) => {
         context.log.error({ err: error }, 'closing accounts failed');
-        await releaseClaims(context.sql, heldUnder(claimId, rows));
+        await releaseClaims(context.sql, claimKeysOf(claimId, rows));
       },
     });
     this.#lookups = new SideQueue(context, {
@@ -115,7 +115,7 @@ export class Collector {
       );
     } catch (error) {
       // The rows are claimed again. Without Postgres the leases expire by themselves.
-      await releaseClaims(sql, heldUnder(claimId, due)).catch(() => undefined);
+      await releaseClaims(sql, claimKeysOf(claimId, due)).catch(() => undefined);
       throw error;
     }
     return due.length === limit;
@@ -192,7 +192,7 @@ export class Collector {
       'subscription cannot be processed; retried later',
     );
     const until = keeperRetryAt(unixSeconds(await clock.now()), row.setbacks + 1);
-    await releaseClaims(sql, [{ id: row.id, claimId }], { until, setback: true });
+    await releaseClaims(sql, [{ id: row.id, claimId }], { until, keeperFailure: true });
   }
 }
 

@@ -2,8 +2,7 @@
 // its payments before the first send. The same database transaction writes the other decisions.
 import { timeOf } from '../chain/time.ts';
 import { readBrake } from '../db/collection-holds.ts';
-import { heldUnder } from '../db/postgres/claims.ts';
-import { releaseClaims } from '../db/subscription-leases.ts';
+import { claimKeysOf, releaseClaims } from '../db/subscription-leases.ts';
 import {
   type KeeperSubscription,
   type KeeperSubscriptionForEvents,
@@ -54,7 +53,7 @@ export async function commit(
 ): Promise<Committed> {
   const { sql, clock } = context;
   const { snapshot, decisions, decide, timeline, isStopped } = await read(context, batch, how);
-  clock.heard(snapshot.now);
+  clock.observe(snapshot.now);
   const stopped = batch.filter((row) => isStopped(row, decisions.get(row)));
   const rowsThat = (need: Decision['needs']) =>
     batch.filter((row) => decisions.get(row)?.needs === need && !stopped.includes(row));
@@ -108,7 +107,7 @@ export async function commit(
   const isWritten = new Set(written.map(({ id }) => id));
   const unwritten = decidable.filter(({ id }) => !isWritten.has(id));
   const release = (rows: readonly KeeperSubscriptionForEvents[], until?: Date) =>
-    releaseClaims(sql, heldUnder(lease.claimId, rows), { ...(until && { until }) });
+    releaseClaims(sql, claimKeysOf(lease.claimId, rows), { ...(until && { until }) });
   if (unwritten.length > 0) await release(unwritten);
   if (stopped.length > 0) await release(stopped, heldUntil(snapshot.now));
   return { payments, closable: rowsThat('closing'), lookups: rowsThat('pulls'), written };

@@ -1,6 +1,6 @@
 import type { Keypair } from '../chain/keypair.ts';
 import type { AbsenceJudge } from '../chain/rpc/absence.ts';
-import type { Rpc } from '../chain/rpc/client.ts';
+import type { Rpc } from '../chain/rpc/rpc.ts';
 import type { ChainClock } from '../chain/time.ts';
 import type { Fees } from '../chain/transactions/fees.ts';
 import type { TransactionVersions } from '../chain/transactions/version.ts';

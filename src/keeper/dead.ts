@@ -1,8 +1,8 @@
 // Decides whether a signature can still land. An attempt that was never seen ends only by what the
 // chain shows, and every endpoint is asked.
-import type { Lifetime, Rpc } from '../chain/rpc/client.ts';
 import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/rpc/expiry.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
+import type { Lifetime, Rpc } from '../chain/rpc/rpc.ts';
 import { blockhashOf } from '../chain/transactions/collection.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
 import type { InFlightPayment } from './in-flight.ts';

@@ -7,8 +7,8 @@
 //   claimed --lease expired with an open attempt--> recovered by any keeper (claim.ts)
 import type { Registry } from 'prom-client';
 import { accountFilters } from '../chain/program/layouts.ts';
-import type { Rpc } from '../chain/rpc/client.ts';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
+import type { Rpc } from '../chain/rpc/rpc.ts';
 import { watchRpc, type WatchedRpc } from '../chain/rpc/watched.ts';
 import { followProgram, websocketUrl } from '../chain/streams/program.ts';
 import { TokenAccounts } from '../chain/streams/token-accounts.ts';
@@ -155,7 +155,7 @@ export class Keeper {
     this.#tokenAccounts = new TokenAccounts({
       ...context,
       wsUrls: this.#wsUrls,
-      most: config.wsAccounts,
+      maxAccounts: config.wsAccounts,
       onChange: (wallet, slot) => this.#notifications.takeWallet(wallet, slot),
       onGap: () => this.#gap(),
       onRefused: () => metrics.refusals.inc({ method: 'accountSubscribe' }),
@@ -278,7 +278,7 @@ export class Keeper {
       urls: this.#wsUrls,
       programId,
       filters: accountFilters(mint),
-      onNotice: (notification) => this.#notifications.take(notification),
+      onNotification: (notification) => this.#notifications.take(notification),
       onTransaction: (notification) => this.#notifications.takeTransaction(notification),
       onGap: () => this.#gap(),
       onSlot: (slot, root) => {

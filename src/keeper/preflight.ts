@@ -10,7 +10,8 @@ import {
   believeAbsence,
   createAbsenceJudge,
 } from '../chain/rpc/absence.ts';
-import { createRpc, type Rpc, type RpcOptions } from '../chain/rpc/client.ts';
+import { createRpc, type RpcOptions } from '../chain/rpc/client.ts';
+import type { Rpc } from '../chain/rpc/rpc.ts';
 import { type Config, required } from '../config/config.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';

@@ -1,8 +1,8 @@
 // Reads the history of a subscription's account, for pulls that the database lacks and for payments
 // whose period the accounts alone do not show.
 import { ChainDataError } from '../chain/program/layouts.ts';
-import type { Rpc } from '../chain/rpc/client.ts';
 import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/responses.ts';
+import type { Rpc } from '../chain/rpc/rpc.ts';
 import { readListed } from '../chain/rpc/transactions.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
 import type { Pull, View } from '../domain/collecting/chain-view.ts';

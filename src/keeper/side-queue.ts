@@ -1,7 +1,7 @@
 // Queue for slow work on claimed subscriptions, outside the collect loop: look-ups of pulls and
 // closings of accounts. It is bounded; work beyond the limit is postponed.
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
-import { type ClaimKey, heldUnder, renewed } from '../db/postgres/claims.ts';
+import { type ClaimKey, claimKeysOf, renewed } from '../db/subscription-leases.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
 import { putOffUntil } from '../domain/collecting/keeper-backoff.ts';
@@ -26,7 +26,7 @@ interface SideQueueOptions {
   readonly onFault: (work: SideWork, error: unknown) => Promise<void>;
 }
 
-const claimsOf = ({ claimId, rows }: SideWork): ClaimKey[] => heldUnder(claimId, rows);
+const claimsOf = ({ claimId, rows }: SideWork): ClaimKey[] => claimKeysOf(claimId, rows);
 
 export class SideQueue {
   readonly #context: Pick<Context, 'sql' | 'clock'>;

@@ -2,8 +2,8 @@
 // it first sends them.
 import type { Keypair } from '../chain/keypair.ts';
 import { tokenAccountAddress } from '../chain/program/addresses.ts';
-import type { Blockhash, Rpc } from '../chain/rpc/client.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
+import type { Blockhash, Rpc } from '../chain/rpc/rpc.ts';
 import {
   type Collection,
   packPayments,

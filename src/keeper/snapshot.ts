@@ -9,8 +9,8 @@ import {
 import { CLOCK_SYSVAR } from '../chain/program/addresses.ts';
 import { ChainDataError, decodeClock } from '../chain/program/layouts.ts';
 import { readAccountGroups } from '../chain/rpc/account-groups.ts';
-import type { ReadOptions } from '../chain/rpc/client.ts';
 import { readReachable } from '../chain/rpc/reach.ts';
+import type { ReadOptions } from '../chain/rpc/rpc.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
 import { addressesOf, backupsOf, type View } from '../domain/collecting/chain-view.ts';
 import type { Context } from './context.ts';

@@ -4,7 +4,7 @@ import { decodeAuthority, decodeSubscription, kindOf } from '../chain/program/la
 import { hasSilentCall } from '../chain/program/logs.ts';
 import { addressesIn } from '../chain/rpc/named-addresses.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
-import type { ProgramNotice, TransactionNotice } from '../chain/streams/program.ts';
+import type { ProgramNotification, TransactionNotification } from '../chain/streams/program.ts';
 import type { Follows } from '../chain/streams/token-accounts.ts';
 import { readUnderWay, type UnderWay } from '../db/payment-attempts.ts';
 import {
@@ -31,7 +31,7 @@ const MAX_MISSES = 25;
 
 /** Pending notifications by account, wallet or transaction, each with its slot. */
 class PendingNotifications {
-  readonly subscriptions = new Map<string, ProgramNotice>();
+  readonly subscriptions = new Map<string, ProgramNotification>();
   readonly wallets = new Map<string, bigint>();
   readonly planPdas = new Map<string, bigint>();
   readonly transactions = new Map<string, { slot: bigint; misses: number }>();
@@ -80,7 +80,7 @@ export class Notifications {
   }
 
   /** An account of the program changed. */
-  take(notification: ProgramNotice): void {
+  take(notification: ProgramNotification): void {
     const { address, data, slot } = notification;
     try {
       const kind = kindOf(data);
@@ -94,7 +94,7 @@ export class Notifications {
   }
 
   /** A transaction named the program. */
-  takeTransaction({ signature, slot, logs }: TransactionNotice): void {
+  takeTransaction({ signature, slot, logs }: TransactionNotification): void {
     // Only a call without an event needs a look-up. A call with an event changes an account that
     // still exists afterwards, and that account has a notification of its own.
     if (this.#options.inFlight.isOwn(signature) || !hasSilentCall(logs, this.#context.programId))
@@ -145,7 +145,7 @@ export class Notifications {
    * Whether a payment in flight explains the notification, so that no read is needed. Most
    * notifications come from the keeper's own payments.
    */
-  #isExplained({ address, owner, data, slot }: ProgramNotice): boolean {
+  #isExplained({ address, owner, data, slot }: ProgramNotification): boolean {
     const { programId } = this.#context;
     try {
       return (
@@ -193,7 +193,7 @@ export class Notifications {
    * notification shows a change.
    */
   async #changedIds(
-    notifications: ReadonlyMap<string, ProgramNotice>,
+    notifications: ReadonlyMap<string, ProgramNotification>,
     certain: readonly string[],
     named: readonly string[],
   ): Promise<string[]> {
@@ -220,7 +220,7 @@ export class Notifications {
 
 function mayHaveChanged(
   row: KeeperSubscription,
-  notification: ProgramNotice,
+  notification: ProgramNotification,
   underWay: UnderWay | undefined,
 ): boolean {
   try {

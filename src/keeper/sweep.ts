@@ -115,7 +115,7 @@ export class Sweep {
     if (rows.length === 0) return;
     onRead(rows);
     const snapshot = await readSnapshot(this.#context, rows, { minSlot });
-    clock.heard(snapshot.now);
+    clock.observe(snapshot.now);
     absence.read(rows.length);
     const isChanged = (row: KeeperSubscription) => hasChanged(row, snapshot.of(row), rules);
     const seen = rows.filter(isChanged).map(({ id }) => id);

@@ -8,8 +8,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { STATUSES_AT_ONCE } from '../chain/rpc/transactions.ts';
-import { renewed } from '../db/postgres/claims.ts';
-import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
+import { renewed, releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { chunks } from '../each.ts';
 import { type Loop, startLoop } from '../loop.ts';

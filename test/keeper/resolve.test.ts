@@ -6,7 +6,7 @@ import {
   transferSubscription,
 } from '../../src/chain/program/instructions.ts';
 import { createAbsenceJudge } from '../../src/chain/rpc/absence.ts';
-import type { Rpc } from '../../src/chain/rpc/client.ts';
+import type { Rpc } from '../../src/chain/rpc/rpc.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { Resolver } from '../../src/keeper/resolve.ts';
 import { AMOUNT, due, signAndDie } from '../fixtures/agreement.ts';

@@ -244,9 +244,9 @@ void t.test(
       releaseClaims: [BATCH, (sql) => leases.releaseClaims(sql, held)],
       'releaseClaims, putting off': [
         BATCH,
-        (sql) => leases.releaseClaims(sql, held, { until: NOW, setback: true }),
+        (sql) => leases.releaseClaims(sql, held, { until: NOW, keeperFailure: true }),
       ],
-      lockHeld: [BATCH, (sql) => leases.lockHeld(sql, held)],
+      lockClaimed: [BATCH, (sql) => leases.lockClaimed(sql, held)],
       readSubscriptions: [BATCH, (sql) => subscriptions.readSubscriptions(sql, ids)],
       writeStates: [BATCH, (sql) => subscriptions.writeStates(sql, changes, NOW, 45)],
       makeDue: [BATCH, (sql) => subscriptions.makeDue(sql, ids, { chainNow: NOW, slot: 1n })],
@@ -409,7 +409,7 @@ void t.test(
       { open: 5, maintain: 'vacuum analyze' },
     ]) {
       const { sql, url } = await testDatabase(t);
-      const daemon = connect(url, { max: 1, name: 'a daemon', byIndexes: true });
+      const daemon = connect(url, { max: 1, name: 'a daemon', planning: 'daemon' });
       t.teardown(() => daemon.end());
       await insertPlan(sql);
       await insert(sql, LIVE, 'live');

@@ -6,8 +6,8 @@ import {
   initAuthority,
   revokeAuthority,
 } from '../../src/chain/program/instructions.ts';
-import type { Rpc } from '../../src/chain/rpc/client.ts';
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
+import type { Rpc } from '../../src/chain/rpc/rpc.ts';
 import { followProgram } from '../../src/chain/streams/program.ts';
 import { PlanWatch } from '../../src/keeper/plan-watch.ts';
 import { Notifications } from '../../src/keeper/streams.ts';
@@ -114,7 +114,7 @@ async function streamAlone(t: Test, replaced: (stage: Stage) => Partial<Rpc> = (
   const follower = followProgram({
     urls: [stage.net.wsUrl],
     programId: stage.net.programId,
-    onNotice: (notice) => notices.take(notice),
+    onNotification: (notice) => notices.take(notice),
     onTransaction: (notice) => notices.takeTransaction(notice),
     onGap: () => (gaps += 1),
     log: silent,

@@ -2,8 +2,9 @@
 // test/scenarios/life.test.ts.
 import t, { type Test } from 'tap';
 import { cancelSubscription } from '../../src/chain/program/instructions.ts';
-import { createRpc, type Rpc } from '../../src/chain/rpc/client.ts';
+import { createRpc } from '../../src/chain/rpc/client.ts';
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
+import type { Rpc } from '../../src/chain/rpc/rpc.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
 import { silent, startStage } from '../fixtures/billing.ts';
 import { payTokens } from '../fixtures/tokens.ts';

@@ -39,7 +39,7 @@ async function followed(t: Test, { most = 100, count = 1 } = {}) {
   const approvals = new TokenAccounts({
     ...context,
     wsUrls: [stage.net.wsUrl],
-    most,
+    maxAccounts: most,
     onChange: (wallet, slot) => {
       changes.push(wallet);
       notices.takeWallet(wallet, slot);

@@ -3,9 +3,9 @@
 // number of top-ups.
 import bs58 from 'bs58';
 import t, { type Test } from 'tap';
-import { transactionFee } from '../../src/chain/transactions/collection.ts';
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
-import type { Rpc } from '../../src/chain/rpc/client.ts';
+import type { Rpc } from '../../src/chain/rpc/rpc.ts';
+import { transactionFee } from '../../src/chain/transactions/collection.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
 import { startStage, HOUR } from '../fixtures/billing.ts';
 

@@ -2,8 +2,8 @@
 // the sweep runs in these tests.
 import t, { type Test } from 'tap';
 import { authorityAddress, tokenAccountAddress } from '../../src/chain/program/addresses.ts';
-import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { TokenAccounts } from '../../src/chain/streams/token-accounts.ts';
+import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { amountPastDue } from '../../src/domain/collecting/price.ts';
 import { startBadEndpoint } from '../fixtures/bad-endpoint.ts';
 import { HOUR, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
@@ -109,7 +109,7 @@ async function watched(t: Test) {
   const accounts = new TokenAccounts({
     ...stage.parts().context,
     wsUrls: [net.wsUrl],
-    most: 10,
+    maxAccounts: 10,
     onChange: (_wallet, slot) => changes.push(slot),
     onGap: () => undefined,
   });

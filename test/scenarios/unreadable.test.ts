@@ -1,7 +1,6 @@
 // A transaction that no endpoint returns readable is unknown: it fails only its own look-up, is
 // counted, and never counts as absent.
 import t, { type Test } from 'tap';
-import { createRpc, type Rpc } from '../../src/chain/rpc/client.ts';
 import {
   cancelSubscription,
   closeAuthority,
@@ -10,11 +9,13 @@ import {
   revokeDelegation,
   transferSubscription,
 } from '../../src/chain/program/instructions.ts';
-import { Notifications } from '../../src/keeper/streams.ts';
-import { findPulls, partiesOf } from '../../src/keeper/pull-history.ts';
+import { createRpc } from '../../src/chain/rpc/client.ts';
+import type { Rpc } from '../../src/chain/rpc/rpc.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
-import { Sweep } from '../../src/keeper/sweep.ts';
 import { PlanWatch } from '../../src/keeper/plan-watch.ts';
+import { findPulls, partiesOf } from '../../src/keeper/pull-history.ts';
+import { Notifications } from '../../src/keeper/streams.ts';
+import { Sweep } from '../../src/keeper/sweep.ts';
 import { agree, AMOUNT } from '../fixtures/agreement.ts';
 import { type Ailment, startBadEndpoint } from '../fixtures/bad-endpoint.ts';
 import { HOUR, silent, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';

@@ -9,9 +9,9 @@ import {
   type Resolution,
 } from '../../db/payment-attempts.ts';
 import { insertPayments } from '../../db/payments.ts';
-import type { ClaimKey } from '../../db/postgres/claims.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
-import { lockHeld } from '../../db/subscription-leases.ts';
+import type { ClaimKey } from '../../db/subscription-leases.ts';
+import { lockClaimed } from '../../db/subscription-leases.ts';
 import {
   type KeeperSubscriptionForEvents,
   readSubscriptions,
@@ -114,7 +114,7 @@ async function write<A extends ClaimedAssessment>(
   await lockBlocked(tx, assessments);
   const claims = assessments.map(({ claim }) => claim);
   const versions = new Map(
-    (await lockHeld(tx, claims)).map(({ id, version }) => [id, version] as const),
+    (await lockClaimed(tx, claims)).map(({ id, version }) => [id, version] as const),
   );
   const claimed = assessments.filter(({ row }) => versions.has(row.id));
   const books = await readBooks(

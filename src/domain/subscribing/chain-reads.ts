@@ -2,8 +2,8 @@
 import type { ChainAccount } from '../../chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
 import { ChainDataError, decodeClock } from '../../chain/program/layouts.ts';
-import type { Blockhash, Rpc } from '../../chain/rpc/client.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
+import type { Blockhash, Rpc } from '../../chain/rpc/rpc.ts';
 import { ServiceError } from '../../errors.ts';
 
 /** The addresses that every plan must name, in Base58. */

@@ -1,11 +1,11 @@
 import t from 'tap';
-import { connect, type Transaction } from '../../../src/db/postgres/connect.ts';
 import {
   eventTypes,
   extraEventTypes,
   standardEventTypes,
   type EventContext,
 } from '../../../src/db/events.ts';
+import { connect, type Transaction } from '../../../src/db/postgres/connect.ts';
 import { appName } from '../../../src/db/postgres/notify.ts';
 import { appendEvents, eventBody } from '../../../src/domain/outbox/events.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
@@ -230,7 +230,7 @@ void t.test(
     const { sql, url } = await testDatabase(t);
     const { id, appId } = await subscription(sql);
     await sql`insert into webhook_endpoints (app_id, url, secret) values (${appId}, 'http://127.0.0.1:1', '\\x00')`;
-    const session = connect(url, { max: 1, name: 'a daemon’s session', byIndexes: true });
+    const session = connect(url, { max: 1, name: 'a daemon’s session', planning: 'daemon' });
     t.teardown(() => session.end());
     await sql`vacuum analyze events`;
     await sql`vacuum analyze delivery_queue`;
