@@ -18,7 +18,7 @@ import { readSnapshot, type Snapshot } from './snapshot.ts';
 /** The snapshot, the lookup results by subscription id, and the decision for each row. */
 export interface Assessed<Row> {
   snapshot: Snapshot;
-  findings: Map<string, LookupResult>;
+  lookups: Map<string, LookupResult>;
   decisions: Map<Row, Decision>;
 }
 
@@ -106,7 +106,7 @@ export async function assessAll<Row extends KeeperSubscription>(
     if (history && unknown.length > 0) note(await findInHistory(context, unknown, snapshot));
     for (const row of asking) decisions.set(row, decisionOf(row));
   }
-  return { snapshot, findings: lookups, decisions };
+  return { snapshot, lookups: lookups, decisions };
 }
 
 async function findInHistory(
@@ -141,12 +141,12 @@ async function findInHistory(
       finalAccount.amountPulled === account.amountPulled;
     const history = await findPulls(context.rpc, partiesOf(context, row), since);
     context.reportUnreadable(history?.unreadable ?? []);
-    found.push([row.id, { ...findingsOf(history), ...(isFinal && { pulledFinally: true }) }]);
+    found.push([row.id, { ...resultOf(history), ...(isFinal && { pulledFinally: true }) }]);
   }
   return found;
 }
 
-function findingsOf(history: PullHistory | undefined): LookupResult {
+function resultOf(history: PullHistory | undefined): LookupResult {
   if (history === undefined) return { tooMany: true };
   const pulls = history.pulls.map((pull) => ({ ...pull, recorded: false, isPeriodPaid: false }));
   return history.unreadable.length > 0 ? { pulls, unreadable: true } : { pulls };

@@ -41,7 +41,7 @@ const LOOKUPS_AT_ONCE = 8;
  * Look-ups in the queue, including running ones. If all are slow, the last one begins within 40 s,
  * before its lease (45 s) ends, and renews it then.
  */
-const MAX_LOOKUPS = 32;
+const MAX_TAKEN = 32;
 
 /** Takes committed attempts. */
 export interface Queue {
@@ -78,7 +78,7 @@ export class Collector {
       },
     });
     this.#lookups = new SideQueue(context, {
-      max: MAX_LOOKUPS,
+      max: MAX_TAKEN,
       atOnce: LOOKUPS_AT_ONCE,
       renewsLeases: true,
       run: ({ claimId, rows }) =>

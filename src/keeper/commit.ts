@@ -128,7 +128,7 @@ async function read(
   const minSlot = brake.readsFromSlot;
   const {
     snapshot,
-    findings: lookups,
+    lookups: lookups,
     decisions,
   } = await assessAll(context, batch, { ...how, minSlot });
   const isStopped = (row: KeeperSubscriptionForEvents, decision: Decision | undefined) =>

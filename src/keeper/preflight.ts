@@ -108,10 +108,10 @@ export async function verifyChain(
       `There is no SPL Token mint at ${mint} on ${config.cluster}. Correct USDC_MINT.`,
       2,
     );
-  const walkedRows = await Promise.all(
+  const faultsFound = await Promise.all(
     treasuries.map((one, place) => treasuryFault(rpc, mint, one, receiving[place] ?? null)),
   );
-  const faults = walkedRows.filter((fault) => fault !== undefined);
+  const faults = faultsFound.filter((fault) => fault !== undefined);
   const [first] = faults;
   if (first !== undefined && faults.length === treasuries.length) throw new OperatorError(first, 2);
   return faults;

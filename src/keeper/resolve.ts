@@ -55,7 +55,7 @@ export interface ResolveResult {
  */
 const PATIENT_TRIES = 4;
 /** Failed look-ups (a quarter of an hour) after which an attempt may end as unexplained. */
-const MAX_LOOKUPS = 8;
+const MAX_SETTLE_TRIES = 8;
 /** Transactions of a batch looked up at once. */
 const LOOKUPS_AT_ONCE = 16;
 
@@ -234,7 +234,7 @@ async function endOfDead(
   if (end !== undefined) return end;
   const periodEnd = signedFor + periodSeconds(BigInt(row.periodHours));
   const isOver = view.now >= periodEnd || (view.subscription?.periodStart ?? 0n) > signedFor;
-  if (isOver && settleTries >= MAX_LOOKUPS) return { kind: 'unexplained' };
+  if (isOver && settleTries >= MAX_SETTLE_TRIES) return { kind: 'unexplained' };
   context.log.warn(
     { signature: attempt.signature, unreadable: history?.unreadable.length, tries: settleTries },
     'expired payment waits: no RPC endpoint explains what the account shows',
@@ -256,8 +256,8 @@ async function endInHistory(
   context.reportUnreadable(unreadable);
   const { attempt, settleTries = 0 } = one;
   const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;
-  const keepers = pulls.find(isOwn);
-  if (keepers !== undefined) return paid(context, one, row, asSigned(keepers, attempt));
+  const ownPull = pulls.find(isOwn);
+  if (ownPull !== undefined) return paid(context, one, row, asSigned(ownPull, attempt));
   const account = registeredAccount(row, view.subscription);
   const unread = unreadable.find(isOwn);
   if (unread !== undefined) {

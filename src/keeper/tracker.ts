@@ -235,7 +235,7 @@ export class Tracker implements Queue {
     const now = performance.now();
     const batch: FinalAttempt[] = [];
     for (const one of this.inFlight.settleable(now)) {
-      const { status, settleTries: settleTries } = one;
+      const { status, settleTries } = one;
       if (status === null || batch.length >= SETTLED_AT_ONCE) continue;
       one.settleAt = now + SETTLE_AGAIN_MS;
       batch.push(...paymentsOf(one).map((payment) => ({ ...payment, settleTries, status })));

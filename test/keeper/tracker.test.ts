@@ -205,9 +205,7 @@ void t.test(
   'a payment in flight explains the notification of itself alone, and none after another change',
   async (t) => {
     const { tracker, taken } = await aloft(t, 2);
-    const [{ address, account }, other] = taken.map(
-      ({ expectedAccount: afterwards }) => afterwards!,
-    ) as [
+    const [{ address, account }, other] = taken.map(({ expectedAccount }) => expectedAccount!) as [
       NonNullable<InFlightPayment['expectedAccount']>,
       NonNullable<InFlightPayment['expectedAccount']>,
     ];

@@ -15,7 +15,7 @@ const variableOf: Record<keyof Installation, string> = {
   cluster: 'SOLANA_CLUSTER',
   mint: 'USDC_MINT',
   programId: 'SUBSCRIPTIONS_PROGRAM_ID',
-  keepers: 'KEEPER_ADDRESS',
+  configured: 'KEEPER_ADDRESS',
   treasuries: 'PLATFORM_TREASURY',
   feeBps: 'PLATFORM_FEE_BPS',
 };

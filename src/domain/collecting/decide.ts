@@ -57,7 +57,7 @@ const CLOSING_SECONDS = 60n;
  * Seconds between reads of a paused subscription; streams and the sweep report a cancellation
  * sooner.
  */
-const PAUSED_LOOK_SECONDS = 86_400n;
+const PAUSED_READ_SECONDS = 86_400n;
 /** Seconds between reads of an account that may only be missing at one RPC endpoint. */
 const DOUBT_SECONDS = 60n;
 /**
@@ -254,7 +254,7 @@ function notYet(
   const { now } = view;
   if (row.pausedAt !== null) {
     setNextDue(update, null);
-    return retryAt(update, now + PAUSED_LOOK_SECONDS);
+    return retryAt(update, now + PAUSED_READ_SECONDS);
   }
   const paidUntil = state.paidThrough === null ? null : unixSeconds(state.paidThrough);
   if (paidUntil !== null && paidUntil > period.start) {

@@ -57,7 +57,7 @@ export interface LookupResult {
 }
 
 /** The lookup results of one subscription. */
-export type LookupEntry = readonly [id: string, findings: LookupResult];
+export type LookupEntry = readonly [id: string, result: LookupResult];
 
 /** A payment to collect now. Times are Unix seconds. */
 export interface Collectable {

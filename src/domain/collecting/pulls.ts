@@ -24,10 +24,10 @@ export interface KnownPull extends Pull {
  * After this many keeper failures (half an hour, keeper-backoff.ts) a finalized pull that no
  * history contains no longer delays other payments.
  */
-const MAX_LOOKUPS = 8;
+const MAX_FAILED_LOOKUPS = 8;
 
 /** Whether the look-ups for a finalized pull are exhausted. */
-export const isGivenUp = ({ setbacks }: KeeperSubscription) => setbacks >= MAX_LOOKUPS;
+export const isGivenUp = ({ setbacks }: KeeperSubscription) => setbacks >= MAX_FAILED_LOOKUPS;
 
 /** Knowledge of the pulls under a subscription, from its records and its history. */
 export type PullLookup =
