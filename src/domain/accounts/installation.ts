@@ -15,7 +15,7 @@ const variableOf: Record<keyof Installation, string> = {
   cluster: 'SOLANA_CLUSTER',
   mint: 'USDC_MINT',
   programId: 'SUBSCRIPTIONS_PROGRAM_ID',
-  configured: 'KEEPER_ADDRESS',
+  keepers: 'KEEPER_ADDRESS',
   treasuries: 'PLATFORM_TREASURY',
   feeBps: 'PLATFORM_FEE_BPS',
 };
@@ -42,10 +42,10 @@ export async function installationOf(config: Config): Promise<Installation> {
  */
 export function differences(recorded: RecordedInstallation, own: Installation): string[] {
   return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {
-    const [recordedValue, keepers] = [String(recorded[key]), String(own[key])];
-    return recordedValue === keepers || recorded[key] === null
+    const [recordedValue, ownValue] = [String(recorded[key]), String(own[key])];
+    return recordedValue === ownValue || recorded[key] === null
       ? []
-      : [`${variableOf[key]} is ${keepers} here and ${recordedValue} in the database`];
+      : [`${variableOf[key]} is ${ownValue} here and ${recordedValue} in the database`];
   });
 }
 
