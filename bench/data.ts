@@ -2,8 +2,8 @@
 // in batches of 200 through the statements of the daemons), a claim of deliveries behind an open
 // snapshot, and the time to drop a month of events and deliveries.
 import { randomUUID } from 'node:crypto';
-import type { Sql } from '../src/db/postgres/connect.ts';
 import { claimDeliveries, releaseClaims } from '../src/db/delivery-queue.ts';
+import type { Sql } from '../src/db/postgres/connect.ts';
 import { dropMonth } from '../src/db/postgres/partitions.ts';
 import { connectQueue } from '../src/db/postgres/queue-connection.ts';
 import { fillMonths } from '../test/fixtures/months.ts';

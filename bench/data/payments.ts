@@ -4,11 +4,14 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import { unixSeconds } from '../../src/chain/time.ts';
-import type { Sql } from '../../src/db/postgres/connect.ts';
 import { claimDeliveries, recordOutcomes, type Outcome } from '../../src/db/delivery-queue.ts';
+import type { Sql } from '../../src/db/postgres/connect.ts';
 import { connectQueue } from '../../src/db/postgres/queue-connection.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
-import { type KeeperSubscriptionForEvents, readSubscriptions } from '../../src/db/subscription-work.ts';
+import {
+  type KeeperSubscriptionForEvents,
+  readSubscriptions,
+} from '../../src/db/subscription-work.ts';
 import type { Pull } from '../../src/domain/collecting/chain-view.ts';
 import { settle } from '../../src/domain/collecting/settlement.ts';
 import { applyPayment, updateOf } from '../../src/domain/collecting/transitions.ts';
