@@ -1,5 +1,5 @@
 // The decision about each subscription from a snapshot of its accounts, and from what has to be
-// looked up besides.
+// looked up in addition.
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
@@ -11,7 +11,7 @@ import { keeperRetryAt } from '../domain/collecting/keeper-backoff.ts';
 import { findInBooks } from '../domain/collecting/pulls.ts';
 import { updateOf, isLive } from '../domain/collecting/transitions.ts';
 import type { Closed } from './close.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 import { findPulls, partiesOf, type PullHistory } from './pull-history.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
 
@@ -23,8 +23,8 @@ export interface Assessed<Row> {
 }
 
 /**
- * Decides about one row. Accounts that cannot be decoded count as a setback, not as the
- * subscriber's failure.
+ * Decides about one row. Accounts that cannot be decoded count as a failure of the keeper, not of
+ * the subscriber's failure.
  */
 export function assess(
   { rules }: Context,

@@ -17,11 +17,11 @@ import {
 import { type KeeperSubscriptionForEvents, readSubscriptions } from '../db/subscription-work.ts';
 import { keeperRetryAt } from '../domain/collecting/keeper-backoff.ts';
 import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
-import { type Closed, Closings } from './close.ts';
+import { type Closed, closeAccounts, MAX_CLOSINGS } from './close.ts';
 import { commit } from './commit.ts';
+import type { Context } from './context.ts';
 import { type InFlightPayment, newPayment } from './in-flight.ts';
-import type { Context } from './preflight.ts';
-import { PullLookups } from './pull-history.ts';
+import { SideQueue, type SideWork } from './side-queue.ts';
 import type { Signer } from './signer.ts';
 
 /** Subscriptions claimed at once: their accounts take some seven requests of 100. */
@@ -34,6 +34,14 @@ const LEAST_WAIT_MS = 100;
  * wait no longer.
  */
 const PASS_MS = 2000;
+
+/** Look-ups at once. Each makes several requests, and takes 10 s or more for a long history. */
+const LOOKUPS_AT_ONCE = 8;
+/**
+ * Look-ups that are taken at once. Where all are slow, the last one begins within 40 s, before its
+ * lease (45 s) ends, and renews it then.
+ */
+const MAX_LOOKUPS = 32;
 
 /** Where committed attempts go. */
 export interface Queue {
@@ -50,8 +58,8 @@ export class Collector {
   readonly #context: Context;
   readonly #signer: Signer;
   readonly #queue: Queue;
-  readonly #closings: Closings;
-  readonly #lookups: PullLookups;
+  readonly #closings: SideQueue;
+  readonly #lookups: SideQueue;
   #after: DuePlace | undefined;
   #passedAt = -Infinity;
   #waitMs = 0;
@@ -60,16 +68,25 @@ export class Collector {
     this.#context = context;
     this.#signer = signer;
     this.#queue = queue;
-    this.#closings = new Closings(context, (claimId, rows, closed) =>
-      // Closing may have taken long: the lease is renewed at once.
-      this.#commit({ claimId, leasedAt: -Infinity }, rows, { closed, history: false }),
-    );
-    this.#lookups = new PullLookups(
-      context,
-      (claimId, row) =>
-        this.#commit({ claimId, leasedAt: performance.now() }, [row], { history: true }),
-      (claimId, row, error) => this.#fault(claimId, row, error),
-    );
+    this.#closings = new SideQueue(context, {
+      max: MAX_CLOSINGS,
+      atOnce: MAX_CLOSINGS,
+      run: (work, signal) => this.#close(work, signal),
+      onFault: async ({ claimId, rows }, error) => {
+        context.log.error({ err: error }, 'closing accounts failed');
+        await releaseClaims(context.sql, heldUnder(claimId, rows));
+      },
+    });
+    this.#lookups = new SideQueue(context, {
+      max: MAX_LOOKUPS,
+      atOnce: LOOKUPS_AT_ONCE,
+      renewsLeases: true,
+      run: ({ claimId, rows }) =>
+        this.#commit({ claimId, leasedAt: performance.now() }, rows, { history: true }),
+      onFault: async ({ claimId, rows }, error) => {
+        for (const row of rows) await this.#fault(claimId, row, error);
+      },
+    });
   }
 
   /**
@@ -143,12 +160,25 @@ export class Collector {
     rows: readonly KeeperSubscriptionForEvents[],
     how: { closed?: Closed; history: boolean },
   ): Promise<void> {
-    const committed = await commit(this.#context, this.#signer, lease, rows, how);
-    const { payments: taken, closable, lookups: asking, written } = committed;
-    this.#queue.add(taken);
+    const { payments, closable, lookups, written } = await commit(
+      this.#context,
+      this.#signer,
+      lease,
+      rows,
+      how,
+    );
+    this.#queue.add(payments);
     this.#context.onRead(written);
-    if (asking.length > 0) await this.#lookups.take(lease.claimId, asking);
-    if (closable.length > 0) await this.#closings.take(lease.claimId, closable);
+    const { claimId } = lease;
+    if (lookups.length > 0)
+      await this.#lookups.take(lookups.map((row) => ({ claimId, rows: [row] })));
+    if (closable.length > 0) await this.#closings.take([{ claimId, rows: closable }]);
+  }
+
+  async #close({ claimId, rows }: SideWork, signal: AbortSignal): Promise<void> {
+    const closed = await closeAccounts(this.#context, rows, signal);
+    // Closing may have taken long: the lease is renewed at once.
+    await this.#commit({ claimId, leasedAt: -Infinity }, rows, { closed, history: false });
   }
 
   async #fault(claimId: string, row: KeeperSubscriptionForEvents, error: unknown): Promise<void> {

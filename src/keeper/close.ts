@@ -5,85 +5,27 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import { describeTransactionError } from '../chain/program/errors.ts';
 import { revokeDelegation } from '../chain/program/instructions.ts';
-import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { STATUSES_AT_ONCE } from '../chain/rpc/transactions.ts';
 import { signTransaction } from '../chain/transactions/subscriptions.ts';
 import { computeUnitLimit, computeUnitPrice } from '../chain/transactions/system-instructions.ts';
-import { heldUnder } from '../db/postgres/claims.ts';
-import { releaseClaims } from '../db/subscription-leases.ts';
 import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
-import { putOffUntil } from '../domain/collecting/keeper-backoff.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 
 const CLOSING_UNITS = 50_000;
 const POLL_MS = 400;
 const RESEND_MS = 2000;
 const PATIENCE_MS = 20_000;
-/** Batches under way at once. */
-const MAX_CLOSINGS = 4;
+/** Batches that are closed at once. */
+export const MAX_CLOSINGS = 4;
 
 /** Subscriptions by id whose account is closed, with the slot of that. */
 export type Closed = ReadonlyMap<string, bigint>;
-
-/** Closes accounts outside the turns of the collector. `finish` writes what became of a batch. */
-export class Closings {
-  readonly #context: Context;
-  readonly #finish: (
-    claimId: string,
-    rows: readonly KeeperSubscriptionForEvents[],
-    closed: Closed,
-  ) => Promise<void>;
-  readonly #underWay = new Set<Promise<void>>();
-  readonly #stopping = new AbortController();
-
-  constructor(
-    context: Context,
-    finish: (claimId: string, rows: readonly KeeperSubscriptionForEvents[], closed: Closed) => Promise<void>,
-  ) {
-    this.#context = context;
-    this.#finish = finish;
-  }
-
-  /**
-   * Begins to close the accounts of subscriptions held under a claim, or postpones them without
-   * room. Does not wait for the closing.
-   */
-  async take(claimId: string, rows: readonly KeeperSubscriptionForEvents[]): Promise<void> {
-    const { sql, clock } = this.#context;
-    if (this.#underWay.size >= MAX_CLOSINGS || this.#stopping.signal.aborted) {
-      const until = putOffUntil(await clock.now());
-      await releaseClaims(sql, heldUnder(claimId, rows), { until });
-      return;
-    }
-    const closing = this.#close(claimId, rows).finally(() => this.#underWay.delete(closing));
-    this.#underWay.add(closing);
-  }
-
-  /** Aborts and releases the claims; the next keeper reads how far it got. */
-  async stop(): Promise<void> {
-    this.#stopping.abort();
-    await Promise.all(this.#underWay);
-  }
-
-  async #close(claimId: string, rows: readonly KeeperSubscriptionForEvents[]): Promise<void> {
-    const { sql, log } = this.#context;
-    const { signal } = this.#stopping;
-    try {
-      await this.#finish(claimId, rows, await closeAccounts(this.#context, rows, signal));
-    } catch (error) {
-      if (!signal.aborted && !(error instanceof RpcUnreachable))
-        log.error({ err: error }, 'closing accounts failed');
-      // Without Postgres the leases run out by themselves.
-      await releaseClaims(sql, heldUnder(claimId, rows)).catch(() => undefined);
-    }
-  }
-}
 
 /**
  * Tries to close the accounts; returns those that are closed. Logs failures. Throws as the RPC
  * client does, and when `signal` aborts.
  */
-async function closeAccounts(
+export async function closeAccounts(
   { rpc, fees, keypairs, programId, log }: Context,
   rows: readonly KeeperSubscriptionForEvents[],
   signal: AbortSignal,

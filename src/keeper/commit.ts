@@ -6,26 +6,27 @@ import { heldUnder } from '../db/postgres/claims.ts';
 import { releaseClaims } from '../db/subscription-leases.ts';
 import {
   type KeeperSubscription,
-  readSubscriptions,
   type KeeperSubscriptionForEvents,
 } from '../db/subscription-work.ts';
-import { Books } from '../domain/collecting/books.ts';
+import type { Books } from '../domain/collecting/books.ts';
 import { isBraked, isHeld } from '../domain/collecting/brake.ts';
 import type { Collectable, Decision } from '../domain/collecting/decision.ts';
 import { heldUntil } from '../domain/collecting/keeper-backoff.ts';
-import { type ClaimedAssessment, settle } from '../domain/collecting/settlement.ts';
+import {
+  type ClaimedAssessment,
+  type ClaimedRow,
+  type Settled,
+  settleRows,
+} from '../domain/collecting/settlement.ts';
 import { assess, assessAll, withBooks } from './assess.ts';
 import type { Closed } from './close.ts';
+import type { Context } from './context.ts';
 import { type InFlightPayment, newPayment } from './in-flight.ts';
-import type { Context } from './preflight.ts';
 import { report, reportBlocked } from './reports.ts';
 import { withinFunds } from './shared-funds.ts';
-import type { Signer, Terms } from './signer.ts';
+import type { Signer, SigningTerms } from './signer.ts';
 import { afterSimulation } from './simulate.ts';
 import type { Snapshot } from './snapshot.ts';
-
-/** How often a row is assessed that keeps changing while it is signed for. */
-const TRIES = 3;
 
 /** What became of a batch. */
 export interface Committed {
@@ -42,7 +43,7 @@ export interface Committed {
 /**
  * Reads, decides, signs and commits one claimed batch. `closed`: closing was tried, and these
  * accounts are closed; `history`: pulls are looked up on chain. Throws when chain or database
- * cannot be reached; the claims are held still.
+ * cannot be reached; the claims stay.
  */
 export async function commit(
   context: Context,
@@ -54,67 +55,68 @@ export async function commit(
   const { sql, clock } = context;
   const { snapshot, decisions, decide, timeline, isStopped } = await read(context, batch, how);
   clock.heard(snapshot.now);
-  const held = batch.filter((row) => isStopped(row, decisions.get(row)));
+  const stopped = batch.filter((row) => isStopped(row, decisions.get(row)));
   const rowsThat = (need: Decision['needs']) =>
-    batch.filter((row) => decisions.get(row)?.needs === need && !held.includes(row));
-  const taken: InFlightPayment[] = [];
+    batch.filter((row) => decisions.get(row)?.needs === need && !stopped.includes(row));
+  const payments: InFlightPayment[] = [];
   const written: KeeperSubscription[] = [];
-  const books = new Books();
-  const noticesOf = new Map(batch.map(({ id, notices }) => [id, notices]));
-  let rows = rowsThat(undefined);
-  const left = new Set(rows.map(({ id }) => id));
-  let terms: Terms | undefined;
-  const round = async () => {
+  const notices = new Map(batch.map((row) => [row.id, row.notices]));
+  const claimOf = ({ id }: { id: string }): ClaimedRow => {
+    return { id, claimId: lease.claimId, notices: notices.get(id) ?? 0 };
+  };
+  let terms: SigningTerms | undefined;
+  const assessRows = async (rows: readonly KeeperSubscriptionForEvents[], books: Books) => {
     const alone = rows
       .map((row) => ({ row, decision: decide(row, books) }))
       .filter(({ row, decision }) => !isStopped(row, decision));
-    const decided = withinFunds(alone, taken, (row) => snapshot.of(row));
+    const decided = withinFunds(alone, payments, (row) => snapshot.of(row));
     const due = decided.flatMap(({ row, decision: { collect } }) =>
       collect === undefined ? [] : [{ row, collect }],
     );
     if (due.length > 0) terms ??= await signer.terms(due);
     const attempts = terms === undefined ? undefined : attemptsOf(signer.sign(due, terms), terms);
     const simulated = await afterSimulation(context, decided, snapshot, attempts);
-    const assessments = simulated.flatMap(({ row, decision }) => {
-      const claim = { id: row.id, claimId: lease.claimId, notices: noticesOf.get(row.id) ?? 0 };
-      const attempt = decision.collect && attempts?.get(row.id);
+    return simulated.flatMap(({ row, decision }) => {
       // A row that changed may need a look-up now: the next claim makes it.
       if (decision.needs !== undefined) return [];
+      const attempt = decision.collect && attempts?.get(row.id);
       const { update, blocks } = decision;
-      return [{ claim, row, decision, update, blocks, ...(attempt && { attempt }) }];
+      return [{ claim: claimOf(row), row, decision, update, blocks, ...(attempt && { attempt }) }];
     });
-    const settled = await settle(sql, assessments, timeOf(snapshot.now), timeline);
+  };
+  const onSettled = (settled: Settled<ClaimedAssessment & { decision: Decision }>) => {
     context.deliveries.notify(settled.queued);
     for (const one of settled.written) {
       const row = { ...one.row, ...one.update.state };
-      left.delete(row.id);
       written.push(row);
       report(context, one.update, one.decision.alert?.reason, one.decision.alert?.detail);
-      taken.push(...inFlightPayment({ ...one, row }, settled.attempts, snapshot, lease.leasedAt));
+      payments.push(
+        ...inFlightPayment({ ...one, row }, settled.attempts, snapshot, lease.leasedAt),
+      );
     }
     for (const one of settled.blocked) reportBlocked(context, one);
-    books.include(settled.books);
-    const ids = settled.changed.map(({ row }) => row.id);
-    rows = ids.length === 0 ? [] : await readSubscriptions(sql, ids);
   };
+  const decidable = rowsThat(undefined);
   try {
-    for (let tries = 0; rows.length > 0 && tries < TRIES; tries += 1) await round();
+    const chainNow = timeOf(snapshot.now);
+    await settleRows(sql, decidable, { chainNow, timeline, assess: assessRows, onSettled });
   } catch (error) {
     // What is committed goes on; the rest is claimed again.
-    if (taken.length === 0) throw error;
+    if (payments.length === 0) throw error;
     context.log.warn({ err: error }, 'part of a batch was not signed');
   }
-  const released = (some: readonly KeeperSubscriptionForEvents[], until?: Date) =>
-    releaseClaims(sql, heldUnder(lease.claimId, some), { ...(until && { until }) });
-  const unwritten = batch.filter(({ id }) => left.has(id));
-  if (unwritten.length > 0) await released(unwritten);
-  if (held.length > 0) await released(held, heldUntil(snapshot.now));
-  return { payments: taken, closable: rowsThat('closing'), lookups: rowsThat('pulls'), written };
+  const isWritten = new Set(written.map(({ id }) => id));
+  const unwritten = decidable.filter(({ id }) => !isWritten.has(id));
+  const release = (rows: readonly KeeperSubscriptionForEvents[], until?: Date) =>
+    releaseClaims(sql, heldUnder(lease.claimId, rows), { ...(until && { until }) });
+  if (unwritten.length > 0) await release(unwritten);
+  if (stopped.length > 0) await release(stopped, heldUntil(snapshot.now));
+  return { payments, closable: rowsThat('closing'), lookups: rowsThat('pulls'), written };
 }
 
 /**
  * Reads and decides. `decide` takes what the books are known to have by now; `isStopped`:
- * collection is held, and with it this decision.
+ * collection is on hold for this decision.
  */
 async function read(
   context: Context,
@@ -145,7 +147,7 @@ type NewAttempt = NonNullable<ClaimedAssessment['attempt']>;
 /** The attempts of signed transactions, by subscription. */
 function attemptsOf(
   transactions: ReturnType<Signer['sign']>,
-  { blockhash }: Terms,
+  { blockhash }: SigningTerms,
 ): Map<string, NewAttempt> {
   return new Map(
     transactions.flatMap(({ payments, signed }) =>

@@ -7,12 +7,16 @@ import { blockhashOf } from '../chain/transactions/collection.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
 import type { InFlightPayment } from './in-flight.ts';
 
-type Signed = Pick<
+type SignedWith = Pick<
   AttemptRow,
   'signature' | 'transaction' | 'lastValidBlockHeight' | 'blockhashSlot'
 >;
 
-const lifetimeOf = ({ transaction, lastValidBlockHeight, blockhashSlot }: Signed): Lifetime => ({
+const lifetimeOf = ({
+  transaction,
+  lastValidBlockHeight,
+  blockhashSlot,
+}: SignedWith): Lifetime => ({
   blockhash: blockhashOf(transaction),
   lastValidBlockHeight,
   slot: blockhashSlot,
@@ -24,7 +28,7 @@ const lifetimeOf = ({ transaction, lastValidBlockHeight, blockhashSlot }: Signed
  */
 export async function findExpired(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
-  attempts: readonly Signed[],
+  attempts: readonly SignedWith[],
 ): Promise<ReadonlySet<string>> {
   const ends = await witnessExpiry(rpc, attempts.map(lifetimeOf));
   const expired = attempts.filter((attempt) => ends.has(lifetimeKey(lifetimeOf(attempt))));

@@ -32,7 +32,7 @@ import {
 } from '../db/history.ts';
 import { heldInWords } from '../domain/collecting/brake.ts';
 import { chunks } from '../each.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 
 /** Signatures of each keeper key that are compared: what getSignaturesForAddress gives at once. */
 const COMPARED = 1000;
@@ -67,8 +67,8 @@ export class History {
 
   /** What is held back, as text; undefined when nothing is. */
   note(): string | undefined {
-    const held = this.#holds.map(heldInWords);
-    const all = this.#reason === undefined ? held : [this.#reason, ...held];
+    const reasons = this.#holds.map(heldInWords);
+    const all = this.#reason === undefined ? reasons : [this.#reason, ...reasons];
     return all.length === 0 ? undefined : all.join('; ');
   }
 

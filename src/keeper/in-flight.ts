@@ -150,7 +150,7 @@ export class InFlight {
     return [...this.#final].filter(({ settleAt }) => now >= settleAt);
   }
 
-  /** Whether a payment in flight fully explains the state of an account in a notice. */
+  /** Whether a payment in flight fully explains the account that a notification shows. */
   explains(address: string, account: SubscriptionAccount, slot: bigint): boolean {
     const id = this.#byAddress.get(address) ?? '';
     const [transaction, one] = [this.transactionOf(id), this.of(id)];

@@ -24,16 +24,14 @@ import { recordRefunds } from '../domain/subscribing/refunds.ts';
 import { OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { type Loop, startLoop } from '../loop.ts';
+import { type Balance, createBalance } from './balance.ts';
 import { Collector, recover } from './claim.ts';
+import type { Context } from './context.ts';
 import { History } from './history.ts';
 import { createMetrics, measure } from './metrics.ts';
-import { followsOf, Notifications } from './notifications.ts';
-import { PlanWatch } from './plans.ts';
+import { PlanWatch } from './plan-watch.ts';
 import {
   absenceJudge,
-  type Balance,
-  type Context,
-  createBalance,
   type Installation,
   openClient,
   readInstallation,
@@ -42,12 +40,13 @@ import {
 import { createUnreadableReport } from './reports.ts';
 import { Resolver } from './resolve.ts';
 import { Signer } from './signer.ts';
+import { followsOf, Notifications } from './streams.ts';
 import { Sweep } from './sweep.ts';
 import { Tracker } from './tracker.ts';
 
 /** Milliseconds that payments in flight get at a stop; the next keeper takes over what is left. */
 const GRACE_MS = 8000;
-/** Milliseconds between reads for notices: those that come together are read together. */
+/** Milliseconds between reads for notifications, so that one read serves several. */
 const NOTICES_MS = 200;
 /** Milliseconds after a jump of the chain's clock by which every endpoint shows it. */
 const JUMP_MS = 1000;
@@ -148,7 +147,7 @@ export class Keeper {
     this.#plans = new PlanWatch(context);
     this.#collector = new Collector(context, new Signer(context, versions), this.#tracker);
     this.#notifications = new Notifications(context, {
-      sweep: { look: (ids, slot) => this.#sweep.look(ids, slot), gap: () => this.#gap() },
+      sweep: { readNow: (ids, slot) => this.#sweep.readNow(ids, slot), gap: () => this.#gap() },
       plans: this.#plans,
       inFlight: this.#tracker.inFlight,
       onDue: () => this.#collect(),
@@ -277,8 +276,8 @@ export class Keeper {
       urls: this.#wsUrls,
       programId,
       filters: accountFilters(mint),
-      onNotice: (notice) => this.#notifications.take(notice),
-      onTransaction: (notice) => this.#notifications.takeTransaction(notice),
+      onNotice: (notification) => this.#notifications.take(notification),
+      onTransaction: (notification) => this.#notifications.takeTransaction(notification),
       onGap: () => this.#gap(),
       onSlot: (slot, root) => {
         this.#tracker.rooted(root);

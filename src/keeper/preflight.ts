@@ -11,48 +11,10 @@ import {
   createAbsenceJudge,
 } from '../chain/rpc/absence.ts';
 import { createRpc, type Rpc, type RpcOptions } from '../chain/rpc/client.ts';
-import type { ChainClock } from '../chain/time.ts';
-import type { Fees } from '../chain/transactions/fees.ts';
-import type { TransactionVersions } from '../chain/transactions/version.ts';
 import { type Config, required } from '../config/config.ts';
-import type { Sql } from '../db/postgres/connect.ts';
-import type { Notifier } from '../db/postgres/notify.ts';
-import type { KeeperSubscription } from '../db/subscription-work.ts';
-import type { Rules } from '../domain/collecting/decision.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import type { KeeperMetrics } from './metrics.ts';
-import { alarm, type ReportUnreadable } from './reports.ts';
-
-/** What every step of the keeper works with. */
-export interface Context {
-  readonly sql: Sql;
-  readonly log: Log;
-  readonly rpc: Rpc;
-  readonly clock: ChainClock;
-  /** Learns of expired and landed payments, and of exceeded compute limits. */
-  readonly fees: Fees;
-  readonly versions: Pick<TransactionVersions, 'refused'>;
-  readonly metrics: KeeperMetrics;
-  readonly reportUnreadable: ReportUnreadable;
-  /** Gets each subscription that is read, and again as it was written. */
-  readonly onRead: (rows: readonly KeeperSubscription[]) => void;
-  /** Tells whether accounts that an endpoint does not have are gone. */
-  readonly absence: AbsenceJudge;
-  /** Wakes the dispatchers. */
-  readonly deliveries: Notifier;
-  readonly programId: string;
-  readonly mint: string;
-  /** The keypair in use. */
-  readonly keypair: Keypair;
-  /** All keypairs by their address: a plan is collected from with one that it names. */
-  readonly keypairs: ReadonlyMap<string, Keypair>;
-  /** Our wallets, former ones too. */
-  readonly keeperWallets: readonly string[];
-  /** Wallets that take the fee, the preferred one first. */
-  readonly treasuries: readonly string[];
-  readonly rules: Rules;
-}
+import { alarm } from './reports.ts';
 
 export interface Installation {
   readonly programId: string;
@@ -141,10 +103,10 @@ export async function verifyChain(
       `There is no SPL Token mint at ${mint} on ${config.cluster}. Correct USDC_MINT.`,
       2,
     );
-  const looked = await Promise.all(
+  const walkedRows = await Promise.all(
     treasuries.map((one, place) => treasuryFault(rpc, mint, one, receiving[place] ?? null)),
   );
-  const faults = looked.filter((fault) => fault !== undefined);
+  const faults = walkedRows.filter((fault) => fault !== undefined);
   const [first] = faults;
   if (first !== undefined && faults.length === treasuries.length) throw new OperatorError(first, 2);
   return faults;
@@ -191,85 +153,4 @@ export function openClient(
 export function absenceJudge(config: Config, rpc: Rpc, alarms: Alarms): AbsenceJudge {
   const onAlarm = (reason: AbsenceAlarm, accounts: number) => alarm(alarms, reason, { accounts });
   return isLocal(config) ? believeAbsence : createAbsenceJudge(rpc, { onAlarm });
-}
-
-/** Lamports below which operators are warned: some 10,000 payments. */
-const LOW = 100_000_000n;
-/** Lamports below which nothing is collected: what a batch may cost. */
-const EMPTY = 5_000_000n;
-const SOL = 1_000_000_000;
-
-/**
- * Milliseconds between reads of a balance that suffices: while payments are in flight, and while
- * none is.
- */
-const SPENDING_AGE_MS = 10_000;
-const IDLE_AGE_MS = 300_000;
-
-export interface Balance {
-  /**
-   * Reads the balances, but for those of which the last reading is recent enough. Throws as the RPC
-   * client does.
-   */
-  check(isSpending: boolean): Promise<void>;
-  /** Why nothing can be paid for; undefined while the balance of the wallet in use suffices. */
-  shortage(): string | undefined;
-  /** Whether this wallet was out of SOL when its balance was last read. */
-  isEmpty(keeper: string): boolean;
-}
-
-/** Watches the SOL balance of each of the keeper's wallets and logs each change of level once. */
-export function createBalance(
-  context: Context,
-  monotonicMs: () => number = () => performance.now(),
-): Balance {
-  const { keypair, keypairs } = context;
-  const wallets = new Map(
-    [keypair.address, ...keypairs.keys()].map((address) => [
-      address,
-      watchWallet(context, address, monotonicMs),
-    ]),
-  );
-  return {
-    async check(isSpending) {
-      await Promise.all([...wallets.values()].map((wallet) => wallet.check(isSpending)));
-    },
-    shortage: () => wallets.get(keypair.address)?.shortage(),
-    isEmpty: (keeper) => wallets.get(keeper)?.isEmpty() === true,
-  };
-}
-
-function watchWallet(
-  { rpc, log, metrics }: Context,
-  keeper: string,
-  monotonicMs: () => number,
-): Omit<Balance, 'isEmpty'> & { isEmpty(): boolean } {
-  let level: 'unknown' | 'fine' | 'low' | 'empty' = 'unknown';
-  let balance = 0n;
-  let readAt = -Infinity;
-  return {
-    async check(isSpending) {
-      const age = monotonicMs() - readAt;
-      if (level === 'fine' && age < (isSpending ? SPENDING_AGE_MS : IDLE_AGE_MS)) return;
-      balance = await rpc.getBalance(keeper);
-      readAt = monotonicMs();
-      const facts = { keeper, sol: Number(balance) / SOL };
-      metrics.sol.set({ keeper }, facts.sol);
-      const now = balance < EMPTY ? 'empty' : balance < LOW ? 'low' : 'fine';
-      if (now === level) return;
-      if (now === 'empty') {
-        metrics.alerts.inc({ reason: 'keeper_out_of_sol' });
-        log.error(facts, 'keeper out of SOL; nothing is collected with it until it is refilled');
-      } else if (now === 'low') log.warn(facts, 'keeper low on SOL; refill it');
-      else if (level !== 'unknown') log.info(facts, 'keeper has enough SOL again');
-      level = now;
-    },
-    shortage() {
-      if (level === 'unknown') return 'the SOL balance of the keeper has not been read yet';
-      return level === 'empty'
-        ? `the keeper ${keeper} is out of SOL (${Number(balance) / SOL})`
-        : undefined;
-    },
-    isEmpty: () => level === 'empty',
-  };
 }

@@ -2,23 +2,18 @@
 // whose period the accounts alone do not show.
 import { ChainDataError } from '../chain/program/layouts.ts';
 import type { Rpc } from '../chain/rpc/client.ts';
-import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/responses.ts';
 import { readListed } from '../chain/rpc/transactions.ts';
-import { type ClaimKey, renewed } from '../db/postgres/claims.ts';
-import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
-import type { KeeperSubscription, KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
+import type { KeeperSubscription } from '../db/subscription-work.ts';
 import type { Pull, View } from '../domain/collecting/chain-view.ts';
 import { registeredAccount } from '../domain/collecting/decide.ts';
-import { putOffUntil } from '../domain/collecting/keeper-backoff.ts';
 import { type PullParties, pullsIn } from '../domain/collecting/pulls.ts';
-import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { chunks } from '../each.ts';
+import type { Context } from './context.ts';
 import type { InFlightPayment } from './in-flight.ts';
 import { asSigned, landedPull } from './landed-pull.ts';
-import type { Context } from './preflight.ts';
 
-/** Whose pulls are looked for: the keeper's and others' under this subscription. */
+/** The wallets whose pulls under this subscription are looked up. */
 export function partiesOf(
   {
     programId,
@@ -59,7 +54,7 @@ export interface PullHistory {
   /** Each may hold a pull: with any of them the history is incomplete. */
   readonly unreadable: UnreadableListed[];
   /**
-   * When the newest listed transaction was, failed ones included; null where no endpoint tells the
+   * When the newest listed transaction was, failed ones included; null where no endpoint has the
    * time of any.
    */
   readonly newestAt: bigint | null;
@@ -141,91 +136,4 @@ export async function pullOfLanded(
   const unreadable = 'unreadable' in found ? found.unreadable : 'undecodable';
   context.reportUnreadable([{ signature: attempt.signature, unreadable }]);
   return landedPull(attempt, seen);
-}
-
-/** Each makes several requests at once and takes ten seconds or more where the history is long. */
-const LOOKUPS_AT_ONCE = 8;
-/**
- * Claims held at once. Where all are slow, the last look-up begins within 40 s, before its lease
- * (45 s) ends, and renews it then.
- */
-const MAX_LOOKUPS = 32;
-
-interface Lookup extends ClaimKey {
-  readonly row: KeeperSubscriptionForEvents;
-}
-
-/** Looks up pulls outside the collect loop, since anyone can make an account's history long. */
-export class PullLookups {
-  readonly #context: Context;
-  readonly #finish: (claimId: string, row: KeeperSubscriptionForEvents) => Promise<void>;
-  readonly #onFault: (
-    claimId: string,
-    row: KeeperSubscriptionForEvents,
-    error: unknown,
-  ) => Promise<void>;
-  readonly #held = new Set<Lookup>();
-  readonly #waiting: Lookup[] = [];
-  #running = 0;
-  #isStopped = false;
-
-  /** `finish` reads and writes the outcome, `onFault` gets what cannot be processed. */
-  constructor(
-    context: Context,
-    finish: (claimId: string, row: KeeperSubscriptionForEvents) => Promise<void>,
-    onFault: (claimId: string, row: KeeperSubscriptionForEvents, error: unknown) => Promise<void>,
-  ) {
-    this.#context = context;
-    this.#finish = finish;
-    this.#onFault = onFault;
-  }
-
-  /**
-   * Queues subscriptions held under a claim, or postpones those without room. Does not wait for the
-   * look-ups.
-   */
-  async take(claimId: string, rows: readonly KeeperSubscriptionForEvents[]): Promise<void> {
-    const lookups = rows.map((row) => ({ id: row.id, claimId, row }));
-    const taken = lookups.slice(0, this.#isStopped ? 0 : MAX_LOOKUPS - this.#held.size);
-    for (const one of taken) this.#held.add(one);
-    this.#waiting.push(...taken);
-    while (this.#running < LOOKUPS_AT_ONCE && this.#waiting.length > 0) void this.#run();
-    const others = lookups.slice(taken.length);
-    if (others.length > 0) await this.#putOff(others);
-  }
-
-  /** Aborts: claims are released, and nothing more is written. */
-  async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#waiting.length = 0;
-    await releaseClaims(this.#context.sql, [...this.#held]).catch(() => undefined);
-  }
-
-  async #putOff(some: readonly Lookup[]): Promise<void> {
-    const { sql, clock } = this.#context;
-    await releaseClaims(sql, some, { until: putOffUntil(await clock.now()) });
-  }
-
-  async #run(): Promise<void> {
-    this.#running += 1;
-    for (let one = this.#waiting.shift(); one !== undefined; one = this.#waiting.shift()) {
-      await this.#look(one);
-      this.#held.delete(one);
-    }
-    this.#running -= 1;
-  }
-
-  async #look(one: Lookup): Promise<void> {
-    const { claimId, row } = one;
-    try {
-      const [kept] = await renewLeases(this.#context.sql, [one], LEASE_SECONDS);
-      if (kept !== undefined) await this.#finish(claimId, renewed(row, kept));
-    } catch (error) {
-      // After a stop the claim is released already.
-      if (this.#isStopped) return;
-      // Without Postgres the lease runs out by itself.
-      if (error instanceof RpcUnreachable) await this.#putOff([one]).catch(() => undefined);
-      else await this.#onFault(claimId, row, error).catch(() => undefined);
-    }
-  }
 }

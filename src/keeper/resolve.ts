@@ -15,12 +15,12 @@ import {
 import type { ChainView, Pull, View } from '../domain/collecting/chain-view.ts';
 import { registeredAccount } from '../domain/collecting/decide.ts';
 import { hasUnknownPull } from '../domain/collecting/pulls.ts';
-import { settleRows } from '../domain/collecting/settlement.ts';
+import { rowByRow, settleRows } from '../domain/collecting/settlement.ts';
 import { each } from '../each.ts';
+import type { Context } from './context.ts';
 import { findDead } from './dead.ts';
 import type { InFlightPayment } from './in-flight.ts';
 import { asSigned, landedPull } from './landed-pull.ts';
-import type { Context } from './preflight.ts';
 import { findPulls, partiesOf, type PullHistory, pullOfLanded } from './pull-history.ts';
 import { report } from './reports.ts';
 import { isReached, readSnapshot, type Snapshot } from './snapshot.ts';
@@ -38,7 +38,7 @@ export interface FinalAttempt extends PendingAttempt {
 
 /** What became of a batch. */
 export interface ResolveResult {
-  /** Settled, or held by another keeper by now. */
+  /** Settled, or claimed by another keeper by now. */
   readonly done: InFlightPayment[];
   /**
    * Their end is unknown as yet: a transaction is unreadable, or the history is incomplete. They
@@ -147,31 +147,34 @@ export class Resolver {
   ): Promise<ResolveResult> {
     const { sql, rules, deliveries, onRead } = this.#context;
     const byId = new Map(batch.map((one) => [one.id, one]));
+    const settleable = batch.filter(({ id }) => ends.has(id));
     const { written, left, queued } = await settleRows(
       sql,
-      batch.filter(({ id }) => ends.has(id)),
-      timeOf(snapshot.now),
-      (row, mark) => {
-        const [one, end] = [byId.get(row.id), ends.get(row.id)];
-        const seen = { view: snapshot.of(row), now: snapshot.now, mark };
-        return one && end && outcomeOf(rules, row, one, end, seen);
+      settleable.map(({ row }) => row),
+      {
+        chainNow: timeOf(snapshot.now),
+        assess: rowByRow(settleable, (row, mark) => {
+          const [one, end] = [byId.get(row.id), ends.get(row.id)];
+          const seen = { view: snapshot.of(row), now: snapshot.now, mark };
+          return one && end && outcomeOf(rules, row, one, end, seen);
+        }),
       },
     );
     deliveries.notify(queued);
     onRead(written.map(({ row, update }) => ({ ...row, ...update.state })));
     for (const { row, update, alert } of written)
       report(this.#context, update, alert, byId.get(row.id)?.attempt.signature);
-    for (const [id, end] of ends) this.#tell(byId.get(id), end);
-    const isLeft = new Set(left.map(({ id }) => id));
+    for (const [id, end] of ends) this.#reportEnd(byId.get(id), end);
+    const isLeft = new Set(left);
     const isDone = ({ id }: InFlightPayment) => ends.has(id) && !isLeft.has(id);
     return {
       done: batch.filter(isDone),
       unknown: batch.filter((one) => !isDone(one)),
-      isDue: [...ends.values()].some(({ kind }) => kind === 'spared'),
+      isDue: [...ends.values()].some(({ kind }) => kind === 'signed_again'),
     };
   }
 
-  #tell(one: InFlightPayment | undefined, end: AttemptEnd): void {
+  #reportEnd(one: InFlightPayment | undefined, end: AttemptEnd): void {
     const { fees, metrics } = this.#context;
     if (one === undefined) return;
     if (end.kind === 'paid') fees.landed(one.id);
@@ -253,8 +256,8 @@ async function endInHistory(
   context.reportUnreadable(unreadable);
   const { attempt, settleTries = 0 } = one;
   const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;
-  const ours = pulls.find(isOwn);
-  if (ours !== undefined) return paid(context, one, row, asSigned(ours, attempt));
+  const keepers = pulls.find(isOwn);
+  if (keepers !== undefined) return paid(context, one, row, asSigned(keepers, attempt));
   const account = registeredAccount(row, view.subscription);
   const unread = unreadable.find(isOwn);
   if (unread !== undefined) {

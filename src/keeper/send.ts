@@ -1,6 +1,6 @@
 // Sends signed transactions. Right before each send the rows of all its payments are read: what was
 // cancelled, or taken from this keeper, is not sent, and with it the rest of its transaction. Where
-// a notice arrived since signing, or another keeper signed, the chain is read again first. A
+// a notification arrived since signing, or another keeper signed, the chain is read again first. A
 // transaction that may not be sent stays open until its blockhash expires, because another send of
 // it may be on its way (resolve.ts).
 import { setTimeout as pause } from 'node:timers/promises';
@@ -16,10 +16,10 @@ import {
 import type { ChainView } from '../domain/collecting/chain-view.ts';
 import { registeredAccount } from '../domain/collecting/decide.ts';
 import { amountDue } from '../domain/collecting/price.ts';
-import { settleRows } from '../domain/collecting/settlement.ts';
+import { rowByRow, settleRows } from '../domain/collecting/settlement.ts';
 import { applyCancelSeen, updateOf, isLive } from '../domain/collecting/transitions.ts';
+import type { Context } from './context.ts';
 import type { InFlightTransaction, InFlightPayment } from './in-flight.ts';
-import type { Context } from './preflight.ts';
 import { isReached, readSnapshot } from './snapshot.ts';
 
 /** Transactions that are checked and sent together. */
@@ -44,8 +44,8 @@ export async function sendAll(
   let left = ready;
   for (let tries = 0; left.length > 0 && tries < CHECKS; tries += 1) {
     const checkedAt = performance.now();
-    const notices = await notificationCounts(context, left);
-    const verdicts = left.map((one) => ({ one, verdict: verdictOf(one, notices) }));
+    const counts = await notificationCounts(context, left);
+    const verdicts = left.map((one) => ({ one, verdict: verdictOf(one, counts) }));
     const allowed = verdicts.filter(({ verdict }) => verdict === 'send').map(({ one }) => one);
     const unread = verdicts.filter(({ verdict }) => verdict === 'read').map(({ one }) => one);
     // The check is too old where Postgres was slow: it is made again.
@@ -59,8 +59,8 @@ export async function sendAll(
 }
 
 /**
- * The counts of notices of the subscriptions that may still be collected from, under the claims of
- * these payments.
+ * The counts of notifications of the subscriptions that may still be collected from, under the
+ * claims of these payments.
  */
 async function notificationCounts(
   { sql }: Context,
@@ -120,7 +120,7 @@ async function sendOne(
     await rpc.sendTransaction(one.bytes, { withinMs });
     metrics.sends.inc({ outcome: one.sends === 1 ? 'first' : 'again' });
   } catch (error) {
-    // It may have arrived nevertheless: only its status tells. A later round sends it again.
+    // It may have arrived nevertheless: only its status shows it. A later round sends it again.
     metrics.sends.inc({ outcome: 'failed' });
     if (error instanceof RpcError) {
       versions.refused(error);
@@ -177,18 +177,20 @@ async function recheck(
     payment.checked = row.notices;
     payment.isStopped = !mayBeSent(payment, row, snapshot.of(row));
   }
-  const cancelled = read.flatMap((row) => {
-    const payment = payments.get(row.id);
-    return payment !== undefined && isCancelled(row, snapshot.of(row)) ? [{ ...payment, row }] : [];
-  });
+  const cancelled = read.filter(
+    (row) => payments.has(row.id) && isCancelled(row, snapshot.of(row)),
+  );
   if (cancelled.length === 0) return;
-  const { queued } = await settleRows(context.sql, cancelled, timeOf(snapshot.now), (row) => {
-    if (!isLive(row) || row.cancelRequestedAt !== null || row.observedSlot > snapshot.slot)
-      return undefined;
-    const update = updateOf(row);
-    applyCancelSeen(update, snapshot.now);
-    update.state.observedSlot = snapshot.slot;
-    return { update, keepsLease: true };
+  const { queued } = await settleRows(context.sql, cancelled, {
+    chainNow: timeOf(snapshot.now),
+    assess: rowByRow([...payments.values()], (row) => {
+      if (!isLive(row) || row.cancelRequestedAt !== null || row.observedSlot > snapshot.slot)
+        return undefined;
+      const update = updateOf(row);
+      applyCancelSeen(update, snapshot.now);
+      update.state.observedSlot = snapshot.slot;
+      return { update, keepsLease: true };
+    }),
   });
   context.deliveries.notify(queued);
 }

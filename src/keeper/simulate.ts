@@ -12,7 +12,7 @@ import { registeredAccount } from '../domain/collecting/decide.ts';
 import type { Collectable, Decision } from '../domain/collecting/decision.ts';
 import { refuse } from '../domain/collecting/refusal.ts';
 import { each } from '../each.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 import type { Snapshot } from './snapshot.ts';
 
 const AT_ONCE = 8;

@@ -13,7 +13,7 @@ import type { ReadOptions } from '../chain/rpc/client.ts';
 import { readReachable } from '../chain/rpc/reach.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
 import { addressesOf, backupsOf, type View } from '../domain/collecting/chain-view.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 
 export interface Snapshot {
   /** The oldest slot of any account. */
@@ -35,7 +35,7 @@ interface SnapshotOptions extends ReadOptions {
    * older view: its slot shows that.
    */
   readonly slotOf?: (row: KeeperSubscription) => bigint;
-  /** Of these rows subscription and plan alone are read; the other accounts look absent. */
+  /** Of these rows subscription and plan alone are read; the others are null. */
   readonly periodsOnly?: (row: KeeperSubscription) => boolean;
 }
 

@@ -10,7 +10,7 @@ import type { DuePlace } from '../db/subscription-leases.ts';
 import { type KeeperSubscription, makeDue, readSubscriptions } from '../db/subscription-work.ts';
 import { lastPlace, stepSweep, type SweepStep } from '../db/sweeps.ts';
 import { hasChanged, withPayment } from '../domain/collecting/changes.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 import { readSnapshot } from './snapshot.ts';
 
 /**
@@ -21,8 +21,8 @@ const BATCH = 128;
 /** The part of SWEEP_MINUTES that a lap takes: the rest is for a keeper that dies with a batch. */
 const SPREAD = 0.8;
 /**
- * Seconds after which the walk is looked at again, though no step is due: another keeper may have
- * begun a lap.
+ * Seconds after which the position of the sweep is read again, though no step is due: another
+ * keeper may have begun a lap.
  */
 const MAX_WAIT_SECONDS = 30;
 /** Between steps of a lap whose length is unknown. */
@@ -54,13 +54,13 @@ function isPast({ nextLap, place }: SweepStep, mark: Mark): boolean {
 /** The walk of this keeper through all subscriptions. */
 export class Sweep {
   readonly #context: Context;
-  /** Seconds in which every subscription is looked at once. */
+  /** Seconds in which every subscription is read once. */
   readonly #everySeconds: number;
   #isGap = false;
-  /** Once the walk has come round to here, everything has been looked at since the gap. */
+  /** When the sweep has come round to here, every subscription was read after the gap. */
   #goal: Mark | undefined;
   /**
-   * A batch that was taken and could not be looked at: the walk does not come by again before its
+   * A batch that was taken and could not be read: the sweep does not come by again before its
    * next lap.
    */
   #missed: readonly string[] = [];
@@ -76,7 +76,7 @@ export class Sweep {
     const step = this.#missed.length === 0 ? await this.#step() : undefined;
     const isAgain = this.#missed.length > 0 && step === undefined;
     try {
-      if (this.#missed.length > 0) await this.look(this.#missed);
+      if (this.#missed.length > 0) await this.readNow(this.#missed);
     } catch (error) {
       // A bug or an odd account must not stop the walk: the next lap reads the account again.
       if (!(error instanceof RpcUnreachable) && outageOf(error) === undefined) this.#missed = [];
@@ -97,16 +97,16 @@ export class Sweep {
     return Math.min(MAX_WAIT_SECONDS, this.#waitSeconds) * 1000;
   }
 
-  /** A stream was off: everything is to be looked at soon. */
+  /** A stream was interrupted: every subscription is to be read soon. */
   gap(): void {
     this.#isGap = true;
   }
 
   /**
-   * Reads these now, as of `minSlot` or later: an endpoint that is behind the notice would show
-   * nothing new.
+   * Reads these now, as of `minSlot` or later: an endpoint that is behind the notification would
+   * show nothing new.
    */
-  async look(ids: readonly string[], minSlot?: bigint): Promise<void> {
+  async readNow(ids: readonly string[], minSlot?: bigint): Promise<void> {
     const { sql, rules, log, clock, absence, onRead } = this.#context;
     const rows = await readSubscriptions(sql, [...ids]);
     if (rows.length === 0) return;
@@ -114,21 +114,25 @@ export class Sweep {
     const snapshot = await readSnapshot(this.#context, rows, { minSlot });
     clock.heard(snapshot.now);
     absence.read(rows.length);
-    const isNew = (row: KeeperSubscription) => hasChanged(row, snapshot.of(row), rules);
-    const seen = rows.filter(isNew).map(({ id }) => id);
+    const isChanged = (row: KeeperSubscription) => hasChanged(row, snapshot.of(row), rules);
+    const seen = rows.filter(isChanged).map(({ id }) => id);
     if (seen.length === 0) return;
-    // Mostly our own payments, which are recorded once they are final. One that was settled
-    // meanwhile shows in the rows as they are now.
+    // Most changes are the keeper's own payments, which are recorded once they are final. One that
+    // was settled meanwhile shows in the rows as they are now.
     const underWay = new Map(
       (await readUnderWay(sql, seen)).map((one) => [one.subscriptionId, one]),
     );
     const again = await readSubscriptions(sql, seen);
-    const news = again
-      .filter((row) => isNew(withPayment(row, snapshot.of(row), underWay.get(row.id))))
+    const changed = again
+      .filter((row) => {
+        const view = snapshot.of(row);
+        const account = view instanceof Error ? null : view.subscription;
+        return isChanged(withPayment(row, account, underWay.get(row.id)));
+      })
       .map(({ id }) => id);
-    if (news.length === 0) return;
-    log.debug({ subscriptions: news.length }, 'subscriptions changed on chain');
-    await makeDue(sql, news, { chainNow: timeOf(snapshot.now), slot: snapshot.slot });
+    if (changed.length === 0) return;
+    log.debug({ subscriptions: changed.length }, 'subscriptions changed on chain');
+    await makeDue(sql, changed, { chainNow: timeOf(snapshot.now), slot: snapshot.slot });
   }
 
   async #step(): Promise<SweepStep | undefined> {

@@ -16,10 +16,10 @@ import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { chunks } from '../each.ts';
 import { type Loop, startLoop } from '../loop.ts';
 import { type Queue, splitBatch } from './claim.ts';
+import type { Context } from './context.ts';
 import { findExpired } from './dead.ts';
 import { InFlight, type InFlightPayment, type InFlightTransaction } from './in-flight.ts';
 import { isSentAgain, RESEND_MS, type Root, shouldPoll } from './poll-schedule.ts';
-import type { Context } from './preflight.ts';
 import { reportSettled, reportTransaction } from './reports.ts';
 import type { ResolveResult, FinalAttempt, Resolver, PendingAttempt } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
@@ -35,11 +35,11 @@ const MAX_UNSENT = 1024;
 const MAX_UNSENT_SECONDS = 10;
 /** Loops of sending and of settling: one waits for the network while the other uses Postgres. */
 const [SENDERS, SETTLERS] = [2, 2];
-/** How long a round waits for the rate limit of sends before it looks again. */
+/** Wait of a round while the rate limit allows no send. */
 const SEND_PAUSE_MS = 200;
 const RESEND_SCAN_MS = 500;
 /**
- * The pause between polls grows with the number in flight, since each poll looks through all of
+ * The pause between polls grows with the number in flight, since each poll goes through all of
  * them.
  */
 const SOONEST_POLL_MS = 100;
@@ -75,7 +75,7 @@ export class Tracker implements Queue {
   readonly #senders: Loop[];
   readonly #settlers: Loop[];
   readonly #others: Loop[];
-  #root: Root = { slot: 0n, heardAt: -Infinity };
+  #root: Root = { slot: 0n, receivedAt: -Infinity };
   #scannedAt = -Infinity;
   #expiryCheckedAt = -Infinity;
   #isRoomAwaited = false;
@@ -122,7 +122,7 @@ export class Tracker implements Queue {
 
   /** Tells the node's newest root: what landed at or before it is about to be final. */
   rooted(slot: bigint): void {
-    this.#root = { slot, heardAt: performance.now() };
+    this.#root = { slot, receivedAt: performance.now() };
   }
 
   /** Waits up to `ms` until nothing is in flight, then releases the claims of what is left. */
@@ -137,7 +137,7 @@ export class Tracker implements Queue {
     const { sql, log, metrics } = this.#context;
     if (this.inFlight.size > 0) {
       log.info({ payments: this.inFlight.size }, 'payments in flight are left to the next keeper');
-      await releaseClaims(sql, [...this.inFlight.all()].flatMap(heldOf));
+      await releaseClaims(sql, [...this.inFlight.all()].flatMap(paymentsOf));
     }
     this.inFlight.clear();
     this.#unsent.length = 0;
@@ -151,7 +151,7 @@ export class Tracker implements Queue {
     const { allowed } = this.#context.rpc.sendRate();
     // What the other loop has taken may not count for the rate yet.
     const ready = this.#takeUnsent(Math.min(SENT_AT_ONCE, allowed - this.#beingSent));
-    this.#tellRoom();
+    this.#reportRoom();
     if (ready.length > 0) {
       this.#beingSent += ready.length;
       await sendAll(this.#context, ready).finally(() => (this.#beingSent -= ready.length));
@@ -205,7 +205,7 @@ export class Tracker implements Queue {
    * forgotten.
    */
   async #renew(old: readonly InFlightTransaction[], now: number): Promise<void> {
-    const payments = old.flatMap(heldOf);
+    const payments = old.flatMap(paymentsOf);
     const kept = await renewLeases(this.#context.sql, payments, LEASE_SECONDS);
     const versions = new Map(kept.map((one) => [one.id, one]));
     for (const one of old) one.renewedAt = now;
@@ -238,7 +238,7 @@ export class Tracker implements Queue {
       const { status, settleTries: settleTries } = one;
       if (status === null || batch.length >= SETTLED_AT_ONCE) continue;
       one.settleAt = now + SETTLE_AGAIN_MS;
-      batch.push(...heldOf(one).map((payment) => ({ ...payment, settleTries, status })));
+      batch.push(...paymentsOf(one).map((payment) => ({ ...payment, settleTries, status })));
     }
     const settle = async (some: readonly FinalAttempt[]) => {
       const ends = await this.#resolver.landed(some);
@@ -250,7 +250,7 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Settles what was never seen and can never land any more, what was looked at the longest ago
+   * Settles what was never seen and can never land any more, the one that was read the longest ago
    * first.
    */
   async #expire(): Promise<boolean> {
@@ -263,7 +263,7 @@ export class Tracker implements Queue {
     );
     if (unseen.length === 0) return false;
     unseen.sort((a, b) => a.settleAt - b.settleAt);
-    const attempts = unseen.flatMap((one) => heldOf(one).slice(0, 1));
+    const attempts = unseen.flatMap((one) => paymentsOf(one).slice(0, 1));
     const expired = await findExpired(
       this.#context.rpc,
       attempts.map(({ attempt }) => attempt),
@@ -273,7 +273,7 @@ export class Tracker implements Queue {
       .slice(0, STATUSES_AT_ONCE);
     for (const one of past) one.settleAt = now + SETTLE_AGAIN_MS;
     const batch = past.flatMap((one) =>
-      heldOf(one).map((payment) => ({ ...payment, settleTries: one.settleTries })),
+      paymentsOf(one).map((payment) => ({ ...payment, settleTries: one.settleTries })),
     );
     const settle = async (some: readonly PendingAttempt[]) =>
       this.#conclude(await this.#resolver.expired(some));
@@ -307,7 +307,7 @@ export class Tracker implements Queue {
     this.inFlight.forget(done);
     this.#context.metrics.inFlight.set(this.inFlight.size);
     if (this.inFlight.size === 0) this.#onEmpty?.();
-    this.#tellRoom();
+    this.#reportRoom();
   }
 
   #free(): number {
@@ -317,11 +317,11 @@ export class Tracker implements Queue {
     return isLong ? 0 : Math.min(MAX_IN_FLIGHT - this.inFlight.size, MAX_UNSENT - unsent);
   }
 
-  #tellRoom(): void {
+  #reportRoom(): void {
     if (!this.#isRoomAwaited || this.#free() < MAX_UNSENT / 2) return;
     this.#isRoomAwaited = false;
     this.onRoom();
   }
 }
 
-const heldOf = (one: InFlightTransaction | undefined) => [...(one?.payments.values() ?? [])];
+const paymentsOf = (one: InFlightTransaction | undefined) => [...(one?.payments.values() ?? [])];

@@ -134,7 +134,11 @@ void t.test(
     const [first, second] = [signed(pack), signed(pack)];
     const [transaction] = book.add([first, second]);
     book.forget([first]);
-    t.same(book.add([{ ...first, claimId: randomUUID(), periodEnd: null }]), [], 'nothing new');
+    t.same(
+      book.add([newPayment({ ...first, claimId: randomUUID(), periodEnd: null })]),
+      [],
+      'nothing new',
+    );
     t.equal(transaction!.payments.size, 2);
     t.equal(transaction!.isOwn, false);
     t.end();

@@ -2,7 +2,7 @@ import t from 'tap';
 import { isSentAgain, shouldPoll, type Polled } from '../../src/keeper/poll-schedule.ts';
 
 const sent: Polled = { takenAt: 0, polledAt: 0, sends: 1, isOwn: true, status: null, slot: null };
-const silent = { slot: 0n, heardAt: -Infinity };
+const silent = { slot: 0n, receivedAt: -Infinity };
 const confirmed = { slot: 7n, err: null, commitment: 'confirmed' } as const;
 
 void t.test('a young transaction is looked for often, an old one every second', (t) => {
@@ -18,11 +18,14 @@ void t.test('a landed transaction is polled once it is rooted, and now and then 
     { ...sent, slot: 7n, polledAt: 10_000 },
     { ...sent, slot: 7n, status: confirmed, polledAt: 10_000 },
   ]) {
-    t.notOk(shouldPoll(landed, { slot: 6n, heardAt: 12_000 }, 12_100));
-    t.ok(shouldPoll(landed, { slot: 6n, heardAt: 12_400 }, 12_500), 'a fork may have dropped it');
-    t.ok(shouldPoll(landed, { slot: 7n, heardAt: 12_000 }, 12_000));
+    t.notOk(shouldPoll(landed, { slot: 6n, receivedAt: 12_000 }, 12_100));
     t.ok(
-      shouldPoll(landed, { slot: 6n, heardAt: 9000 }, 11_000),
+      shouldPoll(landed, { slot: 6n, receivedAt: 12_400 }, 12_500),
+      'a fork may have dropped it',
+    );
+    t.ok(shouldPoll(landed, { slot: 7n, receivedAt: 12_000 }, 12_000));
+    t.ok(
+      shouldPoll(landed, { slot: 6n, receivedAt: 9000 }, 11_000),
       'the stream tells nothing any more',
     );
   }

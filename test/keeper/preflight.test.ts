@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import nacl from 'tweetnacl';
-import { tokenAccountAddress } from '../../src/chain/program/addresses.ts';
 import { CLUSTERS } from '../../src/chain/clusters.ts';
 import { generateKeypair } from '../../src/chain/keypair.ts';
+import { tokenAccountAddress } from '../../src/chain/program/addresses.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { readInstallation } from '../../src/keeper/preflight.ts';
+import { startStage } from '../fixtures/billing.ts';
 import { startTestChain } from '../fixtures/localnet.ts';
 import { answer, HANDLED, startRpcServer } from '../fixtures/rpc-server.ts';
-import { startStage } from '../fixtures/billing.ts';
-import { loadConfig } from '../../src/config/config.ts';
 
 const mint = generateKeypair().address;
 

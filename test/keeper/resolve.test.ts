@@ -1,12 +1,12 @@
 // When an attempt has come to its end, and when nobody knows yet: nothing is signed anew that may
 // still land.
 import t, { type Test } from 'tap';
-import { createAbsenceJudge } from '../../src/chain/rpc/absence.ts';
 import {
   cancelSubscription,
   revokeDelegation,
   transferSubscription,
 } from '../../src/chain/program/instructions.ts';
+import { createAbsenceJudge } from '../../src/chain/rpc/absence.ts';
 import type { Rpc } from '../../src/chain/rpc/client.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { Resolver } from '../../src/keeper/resolve.ts';

@@ -3,9 +3,9 @@ import t from 'tap';
 import { timeOf } from '../../src/chain/time.ts';
 import type { ChainView } from '../../src/domain/collecting/chain-view.ts';
 import type { Decision } from '../../src/domain/collecting/decision.ts';
+import { updateOf } from '../../src/domain/collecting/transitions.ts';
 import type { InFlightPayment } from '../../src/keeper/in-flight.ts';
 import { withinFunds } from '../../src/keeper/shared-funds.ts';
-import { updateOf } from '../../src/domain/collecting/transitions.ts';
 import { heldSubscription, START } from '../fixtures/held-subscription.ts';
 
 const collected = (id: string, wallet: string, gross: bigint) => {

@@ -6,7 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import t from 'tap';
-import { connect, type Sql, type Transaction } from '../../src/db/postgres/connect.ts';
+import { dailyFigures } from '../../src/db/analytics.ts';
 import {
   measureOpenAttempts,
   readOpenAttempts,
@@ -20,11 +20,11 @@ import {
   returnUnwatchedPlans,
   takeUnwatchedPlans,
 } from '../../src/db/plans.ts';
+import { connect, type Sql, type Transaction } from '../../src/db/postgres/connect.ts';
 import { claimOne, listKnown, listUnexplained, findOwner } from '../../src/db/reconciliation.ts';
+import * as refunds from '../../src/db/refunds.ts';
 import * as leases from '../../src/db/subscription-leases.ts';
 import * as subscriptions from '../../src/db/subscription-work.ts';
-import * as refunds from '../../src/db/refunds.ts';
-import { dailyFigures } from '../../src/db/analytics.ts';
 import { stepSweep } from '../../src/db/sweeps.ts';
 import { listTimeline } from '../../src/db/timeline.ts';
 import { testDatabase } from '../fixtures/postgres.ts';

@@ -1,9 +1,9 @@
 // In which order the sweep looks, how much at once, and that nothing is left out. What it finds:
 // life.test.ts, follow.test.ts.
 import t, { type Test } from 'tap';
-import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
-import { createRpc, type Rpc } from '../../src/chain/rpc/client.ts';
 import { cancelSubscription } from '../../src/chain/program/instructions.ts';
+import { createRpc, type Rpc } from '../../src/chain/rpc/client.ts';
+import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
 import { silent, startStage } from '../fixtures/billing.ts';
 import { payTokens } from '../fixtures/tokens.ts';
@@ -273,7 +273,7 @@ void t.test(
     const before = await stage.row(still);
     const { context } = stage.parts();
     const looked = stage.now();
-    await new Sweep(context, { minutes: MINUTES }).look([still.id, cancelled.id]);
+    await new Sweep(context, { minutes: MINUTES }).readNow([still.id, cancelled.id]);
     t.same(await stage.row(still), before);
     const { dueAt, cancelRequestedAt } = await stage.row(cancelled);
     t.equal(cancelRequestedAt, null, 'what follows from it is done under a claim');
@@ -306,7 +306,10 @@ void t.test('a state that was read is not undone by an endpoint that is behind',
     0n,
     'it knows of no cancellation',
   );
-  await new Sweep(context, { minutes: MINUTES }).look([subscription.id], await stage.rpc.getSlot());
+  await new Sweep(context, { minutes: MINUTES }).readNow(
+    [subscription.id],
+    await stage.rpc.getSlot(),
+  );
   await collector.turn();
   t.same(taken, [], 'nothing is collected');
   t.same(
@@ -347,10 +350,10 @@ void t.test(
       (await stage.sql<{ id: string }[]>`select id from subscriptions where notices > 0`)
         .map(({ id }) => id)
         .sort();
-    await new Sweep(context, { minutes: MINUTES }).look(all);
+    await new Sweep(context, { minutes: MINUTES }).readNow(all);
     t.same(await noticed(), [cancelled.id, foreign.id].sort());
     await stage.sql`update payment_attempts set state = 'expired', resolved_at = now() where subscription_id = ${paid.id}`;
-    await new Sweep(context, { minutes: MINUTES }).look(all);
+    await new Sweep(context, { minutes: MINUTES }).readNow(all);
     t.same(await noticed(), all.sort(), 'nobody is going to record it');
   },
 );
@@ -382,7 +385,7 @@ void t.test(
         }),
       ],
     );
-    await new Sweep(context, { minutes: MINUTES }).look([toppedUp.id, poor.id]);
+    await new Sweep(context, { minutes: MINUTES }).readNow([toppedUp.id, poor.id]);
     await collect();
     t.same(
       taken.map(({ id }) => id),

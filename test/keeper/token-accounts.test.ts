@@ -1,11 +1,11 @@
 import t, { type Test } from 'tap';
 import { initAuthority } from '../../src/chain/program/instructions.ts';
-import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { TokenAccounts } from '../../src/chain/streams/token-accounts.ts';
+import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { amountPastDue } from '../../src/domain/collecting/price.ts';
-import { Notifications } from '../../src/keeper/notifications.ts';
+import { PlanWatch } from '../../src/keeper/plan-watch.ts';
+import { Notifications } from '../../src/keeper/streams.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
-import { PlanWatch } from '../../src/keeper/plans.ts';
 import { startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 import { payTokens, revokeApproval } from '../fixtures/tokens.ts';
 

@@ -2,7 +2,8 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';
-import { type Context, createBalance } from '../../src/keeper/preflight.ts';
+import { createBalance } from '../../src/keeper/balance.ts';
+import type { Context } from '../../src/keeper/context.ts';
 import { createMetrics } from '../../src/keeper/metrics.ts';
 
 /** A wallet whose balance the test sets, and what is said of it. */

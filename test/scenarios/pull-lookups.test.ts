@@ -1,4 +1,5 @@
 // What was pulled is looked up beside the collecting: nobody waits for somebody else's history.
+import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { transferSubscription } from '../../src/chain/program/instructions.ts';
@@ -8,7 +9,7 @@ import { claimDue } from '../../src/db/subscription-leases.ts';
 import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { LEASE_SECONDS, settle } from '../../src/domain/collecting/settlement.ts';
 import { updateOf } from '../../src/domain/collecting/transitions.ts';
-import { PullLookups } from '../../src/keeper/pull-history.ts';
+import { SideQueue } from '../../src/keeper/side-queue.ts';
 import { AMOUNT } from '../fixtures/agreement.ts';
 import { type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 
@@ -129,19 +130,22 @@ void t.test(
     await stage.sql`update subscriptions set notices = notices + 1 where id = ${changed.id}`;
     const written: string[] = [];
     const left: string[] = [];
-    const lookups = new PullLookups(
-      context,
-      async (_, row) => {
+    const lookups = new SideQueue(context, {
+      max: 10,
+      atOnce: 2,
+      renewsLeases: true,
+      run: async ({ rows: [row] }) => {
+        assert(row);
         const claim = { id: row.id, claimId, notices: row.notices };
         const settled = await settle(sql, [{ claim, row, update: updateOf(row) }], now);
         written.push(...settled.written.map((one) => one.row.id));
         left.push(...settled.changed.map((one) => one.row.id));
       },
-      async (_claimId, _row, error) => {
+      onFault: async (_, error) => {
         throw error;
       },
-    );
-    await lookups.take(claimId, rows);
+    });
+    await lookups.take(rows.map((row) => ({ claimId, rows: [row] })));
     await stage.until('both are looked up', async () => written.length + left.length === 2);
     t.same([written, left], [[still.id], [changed.id]]);
     await lookups.stop();

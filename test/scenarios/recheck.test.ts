@@ -4,6 +4,7 @@ import t, { type Test } from 'tap';
 import { cancelSubscription, resumeSubscription } from '../../src/chain/program/instructions.ts';
 import { updateDiscount } from '../../src/db/subscription-changes.ts';
 import { pause, unpause } from '../../src/domain/subscribing/pausing.ts';
+import { newPayment } from '../../src/keeper/in-flight.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
 import { agree, AMOUNT, due, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';
@@ -61,7 +62,7 @@ void t.test(
     await stage.until('it was sent', async () => sends > 0);
     await cancel(stage, subscription);
     // What the stream leads to.
-    await new Sweep(context, { minutes: 60 }).look([subscription.id]);
+    await new Sweep(context, { minutes: 60 }).readNow([subscription.id]);
     await stage.until('the cancellation is told', async () =>
       (await typesOf(stage, subscription)).includes('cancel_requested'),
     );
@@ -122,7 +123,7 @@ void t.test(
     });
     const flight = track();
     t.teardown(() => flight.stop(0));
-    flight.add([{ ...signed!, periodEnd: null }]);
+    flight.add([newPayment({ ...signed!, periodEnd: null })]);
     await stage.until('it is sent', async () => sends > 0);
   },
 );

@@ -10,11 +10,11 @@ import {
   revokeDelegation,
   transferSubscription,
 } from '../../src/chain/program/instructions.ts';
-import { Notifications } from '../../src/keeper/notifications.ts';
+import { Notifications } from '../../src/keeper/streams.ts';
 import { findPulls, partiesOf } from '../../src/keeper/pull-history.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
-import { PlanWatch } from '../../src/keeper/plans.ts';
+import { PlanWatch } from '../../src/keeper/plan-watch.ts';
 import { agree, AMOUNT } from '../fixtures/agreement.ts';
 import { type Ailment, startBadEndpoint } from '../fixtures/bad-endpoint.ts';
 import { HOUR, silent, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
@@ -434,7 +434,7 @@ void t.test(
     let gaps = 0;
     const walk = new Sweep(context, { minutes: 60 });
     const sweep = {
-      look: (ids: readonly string[], slot?: bigint) => walk.look(ids, slot),
+      readNow: (ids: readonly string[], slot?: bigint) => walk.readNow(ids, slot),
       gap: () => (gaps += 1),
     };
     const notices = new Notifications(context, {

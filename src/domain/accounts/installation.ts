@@ -39,10 +39,10 @@ export async function installationOf(config: Config): Promise<Installation> {
 /** One line per differing value, with both values. A fee that is not recorded is not compared. */
 export function differences(recorded: RecordedInstallation, own: Installation): string[] {
   return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {
-    const [theirs, ours] = [String(recorded[key]), String(own[key])];
-    return theirs === ours || recorded[key] === null
+    const [recordedValue, keepers] = [String(recorded[key]), String(own[key])];
+    return recordedValue === keepers || recorded[key] === null
       ? []
-      : [`${variableOf[key]} is ${ours} here and ${theirs} in the database`];
+      : [`${variableOf[key]} is ${keepers} here and ${recordedValue} in the database`];
   });
 }
 

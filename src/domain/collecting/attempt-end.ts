@@ -31,7 +31,7 @@ export type AttemptEnd =
   | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
   | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
   /** Another payment of the same transaction failed. */
-  | { readonly kind: 'spared'; readonly error: string }
+  | { readonly kind: 'signed_again'; readonly error: string }
   | { readonly kind: 'expired' }
   /** Whether it landed will not be known: the account counts a pull that no history shows. */
   | { readonly kind: 'unexplained' };
@@ -61,7 +61,7 @@ export function failedEnd(
   view: View,
 ): AttemptEnd {
   const error = describeTransactionError(err);
-  if (!isCharged(programId, { attempt, row }, err)) return { kind: 'spared', error };
+  if (!isCharged(programId, { attempt, row }, err)) return { kind: 'signed_again', error };
   const pulls = transferPlaces(attempt.transaction, programId, row.subscriptionPda);
   const failure = classifyPullError(err, {
     layout: { pulls },
@@ -101,7 +101,7 @@ export function outcomeOf(
     state: resolved,
     error,
   });
-  if (end.kind === 'spared') {
+  if (end.kind === 'signed_again') {
     // This payment did not fail: it is due again at once.
     if (isLive(state)) state.dueAt = timeOf(now);
     state.failedPacks += 1;

@@ -20,7 +20,7 @@ import {
 } from './decision.ts';
 import { failedOnChain, tryEarly } from './early-tries.ts';
 import { afterTheEnd, end, planEnd } from './ending.ts';
-import { isDueSoon, nextLook, renewalIssue, type RenewalIssue } from './look-ahead.ts';
+import { isDueSoon, nextRead, renewalIssue, type RenewalIssue } from './look-ahead.ts';
 import {
   delegationObstacle,
   feeReceiver,
@@ -33,7 +33,7 @@ import {
   hasUnknownPull,
   isGivenUp,
   isPaid,
-  pullsFound,
+  pullLookup,
   recordPulls,
   startOfNext,
 } from './pulls.ts';
@@ -77,21 +77,23 @@ export function decide(
   state.observedSlot = view.slot;
   const account = registeredAccount(row, view.subscription);
   if (account !== null) state.periodAnchor ??= timeOf(account.periodStart);
-  if (!isLive(state)) return afterTheEnd(update, view, account, rules, lookups);
+  const known = pullLookup(row, lookups);
+  const ends = { account, rules, known, isClosable: lookups.closingFailed !== true };
+  if (!isLive(state)) return afterTheEnd(update, view, ends);
   if (account === null && !missingIsBelieved(row, view)) return retrySoon(update, view, 10n);
 
   const period = account === null ? null : pullPeriod(account, view.plan, view.now);
   let unread: Pick<Decision, 'alert'> | undefined;
   if (account !== null && period !== null) {
     if (hasUnknownPull(state, account)) {
-      const pulls = pullsFound(row, lookups);
-      if (pulls === undefined && lookups.tooMany === true)
+      if (known.kind === 'too_long')
         return { ...keeperFailure(update, view), ...pullNotFound(row) };
-      if (pulls === undefined) return { update, needs: 'pulls' };
-      recordPulls(update, pulls, account, period);
+      if (known.kind === 'not_final') return awaitFinality(update, view);
+      if (known.kind === 'needed') return { update, needs: 'pulls' };
+      recordPulls(update, known.pulls, account, period);
       if (hasUnknownPull(state, account)) {
         unread = pullNotFound(row);
-        if (lookups.pulledFinally !== true) return { ...awaitFinality(update, view), ...unread };
+        if (!known.isFinal) return { ...awaitFinality(update, view), ...unread };
         // The period is paid; after three tries an unreadable further pull no longer delays later
         // payments.
         if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
@@ -107,13 +109,13 @@ export function decide(
   }
   observeCancel(update, view, account, period);
 
-  if (state.cancelRequestedAt !== null) return end(update, view, account, rules, lookups, null);
+  if (state.cancelRequestedAt !== null) return end(update, view, ends, null);
   const endReason = planEnd(row, view, account, period);
-  if (endReason !== null) return end(update, view, account, rules, lookups, endReason);
+  if (endReason !== null) return end(update, view, ends, endReason);
   // A subscription without an account is cancelled or ended, and both cases have returned above.
   if (account === null || period === null)
     throw new Error('a live subscription without an account');
-  const decision = collection(update, view, account, period, { rules, findings: lookups });
+  const decision = collection(update, view, account, period, { rules, lookups });
   return unread === undefined ? decision : { ...unread, ...decision };
 }
 
@@ -277,7 +279,7 @@ function collection(
   view: ChainView,
   account: SubscriptionAccount,
   period: PullPeriod,
-  { rules, findings: lookups }: { rules: Rules; findings: LookupResult },
+  { rules, lookups }: { rules: Rules; lookups: LookupResult },
 ): Decision {
   const { state, row } = update;
   const { now } = view;
@@ -335,7 +337,7 @@ export function awaitDue(
     const obstacle = subscriberObstacle(view, account, gross);
     applyUpcoming(update, gross, obstacle === undefined ? null : renewalIssue(obstacle));
   }
-  state.dueAt = nextLook(state, row.periodHours) ?? state.paidThrough;
+  state.dueAt = nextRead(state, row.periodHours) ?? state.paidThrough;
   return { update };
 }
 

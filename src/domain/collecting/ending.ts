@@ -8,7 +8,6 @@ import type { ChainView } from './chain-view.ts';
 import {
   awaitFinality,
   type Decision,
-  type LookupResult,
   keeperFailure,
   pullNotFound,
   type Rules,
@@ -17,13 +16,22 @@ import {
   hasUnknownPull,
   isGivenUp,
   oldestFirst,
-  pullsFound,
+  type PullLookup,
   recordPull,
   recordPulls,
 } from './pulls.ts';
 import { applyEnd, coverOf, type SubscriptionUpdate } from './transitions.ts';
 
 const DAY = 86_400n;
+
+/** What a decision about an end needs besides the accounts. */
+interface Ending {
+  readonly account: SubscriptionAccount | null;
+  readonly rules: Rules;
+  readonly known: PullLookup;
+  /** The account may be closed: closing it has not failed just now. */
+  readonly isClosable: boolean;
+}
 
 /** The reason why the plan ends the subscription; null when it does not. */
 export function planEnd(
@@ -55,19 +63,18 @@ export function planEnd(
 export function end(
   update: SubscriptionUpdate,
   view: ChainView,
-  account: SubscriptionAccount | null,
-  rules: Rules,
-  lookups: LookupResult,
+  ending: Ending,
   endReason: string | null,
 ): Decision {
+  const { account, rules, known, isClosable } = ending;
   const { state } = update;
   const isCovered = () => {
     const cover = coverOf(update);
     return cover !== null && unixSeconds(cover) > view.now;
   };
   const waiting =
-    account === null && (lookups.closingNotFinal === true || !isCovered())
-      ? recordLastPulls(update, view, lookups)
+    account === null && (known.kind === 'not_final' || !isCovered())
+      ? recordLastPulls(update, view, known)
       : undefined;
   if (waiting !== undefined) return waiting;
   if (isCovered()) {
@@ -75,7 +82,7 @@ export function end(
     state.dueAt = coverOf(update);
     return { update };
   }
-  if (account !== null && closable(view, account, rules) && lookups.closingFailed !== true)
+  if (account !== null && isClosable && closable(view, account, rules))
     return { update, needs: 'closing' };
   applyEnd(update, {
     now: view.now,
@@ -94,22 +101,19 @@ export function end(
 export function afterTheEnd(
   update: SubscriptionUpdate,
   view: ChainView,
-  account: SubscriptionAccount | null,
-  rules: Rules,
-  lookups: LookupResult,
+  { account, rules, known, isClosable }: Ending,
 ): Decision {
   const { successor } = update.row;
   if (account === null) {
-    const waiting =
-      successor === 'same_account' ? undefined : recordLastPulls(update, view, lookups);
+    const waiting = successor === 'same_account' ? undefined : recordLastPulls(update, view, known);
     if (waiting !== undefined) return waiting;
   } else if (successor === null && hasUnknownPull(update.state, account)) {
-    const pulls = pullsFound(update.row, lookups);
-    if (pulls === undefined && lookups.tooMany === true) return keeperFailure(update, view);
-    if (pulls === undefined) return { update, needs: 'pulls' };
-    recordPulls(update, pulls, account, pullPeriod(account, view.plan, view.now));
+    if (known.kind === 'too_long') return keeperFailure(update, view);
+    if (known.kind === 'not_final') return awaitFinality(update, view);
+    if (known.kind === 'needed') return { update, needs: 'pulls' };
+    recordPulls(update, known.pulls, account, pullPeriod(account, view.plan, view.now));
     if (hasUnknownPull(update.state, account)) {
-      if (lookups.pulledFinally !== true) return awaitFinality(update, view);
+      if (!known.isFinal) return awaitFinality(update, view);
       if (!isGivenUp(update.row)) return keeperFailure(update, view);
     }
   }
@@ -123,7 +127,7 @@ export function afterTheEnd(
     update.state.dueAt = paidThrough;
     return { update };
   }
-  if (account !== null && closable(view, account, rules) && lookups.closingFailed !== true)
+  if (account !== null && isClosable && closable(view, account, rules))
     return { update, needs: 'closing' };
   update.state.dueAt = closingDue(view, account, rules);
   return { update };
@@ -137,25 +141,22 @@ export function afterTheEnd(
 function recordLastPulls(
   update: SubscriptionUpdate,
   view: ChainView,
-  lookups: LookupResult,
+  known: PullLookup,
 ): Decision | undefined {
   const { row } = update;
-  const { tooMany, unreadable, closingNotFinal } = lookups;
-  if (closingNotFinal === true) return awaitFinality(update, view);
-  const pulls = pullsFound(row, lookups);
-  if (pulls === undefined && tooMany === true)
-    return { ...keeperFailure(update, view), ...pullNotFound(row) };
+  if (known.kind === 'not_final') return awaitFinality(update, view);
+  if (known.kind === 'too_long') return { ...keeperFailure(update, view), ...pullNotFound(row) };
   // No keeper has ever read the account, so no pull can belong to it.
   if (row.periodAnchor === null) return undefined;
-  if (pulls === undefined) return { update, needs: 'pulls' };
+  if (known.kind === 'needed') return { update, needs: 'pulls' };
   const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];
-  for (const pull of oldestFirst(pulls)) {
+  for (const pull of oldestFirst(known.pulls)) {
     if (pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
     recordPull(update, pull, null);
   }
   // An unreadable transaction may hold the last pull, so it is looked up again. The retries are
   // limited, because anyone can send such a transaction.
-  return unreadable === true && !isGivenUp(row) ? keeperFailure(update, view) : undefined;
+  return !known.isComplete && !isGivenUp(row) ? keeperFailure(update, view) : undefined;
 }
 
 /**

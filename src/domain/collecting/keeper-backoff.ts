@@ -18,16 +18,16 @@ export function keeperRetryAt(now: bigint, setbacks: number): Date {
 }
 
 /**
- * Chain time at which what found no room or no answer at `now` is due again. It counts as no
- * setback, since nothing was read.
+ * Chain time at which what found no room or no answer at `now` is due again. It is no failure of
+ * the keeper, since nothing was read.
  */
 export function putOffUntil(now: Date): Date {
   return timeOf(unixSeconds(now) + PUT_OFF_SECONDS);
 }
 
 /**
- * Chain time at which a payment that is held at `now` (Unix seconds) is looked at again, so that a
- * minute after the end of a hold all are collected.
+ * Chain time at which a payment under a hold at `now` (Unix seconds) is decided again, so that
+ * all are collected a minute after the end of the hold.
  */
 export function heldUntil(now: bigint): Date {
   return timeOf(now + HELD_SECONDS);

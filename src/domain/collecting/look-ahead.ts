@@ -45,7 +45,7 @@ export function isDueSoon(state: SubscriptionState, periodHours: number, now: Da
  * When the keeper next reads a subscription with nothing due: to announce the next payment, then to
  * collect it. Null without a next payment.
  */
-export function nextLook(state: SubscriptionState, periodHours: number): Date | null {
+export function nextRead(state: SubscriptionState, periodHours: number): Date | null {
   const { nextPaymentDue } = state;
   return nextPaymentDue !== null && isToAnnounce(state)
     ? lookAheadAt(nextPaymentDue, periodHours)

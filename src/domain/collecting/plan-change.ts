@@ -9,13 +9,13 @@ export function assessPlan(
   record: PlanRow,
   account: PlanAccount | null,
   now: bigint,
-  ours: readonly string[],
+  keepers: readonly string[],
 ): { status: PlanStatus; endsAt: Date | null } | null {
   const endsAt = account === null || account.endTs === 0n ? null : timeOf(account.endTs);
   if (record.status === 'pending') {
     if (
       account === null ||
-      !planMatches(record, account, { ...record, pullers: [record.puller, ...ours] })
+      !planMatches(record, account, { ...record, pullers: [record.puller, ...keepers] })
     )
       return null;
     return { status: account.status, endsAt };

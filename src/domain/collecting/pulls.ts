@@ -9,7 +9,7 @@ import type { Sql } from '../../db/postgres/connect.ts';
 import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import { split } from '../money.ts';
 import type { Pull } from './chain-view.ts';
-import type { LookupEntry } from './decision.ts';
+import type { LookupEntry, LookupResult } from './decision.ts';
 import { applyCover, applyFurther, applyPayment, type SubscriptionUpdate } from './transitions.ts';
 
 /** A pull, with what the books have about it (books.ts). */
@@ -21,23 +21,43 @@ export interface KnownPull extends Pull {
 }
 
 /**
- * After this many setbacks (half an hour, backoff.ts) a finalized pull that no history contains no
- * longer delays other payments.
+ * After this many failures (half an hour, keeper-backoff.ts) a finalized pull that no history
+ * contains no longer delays other payments.
  */
 const MAX_LOOKUPS = 8;
 
 /** Whether the look-ups for a finalized pull are exhausted. */
 export const isGivenUp = ({ setbacks }: KeeperSubscription) => setbacks >= MAX_LOOKUPS;
 
+/** What is known of the pulls under a subscription, from its records and its history. */
+export type PullLookup =
+  /** Not looked up yet. */
+  | { readonly kind: 'needed' }
+  /** The closing of the account is not finalized, so the last pulls before it may not be either. */
+  | { readonly kind: 'not_final' }
+  /** The history is too long to read, and the look-ups are not exhausted. */
+  | { readonly kind: 'too_long' }
+  | {
+      readonly kind: 'known';
+      readonly pulls: readonly KnownPull[];
+      /** No transaction of the history is unreadable. */
+      readonly isComplete: boolean;
+      /** The pulls that the account counts are finalized or recorded. */
+      readonly isFinal: boolean;
+    };
+
 /**
- * The pulls found; undefined while they still have to be looked up. A history that is too long to
- * read counts as empty once the look-ups are exhausted, because anyone can make a history long.
+ * What is known of the pulls of this row. A history that is too long to read counts as empty once
+ * the look-ups are exhausted, because anyone can make a history long.
  */
-export function pullsFound(
-  row: KeeperSubscription,
-  { pulls, tooMany }: { readonly pulls?: readonly KnownPull[]; readonly tooMany?: true },
-): readonly KnownPull[] | undefined {
-  return tooMany === true && isGivenUp(row) ? [] : pulls;
+export function pullLookup(row: KeeperSubscription, result: LookupResult): PullLookup {
+  const { pulls, tooMany, unreadable, pulledFinally, closingNotFinal } = result;
+  if (closingNotFinal === true) return { kind: 'not_final' };
+  if (tooMany === true && !isGivenUp(row)) return { kind: 'too_long' };
+  const known = tooMany === true ? [] : pulls;
+  if (known === undefined) return { kind: 'needed' };
+  const [isComplete, isFinal] = [unreadable !== true, pulledFinally === true];
+  return { kind: 'known', pulls: known, isComplete, isFinal };
 }
 
 /**
@@ -162,7 +182,7 @@ export async function findInBooks(
 
 export interface PullParties {
   readonly programId: string;
-  /** Keeper wallets, including former ones: their pulls count as ours. */
+  /** Keeper wallets, including former ones: their pulls count as the keeper's. */
   readonly keepers: readonly string[];
   /** Wallets that take the fee. */
   readonly treasuries: readonly string[];

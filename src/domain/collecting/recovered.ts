@@ -4,7 +4,7 @@ import { findUncommitted } from '../../db/history.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 
-type Happening = SubscriptionUpdate['events'][number];
+type NewEvent = SubscriptionUpdate['events'][number];
 
 /**
  * Adds `recovered` to a payment of our keeper whose transaction the database lacks. Every signature
@@ -13,7 +13,7 @@ type Happening = SubscriptionUpdate['events'][number];
 export async function markRecovered(
   sql: Queryable,
   outcomes: readonly { readonly update: SubscriptionUpdate }[],
-): Promise<(event: Happening) => Happening> {
+): Promise<(event: NewEvent) => NewEvent> {
   const signatures = outcomes.flatMap(({ update }) =>
     update.payments.flatMap(({ status, source, txSignature }) =>
       status === 'succeeded' && source === 'keeper' && txSignature !== null ? [txSignature] : [],

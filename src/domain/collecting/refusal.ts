@@ -43,7 +43,7 @@ export interface Refused {
 /**
  * The decision about a payment that its simulation refused; nothing is sent. It is a failed try
  * only where its retry was due. A payment that a top-up made due early waits for its retry, without
- * an event. Without a reason it is our setback, and the top-up is not counted.
+ * an event. Without a reason the keeper failed, and the top-up is not counted.
  */
 export function refuse(
   { update, collect: { amounts }, reason }: Refused,

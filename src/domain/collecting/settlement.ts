@@ -31,7 +31,7 @@ import type { SubscriptionUpdate } from './transitions.ts';
 /** Length of a lease. A transaction is usually finalized after some 15 s. */
 export const LEASE_SECONDS = 45;
 
-/** A leased subscription with `notices` as the keeper read it. */
+/** A claimed subscription, and its `notices` as the keeper read them. */
 export interface ClaimedRow extends ClaimKey {
   notices: number;
 }
@@ -117,13 +117,13 @@ async function write<A extends ClaimedAssessment>(
   const versions = new Map(
     (await lockHeld(tx, claims)).map(({ id, version }) => [id, version] as const),
   );
-  const held = assessments.filter(({ row }) => versions.has(row.id));
+  const claimed = assessments.filter(({ row }) => versions.has(row.id));
   const books = await readBooks(
     tx,
-    held.map(({ update }) => update),
+    claimed.map(({ update }) => update),
   );
   const current = wholeTransactions(
-    held.filter(
+    claimed.filter(
       (one) =>
         versions.get(one.row.id) === one.row.version &&
         !one.update.payments.some((payment) => books.refuses(payment)) &&
@@ -162,7 +162,7 @@ async function write<A extends ClaimedAssessment>(
         );
   return {
     written: current,
-    changed: held.filter((one) => !isCurrent.has(one)),
+    changed: claimed.filter((one) => !isCurrent.has(one)),
     attempts,
     books,
     blocked,
@@ -187,44 +187,70 @@ function wholeTransactions<A extends ClaimedAssessment>(assessments: readonly A[
 /** Assessments per row that keeps changing. */
 const TRIES = 3;
 
+/** Assesses rows. A row that it leaves out is not written, and its lease is kept. */
+export type AssessRows<A extends ClaimedAssessment> = (
+  rows: readonly KeeperSubscriptionForEvents[],
+  /** What the books have about the pulls of these rows, as far as it is known. */
+  books: Books,
+) => readonly A[] | Promise<readonly A[]>;
+
+interface SettleRowsOptions<A extends ClaimedAssessment> {
+  readonly chainNow: Date;
+  /** As in `settle`. */
+  readonly timeline?: string | null | undefined;
+  readonly assess: AssessRows<A>;
+  /** Gets what one database transaction wrote, also when a later one fails. */
+  readonly onSettled?: (settled: Settled<A>) => void;
+}
+
 /** The result of `settleRows`. */
 export interface SettledRows<A> {
   readonly written: readonly A[];
-  /** Rows that kept changing: not written, lease still held. */
-  readonly left: readonly ClaimedRow[];
+  /** Ids of rows that kept changing: not written, lease kept. */
+  readonly left: readonly string[];
   readonly queued: ReadonlySet<string>;
 }
 
 /**
- * Assesses rows and writes the outcomes; a row that changed meanwhile is read and assessed again.
- * `assess` is pure; when it returns undefined, the row is not written and its lease is kept. `mark`
- * adds what the books are known to have about a pull of the row's account.
+ * Assesses rows and writes the outcomes; a row that changed meanwhile is read and assessed again,
+ * at most three times.
  */
-export async function settleRows<O extends Assessment>(
+export async function settleRows<A extends ClaimedAssessment>(
   sql: Sql,
-  held: readonly (ClaimedRow & { readonly row: KeeperSubscriptionForEvents })[],
-  chainNow: Date,
-  assess: (row: KeeperSubscriptionForEvents, mark: (pull: Pull) => KnownPull) => O | undefined,
-): Promise<SettledRows<ClaimedAssessment<O>>> {
-  const written: ClaimedAssessment<O>[] = [];
+  claimed: readonly KeeperSubscriptionForEvents[],
+  { chainNow, timeline, assess, onSettled }: SettleRowsOptions<A>,
+): Promise<SettledRows<A>> {
+  const written: A[] = [];
   const queued = new Set<string>();
   const books = new Books();
-  const claims = new Map<string, ClaimedRow>(held.map((one) => [one.id, one]));
-  let rows: readonly KeeperSubscriptionForEvents[] = held.map(({ row }) => row);
+  let rows = claimed;
   for (let tries = 0; tries < TRIES && rows.length > 0; tries += 1) {
-    const assessments = rows.flatMap((row) => {
-      const outcome = assess(row, (pull) => books.mark(row.subscriptionPda, pull));
-      const claim = claims.get(row.id);
-      return outcome === undefined || claim === undefined ? [] : [{ ...outcome, claim, row }];
-    });
-    const settled = await settle(sql, assessments, chainNow);
+    const settled = await settle(sql, await assess(rows, books), chainNow, timeline);
+    onSettled?.(settled);
     written.push(...settled.written);
     for (const endpoint of settled.queued) queued.add(endpoint);
     books.include(settled.books);
     const ids = settled.changed.map(({ row }) => row.id);
     rows = ids.length === 0 ? [] : await readSubscriptions(sql, ids);
   }
-  return { written, left: rows.flatMap(({ id }) => claims.get(id) ?? []), queued };
+  return { written, left: rows.map(({ id }) => id), queued };
+}
+
+/**
+ * Assesses each row for itself. `assess` is pure; when it returns undefined, the row is not
+ * written. `mark` adds what the books have about a pull of the row's account.
+ */
+export function rowByRow<O extends Assessment>(
+  claims: readonly ClaimedRow[],
+  assess: (row: KeeperSubscriptionForEvents, mark: (pull: Pull) => KnownPull) => O | undefined,
+): AssessRows<ClaimedAssessment<O>> {
+  const byId = new Map(claims.map((claim) => [claim.id, claim]));
+  return (rows, books) =>
+    rows.flatMap((row) => {
+      const outcome = assess(row, (pull) => books.mark(row.subscriptionPda, pull));
+      const claim = byId.get(row.id);
+      return outcome === undefined || claim === undefined ? [] : [{ ...outcome, claim, row }];
+    });
 }
 
 /**

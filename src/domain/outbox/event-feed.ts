@@ -92,14 +92,14 @@ export class EventFeed {
 /** A request that waits for an app's events. */
 class FeedFollower {
   readonly appId: string;
-  readonly #heard = new AbortController();
+  readonly #notified = new AbortController();
 
   constructor(appId: string) {
     this.appId = appId;
   }
 
   wake(): void {
-    this.#heard.abort();
+    this.#notified.abort();
   }
 
   /**
@@ -107,8 +107,8 @@ class FeedFollower {
    * its creation.
    */
   async woken(ms: number, signal: AbortSignal): Promise<boolean> {
-    const either = AbortSignal.any([this.#heard.signal, signal]);
+    const either = AbortSignal.any([this.#notified.signal, signal]);
     await pause(ms, undefined, { signal: either }).catch(() => undefined);
-    return this.#heard.signal.aborted;
+    return this.#notified.signal.aborted;
   }
 }

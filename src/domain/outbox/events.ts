@@ -20,7 +20,7 @@ type Extra = Record<string, string | number | boolean | bigint | Date | null>;
  * One change of a subscription. `extra` holds the data fields of its event type; bigint amounts and
  * Dates become strings.
  */
-export interface Happening {
+export interface NewEvent {
   subscriptionId: string;
   type: SubscriptionEventType;
   extra?: Extra;
@@ -34,15 +34,15 @@ export interface Happening {
  */
 export async function appendEvents(
   sql: Transaction,
-  events: readonly Happening[],
+  events: readonly NewEvent[],
 ): Promise<Set<string>> {
   const queued = new Set<string>();
   let rest = [...events];
   while (rest.length > 0) {
     // Each round takes one sequence number per subscription; a second event of a subscription waits
     // for the next round.
-    const round = new Map<string, Happening>();
-    const later: Happening[] = [];
+    const round = new Map<string, NewEvent>();
+    const later: NewEvent[] = [];
     for (const event of rest) {
       if (round.has(event.subscriptionId)) later.push(event);
       else round.set(event.subscriptionId, event);
@@ -52,7 +52,7 @@ export async function appendEvents(
       throw new Error(`events for ${round.size} subscriptions, of which ${contexts.length} exist`);
     const endpoints = await storeEvents(
       sql,
-      contexts.map((context) => ({ context, ...(round.get(context.subscriptionId) as Happening) })),
+      contexts.map((context) => ({ context, ...(round.get(context.subscriptionId) as NewEvent) })),
     );
     for (const endpointId of endpoints) queued.add(endpointId);
     rest = later;
@@ -66,11 +66,11 @@ export async function appendEvents(
  */
 export function storeEvents(
   sql: Transaction,
-  told: readonly (Omit<Happening, 'subscriptionId'> & { context: EventContext })[],
+  newEvents: readonly (Omit<NewEvent, 'subscriptionId'> & { context: EventContext })[],
 ): Promise<string[]> {
   return insertEvents(
     sql,
-    told.map(({ context, type, extra }) => {
+    newEvents.map(({ context, type, extra }) => {
       const { eventId: id, appId, subscriptionId, sequence } = context;
       return {
         id,

@@ -138,11 +138,11 @@ interface RecordingParts {
 /** Polls for one batch of refunds; true when more may be due. Throws as the RPC client does. */
 export async function recordRefunds(parts: RecordingParts): Promise<boolean> {
   const awaited = await takeAwaitedRefunds(parts.sql, AWAITED_AT_ONCE);
-  for (const refund of awaited) await look(parts, refund);
+  for (const refund of awaited) await readRefund(parts, refund);
   return awaited.length === AWAITED_AT_ONCE;
 }
 
-async function look(parts: RecordingParts, refund: AwaitedRefund): Promise<void> {
+async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise<void> {
   const { sql, rpc, log } = parts;
   // The order matters: first the blockhash is dead, then the history lacks the transfer.
   const isDead = refund.isOverdue && (await cannotLand(rpc, refund));

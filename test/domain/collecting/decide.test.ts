@@ -2,22 +2,22 @@
 // pullers, and keepers that look early, late or twice.
 import fc from 'fast-check';
 import t from 'tap';
-import { periodSeconds, pullPeriod } from '../../../src/chain/program/period.ts';
 import type { SubscriptionAccount } from '../../../src/chain/program/layouts.ts';
+import { periodSeconds, pullPeriod } from '../../../src/chain/program/period.ts';
+import { timeOf, unixSeconds } from '../../../src/chain/time.ts';
 import type { AttemptRow } from '../../../src/db/payment-attempts.ts';
 import type { KeeperSubscription } from '../../../src/db/subscription-work.ts';
 import { type AttemptEnd, outcomeOf } from '../../../src/domain/collecting/attempt-end.ts';
 import type { ChainView, Pull } from '../../../src/domain/collecting/chain-view.ts';
 import { decide, registeredAccount } from '../../../src/domain/collecting/decide.ts';
 import type { Decision, LookupResult } from '../../../src/domain/collecting/decision.ts';
-import { asSigned, landedPull } from '../../../src/keeper/landed-pull.ts';
 import { type KnownPull, recordPull } from '../../../src/domain/collecting/pulls.ts';
-import { timeOf, unixSeconds } from '../../../src/chain/time.ts';
 import {
   type SubscriptionUpdate,
   updateOf,
   isLive,
 } from '../../../src/domain/collecting/transitions.ts';
+import { asSigned, landedPull } from '../../../src/keeper/landed-pull.ts';
 import {
   heldSubscription,
   planAccount,

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { SubscriptionState } from '../../../src/db/subscription-work.ts';
-import { isToAnnounce, lookAheadAt, nextLook } from '../../../src/domain/collecting/look-ahead.ts';
+import { isToAnnounce, lookAheadAt, nextRead } from '../../../src/domain/collecting/look-ahead.ts';
 
 const due = new Date('2026-03-01T00:00:00Z');
 const state = (changes: Partial<SubscriptionState> = {}) =>
@@ -37,8 +37,8 @@ void t.test(
 );
 
 void t.test('the keeper looks to announce first, then to collect', async (t) => {
-  t.same(nextLook(state(), 24), new Date('2026-02-28T18:00:00Z'));
-  t.same(nextLook(state({ announcedDue: due }), 24), due);
-  t.same(nextLook(state({ status: 'past_due' }), 24), due);
-  t.equal(nextLook(state({ nextPaymentDue: null }), 24), null);
+  t.same(nextRead(state(), 24), new Date('2026-02-28T18:00:00Z'));
+  t.same(nextRead(state({ announcedDue: due }), 24), due);
+  t.same(nextRead(state({ status: 'past_due' }), 24), due);
+  t.equal(nextRead(state({ nextPaymentDue: null }), 24), null);
 });

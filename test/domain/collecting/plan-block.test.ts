@@ -2,8 +2,8 @@
 // waits for nothing.
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { unmarkBlocked } from '../../../src/db/plans.ts';
+import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { claimDue } from '../../../src/db/subscription-leases.ts';
 import { readSubscriptions, releaseWaiting } from '../../../src/db/subscription-work.ts';
 import { unblockPlan } from '../../../src/domain/collecting/plan-block.ts';

@@ -3,7 +3,6 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { timeOf } from '../../../src/chain/time.ts';
-import { split } from '../../../src/domain/money.ts';
 import {
   amountDue,
   amountPastDue,
@@ -14,6 +13,7 @@ import {
   priceOf,
   usesDiscount,
 } from '../../../src/domain/collecting/price.ts';
+import { split } from '../../../src/domain/money.ts';
 
 const START = 1_800_000_000n;
 const base: PriceTerms = {

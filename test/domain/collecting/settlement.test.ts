@@ -3,12 +3,13 @@ import bs58 from 'bs58';
 import t from 'tap';
 import { holdCollection, readBrake, resumeCollection } from '../../../src/db/collection-holds.ts';
 import { insertAttempts } from '../../../src/db/payment-attempts.ts';
+import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { claimDue } from '../../../src/db/subscription-leases.ts';
 import { readSubscriptions, type KeeperSubscription } from '../../../src/db/subscription-work.ts';
-import { forceCancel } from '../../../src/domain/subscribing/cancel.ts';
 import {
   type Assessment,
   settle,
+  rowByRow,
   settleRows,
 } from '../../../src/domain/collecting/settlement.ts';
 import {
@@ -16,8 +17,8 @@ import {
   updateOf,
   type SubscriptionUpdate,
 } from '../../../src/domain/collecting/transitions.ts';
+import { forceCancel } from '../../../src/domain/subscribing/cancel.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
-import type { Sql } from '../../../src/db/postgres/connect.ts';
 
 const now = new Date('2026-05-01T00:00:00Z');
 
@@ -55,7 +56,7 @@ async function settleHeld(
   assess: (row: KeeperSubscription) => Assessment | undefined,
 ) {
   const [row] = await readSubscriptions(sql, [held.id]);
-  return settleRows(sql, [{ ...held, row: row! }], now, assess);
+  return settleRows(sql, [row!], { chainNow: now, assess: rowByRow([held], assess) });
 }
 
 const cancelSeen = (row: KeeperSubscription): { update: SubscriptionUpdate } => {
@@ -172,9 +173,12 @@ void t.test(
     let settled: Promise<unknown> | undefined;
     await sql.begin(async (tx) => {
       await tx`update subscriptions set cancel_requested_at = ${now}, cancel_requested_by = 'merchant' where id = ${id}`;
-      settled = settleRows(sql, [{ ...held, row: seen }], now, (row) => {
-        judged.push(row.cancelRequestedAt);
-        return { update: updateOf(row) };
+      settled = settleRows(sql, [seen], {
+        chainNow: now,
+        assess: rowByRow([held], (row) => {
+          judged.push(row.cancelRequestedAt);
+          return { update: updateOf(row) };
+        }),
       });
       for (;;) {
         const [{ waiting }] = await sql<

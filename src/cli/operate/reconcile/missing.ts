@@ -9,7 +9,7 @@ import { readSubscriptions } from '../../../db/subscription-work.ts';
 import type { Pull } from '../../../domain/collecting/chain-view.ts';
 import type { Difference, KeeperPull } from '../../../domain/collecting/differences.ts';
 import { recordPull } from '../../../domain/collecting/pulls.ts';
-import { settleRows } from '../../../domain/collecting/settlement.ts';
+import { rowByRow, settleRows } from '../../../domain/collecting/settlement.ts';
 import { updateOf, isLive } from '../../../domain/collecting/transitions.ts';
 import { chunks } from '../../../each.ts';
 
@@ -102,16 +102,15 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
     if (tries >= 60) return false;
     await pause(1000);
   }
-  const held = (await readSubscriptions(sql, [id])).map((row) => ({
-    ...{ id, claimId, notices: 0 },
-    row,
-  }));
-  const { written } = await settleRows(sql, held, timeOf(pull.at), (row, mark) => {
-    const update = updateOf(row);
-    recordPull(update, mark(pull), timeOf(pull.periodEnd));
-    // Makes the subscription due, so that the keeper derives the rest of its state.
-    if (isLive(update.state)) update.state.dueAt = timeOf(pull.at);
-    return { update };
+  const { written } = await settleRows(sql, await readSubscriptions(sql, [id]), {
+    chainNow: timeOf(pull.at),
+    assess: rowByRow([{ id, claimId, notices: 0 }], (row, mark) => {
+      const update = updateOf(row);
+      recordPull(update, mark(pull), timeOf(pull.periodEnd));
+      // Makes the subscription due, so that the keeper derives the rest of its state.
+      if (isLive(update.state)) update.state.dueAt = timeOf(pull.at);
+      return { update };
+    }),
   });
   return written.length > 0;
 }

@@ -1,27 +1,31 @@
-// Notices from the streams. They say where to read: each turn reads the accounts that came up, and
-// makes subscriptions with news due.
+// Notifications from the streams. Each turn reads the accounts that they name and makes changed
+// subscriptions due. A lost notification delays nothing that the sweep does not find.
 import { decodeAuthority, decodeSubscription, kindOf } from '../chain/program/layouts.ts';
 import { hasSilentCall } from '../chain/program/logs.ts';
 import { addressesIn } from '../chain/rpc/named-addresses.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import type { ProgramNotice, TransactionNotice } from '../chain/streams/program.ts';
 import type { Follows } from '../chain/streams/token-accounts.ts';
-import { readUnderWay } from '../db/payment-attempts.ts';
-import { findFollowed, type KeeperSubscription, readSubscriptions } from '../db/subscription-work.ts';
-import { accountChanged } from '../domain/collecting/changes.ts';
+import { readUnderWay, type UnderWay } from '../db/payment-attempts.ts';
+import {
+  findFollowed,
+  type KeeperSubscription,
+  readSubscriptions,
+} from '../db/subscription-work.ts';
+import { accountChanged, withPayment } from '../domain/collecting/changes.ts';
 import { amountPastDue } from '../domain/collecting/price.ts';
 import { chunks } from '../each.ts';
 import { messageOf } from '../errors.ts';
+import type { Context } from './context.ts';
 import type { InFlight } from './in-flight.ts';
-import type { PlanWatch } from './plans.ts';
-import type { Context } from './preflight.ts';
+import type { PlanWatch } from './plan-watch.ts';
 import type { Sweep } from './sweep.ts';
 
-/** Notices kept while the chain cannot be read; beyond that the sweep finds their changes. */
-const MOST = 10_000;
-/** Failed turns in a row before the notices are dropped and a sweep is started. */
+/** Notifications kept while the chain cannot be read; beyond that the sweep finds the changes. */
+const MAX_PENDING = 10_000;
+/** Failed turns in a row before the notifications are dropped and a sweep is started. */
 const MAX_FAILURES = 10;
-const LOOK_AT_ONCE = 100;
+const READ_AT_ONCE = 100;
 /** Turns for which a transaction that no endpoint returns is looked up. */
 const MAX_MISSES = 25;
 
@@ -40,11 +44,13 @@ class PendingNotifications {
   /** The highest slot of all. */
   get newest(): bigint {
     const { subscriptions, wallets, planPdas, transactions } = this;
-    const noticed = [...subscriptions.values(), ...transactions.values()].map(({ slot }) => slot);
-    return newestSlot([...noticed, ...wallets.values(), ...planPdas.values()]);
+    const notifications = [...subscriptions.values(), ...transactions.values()].map(
+      ({ slot }) => slot,
+    );
+    return newestSlot([...notifications, ...wallets.values(), ...planPdas.values()]);
   }
 
-  /** Adds older notices; a newer one of the same subject stays. */
+  /** Adds older notifications; a newer one of the same subject stays. */
   addOlder(older: PendingNotifications): void {
     for (const name of ['subscriptions', 'wallets', 'planPdas', 'transactions'] as const) {
       const own = this[name] as Map<string, unknown>;
@@ -54,18 +60,18 @@ class PendingNotifications {
 }
 
 export interface NotificationsOptions {
-  readonly sweep: Pick<Sweep, 'look' | 'gap'>;
-  readonly plans: Pick<PlanWatch, 'look'>;
+  readonly sweep: Pick<Sweep, 'readNow' | 'gap'>;
+  readonly plans: Pick<PlanWatch, 'readNow'>;
   readonly inFlight: Pick<InFlight, 'explains' | 'isOwn'>;
   /** Called when subscriptions were made due. */
   readonly onDue: () => void;
 }
 
-/** Gathers notices; each turn reads the chain for them. */
+/** Collects notifications; each turn reads the chain for them. */
 export class Notifications {
   readonly #context: Context;
   readonly #options: NotificationsOptions;
-  #heard = new PendingNotifications();
+  #pending = new PendingNotifications();
   #failures = 0;
 
   constructor(context: Context, options: NotificationsOptions) {
@@ -74,49 +80,50 @@ export class Notifications {
   }
 
   /** An account of the program changed. */
-  take(notice: ProgramNotice): void {
-    const { address, data, slot } = notice;
+  take(notification: ProgramNotice): void {
+    const { address, data, slot } = notification;
     try {
       const kind = kindOf(data);
-      if (kind === 'subscription' && !this.#isExplained(notice))
-        this.#add((heard) => heard.subscriptions.set(address, notice));
+      if (kind === 'subscription' && !this.#isExplained(notification))
+        this.#add((pending) => pending.subscriptions.set(address, notification));
       if (kind === 'authority') this.takeWallet(decodeAuthority(data).user, slot);
-      if (kind === 'plan') this.#add((heard) => heard.planPdas.set(address, slot));
+      if (kind === 'plan') this.#add((pending) => pending.planPdas.set(address, slot));
     } catch (error) {
-      this.#context.log.debug({ address, reason: messageOf(error) }, 'notice undecodable');
+      this.#context.log.debug({ address, reason: messageOf(error) }, 'notification undecodable');
     }
   }
 
   /** A transaction named the program. */
   takeTransaction({ signature, slot, logs }: TransactionNotice): void {
-    // A call with an event changes an account that stays, and its notice comes anyway.
+    // A call with an event changes an account that stays, and that account has a notification of
+    // its own.
     if (this.#options.inFlight.isOwn(signature) || !hasSilentCall(logs, this.#context.programId))
       return;
-    this.#add((heard) => heard.transactions.set(signature, { slot, misses: 0 }));
+    this.#add((pending) => pending.transactions.set(signature, { slot, misses: 0 }));
   }
 
   /** A wallet changed in a way that the program's accounts do not show. */
   takeWallet(wallet: string, slot: bigint): void {
-    this.#add((heard) => heard.wallets.set(wallet, slot));
+    this.#add((pending) => pending.wallets.set(wallet, slot));
   }
 
   /**
    * Reads the chain for what has come in. Resolves with false. Throws as RPC client and database
-   * do; the notices stay for the next turn.
+   * do; the notifications stay for the next turn.
    */
   async turn(): Promise<boolean> {
-    const taken = this.#heard;
+    const taken = this.#pending;
     if (taken.size === 0) return false;
-    this.#heard = new PendingNotifications();
+    this.#pending = new PendingNotifications();
     try {
-      await this.#lookInto(taken);
+      await this.#read(taken);
       this.#failures = 0;
       return false;
     } catch (error) {
       this.#failures += 1;
-      // Mostly an endpoint that is behind the notice's slot.
-      if (this.#failures < MAX_FAILURES && this.#heard.size + taken.size < MOST)
-        this.#heard.addOlder(taken);
+      // Usually an endpoint that is behind the notification's slot.
+      if (this.#failures < MAX_FAILURES && this.#pending.size + taken.size < MAX_PENDING)
+        this.#pending.addOlder(taken);
       else {
         this.#failures = 0;
         this.#options.sweep.gap();
@@ -125,15 +132,15 @@ export class Notifications {
     }
   }
 
-  #add(put: (heard: PendingNotifications) => void): void {
-    if (this.#heard.size >= MOST) {
+  #add(put: (pending: PendingNotifications) => void): void {
+    if (this.#pending.size >= MAX_PENDING) {
       this.#options.sweep.gap();
       return;
     }
-    put(this.#heard);
+    put(this.#pending);
   }
 
-  /** Our own payments cause most notices: those need no read. */
+  /** The keeper's own payments cause most notifications, and those need no read. */
   #isExplained({ address, owner, data, slot }: ProgramNotice): boolean {
     const { programId } = this.#context;
     try {
@@ -146,22 +153,22 @@ export class Notifications {
     }
   }
 
-  async #lookInto(taken: PendingNotifications): Promise<void> {
+  async #read(taken: PendingNotifications): Promise<void> {
     const { subscriptions, wallets, planPdas } = taken;
     const { sweep, plans, onDue } = this.#options;
     const newest = taken.newest;
     const named = await this.#addressesIn(taken);
-    const plansHeard = [...planPdas.keys(), ...named];
-    if (plansHeard.length > 0) await plans.look(plansHeard, newest);
+    const planAddresses = [...planPdas.keys(), ...named];
+    if (planAddresses.length > 0) await plans.readNow(planAddresses, newest);
     if (subscriptions.size + wallets.size + named.length === 0) return;
-    const notable = await this.#notable(subscriptions, [...wallets.keys(), ...named], named);
-    for (const some of chunks(notable, LOOK_AT_ONCE)) await sweep.look(some, newest);
-    if (notable.length > 0) onDue();
+    const changed = await this.#changedIds(subscriptions, [...wallets.keys(), ...named], named);
+    for (const some of chunks(changed, READ_AT_ONCE)) await sweep.readNow(some, newest);
+    if (changed.length > 0) onDue();
   }
 
   /**
-   * The addresses in transactions whose effects no notice shows. Unreadable transactions are looked
-   * up again for some turns.
+   * The addresses in transactions whose effects no notification shows. Unreadable transactions are
+   * looked up again for some turns.
    */
   async #addressesIn({ transactions }: PendingNotifications): Promise<string[]> {
     const { rpc, reportUnreadable } = this.#context;
@@ -170,7 +177,7 @@ export class Notifications {
       const { slot, misses } = transactions.get(one.signature) ?? { slot: 0n, misses: 0 };
       transactions.delete(one.signature);
       if (one.unreadable === 'missing' && misses < MAX_MISSES)
-        this.#heard.transactions.set(one.signature, { slot, misses: misses + 1 });
+        this.#pending.transactions.set(one.signature, { slot, misses: misses + 1 });
       // The sweep and the read before each payment see its changes.
       else reportUnreadable([one]);
     }
@@ -179,35 +186,42 @@ export class Notifications {
 
   /**
    * Ids of subscriptions that are to be read: those of `certain` wallets or addresses, and those
-   * whose notice shows news.
+   * whose notification shows a change.
    */
-  async #notable(
-    noticed: ReadonlyMap<string, ProgramNotice>,
+  async #changedIds(
+    notifications: ReadonlyMap<string, ProgramNotice>,
     certain: readonly string[],
     named: readonly string[],
   ): Promise<string[]> {
     const { sql } = this.#context;
     const ids = await findFollowed(sql, {
-      pdas: [...noticed.keys(), ...named],
+      pdas: [...notifications.keys(), ...named],
       wallets: [...certain],
     });
     if (ids.length === 0) return [];
     const [rows, open] = await Promise.all([readSubscriptions(sql, ids), readUnderWay(sql, ids)]);
-    const underWay = new Set(open.map(({ subscriptionId }) => subscriptionId));
+    const underWay = new Map(open.map((one) => [one.subscriptionId, one]));
     const isCertain = new Set(certain);
     return rows
       .filter((row) => {
         if (isCertain.has(row.subscriberWallet) || isCertain.has(row.subscriptionPda)) return true;
-        const notice = noticed.get(row.subscriptionPda);
-        return notice !== undefined && isNotableNotice(row, notice, underWay.has(row.id));
+        const notification = notifications.get(row.subscriptionPda);
+        return (
+          notification !== undefined && mayHaveChanged(row, notification, underWay.get(row.id))
+        );
       })
       .map(({ id }) => id);
   }
 }
 
-function isNotableNotice(row: KeeperSubscription, notice: ProgramNotice, underWay: boolean): boolean {
+function mayHaveChanged(
+  row: KeeperSubscription,
+  notification: ProgramNotice,
+  underWay: UnderWay | undefined,
+): boolean {
   try {
-    return accountChanged(row, decodeSubscription(notice.data), underWay);
+    const account = decodeSubscription(notification.data);
+    return accountChanged(withPayment(row, account, underWay), account);
   } catch {
     return true;
   }

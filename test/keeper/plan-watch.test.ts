@@ -1,8 +1,8 @@
 import t from 'tap';
-import { endAbandonedPlans, takeUnwatchedPlans } from '../../src/db/plans.ts';
 import { createPlan } from '../../src/chain/program/plan-instructions.ts';
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
-import { PlanWatch } from '../../src/keeper/plans.ts';
+import { endAbandonedPlans, takeUnwatchedPlans } from '../../src/db/plans.ts';
+import { PlanWatch } from '../../src/keeper/plan-watch.ts';
 import { startStage } from '../fixtures/billing.ts';
 
 void t.test('a plan that is published while the keeper runs turns active', async (t) => {

@@ -6,12 +6,12 @@ import {
   initAuthority,
   revokeAuthority,
 } from '../../src/chain/program/instructions.ts';
-import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import type { Rpc } from '../../src/chain/rpc/client.ts';
+import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import { followProgram } from '../../src/chain/streams/program.ts';
-import { Notifications } from '../../src/keeper/notifications.ts';
+import { PlanWatch } from '../../src/keeper/plan-watch.ts';
+import { Notifications } from '../../src/keeper/streams.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
-import { PlanWatch } from '../../src/keeper/plans.ts';
 import { HOUR, silent, startStage, type Stage } from '../fixtures/billing.ts';
 
 void t.test(

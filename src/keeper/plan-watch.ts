@@ -20,7 +20,7 @@ import type { ChainView } from '../domain/collecting/chain-view.ts';
 import { planObstacle } from '../domain/collecting/obstacles.ts';
 import { unblockPlan } from '../domain/collecting/plan-block.ts';
 import { assessPlan } from '../domain/collecting/plan-change.ts';
-import type { Context } from './preflight.ts';
+import type { Context } from './context.ts';
 
 const BATCH = 100;
 /**
@@ -63,7 +63,7 @@ export class PlanWatch {
   }
 
   /** Reads the plans at these addresses now, at `minSlot` or later. */
-  async look(planPdas: string[], minSlot?: bigint): Promise<void> {
+  async readNow(planPdas: string[], minSlot?: bigint): Promise<void> {
     const plans = await findPlansAt(this.#context.sql, planPdas);
     if (plans.length > 0) await this.#read(plans, minSlot);
   }

@@ -1,0 +1,85 @@
+import type { Context } from './context.ts';
+
+/** Lamports below which operators are warned: some 10,000 payments. */
+const LOW = 100_000_000n;
+
+/** Lamports below which nothing is collected: what a batch may cost. */
+const EMPTY = 5_000_000n;
+
+const SOL = 1_000_000_000;
+
+/**
+ * Milliseconds between reads of a balance that suffices: while payments are in flight, and while
+ * none is.
+ */
+const SPENDING_AGE_MS = 10_000;
+
+const IDLE_AGE_MS = 300_000;
+
+export interface Balance {
+  /**
+   * Reads the balances, but for those of which the last reading is recent enough. Throws as the RPC
+   * client does.
+   */
+  check(isSpending: boolean): Promise<void>;
+  /** Why nothing can be paid for; undefined while the balance of the wallet in use suffices. */
+  shortage(): string | undefined;
+  /** Whether this wallet was out of SOL when its balance was last read. */
+  isEmpty(keeper: string): boolean;
+}
+
+/** Watches the SOL balance of each of the keeper's wallets and logs each change of level once. */
+export function createBalance(
+  context: Context,
+  monotonicMs: () => number = () => performance.now(),
+): Balance {
+  const { keypair, keypairs } = context;
+  const wallets = new Map(
+    [keypair.address, ...keypairs.keys()].map((address) => [
+      address,
+      watchWallet(context, address, monotonicMs),
+    ]),
+  );
+  return {
+    async check(isSpending) {
+      await Promise.all([...wallets.values()].map((wallet) => wallet.check(isSpending)));
+    },
+    shortage: () => wallets.get(keypair.address)?.shortage(),
+    isEmpty: (keeper) => wallets.get(keeper)?.isEmpty() === true,
+  };
+}
+
+function watchWallet(
+  { rpc, log, metrics }: Context,
+  keeper: string,
+  monotonicMs: () => number,
+): Omit<Balance, 'isEmpty'> & { isEmpty(): boolean } {
+  let level: 'unknown' | 'fine' | 'low' | 'empty' = 'unknown';
+  let balance = 0n;
+  let readAt = -Infinity;
+  return {
+    async check(isSpending) {
+      const age = monotonicMs() - readAt;
+      if (level === 'fine' && age < (isSpending ? SPENDING_AGE_MS : IDLE_AGE_MS)) return;
+      balance = await rpc.getBalance(keeper);
+      readAt = monotonicMs();
+      const facts = { keeper, sol: Number(balance) / SOL };
+      metrics.sol.set({ keeper }, facts.sol);
+      const now = balance < EMPTY ? 'empty' : balance < LOW ? 'low' : 'fine';
+      if (now === level) return;
+      if (now === 'empty') {
+        metrics.alerts.inc({ reason: 'keeper_out_of_sol' });
+        log.error(facts, 'keeper out of SOL; nothing is collected with it until it is refilled');
+      } else if (now === 'low') log.warn(facts, 'keeper low on SOL; refill it');
+      else if (level !== 'unknown') log.info(facts, 'keeper has enough SOL again');
+      level = now;
+    },
+    shortage() {
+      if (level === 'unknown') return 'the SOL balance of the keeper has not been read yet';
+      return level === 'empty'
+        ? `the keeper ${keeper} is out of SOL (${Number(balance) / SOL})`
+        : undefined;
+    },
+    isEmpty: () => level === 'empty',
+  };
+}

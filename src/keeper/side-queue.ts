@@ -1,0 +1,103 @@
+// Work that takes long, on claimed subscriptions, outside the collect loop: look-ups of pulls and
+// closings of accounts. Bounded: what finds no room is postponed.
+import { RpcUnreachable } from '../chain/rpc/errors.ts';
+import { type ClaimKey, heldUnder, renewed } from '../db/postgres/claims.ts';
+import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
+import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
+import { putOffUntil } from '../domain/collecting/keeper-backoff.ts';
+import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
+import type { Context } from './context.ts';
+
+/** Subscriptions under one claim that are worked on together. */
+export interface SideWork {
+  readonly claimId: string;
+  readonly rows: readonly KeeperSubscriptionForEvents[];
+}
+
+interface SideQueueOptions {
+  /** Maximum number of works that are taken at once, waiting ones included. */
+  readonly max: number;
+  readonly atOnce: number;
+  /** Whether the leases are renewed first, because work may have waited. */
+  readonly renewsLeases?: boolean;
+  /** Does the work and writes its outcome. The signal aborts at `stop`. */
+  readonly run: (work: SideWork, signal: AbortSignal) => Promise<void>;
+  /** Gets work that cannot be done, unless the chain was out of reach. */
+  readonly onFault: (work: SideWork, error: unknown) => Promise<void>;
+}
+
+const claimsOf = ({ claimId, rows }: SideWork): ClaimKey[] => heldUnder(claimId, rows);
+
+export class SideQueue {
+  readonly #context: Pick<Context, 'sql' | 'clock'>;
+  readonly #options: SideQueueOptions;
+  readonly #taken = new Set<SideWork>();
+  readonly #waiting: SideWork[] = [];
+  readonly #stopping = new AbortController();
+  #running = 0;
+
+  constructor(context: Pick<Context, 'sql' | 'clock'>, options: SideQueueOptions) {
+    this.#context = context;
+    this.#options = options;
+  }
+
+  /** Queues works, or postpones those without room. Does not wait for them. */
+  async take(works: readonly SideWork[]): Promise<void> {
+    const { max, atOnce } = this.#options;
+    const room = this.#stopping.signal.aborted ? 0 : max - this.#taken.size;
+    const taken = works.slice(0, Math.max(0, room));
+    for (const work of taken) this.#taken.add(work);
+    this.#waiting.push(...taken);
+    while (this.#running < atOnce && this.#waiting.length > 0) void this.#runAll();
+    const others = works.slice(taken.length);
+    if (others.length > 0) await this.#putOff(others);
+  }
+
+  /** Aborts: claims are released, and nothing more is written. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#waiting.length = 0;
+    const claims = [...this.#taken].flatMap(claimsOf);
+    await releaseClaims(this.#context.sql, claims).catch(() => undefined);
+  }
+
+  async #putOff(works: readonly SideWork[]): Promise<void> {
+    const { sql, clock } = this.#context;
+    await releaseClaims(sql, works.flatMap(claimsOf), { until: putOffUntil(await clock.now()) });
+  }
+
+  async #runAll(): Promise<void> {
+    this.#running += 1;
+    for (let work = this.#waiting.shift(); work !== undefined; work = this.#waiting.shift()) {
+      await this.#run(work);
+      this.#taken.delete(work);
+    }
+    this.#running -= 1;
+  }
+
+  async #run(work: SideWork): Promise<void> {
+    const { signal } = this.#stopping;
+    try {
+      const claimed = this.#options.renewsLeases === true ? await this.#renewed(work) : work;
+      if (claimed.rows.length > 0) await this.#options.run(claimed, signal);
+    } catch (error) {
+      // After a stop the claims are released already.
+      if (signal.aborted) return;
+      // Without Postgres the leases run out by themselves.
+      const end =
+        error instanceof RpcUnreachable ? this.#putOff([work]) : this.#options.onFault(work, error);
+      await end.catch(() => undefined);
+    }
+  }
+
+  /** The work on the rows whose claim still holds, each as of its renewed lease. */
+  async #renewed(work: SideWork): Promise<SideWork> {
+    const leases = await renewLeases(this.#context.sql, claimsOf(work), LEASE_SECONDS);
+    const byId = new Map(leases.map((lease) => [lease.id, lease]));
+    const rows = work.rows.flatMap((row) => {
+      const lease = byId.get(row.id);
+      return lease === undefined ? [] : [renewed(row, lease)];
+    });
+    return { ...work, rows };
+  }
+}
