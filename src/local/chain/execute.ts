@@ -11,7 +11,7 @@ import {
   type TableLookup,
   type WireMessage,
   type WireTransaction,
-} from './wire-message.ts';
+} from './wire/message.ts';
 
 // Running transactions in the block being built.
 

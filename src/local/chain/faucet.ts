@@ -13,7 +13,7 @@ import { execute, type Refusal } from './execute.ts';
 import { faucet, LOCALNET_MINT } from './genesis.ts';
 import { base58 } from './keys.ts';
 import type { Chain, Landed } from './state.ts';
-import { decodeTransaction } from './wire.ts';
+import { decodeTransaction } from './wire/decode.ts';
 
 // Money for tests, by ordinary transactions of the faucet's keypair. The memo tells two equal gifts
 // in one block apart.

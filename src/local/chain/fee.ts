@@ -1,6 +1,6 @@
 import { COMPUTE_BUDGET_PROGRAM, SYSTEM_PROGRAM } from '../../chain/program/addresses.ts';
 import { addressKey, type Key } from './keys.ts';
-import type { MessageConfig, WireMessage } from './wire-message.ts';
+import type { MessageConfig, WireMessage } from './wire/message.ts';
 
 // The fee of a transaction.
 

@@ -5,7 +5,7 @@ import type { Key } from './keys.ts';
 import { type Chain, EPOCH_SLOTS, type Landed, SLOT_MS } from './state.ts';
 import { advance } from './submit.ts';
 import type { AccountState } from './vm.ts';
-import { decodeTransaction } from './wire.ts';
+import { decodeTransaction } from './wire/decode.ts';
 
 /** A refusal of an impossible operation; the message has the reason. */
 export class ChainRefusal extends Error {}

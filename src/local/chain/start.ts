@@ -4,15 +4,15 @@ import { SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import { OperatorError } from '../../errors.ts';
 import { head } from './accounts.ts';
 import { airdrop, mintUsdc } from './faucet.ts';
-import { clearFaults } from './faults.ts';
 import { type Destination, timeTravel } from './fork.ts';
 import { faucet, LOCALNET_MINT } from './genesis.ts';
-import { buildHttp } from './http-server.ts';
 import { openChain } from './open.ts';
+import { clearFaults } from './rpc/faults.ts';
+import { buildHttp } from './rpc/http-server.ts';
+import { buildWs } from './rpc/ws-server.ts';
 import { type Chain, SLOT_MS } from './state.ts';
 import { advance } from './submit.ts';
 import { errorText } from './transaction-error.ts';
-import { buildWs } from './ws-server.ts';
 
 /** Options of a local chain. */
 export interface LocalnetOptions {

@@ -1,10 +1,10 @@
 import type { EventEmitter } from 'node:events';
 import type { TransactionMetadata } from 'litesvm/dist/internal.js';
+import type { Store } from './disk/store.ts';
 import type { Key } from './keys.ts';
-import type { Store } from './store.ts';
 import type { TransactionError } from './transaction-error.ts';
 import type { AccountState, Details, Vm } from './vm.ts';
-import type { WireTransaction } from './wire-message.ts';
+import type { WireTransaction } from './wire/message.ts';
 
 // The chain's state and its limits. LiteSVM has accounts and a clock; blocks, commitment and
 // history are kept here.

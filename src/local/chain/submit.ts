@@ -2,7 +2,7 @@ import { head } from './accounts.ts';
 import { blockOfHash, produceBlock } from './blocks.ts';
 import { execute, hasLiveBlockhash, type Refusal } from './execute.ts';
 import type { Chain } from './state.ts';
-import type { WireTransaction } from './wire-message.ts';
+import type { WireTransaction } from './wire/message.ts';
 
 /** The sender's settings and the state of the node. */
 export interface Submission {

@@ -8,7 +8,7 @@ import pRetry from 'p-retry';
 import { makeDatabaseRoles } from '../../daemon/database-roles.ts';
 import { connect, type Sql } from '../../db/postgres/connect.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
-import { makeDataDir } from '../chain/data-dir.ts';
+import { makeDataDir } from '../chain/disk/data-dir.ts';
 import { cheat } from './chain.ts';
 import { freePorts } from './ports.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from './postgres.ts';

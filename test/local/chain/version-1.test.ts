@@ -26,10 +26,14 @@ import {
 } from 'kit8';
 import t, { type Test } from 'tap';
 import { offerOf } from '../../../src/local/chain/fee.ts';
-import { decodeMessage, decodeTransaction, namesKey } from '../../../src/local/chain/wire.ts';
-import { signaturesOf } from '../../../src/local/chain/wire-message.ts';
-import { WireError } from '../../../src/local/chain/wire-reader.ts';
-import { signedOnes } from '../../../src/local/chain/verify.ts';
+import {
+  decodeMessage,
+  decodeTransaction,
+  namesKey,
+} from '../../../src/local/chain/wire/decode.ts';
+import { signaturesOf } from '../../../src/local/chain/wire/message.ts';
+import { WireError } from '../../../src/local/chain/wire/reader.ts';
+import { signedOnes } from '../../../src/local/chain/wire/verify.ts';
 import { type RpcFailure, startTestChain, type TestChain } from '../../fixtures/localnet.ts';
 
 const LIMITS = { computeUnitLimit: 20_000, loadedAccountsDataSizeLimit: 1_000_000 };

@@ -1,0 +1,158 @@
+import { type Commitment, blockAt, heightOf } from '../accounts.ts';
+import { type Key, parseBase58 } from '../keys.ts';
+import type { Block, Chain } from '../state.ts';
+import { invalidParams, RpcError } from './rpc-error.ts';
+
+// Reading parameters as a validator does: positions first, then an object of settings.
+
+/** One endpoint of the chain: the ordinary one, or the one that a fault sets back. */
+export interface LocalEndpoint {
+  readonly chain: Chain;
+  readonly lagging: boolean;
+}
+
+/** Settings of a request, unread. */
+export type Settings = Readonly<Record<string, unknown>>;
+
+/** The parameter at `index`. Throws -32602 when it is missing. */
+export function required(params: readonly unknown[], index: number): unknown {
+  const value = params[index];
+  if (value === undefined || value === null)
+    throw invalidParams(`\`params\` should have at least ${index + 1} argument(s)`);
+  return value;
+}
+
+/** The options at `index`, empty when they are missing. Throws -32602 unless they are an object. */
+export function settings(params: readonly unknown[], index: number): Settings {
+  const value = params[index];
+  if (value === undefined || value === null) return {};
+  if (typeof value !== 'object' || Array.isArray(value))
+    throw invalidParams(`Invalid params: parameter ${index + 1} should be an object`);
+  return value as Settings;
+}
+
+/** A public key in Base58. Throws -32602. */
+export function publicKey(value: unknown): Key {
+  if (typeof value !== 'string')
+    throw invalidParams('Invalid params: invalid type, expected a string');
+  return base58Of(value, 32);
+}
+
+/** A signature in Base58. Throws -32602. */
+export function signature(value: unknown): Key {
+  if (typeof value !== 'string')
+    throw invalidParams('Invalid params: invalid type, expected a string');
+  return base58Of(value, 64);
+}
+
+function base58Of(text: string, length: number): Key {
+  const key = parseBase58(text, length);
+  if (key !== undefined) return key;
+  throw invalidParams(
+    /^[1-9A-HJ-NP-Za-km-z]+$/.test(text) ? 'Invalid param: WrongSize' : 'Invalid param: Invalid',
+  );
+}
+
+/** A whole number from `min` to `max`. Throws -32602 naming the parameter. */
+export function integer(
+  value: unknown,
+  name: string,
+  min: number,
+  max = Number.MAX_SAFE_INTEGER,
+): number {
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max) {
+    throw invalidParams(`Invalid params: ${name} should be an integer from ${min} to ${max}`);
+  }
+  return value;
+}
+
+/**
+ * A u64, as a JSON number up to 2^53 - 1 or as a string of digits. Throws -32602 naming the
+ * parameter.
+ */
+export function u64(value: unknown, name: string): bigint {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return BigInt(value);
+  if (typeof value === 'string' && /^\d{1,20}$/.test(value)) {
+    const number = BigInt(value);
+    if (number < 2n ** 64n) return number;
+  }
+  throw invalidParams(
+    `Invalid params: ${name} should be a u64: a JSON number up to 2^53 - 1, or a string of digits`,
+  );
+}
+
+/** True or false, `fallback` when absent. Throws -32602 naming the parameter. */
+export function flag(value: unknown, name: string, fallback: boolean): boolean {
+  if (value === undefined || value === null) return fallback;
+  if (typeof value !== 'boolean')
+    throw invalidParams(`Invalid params: ${name} should be true or false`);
+  return value;
+}
+
+/** One of some words, `fallback` when absent. Throws -32602 naming the parameter. */
+export function choice<T extends string>(
+  value: unknown,
+  name: string,
+  options: readonly T[],
+  fallback: T,
+): T {
+  if (value === undefined || value === null) return fallback;
+  const found = options.find((option) => option === value);
+  if (found === undefined) {
+    throw invalidParams(
+      `Invalid params: unknown variant ${JSON.stringify(value)} of ${name}, expected one of ${options.join(', ')}`,
+    );
+  }
+  return found;
+}
+
+const COMMITMENTS = ['processed', 'confirmed', 'finalized'] as const;
+
+/** The commitment that settings ask for; finalized when they do not say. */
+export function commitmentOf(from: Settings): Commitment {
+  return choice(from['commitment'], 'commitment', COMMITMENTS, 'finalized');
+}
+
+/** The state that a request is answered from. */
+export interface View {
+  readonly block: Block;
+  readonly height: number;
+  readonly context: { readonly apiVersion: string; readonly slot: number };
+}
+
+/** The release that the chain says it is: the one whose answers its own are modelled on. */
+export const API_VERSION = '3.1.0';
+
+/** The block that `commitment` means on an endpoint. */
+export function viewAt({ chain, lagging }: LocalEndpoint, commitment: Commitment): View {
+  const height = heightOf(chain, commitment, lagging ? chain.faults.lag : 0);
+  const block = blockAt(chain, height);
+  if (block === undefined) throw new Error(`the block at height ${height} is not kept`);
+  return { block, height, context: { apiVersion: API_VERSION, slot: block.slot } };
+}
+
+/**
+ * The state for a request's commitment and minContextSlot. Throws -32016 when it is not that far,
+ * -32602.
+ */
+export function viewOf(endpoint: LocalEndpoint, from: Settings): View {
+  const view = viewAt(endpoint, commitmentOf(from));
+  const least = from['minContextSlot'];
+  if (
+    least !== undefined &&
+    least !== null &&
+    integer(least, 'minContextSlot', 0) > view.block.slot
+  ) {
+    throw new RpcError(-32016, 'Minimum context slot has not been reached', {
+      contextSlot: view.block.slot,
+    });
+  }
+  return view;
+}
+
+/** Like viewOf, for methods that do not support `processed`, which is refused. */
+export function confirmedViewOf(endpoint: LocalEndpoint, from: Settings): View {
+  if (commitmentOf(from) === 'processed')
+    throw invalidParams('Method does not support commitment below `confirmed`');
+  return viewOf(endpoint, from);
+}
