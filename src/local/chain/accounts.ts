@@ -1,9 +1,8 @@
+// Accounts now, and as they were at the end of an earlier block: LiteSVM has one state, each block
+// an undo journal.
 import type { Key } from './keys.ts';
 import { ACCOUNTS_CACHED, type Block, type Chain, FINALITY_BLOCKS } from './state.ts';
 import type { AccountState } from './vm.ts';
-
-// Accounts now, and as they were at the end of an earlier block: LiteSVM has one state, each block
-// an undo journal.
 
 /** The levels of certainty that a client can ask for. */
 export type Commitment = 'processed' | 'confirmed' | 'finalized';

@@ -1,3 +1,5 @@
+// Block production. A transaction runs immediately, in the open block; sealing that block gives it
+// a hash and opens the next.
 import { createHash } from 'node:crypto';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
 import { blockAt, current, head, noteChange } from './accounts.ts';
@@ -14,9 +16,6 @@ import {
   STATUS_BLOCKS,
   TRANSACTIONS_KEPT,
 } from './state.ts';
-
-// Block production. A transaction runs immediately, in the open block; sealing that block gives it
-// a hash and opens the next.
 
 const CLOCK = addressKey(CLOCK_SYSVAR);
 

@@ -1,11 +1,10 @@
+// Properties of a cluster that change while it runs: the rent, and the feature of version 1
+// transactions. Both are accounts, so forks take them back and a data directory keeps them.
 import { SYSTEM_PROGRAM } from '../../chain/program/addresses.ts';
 import { current, noteChange, overwrite } from './accounts.ts';
 import { addressKey } from './keys.ts';
 import type { Chain } from './state.ts';
 import type { AccountState } from './vm.ts';
-
-// Properties of a cluster that change while it runs: the rent, and the feature of version 1
-// transactions. Both are accounts, so forks take them back and a data directory keeps them.
 
 const RENT_SYSVAR = addressKey('SysvarRent111111111111111111111111111111111');
 /** The account that says since which slot a cluster takes version 1 transactions. */

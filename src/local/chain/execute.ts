@@ -1,3 +1,4 @@
+// Running transactions in the block being built.
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../chain/program/addresses.ts';
 import { accountAt, current, head, noteChange } from './accounts.ts';
 import { blockOfHash, produceBlock } from './blocks.ts';
@@ -12,8 +13,6 @@ import {
   type WireMessage,
   type WireTransaction,
 } from './wire/message.ts';
-
-// Running transactions in the block being built.
 
 const SYSTEM = addressKey(SYSTEM_PROGRAM);
 const LOOKUP_TABLE_PROGRAM = addressKey('AddressLookupTab1e1111111111111111111111111');

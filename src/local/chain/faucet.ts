@@ -1,3 +1,5 @@
+// Money for tests, by ordinary transactions of the faucet's keypair. The memo tells two equal gifts
+// in one block apart.
 import { randomBytes } from 'node:crypto';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
 import type { Instruction } from '../../chain/program/instructions.ts';
@@ -14,9 +16,6 @@ import { faucet, LOCALNET_MINT } from './genesis.ts';
 import { base58 } from './keys.ts';
 import type { Chain, Landed } from './state.ts';
 import { decodeTransaction } from './wire/decode.ts';
-
-// Money for tests, by ordinary transactions of the faucet's keypair. The memo tells two equal gifts
-// in one block apart.
 
 function give(chain: Chain, instructions: readonly Instruction[]): Landed | Refusal {
   const latest = chain.blocks.at(-2) ?? head(chain);

@@ -1,8 +1,7 @@
+// The fee of a transaction.
 import { COMPUTE_BUDGET_PROGRAM, SYSTEM_PROGRAM } from '../../chain/program/addresses.ts';
 import { addressKey, type Key } from './keys.ts';
 import type { MessageConfig, WireMessage } from './wire/message.ts';
-
-// The fee of a transaction.
 
 const COMPUTE_BUDGET = addressKey(COMPUTE_BUDGET_PROGRAM);
 const LAMPORTS_PER_SIGNATURE = 5_000;

@@ -1,3 +1,5 @@
+// The chain's state and its limits. LiteSVM has accounts and a clock; blocks, commitment and
+// history are kept here.
 import type { EventEmitter } from 'node:events';
 import type { TransactionMetadata } from 'litesvm/dist/internal.js';
 import type { Store } from './disk/store.ts';
@@ -5,9 +7,6 @@ import type { Key } from './keys.ts';
 import type { TransactionError } from './transaction-error.ts';
 import type { AccountState, Details, Vm } from './vm.ts';
 import type { WireTransaction } from './wire/message.ts';
-
-// The chain's state and its limits. LiteSVM has accounts and a clock; blocks, commitment and
-// history are kept here.
 
 /**
  * A sealed block is final when this many more have been sealed on top (31 confirmations and the

@@ -1,3 +1,6 @@
+// Uses LiteSVM's native layer directly, because its TypeScript wrapper re-encodes every transaction
+// and depends on a second @solana/kit. It ends the process on bytes that are not a transaction, so
+// it only gets bytes that wire.ts has decoded.
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import {
@@ -23,10 +26,6 @@ import {
   TRANSACTION_ERRORS,
   type TransactionError,
 } from './transaction-error.ts';
-
-// Uses LiteSVM's native layer directly, because its TypeScript wrapper re-encodes every transaction
-// and depends on a second @solana/kit. It ends the process on bytes that are not a transaction, so
-// it only gets bytes that wire.ts has decoded.
 
 /** An account. Lamports are a u64. */
 export interface AccountState {

@@ -1,3 +1,5 @@
+// Files of records: length and CRC-32 (both u32), then the value as v8 serializes it. A record is
+// there whole or not at all.
 import {
   closeSync,
   existsSync,
@@ -12,9 +14,6 @@ import {
 import { dirname } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { crc32 } from 'node:zlib';
-
-// Files of records: length and CRC-32 (both u32), then the value as v8 serializes it. A record is
-// there whole or not at all.
 
 const HEADER = 8;
 

@@ -1,3 +1,6 @@
+// --data-dir. `state-N` is LiteSVM's snapshot after some block. `log-N` has every block and fork
+// since: the accounts that it changed and its transactions. A block is logged when it is sealed, so
+// kill -9 loses only the block being built.
 import { closeSync, fsyncSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { OperatorError } from '../../../errors.ts';
@@ -7,10 +10,6 @@ import { type Block, type Chain, type Landed, STATUS_BLOCKS, TRANSACTIONS_KEPT }
 import { type AccountState, detailsOf } from '../vm.ts';
 import { lockDataDir, makeDataDir } from './data-dir.ts';
 import { appendRecord, readRecords, replaceFile } from './log-file.ts';
-
-// --data-dir. `state-N` is LiteSVM's snapshot after some block. `log-N` has every block and fork
-// since: the accounts that it changed and its transactions. A block is logged when it is sealed, so
-// kill -9 loses only the block being built.
 
 /** Bytes of a log after which a new snapshot is taken. */
 const LOG_BYTES = 32 * 1024 * 1024;

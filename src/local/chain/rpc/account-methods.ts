@@ -1,3 +1,4 @@
+// getAccountInfo and its relatives.
 import bs58 from 'bs58';
 import { accountAt, programAccountsAt } from '../accounts.ts';
 import { isMint, isTokenAccount, TOKEN_PROGRAMS } from '../execute.ts';
@@ -16,8 +17,6 @@ import {
   viewOf,
 } from './params.ts';
 import { invalidParams } from './rpc-error.ts';
-
-// getAccountInfo and its relatives.
 
 const MAX_MULTIPLE_ACCOUNTS = 100;
 const MAX_FILTERS = 4;

@@ -1,3 +1,4 @@
+// Slots, blockhashes, epochs and fees.
 import { head } from '../accounts.ts';
 import { blockOfHash } from '../blocks.ts';
 import { takesV1 } from '../cluster-settings.ts';
@@ -19,8 +20,6 @@ import {
   viewOf,
 } from './params.ts';
 import { invalidParams, RpcError } from './rpc-error.ts';
-
-// Slots, blockhashes, epochs and fees.
 
 const FEATURE_SET = 3_640_012_085;
 const MAX_FEE_ACCOUNTS = 128;

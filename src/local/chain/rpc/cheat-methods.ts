@@ -1,3 +1,5 @@
+// Methods beyond a validator's. The surfnet_ ones take Surfpool's parameters, the localnet_ ones
+// are this chain's own.
 import { generateKeyPairSync } from 'node:crypto';
 import bs58 from 'bs58';
 import { TOKEN_PROGRAM, tokenAccountAddress } from '../../../chain/program/addresses.ts';
@@ -25,9 +27,6 @@ import {
   viewAt,
 } from './params.ts';
 import { internalError, invalidParams } from './rpc-error.ts';
-
-// Methods beyond a validator's. The surfnet_ ones take Surfpool's parameters, the localnet_ ones
-// are this chain's own.
 
 const SYSTEM: Key = '\0'.repeat(32);
 const TOKEN = addressKey(TOKEN_PROGRAM);

@@ -1,3 +1,4 @@
+// Accounts as JSON-RPC shows them.
 import bs58 from 'bs58';
 import { CLOCK_SYSVAR, TOKEN_PROGRAM } from '../../../chain/program/addresses.ts';
 import { accountAt } from '../accounts.ts';
@@ -8,8 +9,6 @@ import type { AccountState } from '../vm.ts';
 import { Json, toJson } from './json.ts';
 import { choice, integer, type Settings } from './params.ts';
 import { RpcError } from './rpc-error.ts';
-
-// Accounts as JSON-RPC shows them.
 
 const ENCODINGS = ['binary', 'base58', 'base64', 'jsonParsed'] as const;
 const MAX_BASE58_BYTES = 128;

@@ -1,3 +1,4 @@
+// Transactions as JSON-RPC shows them.
 import bs58 from 'bs58';
 import { base58, type Key } from '../keys.ts';
 import type { Payload, TokenChange } from '../state.ts';
@@ -14,8 +15,6 @@ import {
 import { tokenAmount } from './encode-account.ts';
 import { parseInstruction } from './parse-instruction.ts';
 import { RpcError } from './rpc-error.ts';
-
-// Transactions as JSON-RPC shows them.
 
 /** The forms that getTransaction offers. */
 export const TRANSACTION_ENCODINGS = ['json', 'jsonParsed', 'base58', 'base64'] as const;

@@ -1,3 +1,4 @@
+// Faults that tests switch on over RPC; all start switched off.
 import { type AnswerFault, type Chain, MAX_LAG, type RateLimit } from '../state.ts';
 import {
   choice,
@@ -8,8 +9,6 @@ import {
   type Settings,
 } from './params.ts';
 import { invalidParams } from './rpc-error.ts';
-
-// Faults that tests switch on over RPC; all start switched off.
 
 const MAX_HOLD = 100_000;
 const MAX_HEIGHT = 1_000_000_000;

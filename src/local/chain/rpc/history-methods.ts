@@ -1,3 +1,4 @@
+// Methods about past transactions.
 import { MEMO_PROGRAM } from '../../../chain/program/addresses.ts';
 import { blockAt, heightOf } from '../accounts.ts';
 import { landedAt } from '../blocks.ts';
@@ -26,8 +27,6 @@ import {
   viewAt,
 } from './params.ts';
 import { invalidParams } from './rpc-error.ts';
-
-// Methods about past transactions.
 
 const MAX_STATUSES = 256;
 const MAX_SIGNATURES = 1_000;

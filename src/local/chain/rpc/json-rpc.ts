@@ -1,3 +1,4 @@
+// JSON-RPC 2.0: requests, batches, notifications and error answers.
 import { messageOf } from '../../../errors.ts';
 import { accountMethods } from './account-methods.ts';
 import { blockMethods } from './block-methods.ts';
@@ -15,8 +16,6 @@ import {
   RpcError,
 } from './rpc-error.ts';
 import { sendMethods, verifyAhead } from './send-methods.ts';
-
-// JSON-RPC 2.0: requests, batches, notifications and error answers.
 
 /** A method: positional parameters in, the result out; throws RpcError. */
 export type Method = (params: readonly unknown[], endpoint: LocalEndpoint) => unknown;

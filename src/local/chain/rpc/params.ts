@@ -1,9 +1,8 @@
+// Reading parameters as a validator does: positions first, then an object of settings.
 import { type Commitment, blockAt, heightOf } from '../accounts.ts';
 import { type Key, parseBase58 } from '../keys.ts';
 import type { Block, Chain } from '../state.ts';
 import { invalidParams, RpcError } from './rpc-error.ts';
-
-// Reading parameters as a validator does: positions first, then an object of settings.
 
 /** One endpoint of the chain: the ordinary one, or the one that a fault sets back. */
 export interface LocalEndpoint {

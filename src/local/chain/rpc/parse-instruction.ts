@@ -1,3 +1,5 @@
+// jsonParsed instructions: the ones that billing transactions carry. Everything else is shown as a
+// validator shows a program it does not know: accounts, data and program.
 import bs58 from 'bs58';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
@@ -8,9 +10,6 @@ import {
 import { addressKey, base58, type Key } from '../keys.ts';
 import type { InnerInstruction } from '../vm.ts';
 import { tokenAmount } from './encode-account.ts';
-
-// jsonParsed instructions: the ones that billing transactions carry. Everything else is shown as a
-// validator shows a program it does not know: accounts, data and program.
 
 const SYSTEM = addressKey(SYSTEM_PROGRAM);
 const TOKEN = addressKey(TOKEN_PROGRAM);

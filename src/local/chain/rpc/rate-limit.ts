@@ -1,7 +1,6 @@
+// Limits on requests a second, as RPC providers have them.
 import type { RateLimit } from '../state.ts';
 import type { LocalEndpoint } from './params.ts';
-
-// Limits on requests a second, as RPC providers have them.
 
 const WINDOW_MS = 1_000;
 

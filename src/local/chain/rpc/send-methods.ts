@@ -1,3 +1,4 @@
+// Sending and simulating.
 import bs58 from 'bs58';
 import { accountAt, current, head } from '../accounts.ts';
 import { takesV1 } from '../cluster-settings.ts';
@@ -33,8 +34,6 @@ import {
   viewOf,
 } from './params.ts';
 import { internalError, invalidParams, RpcError } from './rpc-error.ts';
-
-// Sending and simulating.
 
 const WIRE_TYPE = 'solana_transaction::versioned::VersionedTransaction';
 // The longest encodings of MAX_V1_LENGTH bytes.

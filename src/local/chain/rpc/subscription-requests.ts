@@ -1,11 +1,10 @@
+// Subscribe requests of a WebSocket.
 import type { Commitment } from '../accounts.ts';
 import { bytesOf, type Key } from '../keys.ts';
 import { type Filter, filtersOf } from './account-methods.ts';
 import { type AccountEncoding, accountEncoding } from './encode-account.ts';
 import { commitmentOf, flag, publicKey, required, settings, signature } from './params.ts';
 import { invalidParams } from './rpc-error.ts';
-
-// Subscribe requests of a WebSocket.
 
 interface Base {
   readonly id: number;

@@ -1,3 +1,5 @@
+// The subscriptions of one WebSocket. A processed one is notified at the change, the others when
+// its block gets that far.
 import { accountAt, blockAt, type Commitment, head, heightOf } from '../accounts.ts';
 import { landedAt } from '../blocks.ts';
 import { base58, type Key } from '../keys.ts';
@@ -19,9 +21,6 @@ import {
   type SignatureSubscription,
   type Subscription,
 } from './subscription-requests.ts';
-
-// The subscriptions of one WebSocket. A processed one is notified at the change, the others when
-// its block gets that far.
 
 /** Sends a notification of a kind; its result is JSON. */
 type Notify = (kind: string, subscription: number, result: string) => void;

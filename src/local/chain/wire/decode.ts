@@ -1,3 +1,5 @@
+// Decoding transactions from their wire form, with the checks that a validator calls sanitizing.
+// LiteSVM's native layer ends the process on bytes that it cannot read, so the decoder is strict.
 import { MAX_TRANSACTION_LENGTH } from '../../../chain/transactions/message.ts';
 import type { Key } from '../keys.ts';
 import {
@@ -10,9 +12,6 @@ import {
 } from './message.ts';
 import { checkSane, insane, Reader, WireError } from './reader.ts';
 import { MAX_V1_LENGTH, readV1Message, V1_KEY_COUNT_AT, VERSION_1 } from './version-1.ts';
-
-// Decoding transactions from their wire form, with the checks that a validator calls sanitizing.
-// LiteSVM's native layer ends the process on bytes that it cannot read, so the decoder is strict.
 
 const VERSION_BIT = 0x80;
 const MAX_LOADED_KEYS = 256;

@@ -1,6 +1,5 @@
-import type { Key } from '../keys.ts';
-
 // A transaction decoded from its wire form.
+import type { Key } from '../keys.ts';
 
 /**
  * An instruction of a message, as offsets into the message's bytes, so that decoding only copies

@@ -1,9 +1,8 @@
+// Signatures of batches, verified on a thread of their own. LiteSVM does it too, but on the one
+// thread that everything else waits for, where it is a quarter of a pull's time.
 import { Worker } from 'node:worker_threads';
 import { SPKI_PREFIX } from '../../../chain/keypair.ts';
 import type { WireTransaction } from './message.ts';
-
-// Signatures of batches, verified on a thread of their own. LiteSVM does it too, but on the one
-// thread that everything else waits for, where it is a quarter of a pull's time.
 
 /**
  * Transactions one after the other in `bytes`; for each signature four offsets into it: signer,

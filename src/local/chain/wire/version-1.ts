@@ -1,8 +1,7 @@
-import type { WireInstruction, WireMessage } from './message.ts';
-import { checkSane, insane, type Reader, WireError } from './reader.ts';
-
 // Version 1 messages (SIMD-0385): no lookup tables, limits and fee in a config, signatures after
 // the message.
+import type { WireInstruction, WireMessage } from './message.ts';
+import { checkSane, insane, type Reader, WireError } from './reader.ts';
 
 /** The first byte of a version 1 transaction. */
 export const VERSION_1 = 0x81;
