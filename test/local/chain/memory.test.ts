@@ -13,7 +13,7 @@ import { airdrop } from '../../../src/local/chain/faucet.ts';
 import { timeTravel } from '../../../src/local/chain/fork.ts';
 import { base58, keyOf } from '../../../src/local/chain/keys.ts';
 import { openChain } from '../../../src/local/chain/open.ts';
-import { answer } from '../../../src/local/chain/rpc/json-rpc.ts';
+import { respond } from '../../../src/local/chain/rpc/json-rpc.ts';
 import {
   ACCOUNTS_CACHED,
   BLOCKS_KEPT,
@@ -32,7 +32,7 @@ const collect = runInNewContext('gc') as () => void;
 
 function rpc(chain: Chain, method: string, ...params: unknown[]): unknown {
   const { result, error } = JSON.parse(
-    answer({ jsonrpc: '2.0', id: 1, method, params }, { chain, lagging: false }),
+    respond({ jsonrpc: '2.0', id: 1, method, params }, { chain, lagging: false }),
   ) as {
     result: unknown;
     error?: { message: string };

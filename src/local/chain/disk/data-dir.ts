@@ -3,8 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { messageOf, OperatorError } from '../../../errors.ts';
 
 /**
- * Makes the directory of --data-dir when it is missing and checks that it is writable. Throws an
- * OperatorError (exit code 2) when it is not.
+ * Makes the directory of --data-dir. Throws an OperatorError (exit code 2) if it is not writable.
  */
 export function makeDataDir(dir: string): void {
   try {
@@ -17,7 +16,7 @@ export function makeDataDir(dir: string): void {
   }
 }
 
-// Not mkdir's own `recursive`: below a directory that takes no files (/proc) it never returns.
+// `recursive` of mkdir never returns below a directory that takes no files (/proc).
 function make(path: string): void {
   try {
     mkdirSync(path);
@@ -39,13 +38,15 @@ function isRunning(pid: number): boolean {
   }
 }
 
-// In a container a process often gets its predecessor's id. A lock with our own id is stale unless
-// this process holds it.
+/**
+ * The locks of this process. In a container a process often gets the id of the one before it, so a
+ * lock with its own id is stale unless it is one of these.
+ */
 const held = new Set<string>();
 
 /**
- * Locks a data directory for this process; the result unlocks it. Throws an OperatorError when
- * another process has it.
+ * Locks a data directory for this process. The result unlocks it. Throws an OperatorError when
+ * another process has locked it.
  */
 export function lockDataDir(dir: string): () => void {
   const path = resolve(dir, 'lock');

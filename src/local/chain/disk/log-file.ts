@@ -1,5 +1,5 @@
-// Files of records: length and CRC-32 (both u32), then the value as v8 serializes it. A record is
-// there whole or not at all.
+// Files of records. A record is a length and a CRC-32 (both u32), then the value in v8's
+// serialization. A reader sees a whole record or none.
 import {
   closeSync,
   existsSync,
@@ -43,8 +43,8 @@ function readRecord(fd: number, position: number): { value: unknown; end: number
 }
 
 /**
- * Reads every whole record of a file and returns where the last one ends. With `repair` the file is
- * cut there, which removes a record that a killed process did not finish.
+ * Reads every whole record of a file and returns the offset where the last one ends. `repair` cuts
+ * the file there, which removes the unfinished record of a killed process.
  */
 export function readRecords(path: string, repair: boolean, each: (value: unknown) => void): number {
   if (!existsSync(path)) return 0;
@@ -62,10 +62,7 @@ export function readRecords(path: string, repair: boolean, each: (value: unknown
   }
 }
 
-/**
- * Replaces a file by one with a single record: after a crash the old one is there, or the new one,
- * never a part.
- */
+/** Replaces a file by one with a single record. A crash leaves the old file or the new one. */
 export function replaceFile(path: string, value: unknown): void {
   const fd = openSync(`${path}.tmp`, 'w');
   try {

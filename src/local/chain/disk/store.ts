@@ -1,6 +1,6 @@
-// --data-dir. `state-N` is LiteSVM's snapshot after some block. `log-N` has every block and fork
-// since: the accounts that it changed and its transactions. A block is logged when it is sealed, so
-// kill -9 loses only the block being built.
+// The files of --data-dir. `state-N` is a snapshot of LiteSVM after some block. `log-N` has the
+// blocks and forks since: their account changes and transactions. A block is logged when it is
+// sealed, so kill -9 loses the block being built and nothing else.
 import { closeSync, fsyncSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { OperatorError } from '../../../errors.ts';
@@ -11,7 +11,7 @@ import { type AccountState, detailsOf } from '../vm.ts';
 import { lockDataDir, makeDataDir } from './data-dir.ts';
 import { appendRecord, readRecords, replaceFile } from './log-file.ts';
 
-/** Bytes of a log after which a new snapshot is taken. */
+/** A log of this many bytes leads to a new snapshot. */
 const LOG_BYTES = 32 * 1024 * 1024;
 const FORMAT = 1;
 
@@ -33,7 +33,7 @@ interface ForkRecord {
   readonly accounts: Accounts;
 }
 
-/** The chain that a data directory has. */
+/** A chain as read from its data directory. */
 export interface Restored extends Pick<
   Chain,
   'seed' | 'genesisHash' | 'offset' | 'epochStart' | 'transactionCount'
@@ -41,7 +41,7 @@ export interface Restored extends Pick<
   readonly snapshot: Uint8Array;
   /** Changes since the snapshot. */
   readonly accounts: ReadonlyMap<Key, AccountState | null>;
-  /** Ascending; the last one is sealed. */
+  /** By height; the last one is sealed. */
   readonly blocks: readonly Block[];
   readonly landed: readonly Landed[];
 }
@@ -57,9 +57,9 @@ interface StateRecord extends Pick<
 
 /** The open data directory. */
 export interface Store {
-  /** Records a block that has just been sealed, before anything else changes. */
+  /** Records a block when it is sealed, before anything else changes. */
   append(chain: Chain, block: Block): void;
-  /** Records that the blocks above `height` are dropped, with the restored accounts. */
+  /** Records that the blocks above `height` were dropped, and the accounts that were restored. */
   appendFork(height: number, accounts: ReadonlyMap<Key, AccountState | null>): void;
   close(): void;
 }
@@ -91,7 +91,7 @@ function readState(dir: string): { index: number; state: StateRecord } | null {
   return null;
 }
 
-/** Blocks and transactions of a log, counted for retention. */
+/** The blocks and transactions of a log, counted so that old logs can be removed. */
 interface LogSize {
   readonly index: number;
   blocks: number;
@@ -115,7 +115,7 @@ function restore(dir: string): { restored: Restored; index: number; logs: LogSiz
   const logs: LogSize[] = [];
   for (const number of numbered(dir, 'log')) {
     const size: LogSize = { index: number, blocks: 0, transactions: 0, bytes: 0 };
-    // The snapshot replaces everything before its log.
+    // The logs before the snapshot's own have history, which must lead up to the snapshot's block.
     if (number === index && blocks.at(-1)?.height !== first.height)
       [blocks, landed] = [[first], []];
     size.bytes = readRecords(fileOf(dir, 'log', number), number >= index, (value) => {
@@ -162,7 +162,7 @@ const bare = ({ slot, parentSlot, height, time, hash }: Block) => ({
   hash,
 });
 
-/** A data directory that this process has locked. */
+/** A data directory, locked by this process. */
 class DataDirectory implements Store {
   readonly #dir: string;
   readonly #unlock: () => void;
@@ -180,7 +180,7 @@ class DataDirectory implements Store {
 
   append(chain: Chain, block: Block): void {
     const log = this.#logs.at(-1);
-    // The first block has no log yet: all later records extend its snapshot.
+    // The first block has no log: it is in the first snapshot.
     if (log === undefined) {
       this.#snapshot(chain, block);
       return;
@@ -240,8 +240,8 @@ class DataDirectory implements Store {
     let blocks = 0;
     let transactions = 0;
     for (const log of [...this.#logs].reverse()) {
-      const kept = blocks >= STATUS_BLOCKS && transactions >= TRANSACTIONS_KEPT;
-      if (log.index < this.#index - 1 && kept) {
+      const enough = blocks >= STATUS_BLOCKS && transactions >= TRANSACTIONS_KEPT;
+      if (log.index < this.#index - 1 && enough) {
         rmSync(fileOf(this.#dir, 'log', log.index), { force: true });
         this.#logs.splice(this.#logs.indexOf(log), 1);
       }
@@ -252,8 +252,8 @@ class DataDirectory implements Store {
 }
 
 /**
- * Opens a data directory for one process and makes it when it is missing. Throws an OperatorError
- * when another process has it, or it cannot be read.
+ * Opens a data directory, which is made when it is missing, for this process. Throws an
+ * OperatorError when another process has locked it, or it cannot be read.
  */
 export function openStore(dir: string): { restored: Restored | null; store: Store } {
   makeDataDir(dir);

@@ -1,4 +1,4 @@
-// getAccountInfo and its relatives.
+// The methods that read accounts, from getAccountInfo to getTokenSupply.
 import bs58 from 'bs58';
 import { accountAt, programAccountsAt } from '../accounts.ts';
 import { isMint, isTokenAccount, TOKEN_PROGRAMS } from '../execute.ts';
@@ -184,7 +184,7 @@ function getTokenSupply(params: readonly unknown[], endpoint: LocalEndpoint) {
 const getMinimumBalanceForRentExemption = (params: readonly unknown[], { chain }: LocalEndpoint) =>
   chain.vm.rentExempt(integer(required(params, 0), 'dataLength', 0, 10 * 1024 * 1024));
 
-/** The methods about accounts, by name. */
+/** The methods of this file, by name. */
 export const accountMethods = {
   getAccountInfo,
   getMultipleAccounts,

@@ -1,4 +1,4 @@
-// Slots, blockhashes, epochs and fees.
+// The methods that read slots, blockhashes, epochs and fees.
 import { head } from '../accounts.ts';
 import { blockOfHash } from '../blocks.ts';
 import { takesV1 } from '../cluster-settings.ts';
@@ -8,7 +8,7 @@ import { BLOCKHASH_AGE, type Block, type Chain, EPOCH_SLOTS } from '../state.ts'
 import { decodeMessage, decodeTransaction } from '../wire/decode.ts';
 import { isWritable, type WireMessage } from '../wire/message.ts';
 import { WireError } from '../wire/reader.ts';
-import { toldHeight } from './faults.ts';
+import { reportedHeight } from './faults.ts';
 import {
   API_VERSION,
   integer,
@@ -24,7 +24,7 @@ import { invalidParams, RpcError } from './rpc-error.ts';
 const FEATURE_SET = 3_640_012_085;
 const MAX_FEE_ACCOUNTS = 128;
 
-// The newest blockhash that a block knows: its own once it is sealed, until then its parent's.
+/** The block with the newest hash at a block: itself, or its parent while it is being built. */
 function latestHash(chain: Chain, block: Block): Block {
   return block === head(chain) ? (chain.blocks.at(-2) ?? block) : block;
 }
@@ -36,12 +36,12 @@ function getLatestBlockhash(params: readonly unknown[], endpoint: LocalEndpoint)
     context: view.context,
     value: {
       blockhash: base58(hash),
-      lastValidBlockHeight: toldHeight(endpoint, height + BLOCKHASH_AGE),
+      lastValidBlockHeight: reportedHeight(endpoint, height + BLOCKHASH_AGE),
     },
   };
 }
 
-// Whether the block after the view's could take a transaction with this blockhash.
+/** Whether a transaction with this blockhash could be in the next block after the view. */
 const isLive = (chain: Chain, hash: Key, { height }: View) =>
   blockOfHash(chain, hash, Math.min(height + 1, head(chain).height)) !== undefined;
 
@@ -72,7 +72,7 @@ function getBlockTime(params: readonly unknown[], { chain }: LocalEndpoint) {
   return Math.floor(block.time / 1000);
 }
 
-/** The answer of getEpochInfo for a block. */
+/** The response of getEpochInfo for a block. */
 export function epochInfo(chain: Chain, { slot, height }: Block) {
   return {
     absoluteSlot: slot,
@@ -131,7 +131,7 @@ function getRecentPrioritizationFees(params: readonly unknown[], { chain }: Loca
     .map(({ slot, height }) => ({ slot, prioritizationFee: least.get(height) ?? 0n }));
 }
 
-/** The methods about blocks, time and fees, by name. */
+/** The methods of this file, by name. */
 export const blockMethods = {
   getHealth: () => 'ok',
   getVersion: () => ({ 'feature-set': FEATURE_SET, 'solana-core': API_VERSION }),
@@ -139,7 +139,7 @@ export const blockMethods = {
   getSlot: (params: readonly unknown[], endpoint: LocalEndpoint) =>
     viewOf(endpoint, settings(params, 0)).block.slot,
   getBlockHeight: (params: readonly unknown[], endpoint: LocalEndpoint) =>
-    toldHeight(endpoint, viewOf(endpoint, settings(params, 0)).height),
+    reportedHeight(endpoint, viewOf(endpoint, settings(params, 0)).height),
   getTransactionCount: (params: readonly unknown[], endpoint: LocalEndpoint) => {
     viewOf(endpoint, settings(params, 0));
     return endpoint.chain.transactionCount;
@@ -151,7 +151,10 @@ export const blockMethods = {
   isBlockhashValid,
   getEpochInfo: (params: readonly unknown[], endpoint: LocalEndpoint) => {
     const { block } = viewOf(endpoint, settings(params, 0));
-    return { ...epochInfo(endpoint.chain, block), blockHeight: toldHeight(endpoint, block.height) };
+    return {
+      ...epochInfo(endpoint.chain, block),
+      blockHeight: reportedHeight(endpoint, block.height),
+    };
   },
   getEpochSchedule: () => ({
     firstNormalEpoch: 0,

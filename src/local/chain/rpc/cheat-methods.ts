@@ -1,5 +1,5 @@
-// Methods beyond a validator's. The surfnet_ ones take Surfpool's parameters, the localnet_ ones
-// are this chain's own.
+// Methods that no validator has. Those named surfnet_ take Surfpool's parameters, those named
+// localnet_ exist here only.
 import { generateKeyPairSync } from 'node:crypto';
 import bs58 from 'bs58';
 import { TOKEN_PROGRAM, tokenAccountAddress } from '../../../chain/program/addresses.ts';
@@ -38,7 +38,7 @@ const WALLET_LAMPORTS = 10_000_000_000n;
 const WALLET_USDC = 1_000_000_000n;
 
 /** Turns a ChainRefusal into a JSON-RPC error. */
-function asked<T>(run: () => T): T {
+function refusable<T>(run: () => T): T {
   try {
     return run();
   } catch (error) {
@@ -48,8 +48,8 @@ function asked<T>(run: () => T): T {
 
 /**
  * surfnet_timeTravel [{absoluteTimestamp: ms since 1970} | {absoluteSlot} | {absoluteEpoch}]:
- * forward only, as in Surfpool; the past is -32602. Answers with getEpochInfo of the block that is
- * being built from then on; 'confirmed' follows with the next block.
+ * forward only, as in Surfpool; the past is -32602. Returns getEpochInfo of the new block that is
+ * being built. The confirmed state follows with the block after it.
  */
 function surfnetTimeTravel(params: readonly unknown[], { chain }: LocalEndpoint) {
   const given = settings(params, 0);
@@ -68,11 +68,11 @@ function surfnetTimeTravel(params: readonly unknown[], { chain }: LocalEndpoint)
     0,
     name === 'absoluteTimestamp' ? LATEST_TIME : Number.MAX_SAFE_INTEGER,
   );
-  asked(() => timeTravel(chain, { [name]: target }));
+  refusable(() => timeTravel(chain, { [name]: target }));
   return epochInfo(chain, head(chain));
 }
 
-// 2^64 - 1 does not survive JSON.parse: it arrives as 2^64.
+// JSON.parse reads 2^64 - 1 as 2^64.
 const rentEpochOf = (value: unknown) =>
   typeof value === 'number' && value >= Number(RENT_EXEMPT_FOREVER)
     ? RENT_EXEMPT_FOREVER
@@ -85,8 +85,8 @@ function hexBytes(value: unknown): Buffer {
 }
 
 /**
- * surfnet_setAccount [address, {lamports, data: hex, owner, executable, rentEpoch}]: a field that
- * is absent stays as it is.
+ * surfnet_setAccount [address, {lamports, data: hex, owner, executable, rentEpoch}]: sets the
+ * fields that are given.
  */
 function surfnetSetAccount(params: readonly unknown[], endpoint: LocalEndpoint) {
   const key = publicKey(required(params, 0));
@@ -118,7 +118,7 @@ function emptyTokenAccount(owner: Key, mint: Key): Buffer {
   return data;
 }
 
-// A key to set, null (Surfpool writes the word "null") to clear, undefined to leave.
+/** A key to set; null, or Surfpool's word "null", to clear it; undefined to leave it unchanged. */
 function someKey(value: unknown): Key | null | undefined {
   if (value === undefined) return undefined;
   return value === null || value === 'null' ? null : publicKey(value);
@@ -132,8 +132,8 @@ function writeOptionalKey(data: Buffer, offset: number, key: Key | null | undefi
 
 /**
  * surfnet_setTokenAccount [owner, mint, {amount, delegate, delegatedAmount, state, closeAuthority},
- * tokenProgram?]: creates or changes the associated token account. The mint's supply stays as it
- * is. SPL Token only.
+ * tokenProgram?]: creates or changes the associated token account of SPL Token. The mint's supply
+ * does not change.
  */
 function surfnetSetTokenAccount(params: readonly unknown[], endpoint: LocalEndpoint) {
   const owner = publicKey(required(params, 0));
@@ -170,9 +170,7 @@ function surfnetSetTokenAccount(params: readonly unknown[], endpoint: LocalEndpo
   return { context: viewAt(endpoint, 'processed').context, value: null };
 }
 
-/**
- * localnet_mineBlocks [count = 1]: seals that many blocks now. Answers with the slot being built.
- */
+/** localnet_mineBlocks [count = 1]: seals `count` blocks now. Returns the slot being built. */
 function localnetMineBlocks(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = params[0] === undefined ? 1 : integer(params[0], 'count', 1, MAX_MINED);
   for (let mined = 0; mined < count; mined += 1) advance(chain);
@@ -180,20 +178,20 @@ function localnetMineBlocks(params: readonly unknown[], { chain }: LocalEndpoint
 }
 
 /**
- * localnet_forgetBlocks [count, {replay: false}]: the last `count` confirmed blocks and the block
- * being built are abandoned for another fork; with replay their transactions are run again on it.
- * Answers {forgotten: number of transactions, slot}.
+ * localnet_forgetBlocks [count, {replay: false}]: drops the last `count` confirmed blocks and the
+ * block being built for another fork. `replay` runs their transactions on it. Returns {forgotten:
+ * number of transactions, slot}.
  */
 function localnetForgetBlocks(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = integer(required(params, 0), 'count', 0, MAX_MINED);
   const replay = flag(settings(params, 1)['replay'], 'replay', false);
-  const forgotten = asked(() => forgetBlocks(chain, count, replay));
+  const forgotten = refusable(() => forgetBlocks(chain, count, replay));
   return { forgotten, slot: head(chain).slot };
 }
 
 /**
  * localnet_faucet [owner, amount]: mints base units of the local USDC to the owner's associated
- * token account. Answers the signature.
+ * token account. Returns the signature.
  */
 function localnetFaucet(params: readonly unknown[], { chain }: LocalEndpoint) {
   const owner = base58(publicKey(required(params, 0)));
@@ -204,8 +202,8 @@ function localnetFaucet(params: readonly unknown[], { chain }: LocalEndpoint) {
 }
 
 /**
- * localnet_wallets [count, {lamports, amount}]: new keypairs with 10 SOL and 1,000 USDC, or the
- * given amounts. Answers [{address, secretKey}], the secret in Base58 of 64 bytes.
+ * localnet_wallets [count, {lamports, amount}]: makes keypairs with 10 SOL and 1,000 USDC, or the
+ * given amounts. Returns [{address, secretKey}], the secret key as Base58 of 64 bytes.
  */
 function localnetWallets(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = integer(required(params, 0), 'count', 1, MAX_WALLETS);
@@ -230,8 +228,8 @@ function localnetWallets(params: readonly unknown[], { chain }: LocalEndpoint) {
 }
 
 /**
- * localnet_setRent [lamportsPerByte]: the rent from the block being built on; a token account has
- * 293 bytes to pay for.
+ * localnet_setRent [lamportsPerByte]: sets the rent, starting with the block being built. A token
+ * account pays for 293 bytes.
  */
 function localnetSetRent(params: readonly unknown[], { chain }: LocalEndpoint) {
   setRent(chain, integer(required(params, 0), 'lamportsPerByte', 1, MAX_RENT));
@@ -239,8 +237,7 @@ function localnetSetRent(params: readonly unknown[], { chain }: LocalEndpoint) {
 }
 
 /**
- * localnet_setTransactionV1 [active]: activates the feature of version 1 transactions, or takes it
- * away.
+ * localnet_setTransactionV1 [active]: activates or removes the feature of version 1 transactions.
  */
 function localnetSetTransactionV1(params: readonly unknown[], { chain }: LocalEndpoint) {
   setV1Feature(chain, flag(required(params, 0), 'active', true), head(chain).slot);
@@ -253,7 +250,7 @@ const localnetInfo = () => ({
   decimals: MINT_DECIMALS,
 });
 
-/** Cheatcodes by name. */
+/** The methods of this file, by name. */
 export const cheatMethods = {
   surfnet_timeTravel: surfnetTimeTravel,
   surfnet_setAccount: surfnetSetAccount,

@@ -1,4 +1,4 @@
-// Accounts as JSON-RPC shows them.
+// Accounts in the form of JSON-RPC.
 import bs58 from 'bs58';
 import { CLOCK_SYSVAR, TOKEN_PROGRAM } from '../../../chain/program/addresses.ts';
 import { accountAt } from '../accounts.ts';
@@ -22,7 +22,7 @@ export interface AccountEncoding {
   readonly slice: { readonly offset: number; readonly length: number } | null;
 }
 
-/** Reads `encoding` and `dataSlice`. Throws -32602; base64+zstd is not offered. */
+/** Reads `encoding` and `dataSlice`. Throws -32602, also for base64+zstd. */
 export function accountEncoding(from: Settings): AccountEncoding {
   const slice = from['dataSlice'] as Settings | undefined | null;
   return {
@@ -55,7 +55,7 @@ const optionalKey = (data: Buffer, offset: number) =>
 function parsedTokenAccount(chain: Chain, { data }: AccountState, height: number) {
   const mint = data.toString('latin1', 0, 32);
   const decimals = accountAt(chain, mint, height)?.data[44];
-  // A validator that does not find the mint falls back to bytes.
+  // Without the mint the account is encoded as bytes, as by a validator.
   if (decimals === undefined) return null;
   const delegate = optionalKey(data, 72);
   const closeAuthority = optionalKey(data, 129);
@@ -112,7 +112,7 @@ function parsed(chain: Chain, key: Key, state: AccountState, height: number) {
     : { program: programName(state), parsed: content, space: state.data.length };
 }
 
-// Most requests ask for base64, whose text needs no escaping.
+/** `data` as JSON. It is built as text, because Base64 and Base58 need no escaping. */
 function encodedData(
   chain: Chain,
   key: Key,
@@ -137,7 +137,7 @@ function encodedData(
   return encoding === 'base58' ? `["${bs58.encode(data)}","base58"]` : `"${bs58.encode(data)}"`;
 }
 
-// Few programs own all there is.
+// The Base58 texts of the programs that own accounts, which are few.
 const OWNERS_KEPT = 1_000;
 const owners = new Map<Key, string>();
 
@@ -151,8 +151,8 @@ function ownerOf({ owner }: AccountState): string {
 }
 
 /**
- * An account for an answer, null when it does not exist. The decimals of a token account come from
- * its mint at the same `height`.
+ * An account in the form of JSON-RPC; null when it does not exist. The decimals of a token account
+ * come from its mint at the same `height`.
  */
 export function encodeAccount(
   chain: Chain,

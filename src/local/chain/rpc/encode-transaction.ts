@@ -1,4 +1,4 @@
-// Transactions as JSON-RPC shows them.
+// Transactions in the form of JSON-RPC.
 import bs58 from 'bs58';
 import { base58, type Key } from '../keys.ts';
 import type { Payload, TokenChange } from '../state.ts';
@@ -16,23 +16,22 @@ import { tokenAmount } from './encode-account.ts';
 import { parseInstruction } from './parse-instruction.ts';
 import { RpcError } from './rpc-error.ts';
 
-/** The forms that getTransaction offers. */
+/** The encodings of getTransaction. */
 export const TRANSACTION_ENCODINGS = ['json', 'jsonParsed', 'base58', 'base64'] as const;
-/** One of TRANSACTION_ENCODINGS. */
 export type TransactionEncoding = (typeof TRANSACTION_ENCODINGS)[number];
 
-/** The record of a run, copied out of LiteSVM on the first use. */
+/** The record of a run, copied from LiteSVM when it is first used. */
 function runDetails(payload: Payload): Details {
   if (!('units' in payload.details)) payload.details = detailsOf(payload.details);
   return payload.details;
 }
 
-/** The logs of a run. Without the rest they are copied in a fifth of the time. */
+/** The logs of a run. Copying them alone takes a fifth of the time of the whole record. */
 export function runLogs({ details }: Payload): readonly string[] {
   return 'units' in details ? details.logs : details.logs();
 }
 
-/** A result as `status` shows it. */
+/** The `status` of a result. */
 export const okOrErr = (err: TransactionError | null) =>
   err === null ? { Ok: null } : { Err: err };
 
@@ -47,7 +46,7 @@ const instructionForm =
   (keys: readonly Key[], encoding: TransactionEncoding) => (called: InnerInstruction) =>
     encoding === 'jsonParsed' ? parseInstruction(keys, called) : compiled(called);
 
-/** Inner instructions by the instruction that they belong to. */
+/** Inner instructions, grouped by the instruction that called them. */
 export function innerInstructions(
   inner: Details['inner'],
   keys: readonly Key[],
@@ -59,7 +58,7 @@ export function innerInstructions(
     .filter(({ instructions }) => instructions.length > 0);
 }
 
-/** Data that a program returned, if it did. */
+/** The data that a program returned, or null. */
 export const returnData = ({ returnData: returned }: Details) =>
   returned === null
     ? null
@@ -68,7 +67,7 @@ export const returnData = ({ returnData: returned }: Details) =>
         data: [returned.data.toString('base64'), 'base64'],
       };
 
-/** Token balances on one side of a transaction. */
+/** The token balances before or after a transaction. */
 export function tokenBalances(tokens: readonly TokenChange[], side: 'before' | 'after') {
   return tokens.flatMap(({ index, mint, owner, program, decimals, [side]: amount }) =>
     amount === null
@@ -85,7 +84,7 @@ export function tokenBalances(tokens: readonly TokenChange[], side: 'before' | '
   );
 }
 
-/** Addresses from lookup tables. */
+/** The addresses from lookup tables. */
 export const loadedAddresses = ({ writable, readonly }: Payload['loaded']) => ({
   readonly: readonly.map(base58),
   writable: writable.map(base58),
@@ -105,13 +104,17 @@ function annotatedKeys(message: WireMessage, loaded: Payload['loaded']) {
     source: 'transaction',
     writable: isWritable(message, index),
   }));
-  const looked = (writable: boolean) => (key: Key) => ({
+  const fromTable = (writable: boolean) => (key: Key) => ({
     pubkey: base58(key),
     signer: false,
     source: 'lookupTable',
     writable,
   });
-  return [...fixed, ...loaded.writable.map(looked(true)), ...loaded.readonly.map(looked(false))];
+  return [
+    ...fixed,
+    ...loaded.writable.map(fromTable(true)),
+    ...loaded.readonly.map(fromTable(false)),
+  ];
 }
 
 function jsonMessage(
@@ -149,7 +152,7 @@ function jsonMessage(
   };
 }
 
-/** Throws -32015 when the client does not take the transaction's version. */
+/** Throws -32015 when the client does not support the transaction's version. */
 export function checkVersion({ version }: WireMessage, maxSupported: number | undefined): void {
   if (version === 'legacy' || (maxSupported !== undefined && version <= maxSupported)) return;
   throw new RpcError(
@@ -158,7 +161,7 @@ export function checkVersion({ version }: WireMessage, maxSupported: number | un
   );
 }
 
-/** `transaction` of getTransaction. */
+/** The field `transaction` of getTransaction. */
 export function encodeTransaction(
   transaction: WireTransaction,
   payload: Payload,
@@ -173,7 +176,7 @@ export function encodeTransaction(
   };
 }
 
-/** `meta` of getTransaction. */
+/** The field `meta` of getTransaction. */
 export function encodeMeta(
   err: TransactionError | null,
   payload: Payload,

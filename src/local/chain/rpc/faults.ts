@@ -1,5 +1,5 @@
-// Faults that tests switch on over RPC; all start switched off.
-import { type AnswerFault, type Chain, MAX_LAG, type RateLimit } from '../state.ts';
+// Faults of a node that tests switch on over RPC.
+import { type ResponseFault, type Chain, MAX_LAG, type RateLimit } from '../state.ts';
 import {
   choice,
   integer,
@@ -19,7 +19,7 @@ const countOf = (from: Settings) =>
 const endpointOf = (from: Settings) =>
   choice(from['endpoint'], 'endpoint', ['main', 'lagging', 'both'] as const, 'both');
 
-function answerFault(from: Settings, status: AnswerFault['status']): AnswerFault {
+function responseFault(from: Settings, status: ResponseFault['status']): ResponseFault {
   const methods = from['methods'];
   if (
     methods !== undefined &&
@@ -48,19 +48,20 @@ function rateLimit(from: Settings): RateLimit {
 }
 
 /**
- * localnet_setFault [{kind, ...}]; each lasts until its count is used up, or until it is cleared:
- * - `{kind: 'drop', count?}` accepts that many transactions and never runs them;
- * - `{kind: 'hold', blocks, count?}` runs them this number of blocks later, if their blockhash is
- *   still valid then;
- * - `{kind: 'status', status: 429 | 500, count?, methods?, retryAfter?, endpoint?}` answers
- *   requests with that HTTP status;
- * - `{kind: 'silence', count?, methods?, endpoint?}` does not answer them at all;
- * - `{kind: 'rate', sends?, requests?, per?}` responds with 429 above these rates of sends and
- *   requests per second, counted for the whole
- *   endpoint or, with per: 'connection', for each connection;
- * - `{kind: 'lag', slots}` sets the lagging endpoint back by that many blocks (0..160);
- * - `{kind: 'height', blocks, endpoint?}` tells block heights this much too high, or too low where
- *   it is negative. Requests of the surfnet_ and localnet_ methods always get through.
+ * localnet_setFault [{kind, ...}]. A fault lasts for `count` requests, or until it is cleared:
+ * - `{kind: 'drop', count?}` accepts transactions and never runs them;
+ * - `{kind: 'hold', blocks, count?}` runs transactions `blocks` later, if their blockhash is still
+ *   valid;
+ * - `{kind: 'status', status: 429 | 500, count?, methods?, retryAfter?, endpoint?}` responds with
+ *   this HTTP status;
+ * - `{kind: 'silence', count?, methods?, endpoint?}` never responds;
+ * - `{kind: 'rate', sends?, requests?, per?}` responds with 429 above these numbers a second, of
+ *   the
+ *   endpoint or, with per: 'connection', of each connection;
+ * - `{kind: 'lag', slots}` sets the lagging endpoint back by this many blocks (0..160);
+ * - `{kind: 'height', blocks, endpoint?}` reports block heights too high by `blocks`, which may be
+ *   negative.
+ * Requests of surfnet_ and localnet_ methods meet no fault.
  */
 function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
   const from = settings([required(params, 0)], 0);
@@ -86,11 +87,11 @@ function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
       const status = integer(from['status'], 'status', 429, 500);
       if (status !== 429 && status !== 500)
         throw invalidParams('Invalid params: status should be 429 or 500');
-      faults.answers.push(answerFault(from, status));
+      faults.responses.push(responseFault(from, status));
       break;
     }
     case 'silence':
-      faults.answers.push(answerFault(from, null));
+      faults.responses.push(responseFault(from, null));
       break;
     case 'rate':
       faults.rate = rateLimit(from);
@@ -112,10 +113,7 @@ function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
   return null;
 }
 
-/**
- * Clears every fault. Held transactions keep waiting; connections of requests without a response
- * are closed.
- */
+/** Clears every fault. Held transactions still wait; silenced connections are closed. */
 export function clearFaults(chain: Chain): void {
   Object.assign(chain.faults, {
     drop: 0,
@@ -128,37 +126,37 @@ export function clearFaults(chain: Chain): void {
   chain.events.emit('faultsCleared');
 }
 
-const isAt = ({ endpoint }: Pick<AnswerFault, 'endpoint'>, lagging: boolean) =>
+const isAt = ({ endpoint }: Pick<ResponseFault, 'endpoint'>, lagging: boolean) =>
   endpoint === 'both' || (endpoint === 'lagging') === lagging;
 
-/** The block height that an endpoint tells in place of this one. */
-export function toldHeight({ chain, lagging }: LocalEndpoint, height: number): number {
+/** The block height that an endpoint reports in place of this one. */
+export function reportedHeight({ chain, lagging }: LocalEndpoint, height: number): number {
   const fault = chain.faults.height;
   return fault !== null && isAt(fault, lagging) ? Math.max(0, height + fault.blocks) : height;
 }
 
-/** The fault that a request of these methods meets, counted down, or undefined. */
-export function answerFaultFor(
+/** The fault that a request of these methods meets, or undefined. Counts it down. */
+export function responseFaultFor(
   { chain, lagging }: LocalEndpoint,
   methodsOf: () => readonly string[],
-): AnswerFault | undefined {
+): ResponseFault | undefined {
   const { faults } = chain;
-  if (faults.answers.length === 0) return undefined;
+  if (faults.responses.length === 0) return undefined;
   const methods = methodsOf();
   if (methods.some((name) => name.startsWith('localnet_') || name.startsWith('surfnet_')))
     return undefined;
-  const found = faults.answers.find(
+  const found = faults.responses.find(
     (fault) =>
       isAt(fault, lagging) &&
       (fault.methods === null || methods.some((name) => fault.methods?.has(name))),
   );
   if (found === undefined) return undefined;
   found.count -= 1;
-  faults.answers = faults.answers.filter(({ count }) => count > 0);
+  faults.responses = faults.responses.filter(({ count }) => count > 0);
   return found;
 }
 
-/** The methods that set faults, by name. */
+/** The methods of this file, by name. */
 export const faultMethods = {
   localnet_setFault: setFault,
   localnet_clearFaults: (_: readonly unknown[], { chain }: LocalEndpoint) => {

@@ -1,4 +1,4 @@
-// Methods about past transactions.
+// The methods that read past transactions.
 import { MEMO_PROGRAM } from '../../../chain/program/addresses.ts';
 import { blockAt, heightOf } from '../accounts.ts';
 import { landedAt } from '../blocks.ts';
@@ -64,14 +64,14 @@ function getSignatureStatuses(params: readonly unknown[], endpoint: LocalEndpoin
   const { context, height } = viewAt(endpoint, 'processed');
   const value = ids.map((id) => {
     const landed = landedAt(chain, id, height);
-    // Without a search of the history a validator only looks where duplicates would be found.
+    // Without a search of the history a validator reads the recent statuses only.
     const recent = landed !== undefined && (search || landed.height >= height - STATUS_BLOCKS);
     return recent ? status(endpoint, landed, height) : null;
   });
   return { context, value };
 }
 
-/** All account keys of a transaction, the loaded ones after its own. */
+/** All account keys of a transaction: the static ones, then the loaded ones. */
 const keysOf = ({ message }: WireTransaction, { loaded }: Payload): readonly Key[] =>
   loaded.writable.length + loaded.readonly.length === 0
     ? message.keys
@@ -84,7 +84,7 @@ const blockTime = (chain: Chain, { height }: Landed) => {
 
 function getTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
   const id = signature(required(params, 0));
-  // Older clients send the encoding as the second parameter.
+  // Older clients send the encoding in place of the settings.
   const from: Settings =
     typeof params[1] === 'string' ? { encoding: params[1] } : settings(params, 1);
   const encoding = choice(from['encoding'], 'encoding', TRANSACTION_ENCODINGS, 'json');
@@ -109,15 +109,15 @@ function getTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
 }
 
 /**
- * Whether a transaction that landed names an account, signer, program or otherwise. `keyBytes` are
- * the key's: many are asked about the same one.
+ * Whether a transaction that landed names a key: a signer, a program or any other account.
+ * `keyBytes` are the bytes of `key`, converted once for many transactions.
  */
 export function mentions({ bytes, loaded }: Payload, key: Key, keyBytes: Buffer): boolean {
   if (loaded.writable.includes(key) || loaded.readonly.includes(key)) return true;
   return namesKey(bytes, keyBytes);
 }
 
-// Joined like in a validator: each prefixed with its length.
+/** The memos of a transaction, each with its length, joined as by a validator. */
 function memoOf({ bytes }: Payload): string | null {
   const { message } = decodeTransaction(bytes);
   const memos = message.instructions
@@ -169,5 +169,5 @@ function getSignaturesForAddress(params: readonly unknown[], endpoint: LocalEndp
   return found;
 }
 
-/** The methods about past transactions, by name. */
+/** The methods of this file, by name. */
 export const historyMethods = { getSignatureStatuses, getTransaction, getSignaturesForAddress };

@@ -1,11 +1,11 @@
 import type { Socket } from 'node:net';
 import fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify';
-import { answerFaultFor } from './faults.ts';
-import { answer, errorAnswer, methodsOf, parseBody, prepare } from './json-rpc.ts';
+import { responseFaultFor } from './faults.ts';
+import { respond, errorResponse, methodsOf, parseBody, verifySignatures } from './json-rpc.ts';
 import type { LocalEndpoint } from './params.ts';
 import { exceedsRate } from './rate-limit.ts';
 
-/** Bytes that a request's body may have: a validator's own limit. */
+/** The maximum length of a request's body, as with a validator. */
 export const MAX_BODY_BYTES = 50 * 1024;
 
 const PLAIN = 'text/plain; charset=utf-8';
@@ -45,14 +45,14 @@ async function serve(
   try {
     parsed = parseBody(body.toString('utf8'));
   } catch (error) {
-    return reply.send(errorAnswer(null, error));
+    return reply.send(errorResponse(null, error));
   }
   if (endpoint.chain.faults.rate !== null && exceedsRate(endpoint, connection, methodsOf(parsed)))
     return tooManyRequests(reply, 1);
-  const fault = answerFaultFor(endpoint, () => methodsOf(parsed));
+  const fault = responseFaultFor(endpoint, () => methodsOf(parsed));
   if (fault === undefined) {
-    await prepare(parsed, endpoint);
-    return reply.send(answer(parsed, endpoint));
+    await verifySignatures(parsed, endpoint);
+    return reply.send(respond(parsed, endpoint));
   }
   if (fault.status === null) {
     reply.hijack();
@@ -64,8 +64,8 @@ async function serve(
 }
 
 /**
- * Builds the HTTP side of an endpoint: JSON-RPC on POST /, a validator's plain-text GET /health,
- * requests from any origin. It does not listen.
+ * Builds the HTTP server of an endpoint: JSON-RPC on POST /, a validator's plain-text GET /health,
+ * requests from any origin. The caller lets it listen.
  */
 export function buildHttp(endpoint: LocalEndpoint): FastifyInstance {
   const app = fastify({ bodyLimit: MAX_BODY_BYTES, forceCloseConnections: true });

@@ -1,4 +1,4 @@
-// JSON-RPC 2.0: requests, batches, notifications and error answers.
+// JSON-RPC 2.0: requests, batches, notifications and errors.
 import { messageOf } from '../../../errors.ts';
 import { accountMethods } from './account-methods.ts';
 import { blockMethods } from './block-methods.ts';
@@ -17,7 +17,7 @@ import {
 } from './rpc-error.ts';
 import { sendMethods, verifyAhead } from './send-methods.ts';
 
-/** A method: positional parameters in, the result out; throws RpcError. */
+/** A method takes positional parameters and returns its result. Throws RpcError. */
 export type Method = (params: readonly unknown[], endpoint: LocalEndpoint) => unknown;
 
 const METHODS: ReadonlyMap<string, Method> = new Map(
@@ -31,7 +31,7 @@ const METHODS: ReadonlyMap<string, Method> = new Map(
   }),
 );
 
-/** Parses a request's body: one request or a batch. Throws -32700. */
+/** Parses a body, which is one request or a batch. Throws -32700. */
 export function parseBody(body: string): unknown {
   try {
     return JSON.parse(body) as unknown;
@@ -40,14 +40,14 @@ export function parseBody(body: string): unknown {
   }
 }
 
-/** A request as far as it can be read. */
+/** The parts of a request that could be read. */
 export interface Call {
   readonly id: unknown;
   readonly method: string | null;
   readonly params: unknown;
 }
 
-/** Reads one request of a body. `method` is null when it is not a JSON-RPC 2.0 request. */
+/** Reads one request of a body. `method` is null when it is no JSON-RPC 2.0 request. */
 export function readCall(value: unknown): Call {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return { id: null, method: null, params: undefined };
@@ -60,8 +60,8 @@ export function readCall(value: unknown): Call {
 
 const callsOf = (body: unknown) => (Array.isArray(body) ? body : [body]).map(readCall);
 
-/** Verifies the signatures of a body's transactions together, before the body is answered. */
-export async function prepare(body: unknown, { chain }: LocalEndpoint): Promise<void> {
+/** Verifies the signatures of all transactions in a batch together, before it runs. */
+export async function verifySignatures(body: unknown, { chain }: LocalEndpoint): Promise<void> {
   if (!Array.isArray(body)) return;
   const sends: (readonly unknown[])[] = [];
   for (const { method, params } of callsOf(body))
@@ -69,22 +69,22 @@ export async function prepare(body: unknown, { chain }: LocalEndpoint): Promise<
   await verifyAhead(chain, sends);
 }
 
-/** The methods that a body asks for. */
+/** The methods that a body calls. */
 export const methodsOf = (body: unknown): string[] =>
   callsOf(body).flatMap(({ method }) => method ?? []);
 
-/** The text of an error answer. */
-export function errorAnswer(id: unknown, error: unknown): string {
+/** The response with an error, as JSON. */
+export function errorResponse(id: unknown, error: unknown): string {
   const { code, message, data } =
     error instanceof RpcError ? error : internalError(`Internal error: ${messageOf(error)}`);
   return `{"jsonrpc":"2.0","error":${toJson({ code, message, data })},"id":${toJson(id ?? null)}}`;
 }
 
-/** The text of a result. */
-export const resultAnswer = (id: unknown, result: unknown) =>
+/** The response with a result, as JSON. */
+export const resultResponse = (id: unknown, result: unknown) =>
   `{"jsonrpc":"2.0","result":${toJson(result)},"id":${toJson(id)}}`;
 
-/** Positional parameters. Throws -32602 for named ones: no method has any. */
+/** Positional parameters. Throws -32602 for named ones, which no method has. */
 export function positional(params: unknown): readonly unknown[] {
   if (params === undefined || params === null) return [];
   if (!Array.isArray(params))
@@ -92,26 +92,26 @@ export function positional(params: unknown): readonly unknown[] {
   return params;
 }
 
-// null: a notification, which gets no answer.
-function answerOne(value: unknown, endpoint: LocalEndpoint): string | null {
+/** The response to one request; null for a notification, which has none. */
+function respondToCall(value: unknown, endpoint: LocalEndpoint): string | null {
   const { id, method, params } = readCall(value);
-  if (method === null) return errorAnswer(id, invalidRequest());
+  if (method === null) return errorResponse(id, invalidRequest());
   try {
     const run = METHODS.get(method);
     if (run === undefined) throw methodNotFound();
     const result = run(positional(params), endpoint);
-    return id === undefined ? null : resultAnswer(id, result);
+    return id === undefined ? null : resultResponse(id, result);
   } catch (error) {
-    return id === undefined ? null : errorAnswer(id, error);
+    return id === undefined ? null : errorResponse(id, error);
   }
 }
 
-/** The answer to a parsed body, '' when it holds notifications only. */
-export function answer(body: unknown, endpoint: LocalEndpoint): string {
-  if (!Array.isArray(body)) return answerOne(body, endpoint) ?? '';
-  if (body.length === 0) return errorAnswer(null, invalidRequest());
-  const answers = body
-    .map((value: unknown) => answerOne(value, endpoint))
+/** The response to a parsed body; '' when it has notifications only. */
+export function respond(body: unknown, endpoint: LocalEndpoint): string {
+  if (!Array.isArray(body)) return respondToCall(body, endpoint) ?? '';
+  if (body.length === 0) return errorResponse(null, invalidRequest());
+  const responses = body
+    .map((value: unknown) => respondToCall(value, endpoint))
     .filter((one) => one !== null);
-  return answers.length === 0 ? '' : `[${answers.join(',')}]`;
+  return responses.length === 0 ? '' : `[${responses.join(',')}]`;
 }

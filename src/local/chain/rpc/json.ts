@@ -1,4 +1,4 @@
-/** A value that is JSON already. */
+/** Text that is JSON already. */
 export class Json {
   readonly text: string;
 
@@ -8,9 +8,8 @@ export class Json {
 }
 
 /**
- * JSON as a validator writes it: a bigint is a bare number of any size (rentEpoch is 2^64 - 1).
- * Otherwise like JSON.stringify for plain objects, arrays, strings, finite numbers, booleans and
- * null; properties that are undefined are left out, and a Json value is copied unchanged.
+ * JSON as a validator writes it: like JSON.stringify, but a bigint is a number of any size
+ * (rentEpoch is 2^64 - 1), and a Json value is copied unchanged.
  */
 export function toJson(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value);
@@ -28,7 +27,7 @@ export function toJson(value: unknown): string {
   return 'null';
 }
 
-/** Fast path for arrays of strings, because logs are most of the output. */
+/** Arrays of strings have a fast path, because logs are most of the output. */
 function listOf(values: readonly unknown[]): string {
   return values.every((one) => typeof one === 'string')
     ? JSON.stringify(values)

@@ -1,19 +1,19 @@
-// Reading parameters as a validator does: positions first, then an object of settings.
+// Reads parameters as a validator does: by position, then an object of settings.
 import { type Commitment, blockAt, heightOf } from '../accounts.ts';
 import { type Key, parseBase58 } from '../keys.ts';
 import type { Block, Chain } from '../state.ts';
 import { invalidParams, RpcError } from './rpc-error.ts';
 
-/** One endpoint of the chain: the ordinary one, or the one that a fault sets back. */
+/** An endpoint of the chain: the main one, or the one that the fault 'lag' sets back. */
 export interface LocalEndpoint {
   readonly chain: Chain;
   readonly lagging: boolean;
 }
 
-/** Settings of a request, unread. */
+/** The settings of a request, as they were sent. */
 export type Settings = Readonly<Record<string, unknown>>;
 
-/** The parameter at `index`. Throws -32602 when it is missing. */
+/** The parameter at `index`. Throws -32602 if it is missing. */
 export function required(params: readonly unknown[], index: number): unknown {
   const value = params[index];
   if (value === undefined || value === null)
@@ -21,7 +21,7 @@ export function required(params: readonly unknown[], index: number): unknown {
   return value;
 }
 
-/** The options at `index`, empty when they are missing. Throws -32602 unless they are an object. */
+/** The settings at `index`, empty if they are missing. Throws -32602 if they are no object. */
 export function settings(params: readonly unknown[], index: number): Settings {
   const value = params[index];
   if (value === undefined || value === null) return {};
@@ -52,7 +52,7 @@ function base58Of(text: string, length: number): Key {
   );
 }
 
-/** A whole number from `min` to `max`. Throws -32602 naming the parameter. */
+/** A whole number from `min` to `max`. Throws -32602 with the parameter's name. */
 export function integer(
   value: unknown,
   name: string,
@@ -66,8 +66,8 @@ export function integer(
 }
 
 /**
- * A u64, as a JSON number up to 2^53 - 1 or as a string of digits. Throws -32602 naming the
- * parameter.
+ * A u64 from a JSON number up to 2^53 - 1 or a string of digits. Throws -32602 with the parameter's
+ * name.
  */
 export function u64(value: unknown, name: string): bigint {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return BigInt(value);
@@ -80,7 +80,7 @@ export function u64(value: unknown, name: string): bigint {
   );
 }
 
-/** True or false, `fallback` when absent. Throws -32602 naming the parameter. */
+/** A boolean; `fallback` if it is missing. Throws -32602 with the parameter's name. */
 export function flag(value: unknown, name: string, fallback: boolean): boolean {
   if (value === undefined || value === null) return fallback;
   if (typeof value !== 'boolean')
@@ -88,7 +88,7 @@ export function flag(value: unknown, name: string, fallback: boolean): boolean {
   return value;
 }
 
-/** One of some words, `fallback` when absent. Throws -32602 naming the parameter. */
+/** One of `options`; `fallback` if it is missing. Throws -32602 with the parameter's name. */
 export function choice<T extends string>(
   value: unknown,
   name: string,
@@ -107,22 +107,22 @@ export function choice<T extends string>(
 
 const COMMITMENTS = ['processed', 'confirmed', 'finalized'] as const;
 
-/** The commitment that settings ask for; finalized when they do not say. */
+/** The commitment in settings; finalized if there is none. */
 export function commitmentOf(from: Settings): Commitment {
   return choice(from['commitment'], 'commitment', COMMITMENTS, 'finalized');
 }
 
-/** The state that a request is answered from. */
+/** The state that a request reads. */
 export interface View {
   readonly block: Block;
   readonly height: number;
   readonly context: { readonly apiVersion: string; readonly slot: number };
 }
 
-/** The release that the chain says it is: the one whose answers its own are modelled on. */
+/** The release of Agave that the chain reports. Its responses have that release's form. */
 export const API_VERSION = '3.1.0';
 
-/** The block that `commitment` means on an endpoint. */
+/** The state at a commitment of an endpoint. */
 export function viewAt({ chain, lagging }: LocalEndpoint, commitment: Commitment): View {
   const height = heightOf(chain, commitment, lagging ? chain.faults.lag : 0);
   const block = blockAt(chain, height);
@@ -131,8 +131,7 @@ export function viewAt({ chain, lagging }: LocalEndpoint, commitment: Commitment
 }
 
 /**
- * The state for a request's commitment and minContextSlot. Throws -32016 when it is not that far,
- * -32602.
+ * The state at a request's commitment. Throws -32016 if it has not reached minContextSlot, -32602.
  */
 export function viewOf(endpoint: LocalEndpoint, from: Settings): View {
   const view = viewAt(endpoint, commitmentOf(from));
@@ -149,7 +148,7 @@ export function viewOf(endpoint: LocalEndpoint, from: Settings): View {
   return view;
 }
 
-/** Like viewOf, for methods that do not support `processed`, which is refused. */
+/** Like viewOf. Throws -32602 for `processed`, which some methods do not support. */
 export function confirmedViewOf(endpoint: LocalEndpoint, from: Settings): View {
   if (commitmentOf(from) === 'processed')
     throw invalidParams('Method does not support commitment below `confirmed`');

@@ -1,5 +1,5 @@
-// jsonParsed instructions: the ones that billing transactions carry. Everything else is shown as a
-// validator shows a program it does not know: accounts, data and program.
+// Instructions in the encoding jsonParsed. Those that billing transactions have are parsed; others
+// have accounts, data and program, as a validator shows a program that it does not know.
 import bs58 from 'bs58';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
@@ -21,7 +21,7 @@ interface Parsed {
   readonly info: Readonly<Record<string, unknown>>;
 }
 
-// The address of the instruction's nth account, '' when it is missing.
+/** The address of the instruction's nth account; '' if it is missing. */
 type AddressAt = (place: number) => string;
 
 const u64 = (data: Buffer, offset: number) =>
@@ -50,7 +50,7 @@ function parseSystem(data: Buffer, at: AddressAt): Parsed | undefined {
   }
 }
 
-// Of the extensions that a token account can be sized for, the associated token program names one.
+// The associated token program asks for the size of this extension only.
 const IMMUTABLE_OWNER = 7;
 const extensionTypes = (data: Buffer) =>
   data.length === 3 && data.readUInt16LE(1) === IMMUTABLE_OWNER
@@ -146,7 +146,7 @@ const PARSERS: ReadonlyMap<
   [MEMO, { program: 'spl-memo', parse: (data: Buffer) => data.toString('utf8') }],
 ]);
 
-/** An instruction of a transaction with these account keys, parsed where its program is known. */
+/** An instruction of a transaction with these account keys, parsed if its program is known. */
 export function parseInstruction(keys: readonly Key[], instruction: InnerInstruction) {
   const { programIndex, accounts, data, stackHeight } = instruction;
   const program = keys[programIndex] ?? '';

@@ -1,14 +1,14 @@
-// Limits on requests a second, as RPC providers have them.
+// Limits of requests a second, as RPC providers have.
 import type { RateLimit } from '../state.ts';
 import type { LocalEndpoint } from './params.ts';
 
 const WINDOW_MS = 1_000;
 
-/** Times of the requests accepted within the last second, in ms. */
+/** The times, in ms, of the requests accepted within the last second. */
 class Window {
   readonly #times: number[] = [];
 
-  /** Whether `count` more fit under `limit` now. */
+  /** Whether `count` more are within `limit` now. */
   fits(count: number, limit: number, now: number): boolean {
     while ((this.#times[0] ?? now) <= now - WINDOW_MS) this.#times.shift();
     return this.#times.length + count <= limit;
@@ -24,7 +24,7 @@ interface Windows {
   readonly sends: Window;
 }
 
-// By the limit that was set, so that a new one starts afresh, then by endpoint or connection.
+// By limit, so that a new limit counts from 0, then by endpoint or connection.
 const windows = new WeakMap<RateLimit, WeakMap<object, Windows>>();
 
 function windowsOf(limit: RateLimit, subject: object): Windows {
@@ -35,7 +35,7 @@ function windowsOf(limit: RateLimit, subject: object): Windows {
   return own;
 }
 
-/** Whether a body with these methods exceeds the chain's rate limit; if not, it is counted. */
+/** Whether a body with these methods exceeds the chain's rate limit. Counts it if not. */
 export function exceedsRate(
   endpoint: LocalEndpoint,
   connection: object,

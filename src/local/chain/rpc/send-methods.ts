@@ -1,4 +1,4 @@
-// Sending and simulating.
+// The methods that send and simulate transactions.
 import bs58 from 'bs58';
 import { accountAt, current, head } from '../accounts.ts';
 import { takesV1 } from '../cluster-settings.ts';
@@ -13,7 +13,7 @@ import { type Details, detailsOf, type Simulation } from '../vm.ts';
 import { decodeTransaction, isV1 } from '../wire/decode.ts';
 import type { WireTransaction } from '../wire/message.ts';
 import { WireError } from '../wire/reader.ts';
-import { signedOnes } from '../wire/verify.ts';
+import { verifiedTransactions } from '../wire/verify.ts';
 import { MAX_V1_LENGTH } from '../wire/version-1.ts';
 import { accountEncoding, encodeAccount } from './encode-account.ts';
 import {
@@ -36,7 +36,7 @@ import {
 import { internalError, invalidParams, RpcError } from './rpc-error.ts';
 
 const WIRE_TYPE = 'solana_transaction::versioned::VersionedTransaction';
-// The longest encodings of MAX_V1_LENGTH bytes.
+// The lengths of MAX_V1_LENGTH bytes in each encoding.
 const MAX_LENGTH = { base58: 5_594, base64: 5_464 };
 const NOT_RUN: Details = { logs: [], inner: [], returnData: null, units: 0 };
 
@@ -50,8 +50,7 @@ function decode(chain: Chain, text: unknown, encoding: 'base58' | 'base64'): Wir
     );
   }
   const bytes = encoding === 'base64' ? Buffer.from(text, 'base64') : bs58.decodeUnsafe(text);
-  // Node's base64 decoder drops unknown characters, so the length shows whether all of the text was
-  // base64.
+  // Node's Base64 decoder skips unknown characters, so a text that has some gives too few bytes.
   if (
     bytes === undefined ||
     (encoding === 'base64' && bytes.length < Math.floor((text.replace(/=+$/, '').length * 3) / 4))
@@ -84,16 +83,15 @@ function preflightFailure({ refused, record }: Refusal): RpcError {
   });
 }
 
-// Transactions of requests under way whose signatures have been found good, by the requests'
-// parameters.
+// The transactions with valid signatures, by the parameters of their requests.
 const verified = new WeakMap<readonly unknown[], WireTransaction>();
 
-// Fewer are verified by LiteSVM as they run: handing them over is not worth it.
+// LiteSVM verifies fewer than this as it runs them: another thread would not be faster.
 const VERIFIED_TOGETHER = 4;
 
 /**
- * Verifies the signatures of many sendTransaction requests, given by their parameters, before they
- * are answered. A wrong request is left to its own answer.
+ * Verifies the signatures of many sendTransaction requests before they run. `requests` has their
+ * parameters. A malformed request is skipped here and fails when it runs.
  */
 export async function verifyAhead(
   chain: Chain,
@@ -111,7 +109,7 @@ export async function verifyAhead(
       if (!(error instanceof RpcError)) throw error;
     }
   }
-  for (const transaction of await signedOnes([...byTransaction.keys()]))
+  for (const transaction of await verifiedTransactions([...byTransaction.keys()]))
     verified.set(byTransaction.get(transaction) ?? [], transaction);
 }
 
@@ -133,8 +131,8 @@ function sendTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
   return base58(transaction.id);
 }
 
-/** The reason why a simulation cannot start, or null. */
-function unfit(
+/** The error that prevents a simulation, or null. */
+function refusalBeforeRun(
   { chain }: LocalEndpoint,
   transaction: WireTransaction,
   anyBlockhash: boolean,
@@ -178,7 +176,7 @@ function simulateTransaction(params: readonly unknown[], endpoint: LocalEndpoint
   const { context } = viewOf(endpoint, from);
   const { chain } = endpoint;
   const { keys, loaded } = loadKeys(chain, transaction);
-  const refused = unfit(endpoint, transaction, replace);
+  const refused = refusalBeforeRun(endpoint, transaction, replace);
   const simulation = refused === null ? chain.vm.simulate(transaction.bytes, verify) : null;
   if (simulation?.err === 'SignatureFailure')
     throw new RpcError(-32003, 'Transaction signature verification failure');
@@ -224,5 +222,5 @@ function requestAirdrop(params: readonly unknown[], { chain }: LocalEndpoint) {
   return base58(outcome.id);
 }
 
-/** The methods that change the chain or simulate a change, by name. */
+/** The methods of this file, by name. */
 export const sendMethods = { sendTransaction, simulateTransaction, requestAirdrop };

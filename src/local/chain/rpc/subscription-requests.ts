@@ -1,4 +1,4 @@
-// Subscribe requests of a WebSocket.
+// The subscribe requests of a WebSocket.
 import type { Commitment } from '../accounts.ts';
 import { bytesOf, type Key } from '../keys.ts';
 import { type Filter, filtersOf } from './account-methods.ts';
@@ -51,7 +51,7 @@ export type Subscription =
 /** The kinds of subscription; the methods are `${kind}Subscribe` and `${kind}Unsubscribe`. */
 export const KINDS = ['account', 'program', 'signature', 'logs', 'slot', 'root'] as const;
 
-// Unique over all connections, as with a validator.
+// Ids are unique over all connections, as with a validator.
 let lastId = 0;
 
 function mentionedOf(filter: unknown): LogsSubscription['mentioned'] {

@@ -1,5 +1,5 @@
-// The subscriptions of one WebSocket. A processed one is notified at the change, the others when
-// its block gets that far.
+// The subscriptions of one WebSocket. Those at processed are notified at each change, the others
+// when the block of the change reaches their commitment.
 import { accountAt, blockAt, type Commitment, head, heightOf } from '../accounts.ts';
 import { landedAt } from '../blocks.ts';
 import { base58, type Key } from '../keys.ts';
@@ -22,13 +22,13 @@ import {
   type Subscription,
 } from './subscription-requests.ts';
 
-/** Sends a notification of a kind; its result is JSON. */
+/** Sends a notification. `result` is JSON. */
 type Notify = (kind: string, subscription: number, result: string) => void;
 
-/** Subscriptions that one connection may have. */
+/** The maximum number of subscriptions of one connection. */
 const MAX_SUBSCRIPTIONS = 10_000;
 
-// A notification always has a value: a closed account is shown as an empty one.
+// A notification always has a value, so a closed account has the value of an empty one.
 const CLOSED: AccountState = {
   lamports: 0n,
   owner: '\0'.repeat(32),
@@ -37,7 +37,7 @@ const CLOSED: AccountState = {
   rentEpoch: 0n,
 };
 
-// Thousands of notifications a second differ only in the value, so the rest is written as text.
+/** The value with its context. It is built as text, because there are thousands a second. */
 const inContext = (slot: number, value: string) =>
   `{"context":{"apiVersion":"${API_VERSION}","slot":${slot}},"value":${value}}`;
 
@@ -54,33 +54,29 @@ function removeFrom<T>(groups: Map<Key, Set<T>>, key: Key, member: T): void {
   if (group?.size === 0) groups.delete(key);
 }
 
-/** The subscriptions of one connection. */
 export class Subscriptions {
   readonly #chain: Chain;
   readonly #notify: Notify;
   readonly #all = new Map<number, Subscription>();
-  // A connection may follow thousands of accounts, so they are found by the account that changed.
+  // By the key that changes, because a connection may follow thousands of accounts.
   readonly #accounts = new Map<Key, Set<AccountSubscription>>();
   readonly #signatures = new Map<Key, Set<SignatureSubscription>>();
   readonly #programs = new Set<ProgramSubscription>();
   readonly #logs = new Set<LogsSubscription>();
   readonly #slots = new Set<ChainSubscription>();
-  /**
-   * Subscriptions to accounts and transactions at each commitment: without any, a block costs
-   * nothing here.
-   */
-  readonly #interested: Record<Commitment, number> = {
+  /** The number of subscriptions to accounts and transactions. With none, a block is skipped. */
+  readonly #following: Record<Commitment, number> = {
     processed: 0,
     confirmed: 0,
     finalized: 0,
   };
-  /** The heights up to which blocks have been notified. */
-  readonly #told: { confirmed: number; finalized: number };
+  /** The heights of the last blocks that subscriptions were notified of. */
+  readonly #notified: { confirmed: number; finalized: number };
 
   constructor(chain: Chain, notify: Notify) {
     this.#chain = chain;
     this.#notify = notify;
-    this.#told = {
+    this.#notified = {
       confirmed: heightOf(chain, 'confirmed'),
       finalized: heightOf(chain, 'finalized'),
     };
@@ -99,7 +95,7 @@ export class Subscriptions {
       .off('received', this.#onReceived);
   }
 
-  /** Runs a subscribe or unsubscribe method; undefined when it is not one. Throws RpcError. */
+  /** Runs a subscribe or unsubscribe method; undefined for another method. Throws RpcError. */
   call(method: string, params: readonly unknown[]): number | boolean | undefined {
     const kind = KINDS.find(
       (one) => method === `${one}Subscribe` || method === `${one}Unsubscribe`,
@@ -117,13 +113,13 @@ export class Subscriptions {
     const subscription = readSubscription(kind, params);
     this.#all.set(subscription.id, subscription);
     if (isOfChain(subscription)) this.#slots.add(subscription);
-    else this.#interested[subscription.commitment] += 1;
+    else this.#following[subscription.commitment] += 1;
     if (subscription.kind === 'account') addTo(this.#accounts, subscription.key, subscription);
     if (subscription.kind === 'program') this.#programs.add(subscription);
     if (subscription.kind === 'logs') this.#logs.add(subscription);
     if (subscription.kind === 'signature') {
       addTo(this.#signatures, subscription.key, subscription);
-      queueMicrotask(() => this.#tellReached(subscription));
+      queueMicrotask(() => this.#notifyReached(subscription));
     }
     return subscription.id;
   }
@@ -133,7 +129,7 @@ export class Subscriptions {
     if (subscription === undefined) return false;
     this.#all.delete(id);
     if (isOfChain(subscription)) this.#slots.delete(subscription);
-    else this.#interested[subscription.commitment] -= 1;
+    else this.#following[subscription.commitment] -= 1;
     if (subscription.kind === 'account') removeFrom(this.#accounts, subscription.key, subscription);
     if (subscription.kind === 'program') this.#programs.delete(subscription);
     if (subscription.kind === 'logs') this.#logs.delete(subscription);
@@ -142,13 +138,13 @@ export class Subscriptions {
     return true;
   }
 
-  #tellAccount(to: AccountSubscription, key: Key, height: number, slot: number): void {
+  #notifyAccount(to: AccountSubscription, key: Key, height: number, slot: number): void {
     const state = accountAt(this.#chain, key, height) ?? CLOSED;
     const account = toJson(encodeAccount(this.#chain, key, state, to.encoding, height));
     this.#notify('account', to.id, inContext(slot, account));
   }
 
-  #tellProgram(to: ProgramSubscription, key: Key, height: number, slot: number): void {
+  #notifyProgram(to: ProgramSubscription, key: Key, height: number, slot: number): void {
     const state = accountAt(this.#chain, key, height);
     if (state?.owner !== to.key || !to.filters.every((filter) => filter(state))) return;
     const account = toJson(encodeAccount(this.#chain, key, state, to.encoding, height));
@@ -156,7 +152,7 @@ export class Subscriptions {
     this.#notify('program', to.id, inContext(slot, value));
   }
 
-  #tellLogs({ id, mentioned }: LogsSubscription, landed: Landed, slot: number): void {
+  #notifyLogs({ id, mentioned }: LogsSubscription, landed: Landed, slot: number): void {
     if (landed.payload === null) return;
     if (mentioned !== null && !mentions(landed.payload, mentioned.key, mentioned.bytes)) return;
     const logs = JSON.stringify(runLogs(landed.payload));
@@ -164,8 +160,8 @@ export class Subscriptions {
     this.#notify('logs', id, inContext(slot, value));
   }
 
-  /** A signature is notified once, also when it got that far before the client subscribed. */
-  #tellReached(subscription: SignatureSubscription): void {
+  /** Notifies a signature that has reached its commitment, and ends the subscription. */
+  #notifyReached(subscription: SignatureSubscription): void {
     if (!this.#all.has(subscription.id)) return;
     const height = heightOf(this.#chain, subscription.commitment);
     const landed = landedAt(this.#chain, subscription.key, height);
@@ -175,67 +171,67 @@ export class Subscriptions {
     this.#notify('signature', subscription.id, inContext(slot, toJson({ err: landed.err })));
   }
 
-  #tellAccounts(keys: Iterable<Key>, commitment: Commitment, height: number, slot: number): void {
+  #notifyAccounts(keys: Iterable<Key>, commitment: Commitment, height: number, slot: number): void {
     const programs = [...this.#programs].filter((one) => one.commitment === commitment);
     for (const key of keys) {
       for (const one of this.#accounts.get(key) ?? [])
-        if (one.commitment === commitment) this.#tellAccount(one, key, height, slot);
-      for (const one of programs) this.#tellProgram(one, key, height, slot);
+        if (one.commitment === commitment) this.#notifyAccount(one, key, height, slot);
+      for (const one of programs) this.#notifyProgram(one, key, height, slot);
     }
   }
 
-  #tellTransactions(transactions: readonly Landed[], commitment: Commitment, slot: number): void {
+  #notifyTransactions(transactions: readonly Landed[], commitment: Commitment, slot: number): void {
     for (const one of this.#logs) {
       if (one.commitment !== commitment) continue;
-      for (const landed of transactions) this.#tellLogs(one, landed, slot);
+      for (const landed of transactions) this.#notifyLogs(one, landed, slot);
     }
   }
 
   readonly #onChanged = (keys: readonly Key[], landed: Landed | null) => {
-    if (this.#interested.processed === 0) return;
+    if (this.#following.processed === 0) return;
     const { height, slot } = head(this.#chain);
     if (landed !== null) {
-      this.#tellTransactions([landed], 'processed', slot);
+      this.#notifyTransactions([landed], 'processed', slot);
       for (const one of this.#signatures.get(landed.id) ?? [])
-        if (one.commitment === 'processed') this.#tellReached(one);
+        if (one.commitment === 'processed') this.#notifyReached(one);
     }
-    this.#tellAccounts(keys, 'processed', height, slot);
+    this.#notifyAccounts(keys, 'processed', height, slot);
   };
 
   readonly #onBlock = () => {
-    this.#tellSlots();
+    this.#notifySlots();
     for (const commitment of ['confirmed', 'finalized'] as const) {
       const reached = heightOf(this.#chain, commitment);
-      if (this.#interested[commitment] > 0) this.#tellBlocks(commitment, reached);
-      this.#told[commitment] = reached;
+      if (this.#following[commitment] > 0) this.#notifyBlocks(commitment, reached);
+      this.#notified[commitment] = reached;
     }
   };
 
-  #tellSlots(): void {
+  #notifySlots(): void {
     const { slot, parentSlot } = head(this.#chain);
     const finalized = heightOf(this.#chain, 'finalized');
     const root = blockAt(this.#chain, finalized)?.slot ?? 0;
     for (const { kind, id } of this.#slots) {
       if (kind === 'slot')
         this.#notify('slot', id, `{"parent":${parentSlot},"root":${root},"slot":${slot}}`);
-      if (kind === 'root' && finalized > this.#told.finalized)
+      if (kind === 'root' && finalized > this.#notified.finalized)
         this.#notify('root', id, String(root));
     }
   }
 
-  #tellBlocks(commitment: 'confirmed' | 'finalized', reached: number): void {
+  #notifyBlocks(commitment: 'confirmed' | 'finalized', reached: number): void {
     for (const same of this.#signatures.values())
-      for (const one of same) if (one.commitment === commitment) this.#tellReached(one);
-    for (let height = this.#told[commitment] + 1; height <= reached; height += 1) {
+      for (const one of same) if (one.commitment === commitment) this.#notifyReached(one);
+    for (let height = this.#notified[commitment] + 1; height <= reached; height += 1) {
       const block = blockAt(this.#chain, height);
       if (block === undefined) continue;
-      this.#tellTransactions(block.transactions, commitment, block.slot);
-      this.#tellAccounts(block.undo.keys(), commitment, height, block.slot);
+      this.#notifyTransactions(block.transactions, commitment, block.slot);
+      this.#notifyAccounts(block.undo.keys(), commitment, height, block.slot);
     }
   }
 
   readonly #onForked = (height: number) => {
-    this.#told.confirmed = Math.min(this.#told.confirmed, height);
+    this.#notified.confirmed = Math.min(this.#notified.confirmed, height);
   };
 
   readonly #onReceived = (id: Key) => {

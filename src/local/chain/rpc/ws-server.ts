@@ -3,19 +3,19 @@ import websocket, { type WebSocket } from '@fastify/websocket';
 import fastify, { type FastifyInstance } from 'fastify';
 import type { Chain } from '../state.ts';
 import { MAX_BODY_BYTES } from './http-server.ts';
-import { errorAnswer, parseBody, positional, readCall, resultAnswer } from './json-rpc.ts';
+import { errorResponse, parseBody, positional, readCall, resultResponse } from './json-rpc.ts';
 import { invalidRequest, methodNotFound } from './rpc-error.ts';
 import { Subscriptions } from './subscriptions.ts';
 
-/** Bytes that may wait for a client that does not read before it is cut off. */
+/** A client that does not read is disconnected when this many bytes wait for it. */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 
-/** ms that a client has to close its side when the chain stops. */
+/** The ms that a client has to close its side when the chain stops. */
 const CLOSE_GRACE_MS = 500;
 
 function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
   let corked = false;
-  // A block causes hundreds of messages: they are written to the socket together.
+  // A block may cause hundreds of messages, which are written to the socket together.
   const cork = () => {
     if (corked) return;
     corked = true;
@@ -39,15 +39,15 @@ function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
 
   function handle(value: unknown): string | null {
     const { id, method, params } = readCall(value);
-    if (method === null) return errorAnswer(id, invalidRequest());
-    // Notifications get no answer; web3.js keeps its connection alive with one called ping.
+    if (method === null) return errorResponse(id, invalidRequest());
+    // Notifications have no response. web3.js sends one called ping to keep its connection alive.
     if (id === undefined) return null;
     try {
       const result = subscriptions.call(method, positional(params));
       if (result === undefined) throw methodNotFound();
-      return resultAnswer(id, result);
+      return resultResponse(id, result);
     } catch (error) {
-      return errorAnswer(id, error);
+      return errorResponse(id, error);
     }
   }
 
@@ -56,32 +56,32 @@ function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
     try {
       parsed = parseBody(text);
     } catch (error) {
-      send(errorAnswer(null, error));
+      send(errorResponse(null, error));
       return;
     }
     if (Array.isArray(parsed) && parsed.length === 0) {
-      send(errorAnswer(null, invalidRequest()));
+      send(errorResponse(null, invalidRequest()));
       return;
     }
-    const answers = (Array.isArray(parsed) ? parsed : [parsed])
+    const responses = (Array.isArray(parsed) ? parsed : [parsed])
       .map(handle)
       .filter((one) => one !== null);
-    if (answers.length > 0)
-      send(Array.isArray(parsed) ? `[${answers.join(',')}]` : (answers[0] ?? ''));
+    if (responses.length > 0)
+      send(Array.isArray(parsed) ? `[${responses.join(',')}]` : (responses[0] ?? ''));
   }
 
   socket.on('message', (data) => onMessage((data as Buffer).toString('utf8')));
   socket.on('close', () => subscriptions.close());
-  // A broken connection also emits close.
+  // A broken connection emits `close` as well.
   socket.on('error', () => undefined);
 }
 
-/** Builds the WebSocket side of a chain: subscriptions on /. It does not listen. */
+/** Builds the WebSocket server of a chain, with subscriptions on /. The caller lets it listen. */
 export async function buildWs(chain: Chain): Promise<FastifyInstance> {
   const app = fastify({ forceCloseConnections: true });
   const preClose = (done: () => void) => {
     const { clients } = app.websocketServer;
-    // 1000 tells web3.js that this is an end and not a fault to reconnect after.
+    // After code 1000 web3.js does not connect again.
     for (const client of clients) client.close(1000);
     setTimeout(() => clients.forEach((client) => client.terminate()), CLOSE_GRACE_MS).unref();
     app.websocketServer.close(done);

@@ -1,5 +1,5 @@
-// Decoding transactions from their wire form, with the checks that a validator calls sanitizing.
-// LiteSVM's native layer ends the process on bytes that it cannot read, so the decoder is strict.
+// Decodes transactions from their wire form, with the checks of a validator's `sanitize`. The
+// decoder is strict, because LiteSVM's native layer ends the process on bytes that it cannot read.
 import { MAX_TRANSACTION_LENGTH } from '../../../chain/transactions/message.ts';
 import type { Key } from '../keys.ts';
 import {
@@ -10,15 +10,15 @@ import {
   type WireMessage,
   type WireTransaction,
 } from './message.ts';
-import { checkSane, insane, Reader, WireError } from './reader.ts';
+import { sanitize, failSanitize, Reader, WireError } from './reader.ts';
 import { MAX_V1_LENGTH, readV1Message, V1_KEY_COUNT_AT, VERSION_1 } from './version-1.ts';
 
 const VERSION_BIT = 0x80;
 const MAX_LOADED_KEYS = 256;
 
 /**
- * Whether bytes claim to be a version 1 transaction. A transaction of another version would need
- * 129 signatures to begin with this byte.
+ * Whether bytes are a version 1 transaction by their first byte. In other versions it is the number
+ * of signatures, which is never 129.
  */
 export const isV1 = (bytes: Buffer) => bytes[0] === VERSION_1;
 
@@ -66,11 +66,11 @@ function readMessage(reader: Reader): WireMessage {
   };
   let total = message.keys.length;
   for (const { writable, readonly } of message.lookups) {
-    if (writable.length + readonly.length === 0) insane();
+    if (writable.length + readonly.length === 0) failSanitize();
     total += writable.length + readonly.length;
   }
-  if (total > MAX_LOADED_KEYS) insane();
-  checkSane(message, total);
+  if (total > MAX_LOADED_KEYS) failSanitize();
+  sanitize(message, total);
   return message;
 }
 
@@ -99,8 +99,8 @@ function decodeV1(bytes: Buffer): WireTransaction {
 }
 
 /**
- * Decodes a transaction; bytes after its end are dropped. Without `takesV1` a version 1 transaction
- * is read as a cluster without the feature reads it, and so refused. Throws WireError.
+ * Decodes a transaction. Bytes after its end are ignored. Throws WireError, also for version 1 when
+ * `takesV1` is false: a cluster without the feature cannot read it.
  */
 export function decodeTransaction(bytes: Buffer, takesV1 = true): WireTransaction {
   if (takesV1 && isV1(bytes)) return decodeV1(bytes);
@@ -110,8 +110,9 @@ export function decodeTransaction(bytes: Buffer, takesV1 = true): WireTransactio
   const signaturesAt = reader.skip(count * SIGNATURE_LENGTH);
   const signedAt = reader.at;
   const message = readMessage(reader);
-  if (count === 0 || count !== message.requiredSignatures) insane();
-  // After the version byte, if there is one, come the header's three bytes and the number of keys.
+  if (count === 0 || count !== message.requiredSignatures) failSanitize();
+  // Before the keys: the version byte (version 0 only), the header's three bytes, the count of
+  // keys.
   const keysAt = signedAt + (message.version === 0 ? 4 : 3) + (message.keys.length > 0x7f ? 2 : 1);
   return {
     bytes: bytes.subarray(0, reader.at),
@@ -141,13 +142,13 @@ function skipToKeyCount(reader: Reader): void {
 }
 
 /**
- * Whether the static keys of a transaction include this one. Only their place is read: `bytes` were
- * decoded before.
+ * Whether the static keys of a decoded transaction include this one. It searches the bytes, because
+ * decoding them again takes longer.
  */
 export function namesKey(bytes: Buffer, key: Buffer): boolean {
   const reader = new Reader(bytes);
   skipToKeyCount(reader);
-  // Version 1 counts in one byte, at most 64: the same as a compact-u16.
+  // Version 1 counts in one byte, at most 64, which reads the same as a compact-u16.
   const count = reader.length();
   const end = reader.at + count * KEY_LENGTH;
   for (

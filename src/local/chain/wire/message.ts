@@ -1,9 +1,8 @@
-// A transaction decoded from its wire form.
+// The parts of a decoded transaction.
 import type { Key } from '../keys.ts';
 
 /**
- * An instruction of a message, as offsets into the message's bytes, so that decoding only copies
- * the bytes that are read.
+ * An instruction as offsets into the message's bytes: decoding copies neither accounts nor data.
  */
 export interface WireInstruction {
   readonly programIndex: number;
@@ -13,14 +12,14 @@ export interface WireInstruction {
   readonly dataLength: number;
 }
 
-/** The accounts that a version 0 message takes from one address lookup table. */
+/** The entries of one address lookup table that a version 0 message uses. */
 export interface TableLookup {
   readonly table: Key;
   readonly writable: Buffer;
   readonly readonly: Buffer;
 }
 
-/** The limits and the fee that a version 1 message carries; null where it sets none. */
+/** The limits and the fee in a version 1 message; null where it sets none. */
 export interface MessageConfig {
   /** Lamports for the whole transaction. */
   readonly priorityFee: bigint | null;
@@ -29,7 +28,7 @@ export interface MessageConfig {
   readonly heapSize: number | null;
 }
 
-/** A decoded message. `keys` are the static ones only; `config` is null below version 1. */
+/** A decoded message. `keys` has the static keys only; `config` is null before version 1. */
 export interface WireMessage {
   /** The bytes that the instructions' offsets refer to. */
   readonly source: Buffer;
@@ -45,8 +44,8 @@ export interface WireMessage {
 }
 
 /**
- * A decoded transaction. `id` is its first signature; the signers sign the bytes from `signedAt` to
- * `signedEnd`.
+ * A decoded transaction. `id` is its first signature. The signatures are over the bytes from
+ * `signedAt` to `signedEnd`.
  */
 export interface WireTransaction {
   readonly bytes: Buffer;
@@ -63,7 +62,7 @@ export const SIGNATURE_LENGTH = 64;
 /** Bytes of a public key or a blockhash. */
 export const KEY_LENGTH = 32;
 
-/** The account indexes of an instruction. */
+/** The indexes of an instruction's accounts. */
 export const accountsOf = (
   { source }: WireMessage,
   { accountsAt, accountsLength }: WireInstruction,
@@ -80,7 +79,7 @@ export const signaturesOf = ({ bytes, signaturesAt, message }: WireTransaction):
     return bytes.subarray(begin, begin + SIGNATURE_LENGTH);
   });
 
-/** Whether the static account at `index` may be written, by the message's header. */
+/** Whether the message's header makes the static account at `index` writable. */
 export function isWritable(message: WireMessage, index: number): boolean {
   const { requiredSignatures, readonlySigned, readonlyUnsigned, keys } = message;
   return index < requiredSignatures

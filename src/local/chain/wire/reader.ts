@@ -1,13 +1,13 @@
 import type { Key } from '../keys.ts';
 import { KEY_LENGTH, type WireMessage } from './message.ts';
 
-/** Bytes that are not a transaction, or a transaction that no validator runs. */
+/** The bytes are no transaction, or one that `sanitize` of the Solana SDK refuses. */
 export class WireError extends Error {}
 
 const INSANE = 'Transaction failed to sanitize accounts offsets correctly';
 const END = 'io error: unexpected end of file';
 
-/** Reads a transaction's bytes in order. Each method throws WireError at their end. */
+/** Reads a transaction's bytes in order. Each method throws WireError when they end too early. */
 export class Reader {
   readonly source: Buffer;
   at: number;
@@ -24,7 +24,7 @@ export class Reader {
     return value;
   }
 
-  /** Passes over `length` bytes and returns where they begin. */
+  /** Skips `length` bytes and returns their offset. */
   skip(length: number): number {
     const begin = this.at;
     if (begin + length > this.source.length) throw new WireError(END);
@@ -54,7 +54,7 @@ export class Reader {
     return this.source.readBigUInt64LE(this.skip(8));
   }
 
-  /** A compact-u16. Only the shortest form is valid. */
+  /** A compact-u16, valid in its shortest form only. */
   length(): number {
     let value = 0;
     for (let shift = 0; shift < 21; shift += 7) {
@@ -69,22 +69,19 @@ export class Reader {
   }
 }
 
-/** Throws the WireError of a message that fails `sanitize` in the Solana SDK. */
-export function insane(): never {
+/** Throws the WireError of a message that fails `sanitize`. */
+export function failSanitize(): never {
   throw new WireError(INSANE);
 }
 
-/**
- * The checks of `sanitize` that all versions share. `total` counts the keys with those from lookup
- * tables.
- */
-export function checkSane(message: WireMessage, total: number): void {
+/** The checks of `sanitize` for all versions. `total` is the number of static and loaded keys. */
+export function sanitize(message: WireMessage, total: number): void {
   const { source, requiredSignatures, readonlySigned, readonlyUnsigned, keys } = message;
-  if (requiredSignatures <= readonlySigned) insane();
-  if (requiredSignatures + readonlyUnsigned > keys.length) insane();
+  if (requiredSignatures <= readonlySigned) failSanitize();
+  if (requiredSignatures + readonlyUnsigned > keys.length) failSanitize();
   for (const { programIndex, accountsAt, accountsLength } of message.instructions) {
-    if (programIndex === 0 || programIndex >= keys.length) insane();
+    if (programIndex === 0 || programIndex >= keys.length) failSanitize();
     for (let at = accountsAt; at < accountsAt + accountsLength; at += 1)
-      if ((source[at] ?? total) >= total) insane();
+      if ((source[at] ?? total) >= total) failSanitize();
   }
 }

@@ -1,12 +1,12 @@
-// Signatures of batches, verified on a thread of their own. LiteSVM does it too, but on the one
-// thread that everything else waits for, where it is a quarter of a pull's time.
+// Verifies the signatures of a batch of transactions on a thread of its own. LiteSVM verifies them
+// on the main thread, which takes a quarter of a pull's time.
 import { Worker } from 'node:worker_threads';
 import { SPKI_PREFIX } from '../../../chain/keypair.ts';
 import type { WireTransaction } from './message.ts';
 
 /**
- * Transactions one after the other in `bytes`; for each signature four offsets into it: signer,
- * signature, message, end of the message.
+ * The transactions of a batch, one after the other in `bytes`. `places` has four offsets per
+ * signature: signer, signature, message, end of the message.
  */
 interface Job {
   readonly job: number;
@@ -14,15 +14,15 @@ interface Job {
   readonly places: Uint32Array;
 }
 
-/** The verdict on each signature of a job, 1 for a good one. */
+/** For each signature of a job, 1 when it is valid. */
 interface Verdicts {
   readonly job: number;
   readonly good: Uint8Array;
 }
 
-// The thread's program is a text because a Worker's file would have another name before and after
-// compiling, and Node 20 loads no .ts file into a Worker. For the same reason it does not import
-// chain/keypair.ts. At most 10,000 keys are kept.
+// The thread's program is a text, because Node 20 loads no .ts file into a Worker, and the compiled
+// file has another name. It imports nothing of the project for the same reason. It caches 10,000
+// keys.
 const PROGRAM = `
 const { createPublicKey, verify } = require('node:crypto');
 const { parentPort } = require('node:worker_threads');
@@ -61,7 +61,7 @@ function start(): Worker {
     waiting.delete(job);
     if (waiting.size === 0) started.unref();
   });
-  // Without verdicts LiteSVM verifies; the next batch starts another thread.
+  // A batch without verdicts is verified by LiteSVM. The next one starts another thread.
   started.on('error', () => {
     worker = undefined;
     for (const resolve of waiting.values()) resolve(new Uint8Array());
@@ -91,8 +91,8 @@ function pack(transactions: readonly WireTransaction[]): Omit<Job, 'job'> {
   return { bytes, places: Uint32Array.from(places) };
 }
 
-/** Transactions whose signatures have all been verified. */
-export async function signedOnes(
+/** The transactions whose signatures are all valid. */
+export async function verifiedTransactions(
   transactions: readonly WireTransaction[],
 ): Promise<WireTransaction[]> {
   const thread = (worker ??= start());

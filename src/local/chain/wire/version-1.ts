@@ -1,15 +1,15 @@
-// Version 1 messages (SIMD-0385): no lookup tables, limits and fee in a config, signatures after
-// the message.
+// Version 1 transactions (SIMD-0385): no lookup tables, limits and fee in a config, signatures
+// after the message.
 import type { WireInstruction, WireMessage } from './message.ts';
-import { checkSane, insane, type Reader, WireError } from './reader.ts';
+import { sanitize, failSanitize, type Reader, WireError } from './reader.ts';
 
 /** The first byte of a version 1 transaction. */
 export const VERSION_1 = 0x81;
-/** Bytes that a version 1 transaction may have. */
+/** The maximum length of a version 1 transaction. */
 export const MAX_V1_LENGTH = 4096;
 /**
- * Offset of the number of keys: after the version, the header, the config mask, the blockhash and a
- * count.
+ * The offset of the number of keys: after the version, the header, the config mask, the blockhash
+ * and the number of instructions.
  */
 export const V1_KEY_COUNT_AT = 1 + 3 + 4 + 32 + 1;
 
@@ -33,7 +33,7 @@ function readConfig(reader: Reader, mask: number) {
     loadedAccountsDataSizeLimit: (mask & MASK.loadedData) === 0 ? null : reader.u32(),
     heapSize: (mask & MASK.heap) === 0 ? null : reader.u32(),
   };
-  if (config.heapSize !== null && config.heapSize % HEAP_UNIT !== 0) insane();
+  if (config.heapSize !== null && config.heapSize % HEAP_UNIT !== 0) failSanitize();
   return config;
 }
 
@@ -50,7 +50,7 @@ function readInstructions(reader: Reader, count: number): WireInstruction[] {
   }));
 }
 
-/** Reads a version 1 message; the reader is positioned after its version byte. Throws WireError. */
+/** Reads a version 1 message after its version byte. Throws WireError. */
 export function readV1Message(reader: Reader): WireMessage {
   const [requiredSignatures, readonlySigned, readonlyUnsigned] = [
     reader.byte(),
@@ -77,8 +77,8 @@ export function readV1Message(reader: Reader): WireMessage {
     lookups: [],
     config,
   };
-  if (requiredSignatures > MAX_SIGNATURES || instructionCount > MAX_INSTRUCTIONS) insane();
-  if (keys.length > MAX_KEYS || new Set(keys).size < keys.length) insane();
-  checkSane(message, keys.length);
+  if (requiredSignatures > MAX_SIGNATURES || instructionCount > MAX_INSTRUCTIONS) failSanitize();
+  if (keys.length > MAX_KEYS || new Set(keys).size < keys.length) failSanitize();
+  sanitize(message, keys.length);
   return message;
 }

@@ -2,7 +2,7 @@ import { Keypair, SystemProgram, Transaction } from '@solana/web3.js';
 import fc from 'fast-check';
 import t from 'tap';
 import { decodeTransaction } from '../../../../src/local/chain/wire/decode.ts';
-import { signedOnes } from '../../../../src/local/chain/wire/verify.ts';
+import { verifiedTransactions } from '../../../../src/local/chain/wire/verify.ts';
 
 const [one, two] = [Keypair.generate(), Keypair.generate()];
 const blockhash = Keypair.generate().publicKey.toBase58();
@@ -37,7 +37,7 @@ void t.test('in a batch exactly the transactions with only valid signatures pass
         return { transaction: decodeTransaction(bytes), good: flip === null };
       });
       const good = batch.filter((entry) => entry.good).map((entry) => entry.transaction);
-      const found = await signedOnes(batch.map((entry) => entry.transaction));
+      const found = await verifiedTransactions(batch.map((entry) => entry.transaction));
       return (
         found.length === good.length &&
         found.every((transaction, index) => transaction === good[index])
@@ -55,7 +55,7 @@ void t.test('concurrent batches get their own results', async (t) => {
       return decodeTransaction(bytes);
     }),
   );
-  const found = await Promise.all(batches.map(signedOnes));
+  const found = await Promise.all(batches.map(verifiedTransactions));
   t.same(
     found.map((good, batch) => batches[batch]!.map((transaction) => good.includes(transaction))),
     batches.map((_, batch) => Array.from({ length: 5 }, (_, place) => place !== batch % 5)),
