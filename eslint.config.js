@@ -27,6 +27,7 @@ const rooms = {
   db: [['*.ts'], ['postgres']],
   cli: [['local'], ['operate'], ['develop'], ['terminal']],
   local: [['sandbox'], ['chain']],
+  'local/chain': [['rpc'], ['disk'], ['wire']],
 };
 
 /** One dialect: `#name`. */

@@ -3,8 +3,8 @@
 // its work by the streams of token accounts, because its sweep is idle.
 import { setTimeout as pause } from 'node:timers/promises';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
-import { subscriptionIn } from '../../src/chain/program/accounts.ts';
 import { generateKeypair } from '../../src/chain/keypair.ts';
+import { subscriptionIn } from '../../src/chain/program/accounts.ts';
 import { timeOf } from '../../src/chain/time.ts';
 import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
 import { payTokens } from '../../test/fixtures/tokens.ts';

@@ -75,7 +75,7 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
     chaos,
     play: playOnce || flags.play,
     dataDir,
-    tell: (line) => tell(line),
+    report: (line) => tell(line),
     log,
     signal,
   });

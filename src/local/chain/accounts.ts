@@ -1,11 +1,10 @@
+// Accounts now and at the end of an earlier block. LiteSVM has the newest state only, so each block
+// keeps the earlier state of the accounts that it changed (`undo`).
 import type { Key } from './keys.ts';
 import { ACCOUNTS_CACHED, type Block, type Chain, FINALITY_BLOCKS } from './state.ts';
 import type { AccountState } from './vm.ts';
 
-// Accounts now, and as they were at the end of an earlier block: LiteSVM has one state, each block
-// an undo journal.
-
-/** The levels of certainty that a client can ask for. */
+/** The commitments that a request can name. */
 export type Commitment = 'processed' | 'confirmed' | 'finalized';
 
 /** The block that is being built. */
@@ -15,15 +14,15 @@ export function head(chain: Chain): Block {
   return block;
 }
 
-/** The block at a height, undefined when it is not kept. */
+/** The block at a height; undefined when the chain no longer has it. */
 export function blockAt(chain: Chain, height: number): Block | undefined {
   const first = chain.blocks[0];
   return first === undefined ? undefined : chain.blocks[height - first.height];
 }
 
 /**
- * The height that a commitment means: processed is the block being built, confirmed the last sealed
- * one, finalized the one that FINALITY_BLOCKS came after. `lag` sets all of them back.
+ * The height of a commitment: the block being built for processed, the last sealed block for
+ * confirmed, the block FINALITY_BLOCKS before the one being built for finalized. `lag` lowers each.
  */
 export function heightOf(chain: Chain, commitment: Commitment, lag = 0): number {
   const back = commitment === 'processed' ? 0 : commitment === 'confirmed' ? 1 : FINALITY_BLOCKS;
@@ -44,10 +43,7 @@ function remember(chain: Chain, key: Key, state: AccountState | null | undefined
   chain.hot.set(key, state);
 }
 
-/**
- * The account as it was at the end of the block at `height`; now, when that is the block being
- * built.
- */
+/** The account at the end of the block at `height`; its state now for the block being built. */
 export function accountAt(chain: Chain, key: Key, height: number): AccountState | null {
   for (let later = height + 1, last = head(chain).height; later <= last; later += 1) {
     const before = blockAt(chain, later)?.undo.get(key);
@@ -56,7 +52,7 @@ export function accountAt(chain: Chain, key: Key, height: number): AccountState 
   return current(chain, key);
 }
 
-/** The accounts that `program` owned at the end of the block at `height`. */
+/** The accounts of `program` at the end of the block at `height`. */
 export function programAccountsAt(
   chain: Chain,
   program: Key,
@@ -73,8 +69,8 @@ export function programAccountsAt(
 }
 
 /**
- * Notes that LiteSVM's account has changed in the block being built. With `after` undefined the
- * account is read on demand.
+ * Records that an account of LiteSVM has changed in the block being built. With `after` undefined
+ * the account is read on demand.
  */
 export function noteChange(
   chain: Chain,
@@ -88,8 +84,8 @@ export function noteChange(
 }
 
 /**
- * Replaces an account (null removes it) in the block being built, as no transaction could, and says
- * so to subscribers.
+ * Replaces an account in the block being built without a transaction, and notifies subscribers.
+ * null removes it.
  */
 export function overwrite(chain: Chain, key: Key, state: AccountState | null): void {
   const before = current(chain, key);

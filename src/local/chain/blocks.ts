@@ -1,3 +1,5 @@
+// Block production. A transaction runs at once, in the block being built. Sealing that block gives
+// it a hash and opens the next.
 import { createHash } from 'node:crypto';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
 import { blockAt, current, head, noteChange } from './accounts.ts';
@@ -15,12 +17,9 @@ import {
   TRANSACTIONS_KEPT,
 } from './state.ts';
 
-// Block production. A transaction runs immediately, in the open block; sealing that block gives it
-// a hash and opens the next.
-
 const CLOCK = addressKey(CLOCK_SYSVAR);
 
-/** The chain's time in ms for a block opened now. It never runs backwards. */
+/** The time, in ms, of a block that is opened now. It is never before the last block's. */
 export function chainTime(chain: Chain): number {
   const last = head(chain).time;
   return chain.blockMs === 0 ? last + SLOT_MS : Math.max(last, Date.now() + chain.offset);
@@ -87,8 +86,8 @@ function forgetOld(chain: Chain): void {
 }
 
 /**
- * Drops the payloads of transactions beyond TRANSACTIONS_KEPT, then the old statuses of those
- * without a payload.
+ * Drops the payloads of all but the newest TRANSACTIONS_KEPT transactions, and the statuses of
+ * those without a payload when STATUS_BLOCKS have passed.
  */
 function forgetTransactions(chain: Chain): void {
   const { landed } = chain;
@@ -109,8 +108,8 @@ function forgetTransactions(chain: Chain): void {
 }
 
 /**
- * The block whose hash this is, when a transaction that names it may be in a block of height
- * `height`.
+ * The block with this hash; undefined when the hash is too old, or too new, for a transaction in a
+ * block of height `height`.
  */
 export function blockOfHash(chain: Chain, hash: Key, height: number): Block | undefined {
   for (let at = height - 1; at >= height - BLOCKHASH_AGE - 1; at -= 1) {
@@ -121,7 +120,7 @@ export function blockOfHash(chain: Chain, hash: Key, height: number): Block | un
   return undefined;
 }
 
-/** The transaction with this signature, when its block is at or below `height`. */
+/** The transaction with this signature, if its block is at `height` or below. */
 export function landedAt(chain: Chain, id: Key, height: number): Landed | undefined {
   const landed = chain.byId.get(id);
   return landed !== undefined && landed.height <= height ? landed : undefined;

@@ -1,3 +1,4 @@
+// Runs transactions in the block being built.
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../chain/program/addresses.ts';
 import { accountAt, current, head, noteChange } from './accounts.ts';
 import { blockOfHash, produceBlock } from './blocks.ts';
@@ -11,9 +12,7 @@ import {
   type TableLookup,
   type WireMessage,
   type WireTransaction,
-} from './wire-message.ts';
-
-// Running transactions in the block being built.
+} from './wire/message.ts';
 
 const SYSTEM = addressKey(SYSTEM_PROGRAM);
 const LOOKUP_TABLE_PROGRAM = addressKey('AddressLookupTab1e1111111111111111111111111');
@@ -26,7 +25,7 @@ export const TOKEN_ACCOUNT_LENGTH = 165;
 const TOKEN_2022_ACCOUNT_TYPE = 2;
 const MINT_LENGTH = 82;
 
-/** Whether an account holds tokens (of SPL Token or Token-2022). */
+/** Whether an account is an initialized token account of SPL Token or Token-2022. */
 export function isTokenAccount(state: AccountState | null): state is AccountState {
   if (
     state === null ||
@@ -43,7 +42,7 @@ export function isTokenAccount(state: AccountState | null): state is AccountStat
   );
 }
 
-/** Whether an account is a mint (of SPL Token or Token-2022). */
+/** Whether an account is a mint of SPL Token or Token-2022. */
 export function isMint(state: AccountState | null): state is AccountState {
   if (state === null || !TOKEN_PROGRAMS.has(state.owner)) return false;
   return (
@@ -52,9 +51,7 @@ export function isMint(state: AccountState | null): state is AccountState {
   );
 }
 
-/**
- * The reason why a transaction is not in a block, with the logs and result of its run if it ran.
- */
+/** The reason why a transaction is in no block, and the record of its run if it ran. */
 export interface Refusal {
   readonly refused: TransactionError;
   readonly record: Execution['record'] | null;
@@ -78,7 +75,7 @@ function lookUp(chain: Chain, { table }: TableLookup, indexes: Buffer, height: n
 }
 
 /**
- * Resolves lookup tables. Missing entries are left out: LiteSVM refuses such a transaction itself.
+ * Reads the keys from lookup tables. Missing tables add none: LiteSVM refuses such a transaction.
  */
 export function loadKeys(
   chain: Chain,
@@ -92,8 +89,8 @@ export function loadKeys(
 }
 
 /**
- * The token balance of an account before and after, null when it is a token account on neither
- * side.
+ * The token balance of an account before and after; null when it was no token account before and is
+ * none after.
  */
 export function tokenChange(
   chain: Chain,
@@ -128,10 +125,9 @@ export function hasLiveBlockhash(
 }
 
 /**
- * Runs a transaction in the block being built. `undoFailure` is preflight: a transaction that fails
- * is refused and leaves nothing, where otherwise it lands with its error and pays the fee. One that
- * cannot pay, or is not signed, never lands. `verified` says that the signatures are known to be
- * good.
+ * Runs a transaction in the block being built. A transaction that fails lands with its error and
+ * pays the fee; with `undoFailure` (preflight) it is refused and changes nothing. One that cannot
+ * pay, or has a wrong signature, is refused. `verified` skips the check of signatures.
  */
 export function execute(
   chain: Chain,
@@ -160,7 +156,7 @@ export function execute(
     if (!charged || undoFailure) return { refused: err, record };
   }
   const { price, fee } = offerOf(transaction.message);
-  const after = takeStock(
+  const after = recordChanges(
     chain,
     transaction.message,
     { keys, loaded },
@@ -188,8 +184,10 @@ export function execute(
   return landed;
 }
 
-// Reading an account takes 7 us, so it is avoided where the state may not be needed. undefined: the
-// account changed in this block, so its older state is in the journal, and was not read since.
+/**
+ * The account before a run. undefined when it changed earlier in this block and was not read since:
+ * a read takes 7 us, and the state may not be needed.
+ */
 function stateBefore(chain: Chain, key: Key): AccountState | null | undefined {
   const known = chain.hot.get(key);
   if (known !== undefined) return known;
@@ -201,10 +199,12 @@ function refund(chain: Chain, payer: Key, lamports: bigint): void {
   if (charged !== null) chain.vm.write(payer, { ...charged, lamports });
 }
 
-// After the run only accounts that may hold tokens are read: former token accounts, new accounts,
-// and wallets other than the payer. The others are read on demand. Every writable account counts as
-// changed, as with a validator.
-function takeStock(
+/**
+ * Records every writable account as changed, as a validator does. Only accounts that may be token
+ * accounts are read now (former token accounts, new accounts, wallets other than the payer), the
+ * others on demand.
+ */
+function recordChanges(
   chain: Chain,
   message: WireMessage,
   { keys, loaded }: LoadedKeys,

@@ -1,3 +1,5 @@
+// Money for tests, sent by ordinary transactions of the faucet's keypair. A random memo makes two
+// equal transfers in one block two transactions.
 import { randomBytes } from 'node:crypto';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
 import type { Instruction } from '../../chain/program/instructions.ts';
@@ -13,10 +15,7 @@ import { execute, type Refusal } from './execute.ts';
 import { faucet, LOCALNET_MINT } from './genesis.ts';
 import { base58 } from './keys.ts';
 import type { Chain, Landed } from './state.ts';
-import { decodeTransaction } from './wire.ts';
-
-// Money for tests, by ordinary transactions of the faucet's keypair. The memo tells two equal gifts
-// in one block apart.
+import { decodeTransaction } from './wire/decode.ts';
 
 function give(chain: Chain, instructions: readonly Instruction[]): Landed | Refusal {
   const latest = chain.blocks.at(-2) ?? head(chain);
@@ -31,8 +30,8 @@ export function airdrop(chain: Chain, owner: string, lamports: bigint): Landed |
 }
 
 /**
- * Mints `amount` base units of the local USDC to the wallet's associated token account, which is
- * created when missing.
+ * Mints `amount` base units of the local USDC to the wallet's associated token account. Creates the
+ * account when it is missing.
  */
 export function mintUsdc(chain: Chain, owner: string, amount: bigint): Landed | Refusal {
   const account = tokenAccountAddress(owner, LOCALNET_MINT).address;

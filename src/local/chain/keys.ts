@@ -1,8 +1,6 @@
 import bs58 from 'bs58';
 
-/**
- * Bytes of a public key, hash or signature as a latin1 string: the form in which maps are keyed.
- */
+/** The bytes of a public key, hash or signature as a latin1 string, which maps can use as a key. */
 export type Key = string;
 
 /** The key of these bytes. */
@@ -22,14 +20,14 @@ export function base58(key: Key): string {
   return bs58.encode(bytesOf(key));
 }
 
-/** Decodes a key from Base58 `text`; undefined when it is not Base58 or not `length` bytes long. */
+/** The key of a Base58 text; undefined when it is not Base58 or not of `length` bytes. */
 export function parseBase58(text: string, length: number): Key | undefined {
   if (text.length > length * 2) return undefined;
   const bytes = bs58.decodeUnsafe(text);
   return bytes?.length === length ? keyOf(bytes) : undefined;
 }
 
-/** The key of an address that the code itself names. Throws a TypeError when it is not one. */
+/** The key of an address constant. Throws a TypeError when it is not an address. */
 export function addressKey(address: string): Key {
   const key = parseBase58(address, 32);
   if (key === undefined) throw new TypeError(`not an address: ${address}`);

@@ -4,45 +4,36 @@ import { SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import { OperatorError } from '../../errors.ts';
 import { head } from './accounts.ts';
 import { airdrop, mintUsdc } from './faucet.ts';
-import { clearFaults } from './faults.ts';
 import { type Destination, timeTravel } from './fork.ts';
 import { faucet, LOCALNET_MINT } from './genesis.ts';
-import { buildHttp } from './http-server.ts';
 import { openChain } from './open.ts';
+import { clearFaults } from './rpc/faults.ts';
+import { buildHttp } from './rpc/http-server.ts';
+import { buildWs } from './rpc/ws-server.ts';
 import { type Chain, SLOT_MS } from './state.ts';
 import { advance } from './submit.ts';
 import { errorText } from './transaction-error.ts';
-import { buildWs } from './ws-server.ts';
 
 /** Options of a local chain. */
 export interface LocalnetOptions {
-  /** JSON-RPC over HTTP; 0 (the default) is any free pair of ports. */
+  /** Of JSON-RPC over HTTP. 0, the default, takes any free pair of ports. */
   readonly port?: number;
-  /** WebSocket; the HTTP port + 1 by default, which is where web3.js looks for it. */
+  /** Of the WebSocket. By default the HTTP port + 1, which web3.js expects. */
   readonly wsPort?: number | undefined;
-  /**
-   * Opens a second HTTP endpoint, of a node that can be set to lag behind (localnet_setFault {kind:
-   * 'lag'}).
-   */
+  /** Opens a second HTTP endpoint, which localnet_setFault {kind: 'lag'} sets back. */
   readonly lagPort?: number | undefined;
-  /** Keeps the chain here over restarts. */
+  /** Stores the chain here, so that it survives restarts. */
   readonly dataDir?: string | undefined;
   /**
-   * Milliseconds between blocks, SLOT_MS by default; 0 makes blocks on demand only (mineBlocks,
-   * time travel), SLOT_MS of chain time each.
+   * Milliseconds between blocks, SLOT_MS by default. With 0, only mineBlocks and time travel make
+   * blocks, and each moves the clock by SLOT_MS.
    */
   readonly blockMs?: number;
-  /**
-   * Rent per byte of an account; by default RENT_LAMPORTS_PER_BYTE on a new chain and unchanged on
-   * an old one.
-   */
+  /** By default RENT_LAMPORTS_PER_BYTE on a new chain; a stored one keeps its own. */
   readonly rentLamportsPerByte?: number | undefined;
 }
 
-/**
- * A running local chain. The functions have the effect of the RPC methods of the same names,
- * without HTTP.
- */
+/** A running local chain. Each function does what the RPC method of its name does. */
 export interface Localnet {
   readonly rpcUrl: string;
   readonly wsUrl: string;
@@ -51,11 +42,11 @@ export interface Localnet {
   readonly mint: string;
   readonly faucet: string;
   readonly programId: string;
-  /** The chain's clock, in ms since 1970: that of the block being built. */
+  /** The time of the block being built, in ms since 1970. */
   now(): number;
   slot(): number;
   mineBlocks(count?: number): void;
-  /** Throws ChainRefusal for the past. */
+  /** Throws ChainRefusal for a destination in the past. */
   timeTravel(destination: Destination): void;
   /** Gives lamports and base units of USDC to a wallet, in the block being built. */
   fund(owner: string, gift: { lamports?: bigint; usdc?: bigint }): void;
@@ -98,14 +89,16 @@ async function listenPair(
       return [http, ws];
     } catch (error) {
       await http.close();
-      // The number after a free port may be taken; another pair will do.
+      // The port after a free one may be taken: another pair is tried.
       if (port !== 0 || wsPort !== undefined || attempt === PAIR_ATTEMPTS) throw error;
     }
   }
 }
 
-// Blocks at fixed times: a late block does not delay the next ones, and missed blocks are not made
-// up for.
+/**
+ * Makes blocks at fixed times: a late block does not delay the next one, and a missed one is not
+ * made later.
+ */
 function keepTime(chain: Chain): () => void {
   let next = performance.now() + chain.blockMs;
   let timer: NodeJS.Timeout;

@@ -1,50 +1,39 @@
+// The state of a chain, and how much of it is kept. LiteSVM has accounts and a clock; blocks,
+// commitments and history are here.
 import type { EventEmitter } from 'node:events';
 import type { TransactionMetadata } from 'litesvm/dist/internal.js';
+import type { Store } from './disk/store.ts';
 import type { Key } from './keys.ts';
-import type { Store } from './store.ts';
 import type { TransactionError } from './transaction-error.ts';
 import type { AccountState, Details, Vm } from './vm.ts';
-import type { WireTransaction } from './wire-message.ts';
-
-// The chain's state and its limits. LiteSVM has accounts and a clock; blocks, commitment and
-// history are kept here.
+import type { WireTransaction } from './wire/message.ts';
 
 /**
- * A sealed block is final when this many more have been sealed on top (31 confirmations and the
- * block itself, as on a cluster).
+ * A block is finalized when the block being built is this many heights above it, as on a cluster.
  */
 export const FINALITY_BLOCKS = 32;
-/** Maximum lag of the lagging endpoint, in blocks. */
+/** The maximum lag of the lagging endpoint, in blocks. */
 export const MAX_LAG = 160;
 /**
- * Blocks whose account changes can still be taken back: every view (final on a lagging endpoint is
- * the oldest) and every fork needs no more.
+ * The blocks whose account changes can be undone. The oldest view, finalized on a lagging endpoint,
+ * and the longest fork need no more.
  */
 export const JOURNAL_BLOCKS = FINALITY_BLOCKS + MAX_LAG + 2;
-/** A blockhash is good for transactions in this many blocks after its own. */
+/** A blockhash is valid for transactions in this many blocks after its own. */
 export const BLOCKHASH_AGE = 150;
-/**
- * Signature statuses are known this many blocks back even when the transaction itself is no longer
- * kept.
- */
+/** The blocks whose signature statuses are kept, also of transactions without a payload. */
 export const STATUS_BLOCKS = 300;
-/** Blocks that getBlockTime knows. */
+/** The blocks that getBlockTime can read. */
 export const BLOCKS_KEPT = 10_000;
-/** Transactions that getTransaction and getSignaturesForAddress know, some 5 kB each. */
+/** The transactions that getTransaction and getSignaturesForAddress can read, some 5 kB each. */
 export const TRANSACTIONS_KEPT = 20_000;
-/**
- * A block is sealed early at this number of transactions: it bounds the journal and the statuses
- * under load.
- */
+/** A block is sealed at this number of transactions, which bounds memory under load. */
 export const TRANSACTIONS_PER_BLOCK = 2_048;
-/** Accounts cached as decoded copies of LiteSVM's own. */
+/** The accounts of LiteSVM that are cached decoded. */
 export const ACCOUNTS_CACHED = 20_000;
-/**
- * Nominal length of a slot in ms: the default block time, and the clock increment of time travel
- * and blocks on demand.
- */
+/** The length of a slot in ms: the default block time, and the step of the clock on demand. */
 export const SLOT_MS = 300;
-/** Slots of an epoch, as on mainnet. */
+/** The slots of an epoch, as on mainnet. */
 export const EPOCH_SLOTS = 432_000;
 
 /** A token account's balance before and after a transaction; null where it was no token account. */
@@ -58,7 +47,7 @@ export interface TokenChange {
   readonly after: bigint | null;
 }
 
-/** The details of a landed transaction, kept until TRANSACTIONS_KEPT newer ones have landed. */
+/** The details of a transaction, until TRANSACTIONS_KEPT newer ones have landed. */
 export interface Payload {
   readonly bytes: Buffer;
   readonly fee: number;
@@ -77,57 +66,57 @@ export interface Landed {
   readonly slot: number;
   readonly height: number;
   readonly err: TransactionError | null;
-  /** Micro-lamports per compute unit that it paid. */
+  /** The micro-lamports per compute unit that it paid. */
   readonly price: bigint;
   payload: Payload | null;
 }
 
-/** A block. The last one of the chain is still being built and has no hash. */
+/** A block. The last one is being built and has no hash. */
 export interface Block {
   readonly slot: number;
   readonly parentSlot: number;
   readonly height: number;
-  /** ms since 1970, of the chain's clock. */
+  /** The chain's clock, in ms since 1970. */
   readonly time: number;
   hash: Key;
-  /** Accounts that the block changed, as they were before it. Emptied beyond JOURNAL_BLOCKS. */
+  /** The accounts that the block changed, as they were before it. Empty after JOURNAL_BLOCKS. */
   undo: Map<Key, AccountState | null>;
-  /** Emptied beyond JOURNAL_BLOCKS. */
+  /** Empty after JOURNAL_BLOCKS. */
   transactions: Landed[];
 }
 
-/** A transaction that waits for a block by order of a fault. */
+/** A transaction that the fault 'hold' delays until a block of this height. */
 export interface HeldTransaction {
   readonly transaction: WireTransaction;
   readonly height: number;
 }
 
-/** Faults that tests have switched on. Numbers count down; Infinity lasts until cleared. */
+/** The faults that are on. Counts go down to 0; Infinity lasts until it is cleared. */
 export interface Faults {
   drop: number;
   hold: { blocks: number; count: number } | null;
   lag: number;
   height: HeightFault | null;
   rate: RateLimit | null;
-  answers: AnswerFault[];
+  responses: ResponseFault[];
 }
 
-/** Block heights that an endpoint tells, this much too high. */
+/** An endpoint reports block heights that are too high by `blocks`. */
 export interface HeightFault {
   readonly blocks: number;
-  readonly endpoint: AnswerFault['endpoint'];
+  readonly endpoint: ResponseFault['endpoint'];
 }
 
-/** Requests, and transactions sent among them, that are answered in any second; others get 429. */
+/** The most requests, and transactions sent among them, in a second; more get status 429. */
 export interface RateLimit {
   readonly requests: number;
   readonly sends: number;
-  /** Whether all clients of an endpoint share the limit or each connection has its own. */
+  /** All connections of an endpoint share the limit, or each has its own. */
   readonly per: 'endpoint' | 'connection';
 }
 
-/** HTTP requests that get a wrong answer: a status, or nothing at all. */
-export interface AnswerFault {
+/** HTTP requests that get this status; with null they get no response. */
+export interface ResponseFault {
   readonly status: 429 | 500 | null;
   readonly retryAfter: number;
   readonly methods: ReadonlySet<string> | null;
@@ -136,8 +125,8 @@ export interface AnswerFault {
 }
 
 /**
- * Events of a chain: the head changed, accounts changed in the block being built, a transaction
- * arrived, blocks above a height were forgotten, faults were switched off.
+ * The events of a chain: a new block is being built, accounts changed in it, a transaction arrived,
+ * the blocks above a height were dropped, all faults were cleared.
  */
 export interface ChainEvents {
   block: [];
@@ -150,24 +139,22 @@ export interface ChainEvents {
 /** The whole state of a chain. */
 export interface Chain {
   readonly vm: Vm;
-  /** 0 when blocks come on demand only. */
+  /** 0 when blocks are made on demand only. */
   readonly blockMs: number;
   readonly seed: Buffer;
   readonly genesisHash: Key;
-  /** Ascending heights without gaps. The last one is being built. */
+  /** By height, without gaps. The last one is being built. */
   readonly blocks: Block[];
-  /**
-   * Blocks up to this height count as final: the first block, or the last one that a restart found.
-   */
+  /** Blocks up to this height are finalized whatever follows: the first, and stored ones. */
   floor: number;
-  /** ms that the chain's clock is ahead of the machine's. */
+  /** The ms by which the chain's clock is ahead of the machine's. */
   offset: number;
   epochStart: { epoch: number; time: number };
-  /** Accounts as they are now; undefined for one that has changed and was not read since. */
+  /** Cached accounts; undefined for one that has changed and was not read since. */
   readonly hot: Map<Key, AccountState | null | undefined>;
   readonly landed: Landed[];
   readonly byId: Map<Key, Landed>;
-  /** Index in `landed` of the first one that still has its payload. */
+  /** The index in `landed` of the first transaction with a payload. */
   firstPayload: number;
   transactionCount: number;
   held: HeldTransaction[];

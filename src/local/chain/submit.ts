@@ -2,9 +2,8 @@ import { head } from './accounts.ts';
 import { blockOfHash, produceBlock } from './blocks.ts';
 import { execute, hasLiveBlockhash, type Refusal } from './execute.ts';
 import type { Chain } from './state.ts';
-import type { WireTransaction } from './wire-message.ts';
+import type { WireTransaction } from './wire/message.ts';
 
-/** The sender's settings and the state of the node. */
 export interface Submission {
   readonly skipPreflight: boolean;
   /** The height of the block that preflight checks the blockhash against. */
@@ -14,10 +13,9 @@ export interface Submission {
 }
 
 /**
- * Accepts a transaction. Without preflight the sender learns nothing more, as with a validator: an
- * expired, unsigned or repeated one never lands. With preflight a refusal is returned and has no
- * effect. Preflight always runs on the newest state; the blockhash must be known at the preflight
- * commitment.
+ * Accepts a transaction. Preflight runs on the newest state and returns a refusal; the blockhash
+ * must be known at the preflight commitment. Without preflight the result is null, as with a
+ * validator: an expired, unsigned or repeated transaction never lands.
  */
 export function submit(
   chain: Chain,
@@ -34,15 +32,13 @@ export function submit(
   return skipPreflight || !('refused' in result) ? null : result;
 }
 
-// A hash is known at a block when that block, or one before it, was built on it: the newest hash
-// there is that of its parent.
+/** Whether the block with the transaction's blockhash is at `height` or below. */
 function knownAt(chain: Chain, transaction: WireTransaction, height: number): boolean {
   const block = blockOfHash(chain, transaction.message.blockhash, head(chain).height);
   return block !== undefined && block.height <= height;
 }
 
-// The faults that lose or delay a transaction come after preflight: the sender's node has accepted
-// it.
+/** Drops or delays a transaction after preflight, as a node that accepted it may do. */
 function divert(
   chain: Chain,
   transaction: WireTransaction,
@@ -64,8 +60,8 @@ function divert(
 }
 
 /**
- * Makes a block, then runs the held transactions whose time has come. Late ones find their
- * blockhash expired, as on a cluster.
+ * Makes a block, then runs the held transactions whose height is reached, unless their blockhash
+ * has expired.
  */
 export function advance(chain: Chain, slot?: number, time?: number): void {
   produceBlock(chain, slot, time);

@@ -1,6 +1,5 @@
-// Maps LiteSVM's error values to JSON-RPC errors and messages. The order of each list is that of
-// the enumeration in LiteSVM's declarations (litesvm 1.5, dist/internal.d.ts), whose values are
-// plain numbers at run time.
+// Maps LiteSVM's errors to JSON-RPC errors and messages. LiteSVM's values are numbers: each list
+// has the order of the enumeration in its declarations (litesvm 1.5, dist/internal.d.ts).
 
 /** The error of an instruction in JSON-RPC form. */
 export type InstructionError =
@@ -147,7 +146,7 @@ function instructionText(error: InstructionError): string {
   return textOf(INSTRUCTION_ERRORS, 'BorshIoError');
 }
 
-/** The message of a validator for an error. */
+/** A validator's message for an error. */
 export function errorText(error: TransactionError): string {
   if (typeof error === 'string') return textOf(TRANSACTION_ERRORS, error);
   if ('InstructionError' in error) {

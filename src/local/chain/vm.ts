@@ -1,3 +1,6 @@
+// LiteSVM through its native layer, because its TypeScript wrapper encodes every transaction again
+// and needs another @solana/kit. The native layer ends the process on bytes that are not a
+// transaction, so it only gets bytes that wire/decode.ts has decoded.
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import {
@@ -24,10 +27,6 @@ import {
   type TransactionError,
 } from './transaction-error.ts';
 
-// Uses LiteSVM's native layer directly, because its TypeScript wrapper re-encodes every transaction
-// and depends on a second @solana/kit. It ends the process on bytes that are not a transaction, so
-// it only gets bytes that wire.ts has decoded.
-
 /** An account. Lamports are a u64. */
 export interface AccountState {
   readonly lamports: bigint;
@@ -45,10 +44,7 @@ export interface InnerInstruction {
   readonly stackHeight: number;
 }
 
-/**
- * The record of a run besides account changes. `inner` has one list for each instruction of the
- * message.
- */
+/** The record of a run. `inner` has one list per instruction of the message. */
 export interface Details {
   readonly logs: readonly string[];
   readonly inner: readonly (readonly InnerInstruction[])[];
@@ -56,34 +52,31 @@ export interface Details {
   readonly units: number;
 }
 
-/** The end of a run: the error, or null, and the native record of it, which `detailsOf` reads. */
+/** The result of a run: the error or null, and the native record, which `detailsOf` reads. */
 export interface Execution {
   readonly err: TransactionError | null;
   readonly record: TransactionMetadata;
 }
 
-/** The end of a simulated run, with the accounts as they would be. */
+/** The result of a simulation, with the accounts as they would be. */
 export interface Simulation extends Execution {
   readonly accounts: ReadonlyMap<Key, AccountState>;
 }
 
-/** One LiteSVM without blockhash checks and transaction history: the local chain keeps both. */
+/** A LiteSVM that checks no blockhash and keeps no history: the local chain does both. */
 export interface Vm {
   read(key: Key): AccountState | null;
   /** Replaces an account; null removes it. */
   write(key: Key, state: AccountState | null): void;
   accountsOf(program: Key): Map<Key, AccountState>;
-  /** Lamports of an account, 0 when it does not exist. */
+  /** The lamports of an account; 0 when it does not exist. */
   lamports(key: Key): bigint;
-  /**
-   * Runs and commits a decoded transaction. A failed one has paid its fee, or was not charged at
-   * all.
-   */
+  /** Runs and commits a decoded transaction. One that fails may have paid its fee. */
   execute(transaction: Buffer, verifySignatures: boolean): Execution;
   simulate(transaction: Buffer, verifySignatures: boolean): Simulation;
   /** Times in seconds since 1970. */
   setClock(clock: { slot: number; epoch: number; epochStart: number; time: number }): void;
-  /** Lamports that make an account of this many bytes exempt from rent. */
+  /** The lamports that exempt an account of this many bytes from rent. */
   rentExempt(length: number): bigint;
   setRent(lamportsPerByte: number): void;
   snapshot(): Uint8Array;
@@ -98,8 +91,8 @@ function stateOf(account: Account): AccountState {
   return {
     lamports: account.lamports(),
     owner: keyOf(account.owner()),
-    // A copy: a Buffer from Node's pool shares its ArrayBuffer, and the native code takes the whole
-    // ArrayBuffer.
+    // A copy, because Node's pooled Buffers share an ArrayBuffer, and the native code takes all of
+    // it.
     data: Buffer.from(data),
     executable: account.executable(),
     rentEpoch: account.rentEpoch(),
@@ -130,7 +123,7 @@ const outcomeOf = (result: TransactionMetadata | FailedTransactionMetadata): Exe
     ? { err: errorOf(result), record: result.meta() }
     : { err: null, record: result };
 
-/** Copies a native record into plain values. It takes some 50 us, so callers do it on demand. */
+/** Copies a native record into plain values. That takes some 50 us, so callers do it on demand. */
 export function detailsOf(record: TransactionMetadata): Details {
   const returned = record.returnData();
   const data = Buffer.from(returned.data());
@@ -154,8 +147,8 @@ export function detailsOf(record: TransactionMetadata): Details {
 
 /**
  * Opens a LiteSVM with Solana's own programs (system, SPL Token, Token-2022, ATA, memo) and the
- * Subscriptions program, from nothing or from a snapshot of itself. Throws an OperatorError when
- * the program's binary is missing.
+ * Subscriptions program, empty or from a snapshot. Throws an OperatorError when the program's
+ * binary is missing.
  */
 export function openVm(snapshot?: Uint8Array): Vm {
   if (!existsSync(SUBSCRIPTIONS_BINARY)) {

@@ -1,18 +1,18 @@
-// The service's REST API as a merchant's back end or a subscriber's page calls it.
+// A client of the service's REST API, as a merchant's back end or a subscriber's page has.
 import { OperatorError } from '../../errors.ts';
 import type { Wallet } from './wallet.ts';
 
 interface CallOptions {
   token?: string;
   body?: unknown;
-  /** The client's address, as a proxy would tell it: sign-ins are limited per address. */
+  /** The client's address, in a proxy's header: sign-ins are limited per address. */
   from?: string;
 }
 
 export interface Api {
   /**
-   * `data` of the answer. Throws an ApiRefusal with the envelope's code and message. A server that
-   * is down for a moment is asked again.
+   * The `data` of the response. Throws an ApiRefusal with the error's code and message. A server
+   * that is down is called again for PATIENCE_MS.
    */
   call<T>(
     method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
@@ -25,7 +25,7 @@ export interface Api {
   signIn(wallet: Wallet, role: 'merchant' | 'subscriber'): Promise<string>;
 }
 
-/** The service said no. */
+/** A response with an error. */
 class ApiRefusal extends Error {
   readonly code: string;
   readonly status: number;
@@ -44,10 +44,10 @@ interface Envelope {
   error?: { code: string; message: string };
 }
 
-/** Maximum downtime of a server in ms, because the sandbox occasionally kills its servers. */
+/** The ms for which a server may be down: the sandbox kills its servers. */
 const PATIENCE_MS = 20_000;
 
-/** Sends a request until it is answered, up to a limit: a server may be away for a moment. */
+/** Sends a request until the server responds, for at most PATIENCE_MS. */
 async function send(
   baseUrl: string,
   method: string,
@@ -69,8 +69,7 @@ async function send(
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
       const envelope = (await response.json()) as Envelope;
-      // 429: wait for Retry-After. 500: the database or the chain is temporarily unreachable, as
-      // the envelope reports.
+      // 429 has a Retry-After. 5xx: the database or the chain is unreachable for a moment.
       if ((response.status !== 429 && response.status < 500) || Date.now() > deadline)
         return { response, envelope };
       await pause(Number(response.headers.get('retry-after') ?? 0.2) * 1000);
@@ -82,7 +81,6 @@ async function send(
   }
 }
 
-/** A client of the API at `baseUrl`. */
 export function createApi(baseUrl: string): Api {
   const call: Api['call'] = async <T>(method: string, path: string, options?: CallOptions) => {
     const { response, envelope } = await send(baseUrl, method, path, options);
@@ -135,7 +133,9 @@ export function createApi(baseUrl: string): Api {
   };
 }
 
-/** One client address per wallet, from the range for benchmarks, which is not routed (RFC 2544). */
+/**
+ * A client address for each wallet, in the range for benchmarks, which is not routed (RFC 2544).
+ */
 function addressOf({ keypair }: Wallet): string {
   const [a = 0, b = 0, c = 0] = keypair.sign(Buffer.from('address'));
   return `198.${18 + (a % 2)}.${b}.${c}`;

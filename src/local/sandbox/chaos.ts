@@ -1,5 +1,5 @@
-// kill -9 at random moments, as often as asked, and the certainty that each killed process is back
-// before its leases are called dead.
+// Kills processes with kill -9 at random moments, waits until each runs again, and then expires the
+// leases of the killed ones.
 import pRetry from 'p-retry';
 import { expireDispatchClaims, expireKeeperLeases } from '../../db/sandbox.ts';
 import { allReady, type Processes } from './processes.ts';
@@ -8,23 +8,17 @@ import type { Random } from './random.ts';
 const victims = ['serve', 'keeper', 'dispatch', 'postgres'] as const;
 
 export interface Chaos {
-  /**
-   * Arms the kills that are planned for this period: each strikes at a random moment of the next
-   * second of real time.
-   */
+  /** Schedules this period's kills at random moments of the next second of real time. */
   strike(random: Random): void;
-  /** Resolves when every armed kill has struck. */
+  /** Resolves when every scheduled kill has happened. */
   spent(): Promise<void>;
-  /**
-   * After a kill: waits until everything is up again and lets the leases of the dead lapse. Does
-   * nothing otherwise.
-   */
+  /** After a kill: waits until all daemons are ready and expires the leases of the killed ones. */
   recover(): Promise<void>;
-  /** Kills so far, by victim. */
+  /** The number of kills so far, by process. */
   kills(): Readonly<Record<string, number>>;
 }
 
-/** `total` kills spread evenly over `periods`. */
+/** Spreads `total` kills evenly over `periods`. */
 export function createChaos(processes: Processes, total: number, periods: number): Chaos {
   const kills: Record<string, number> = {};
   const armed: Promise<void>[] = [];
@@ -66,9 +60,9 @@ export function createChaos(processes: Processes, total: number, periods: number
   };
 }
 /**
- * Asks Postgres until it answers, 20 s at most: the chaos kills it now and then, and a pool notices
- * on the next query only.
+ * Retries a query for at most 20 s, because chaos kills Postgres, and a pool finds a lost
+ * connection at its next query only.
  */
-export function retrying<T>(ask: () => Promise<T>): Promise<T> {
-  return pRetry(ask, { retries: 200, factor: 1, minTimeout: 100, maxRetryTime: 20_000 });
+export function retrying<T>(query: () => Promise<T>): Promise<T> {
+  return pRetry(query, { retries: 200, factor: 1, minTimeout: 100, maxRetryTime: 20_000 });
 }

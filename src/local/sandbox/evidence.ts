@@ -1,4 +1,4 @@
-// The three witnesses of a play, read independently of each other: the chain, the database, the
+// Reads the results of a play from three sources, independently: the chain, the database and the
 // merchants' server.
 import { programEvents } from '../../chain/program/events.ts';
 import {
@@ -16,19 +16,19 @@ import type { Merchant } from './merchants.ts';
 import type { Processes } from './processes.ts';
 import type { Stage, Subscriber } from './subscribers.ts';
 
-/** One collection on chain: all transfers of one transaction out of one subscription. */
+/** A payment on the chain: all transfers of one transaction for one subscription. */
 export interface ChainPull {
   signature: string;
   subscriptionPda: string;
   gross: bigint;
-  /** The treasury's part. */
+  /** The part that the treasury received. */
   fee: bigint;
   net: bigint;
   periodStart: bigint;
   blockTime: bigint;
 }
 
-/** A cancel or a resume, seen on chain. */
+/** A cancel or a resume on the chain. */
 export interface ChainTurn {
   subscriptionPda: string;
   kind: 'cancelled' | 'resumed';
@@ -50,7 +50,6 @@ export interface Evidence {
   altered: number;
 }
 
-/** Reads everything that the invariants compare. */
 export async function gatherEvidence(
   { chain, programId }: Stage,
   processes: Pick<Processes, 'sql' | 'treasury'>,

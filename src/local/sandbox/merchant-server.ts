@@ -1,5 +1,5 @@
-// A small merchant: receives webhooks as docs/contract.md tells a receiver to (signature over the
-// raw body, constant time, 300 s, deduplicated by id).
+// The merchants' webhook server. It follows docs/contract.md: the signature over the raw body in
+// constant time, 300 s of tolerance, deduplication by id.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
@@ -12,19 +12,19 @@ export interface ReceivedEvent {
 }
 
 export interface MerchantServer {
-  /** URL of the endpoint of `merchant`. */
+  /** The URL of a merchant's endpoint. */
   urlFor(merchant: number): string;
-  /** The secret of that endpoint, shown once by the API. */
+  /** Sets the secret of a merchant's endpoint, which the API shows once. */
   setSecret(merchant: number, secret: string): void;
-  /** While true it answers 503, as a merchant whose database is down would. */
+  /** While true, the endpoint responds with 503. */
   setFailing(merchant: number, failing: boolean): void;
-  /** Events by id, each once, in the order in which they first came. */
+  /** The events by id, in the order of their first request. */
   events: ReadonlyMap<string, ReceivedEvent>;
-  /** Requests that were refused: a wrong signature or an old timestamp. */
+  /** The number of requests with a wrong signature or an old timestamp. */
   refused(): number;
-  /** Requests that were answered 503 on purpose. */
+  /** The number of requests that got a 503. */
   failedOnPurpose(): number;
-  /** Events that came again, with other bytes than the first time. Must stay 0. */
+  /** The number of events that came again with other bytes. Must stay 0. */
   altered(): number;
   onEvent(listener: (event: ReceivedEvent) => void): void;
   close(): Promise<void>;
@@ -32,7 +32,7 @@ export interface MerchantServer {
 
 const TOLERANCE_SECONDS = 300;
 
-/** Listens on loopback. */
+/** Starts it on loopback. */
 export async function startMerchantServer(): Promise<MerchantServer> {
   const secrets = new Map<number, string>();
   const failing = new Set<number>();

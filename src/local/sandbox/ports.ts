@@ -1,17 +1,14 @@
-// Fixed ports for servers that are killed and started again on the same port.
+// Ports for servers that are killed and started again on the same port.
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-// Below the range of ephemeral ports (Linux from 32768, RFC 6335 from 49152), so that no other
-// process gets one by chance.
+// Below the ephemeral ports (Linux from 32768, RFC 6335 from 49152), so that the system gives none
+// of them to another process.
 const FIRST = 10_000;
 const LAST = 32_000;
 
-/**
- * Consecutive free ports on 127.0.0.1. Throws the system's error when it allows no listening at
- * all.
- */
+/** Consecutive free ports on 127.0.0.1. Throws the system's error when it allows no listening. */
 export async function freePorts(count: number): Promise<number[]> {
   const start = randomInt(FIRST, LAST - count);
   const ports = Array.from({ length: count }, (_, index) => start + index);

@@ -1,17 +1,14 @@
-/** Random choices that a seed decides, so that a scenario can be played again. */
+/** Random choices from a seed, so that a scenario can be repeated. */
 export interface Random {
-  /** A whole number from 0 to below `n`. */
+  /** A whole number from 0 to n - 1. */
   below(n: number): number;
-  /** One of `items`; throws a RangeError when the list is empty. */
+  /** One of `items`. Throws a RangeError when there are none. */
   pick<T>(items: readonly T[]): T;
   /** 32 bytes, for a key. */
   seed32(): Buffer;
 }
 
-/**
- * mulberry32 (Tommy Ettinger, public domain): 32 bits of state, good enough to choose the wallets'
- * actions.
- */
+/** mulberry32 (Tommy Ettinger, public domain): 32 bits of state are enough for a scenario. */
 export function seeded(seed: number): Random {
   let state = seed >>> 0;
   const next = () => {

@@ -1,4 +1,4 @@
-// The subscribers and their actions in the scenario.
+// The subscribers of the scenario, and what each does by its role.
 import { unsignedTransaction } from '../../chain/transactions/message.ts';
 import { approveTransaction } from '../../chain/transactions/subscriptions.ts';
 import { revokeApproval } from '../../chain/transactions/system-instructions.ts';
@@ -7,7 +7,7 @@ import type { SandboxChain } from './chain.ts';
 import { until, type Merchant } from './merchants.ts';
 import { signFor, type Wallet } from './wallet.ts';
 
-/** steady pays; the others have the fault of their name in the period `at`. */
+/** A steady subscriber pays. The others do what their role says in the period `at`. */
 export const roles = [
   'steady',
   'topsUp',
@@ -25,9 +25,9 @@ export interface Subscriber {
   token: string;
   merchant: Merchant;
   role: SubscriberRole;
-  /** The period (0 is the first) in which the role's thing happens. */
+  /** The period, from 0, in which the subscriber acts by its role. */
   at: number;
-  /** Set once it has subscribed. */
+  /** Empty until it has subscribed, like the PDA. */
   subscriptionId: string;
   subscriptionPda: string;
 }
@@ -47,7 +47,7 @@ export interface Stage {
 
 const path = ({ subscriptionId }: Subscriber) => `/subscriber/subscriptions/${subscriptionId}`;
 
-/** Periods that a wallet can pay for from the start. */
+/** The number of periods that a wallet can pay for at first. */
 export function fundedPeriods(
   { role, at }: Pick<Subscriber, 'role' | 'at'>,
   periods: number,
@@ -55,7 +55,7 @@ export function fundedPeriods(
   return role === 'topsUp' || role === 'staysDry' ? at : periods + 1;
 }
 
-/** Opens the subscription on chain with the transaction that the API builds, and registers it. */
+/** Subscribes on the chain with the API's transaction, and registers the subscription. */
 export async function subscribe({ api, chain }: Stage, subscriber: Subscriber): Promise<void> {
   const { wallet, token, merchant } = subscriber;
   const { transaction, subscriptionPda } = await api.call<{
@@ -71,7 +71,7 @@ export async function subscribe({ api, chain }: Stage, subscriber: Subscriber): 
   Object.assign(subscriber, { subscriptionId: id, subscriptionPda });
 }
 
-/** The role's action in the middle of a paid period. Resolves when the service has seen it. */
+/** Acts by its role in the middle of a paid period. Resolves when the API shows the effect. */
 export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promise<void> {
   const { api, chain } = stage;
   const { role, token, merchant } = subscriber;
@@ -121,7 +121,7 @@ export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promis
   }
 }
 
-/** The role's action after its payment failed and was retried. */
+/** Acts by its role after its payment failed and was retried. */
 export async function actPastDue(
   stage: Stage,
   subscriber: Subscriber,
@@ -134,8 +134,8 @@ export async function actPastDue(
 }
 
 /**
- * SPL Token's Revoke: the wallet takes the approval back, and its authority stays, so that
- * approving again repairs it.
+ * Revokes the approval with SPL Token's Revoke. The subscription authority stays, so a new approval
+ * is enough to pay again.
  */
 async function revokeDelegation({ chain, mint }: Stage, { wallet }: Subscriber): Promise<void> {
   const { blockhash } = await chain.rpc.getLatestBlockhash();

@@ -1,5 +1,5 @@
-// Runs our own commands as processes beside this one and starts them again when they die, as
-// systemd does for an operator.
+// Runs `billing` commands as child processes and starts them again when they end, as systemd does
+// for an operator.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
@@ -11,28 +11,28 @@ const program = new URL('../../../bin/billing.js', import.meta.url).pathname;
 
 export interface Supervised {
   name: string;
-  /** Times that it was started again. */
+  /** How often it was started again. */
   restarts(): number;
-  /** kill -9, as a machine that loses power would. */
+  /** kill -9. */
   kill(): void;
   /**
-   * Resolves when `url` responds with 200. Throws an OperatorError with the log's end after 30 s,
-   * or the reason with which `signal` was aborted.
+   * Resolves when `readyUrl` responds with 200. Throws an OperatorError with the end of the log
+   * after 30 s, or the signal's reason.
    */
   ready(signal?: AbortSignal): Promise<void>;
-  /** SIGTERM, and resolves when it has ended; SIGKILL after 15 s. */
+  /** SIGTERM, and SIGKILL after 15 s. Resolves when it has ended. */
   stop(): Promise<void>;
 }
 
 export interface SuperviseOptions {
   name: string;
   args: string[];
-  /** Node's own options, before the program. */
+  /** Node's options, before the program. */
   nodeArgs?: string[];
   env: Record<string, string>;
-  /** File of its stdout and stderr. */
+  /** The file for stdout and stderr. */
   logFile: string;
-  /** Answers 200 when it can do its work. */
+  /** Responds with 200 when the process is ready. */
   readyUrl: string;
 }
 
@@ -55,9 +55,8 @@ export function supervise({
 
   const start = () => {
     const startedAt = Date.now();
-    // The channel closes when this process ends for any reason, and the child then stops. In its
-    // own process group the child does not get the terminal's ctrl-C: it is stopped in its turn,
-    // while the servers that it needs still run.
+    // The IPC channel closes when this process ends for any reason, and then the child stops. It
+    // has its own process group, so that ctrl-C does not stop it in the wrong order.
     child = spawn(process.execPath, [...nodeArgs, program, ...args], {
       env,
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
@@ -85,7 +84,7 @@ export function supervise({
     },
     async ready(signal) {
       const deadline = Date.now() + 30_000;
-      while (!(await answers(readyUrl))) {
+      while (!(await responds(readyUrl))) {
         signal?.throwIfAborted();
         if (Date.now() > deadline) {
           const said = await readFile(logFile, 'utf8').catch(() => '');
@@ -108,7 +107,7 @@ export function supervise({
   };
 }
 
-async function answers(url: string): Promise<boolean> {
+async function responds(url: string): Promise<boolean> {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(2000) });
     await response.body?.cancel();

@@ -22,6 +22,7 @@ import {
   type KeyPairSigner,
   type Signature,
 } from '@solana/kit';
+import { getAssociatedTokenAddressSync } from '@solana/spl-token';
 import {
   fetchPlan,
   fetchPlansForOwner,
@@ -44,7 +45,6 @@ import {
   SUBSCRIPTIONS_ERROR__AMOUNT_EXCEEDS_PERIOD_LIMIT,
   SUBSCRIPTIONS_ERROR__INVALID_INSTRUCTION_DATA,
 } from '@solana/subscriptions';
-import { getAssociatedTokenAddressSync } from '@solana/spl-token';
 import { PublicKey } from '@solana/web3.js';
 import t, { type Test } from 'tap';
 import { startTestChain } from '../../fixtures/localnet.ts';

@@ -41,7 +41,6 @@ import {
   subscribe,
   transferSubscription,
 } from '../../../src/chain/program/instructions.ts';
-import { createPlan } from '../../../src/chain/program/plan-instructions.ts';
 import {
   AUTHORITY_LENGTH,
   decodeAuthority,
@@ -49,6 +48,7 @@ import {
   decodeSubscription,
   PLAN_LENGTH,
 } from '../../../src/chain/program/layouts.ts';
+import { createPlan } from '../../../src/chain/program/plan-instructions.ts';
 import type { LocalnetOptions } from '../../../src/local/chain/start.ts';
 import { FINALITY_BLOCKS } from '../../../src/local/chain/state.ts';
 import { startTestChain, type TestChain } from '../../fixtures/localnet.ts';

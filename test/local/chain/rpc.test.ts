@@ -1,4 +1,5 @@
 // Every HTTP method answers in a validator's shape, and refuses with a validator's errors.
+import { getAssociatedTokenAddressSync } from '@solana/spl-token';
 import {
   Keypair,
   PublicKey,
@@ -7,10 +8,9 @@ import {
   TransactionMessage,
   VersionedTransaction,
 } from '@solana/web3.js';
-import { getAssociatedTokenAddressSync } from '@solana/spl-token';
 import bs58 from 'bs58';
 import t, { type Test } from 'tap';
-import { MAX_BODY_BYTES } from '../../../src/local/chain/http-server.ts';
+import { MAX_BODY_BYTES } from '../../../src/local/chain/rpc/http-server.ts';
 import { BLOCKHASH_AGE, FINALITY_BLOCKS } from '../../../src/local/chain/state.ts';
 import {
   post,

@@ -1,10 +1,10 @@
 // Settings of the chain that clusters change: rent and block time; and the rate limits of
 // providers.
 import { Keypair, SystemProgram, Transaction } from '@solana/web3.js';
-import { Agent, type Dispatcher, request } from 'undici';
 import t, { type Test } from 'tap';
-import { SLOT_MS } from '../../../src/local/chain/state.ts';
+import { Agent, type Dispatcher, request } from 'undici';
 import { startLocalnet } from '../../../src/local/chain/start.ts';
+import { SLOT_MS } from '../../../src/local/chain/state.ts';
 import { stopClock } from '../../fixtures/clock.ts';
 import { call, post, startTestChain, type TestChain } from '../../fixtures/localnet.ts';
 

@@ -26,10 +26,14 @@ import {
 } from 'kit8';
 import t, { type Test } from 'tap';
 import { offerOf } from '../../../src/local/chain/fee.ts';
-import { decodeMessage, decodeTransaction, namesKey } from '../../../src/local/chain/wire.ts';
-import { signaturesOf } from '../../../src/local/chain/wire-message.ts';
-import { WireError } from '../../../src/local/chain/wire-reader.ts';
-import { signedOnes } from '../../../src/local/chain/verify.ts';
+import {
+  decodeMessage,
+  decodeTransaction,
+  namesKey,
+} from '../../../src/local/chain/wire/decode.ts';
+import { signaturesOf } from '../../../src/local/chain/wire/message.ts';
+import { WireError } from '../../../src/local/chain/wire/reader.ts';
+import { verifiedTransactions } from '../../../src/local/chain/wire/verify.ts';
 import { type RpcFailure, startTestChain, type TestChain } from '../../fixtures/localnet.ts';
 
 const LIMITS = { computeUnitLimit: 20_000, loadedAccountsDataSizeLimit: 1_000_000 };
@@ -373,10 +377,10 @@ void t.test('its decoder agrees with web3.js and kit', async (t) => {
   const bare = getCompiledTransactionMessageEncoder().encode(compileTransactionMessage(message));
   t.same(decodeMessage(Buffer.from(bare)).keys, mine.message.keys);
   t.same(decodeTransaction(Buffer.concat([wire, Buffer.alloc(3)])).bytes, wire);
-  t.equal((await signedOnes([mine, mine, mine, mine])).length, 4);
+  t.equal((await verifiedTransactions([mine, mine, mine, mine])).length, 4);
   const forged = Buffer.from(wire);
   forged.writeUInt8(forged.readUInt8(200) ^ 1, 200);
-  t.equal((await signedOnes([decodeTransaction(forged)])).length, 0);
+  t.equal((await verifiedTransactions([decodeTransaction(forged)])).length, 0);
 });
 
 void t.test('bytes that validators refuse are refused, not passed on', async (t) => {

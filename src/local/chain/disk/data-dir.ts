@@ -1,0 +1,72 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { messageOf, OperatorError } from '../../../errors.ts';
+
+/**
+ * Makes the directory of --data-dir. Throws an OperatorError (exit code 2) if it is not writable.
+ */
+export function makeDataDir(dir: string): void {
+  try {
+    make(resolve(dir));
+    const probe = join(dir, `.probe-${process.pid}`);
+    writeFileSync(probe, '');
+    rmSync(probe);
+  } catch (error) {
+    throw new OperatorError(`--data-dir cannot be used: ${messageOf(error)}`, 2, { cause: error });
+  }
+}
+
+// `recursive` of mkdir never returns below a directory that takes no files (/proc).
+function make(path: string): void {
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST' && statSync(path).isDirectory()) return;
+    if (code !== 'ENOENT' || existsSync(dirname(path))) throw error;
+    make(dirname(path));
+    mkdirSync(path);
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/**
+ * The locks of this process. In a container a process often gets the id of the one before it, so a
+ * lock with its own id is stale unless it is one of these.
+ */
+const held = new Set<string>();
+
+/**
+ * Locks a data directory for this process. The result unlocks it. Throws an OperatorError when
+ * another process has locked it.
+ */
+export function lockDataDir(dir: string): () => void {
+  const path = resolve(dir, 'lock');
+  const take = () => writeFileSync(path, String(process.pid), { flag: 'wx' });
+  try {
+    take();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    const pid = Number(readFileSync(path, 'utf8'));
+    if (pid === process.pid ? held.has(path) : Number.isInteger(pid) && pid > 0 && isRunning(pid)) {
+      throw new OperatorError(
+        `the data directory ${dir} is in use by process ${pid}: stop it, or name another --data-dir`,
+      );
+    }
+    rmSync(path);
+    take();
+  }
+  held.add(path);
+  return () => {
+    held.delete(path);
+    rmSync(path, { force: true });
+  };
+}

@@ -1,0 +1,81 @@
+// Files of records. A record is a length and a CRC-32 (both u32), then the value in v8's
+// serialization. A reader sees a whole record or none.
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  renameSync,
+  writeSync,
+  fstatSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
+import { deserialize, serialize } from 'node:v8';
+import { crc32 } from 'node:zlib';
+
+const HEADER = 8;
+
+/** Writes a record at the end of an open file and returns its length in bytes. */
+export function appendRecord(fd: number, value: unknown): number {
+  const body = serialize(value);
+  const record = Buffer.alloc(HEADER + body.length);
+  record.writeUInt32LE(body.length, 0);
+  record.writeUInt32LE(crc32(body), 4);
+  record.set(body, HEADER);
+  for (let written = 0; written < record.length;) written += writeSync(fd, record, written);
+  return record.length;
+}
+
+function readRecord(fd: number, position: number): { value: unknown; end: number } | null {
+  const header = Buffer.alloc(HEADER);
+  if (readSync(fd, header, 0, HEADER, position) < HEADER) return null;
+  const length = header.readUInt32LE(0);
+  if (position + HEADER + length > fstatSync(fd).size) return null;
+  const body = Buffer.alloc(length);
+  if (
+    readSync(fd, body, 0, length, position + HEADER) < length ||
+    crc32(body) !== header.readUInt32LE(4)
+  )
+    return null;
+  return { value: deserialize(body), end: position + HEADER + length };
+}
+
+/**
+ * Reads every whole record of a file and returns the offset where the last one ends. `repair` cuts
+ * the file there, which removes the unfinished record of a killed process.
+ */
+export function readRecords(path: string, repair: boolean, each: (value: unknown) => void): number {
+  if (!existsSync(path)) return 0;
+  const fd = openSync(path, 'r+');
+  try {
+    let position = 0;
+    for (let record = readRecord(fd, 0); record !== null; record = readRecord(fd, position)) {
+      each(record.value);
+      position = record.end;
+    }
+    if (repair) ftruncateSync(fd, position);
+    return position;
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Replaces a file by one with a single record. A crash leaves the old file or the new one. */
+export function replaceFile(path: string, value: unknown): void {
+  const fd = openSync(`${path}.tmp`, 'w');
+  try {
+    appendRecord(fd, value);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  renameSync(`${path}.tmp`, path);
+  const folder = openSync(dirname(path), 'r');
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}

@@ -1,0 +1,94 @@
+import type { Socket } from 'node:net';
+import websocket, { type WebSocket } from '@fastify/websocket';
+import fastify, { type FastifyInstance } from 'fastify';
+import type { Chain } from '../state.ts';
+import { MAX_BODY_BYTES } from './http-server.ts';
+import { errorResponse, parseBody, positional, readCall, resultResponse } from './json-rpc.ts';
+import { invalidRequest, methodNotFound } from './rpc-error.ts';
+import { Subscriptions } from './subscriptions.ts';
+
+/** A client that does not read is disconnected when this many bytes wait for it. */
+const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
+
+/** The ms that a client has to close its side when the chain stops. */
+const CLOSE_GRACE_MS = 500;
+
+function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
+  let corked = false;
+  // A block may cause hundreds of messages, which are written to the socket together.
+  const cork = () => {
+    if (corked) return;
+    corked = true;
+    stream.cork();
+    process.nextTick(() => {
+      corked = false;
+      stream.uncork();
+    });
+  };
+  const send = (text: string) => {
+    if (socket.readyState !== socket.OPEN) return;
+    cork();
+    if (socket.bufferedAmount > MAX_BUFFERED_BYTES) socket.terminate();
+    else socket.send(text);
+  };
+  const subscriptions = new Subscriptions(chain, (kind, subscription, result) =>
+    send(
+      `{"jsonrpc":"2.0","method":"${kind}Notification","params":{"result":${result},"subscription":${subscription}}}`,
+    ),
+  );
+
+  function handle(value: unknown): string | null {
+    const { id, method, params } = readCall(value);
+    if (method === null) return errorResponse(id, invalidRequest());
+    // Notifications have no response. web3.js sends one called ping to keep its connection alive.
+    if (id === undefined) return null;
+    try {
+      const result = subscriptions.call(method, positional(params));
+      if (result === undefined) throw methodNotFound();
+      return resultResponse(id, result);
+    } catch (error) {
+      return errorResponse(id, error);
+    }
+  }
+
+  function onMessage(text: string): void {
+    let parsed: unknown;
+    try {
+      parsed = parseBody(text);
+    } catch (error) {
+      send(errorResponse(null, error));
+      return;
+    }
+    if (Array.isArray(parsed) && parsed.length === 0) {
+      send(errorResponse(null, invalidRequest()));
+      return;
+    }
+    const responses = (Array.isArray(parsed) ? parsed : [parsed])
+      .map(handle)
+      .filter((one) => one !== null);
+    if (responses.length > 0)
+      send(Array.isArray(parsed) ? `[${responses.join(',')}]` : (responses[0] ?? ''));
+  }
+
+  socket.on('message', (data) => onMessage((data as Buffer).toString('utf8')));
+  socket.on('close', () => subscriptions.close());
+  // A broken connection emits `close` as well.
+  socket.on('error', () => undefined);
+}
+
+/** Builds the WebSocket server of a chain, with subscriptions on /. The caller lets it listen. */
+export async function buildWs(chain: Chain): Promise<FastifyInstance> {
+  const app = fastify({ forceCloseConnections: true });
+  const preClose = (done: () => void) => {
+    const { clients } = app.websocketServer;
+    // After code 1000 web3.js does not connect again.
+    for (const client of clients) client.close(1000);
+    setTimeout(() => clients.forEach((client) => client.terminate()), CLOSE_GRACE_MS).unref();
+    app.websocketServer.close(done);
+  };
+  await app.register(websocket, { options: { maxPayload: MAX_BODY_BYTES }, preClose });
+  app.get('/', { websocket: true }, (socket, request) =>
+    connect(chain, socket, request.raw.socket),
+  );
+  return app;
+}
