@@ -9,8 +9,7 @@ import { interruptible } from '../../daemon/run.ts';
 import { listenSecret, urlFault } from '../../domain/outbox/endpoints.ts';
 import { OperatorError } from '../../errors.ts';
 import { sendPing, type PingResult } from '../../webhooks/ping.ts';
-import { painter } from '../terminal/colour.ts';
-import { answer, answerJson, note } from '../terminal/print.ts';
+import { painter, answer, answerJson, note } from '../terminal/print.ts';
 import { safeText } from '../terminal/safe-text.ts';
 import {
   ApiRefusal,

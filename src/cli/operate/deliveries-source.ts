@@ -23,8 +23,8 @@ import { signedHeaders, signingKeys } from '../../webhooks/sign.ts';
 import type { DeliveriesSource, ListWatch } from '../terminal/deliveries-screen.tsx';
 import type { Fate, ListView } from '../terminal/deliveries-state.ts';
 import type { AttemptView, WholeItem } from '../terminal/delivery-lines.ts';
-import type { Freshness } from '../terminal/freshness.ts';
-import { startPolling, type Polling } from '../terminal/poll.ts';
+import type { Freshness, Polling } from '../terminal/poll.ts';
+import { startPolling } from '../terminal/poll.ts';
 import { describePlan } from './replay.ts';
 
 // Rows of the first read, before scrolling.

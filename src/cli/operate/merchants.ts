@@ -12,9 +12,8 @@ import {
 } from '../../db/merchants.ts';
 import { requestsPerMinute } from '../../http/limits.ts';
 import { merchantOf } from '../lookups.ts';
-import { painter } from '../terminal/colour.ts';
 import { usdc } from '../terminal/money.ts';
-import { answer, answerJson } from '../terminal/print.ts';
+import { painter, answer, answerJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table, type Cell } from '../terminal/table.ts';
 import { printList } from './print-list.ts';

@@ -1,7 +1,6 @@
 // Prints lists that are read page by page; JSON lines are printed without keeping the whole list in
 // memory.
-import { painter } from '../terminal/colour.ts';
-import { answer, answerJson } from '../terminal/print.ts';
+import { answer, answerJson, painter } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table, type Cell } from '../terminal/table.ts';
 

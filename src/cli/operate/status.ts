@@ -8,8 +8,7 @@ import { daemonLimits, describeDatabase, type Sql } from '../../db/postgres/conn
 import { assertSchema } from '../../db/postgres/migrate.ts';
 import { OperatorError } from '../../errors.ts';
 import { createLog } from '../../log.ts';
-import { painter } from '../terminal/colour.ts';
-import { answer, answerJson } from '../terminal/print.ts';
+import { painter, answer, answerJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { chainStatus, type ChainStatus } from './status/chain.ts';
 import { type Checkable, problemsOf, type Limits, uncheckedOf } from './status/limits.ts';

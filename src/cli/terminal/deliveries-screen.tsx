@@ -1,7 +1,7 @@
 // `billing deliveries` on a terminal. A source pushes its data, so that keys respond immediately.
 import { useApp } from 'ink';
 import { type ReactNode, useEffect, useMemo, useReducer, useRef, useState } from 'react';
-import { DeliveriesList, extent, filterInWords } from './deliveries-list.tsx';
+import { DeliveriesList, extent, filterInWords, toneOfStatus } from './deliveries-list.tsx';
 import { reduce } from './deliveries-reduce.ts';
 import {
   type Action,
@@ -15,13 +15,16 @@ import {
   type Outlook,
   type State,
 } from './deliveries-state.ts';
-import { DeliveryDetail, type DetailView } from './delivery-detail.tsx';
-import { deliveryLines } from './delivery-lines.ts';
+import { deliveryLines, type StyledLine, type WholeItem } from './delivery-lines.ts';
 import { Choice, Confirm, Entry, Help } from './dialogs.tsx';
-import { freshness } from './freshness.ts';
-import { useKeys } from './keys.ts';
 import { Ends, Frame, Keys, Line, type Part } from './line.tsx';
-import { useNow, useSize } from './screen.tsx';
+import { type Freshness, freshness } from './poll.ts';
+import { useKeys, useNow, useSize } from './screen.tsx';
+
+export interface DetailView extends Freshness {
+  /** undefined: not read yet; null: deleted since. */
+  item: WholeItem | null | undefined;
+}
 
 export interface ListWatch {
   /** Maximum number of rows. */
@@ -199,6 +202,34 @@ function Body({ state, types, width, height, detail }: BodyProps): ReactNode {
     case 'help':
       return <Help />;
   }
+}
+
+/** The lines of a delivery that are in view. */
+function DeliveryDetail({
+  view,
+  lines,
+  scroll,
+  height,
+}: {
+  view: DetailView;
+  lines: StyledLine[];
+  scroll: number;
+  height: number;
+}): ReactNode {
+  if (view.item === null)
+    return (
+      <Line parts={[{ text: 'This delivery is gone: it was older than is kept.', tone: 'warn' }]} />
+    );
+  if (view.item === undefined) return <Line parts={[{ text: 'Reading...', tone: 'dim' }]} />;
+  const { status } = view.item;
+  return lines
+    .slice(scroll, scroll + height)
+    .map((line, index) => (
+      <Line
+        key={index}
+        parts={[scroll + index === 1 ? { ...line, tone: toneOfStatus[status] ?? 'plain' } : line]}
+      />
+    ));
 }
 
 /** Reads the apps for the choice of one. */

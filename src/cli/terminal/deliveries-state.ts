@@ -1,5 +1,5 @@
 // State of the deliveries screen and the actions that change it (deliveries-reduce.ts).
-import type { Freshness } from './freshness.ts';
+import type { Freshness } from './poll.ts';
 
 export interface DeliveryItem {
   id: string;

@@ -1,7 +1,9 @@
 // Polls data for a screen and reports its freshness.
 import { messageOf } from '../../errors.ts';
 import { startLoop } from '../../loop.ts';
-import type { Freshness } from './freshness.ts';
+import type { Part } from './line.tsx';
+import { safeText } from './safe-text.ts';
+import { moment, span } from './time.ts';
 
 export interface Polling {
   /** Polls now. */
@@ -47,4 +49,28 @@ export function startPolling(
     },
     stopped: () => stopped,
   };
+}
+
+/** Age of the data on the screen. */
+export interface Freshness {
+  /** When it was read; null before the first answer. */
+  asOf: Date | null;
+  /** When the poll started that has no result yet. */
+  askedAt: Date | null;
+  /** The reason why the last poll failed. */
+  trouble: string | null;
+}
+
+// A poll that takes longer is shown.
+const SLOW_MS = 2000;
+
+/** The age of the data on the screen, and the error of the last poll. */
+export function freshness({ asOf, askedAt, trouble }: Freshness, now: Date): Part {
+  const waiting = askedAt === null ? 0 : now.getTime() - askedAt.getTime();
+  const age = asOf === null ? 'nothing read yet' : `as of ${moment(asOf).slice(11)}`;
+  const old = asOf === null ? age : `${age}, ${span(now.getTime() - asOf.getTime())} ago`;
+  if (trouble !== null) return { text: `${old} · ${safeText(trouble)}`, tone: 'bad' };
+  if (waiting > SLOW_MS)
+    return { text: `${old} · waiting for Postgres for ${span(waiting)}`, tone: 'warn' };
+  return { text: asOf === null ? 'reading' : `live, ${age} UTC`, tone: 'dim' };
 }

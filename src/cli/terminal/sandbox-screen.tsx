@@ -2,12 +2,11 @@
 import { useApp } from 'ink';
 import { type ReactNode, useEffect, useState } from 'react';
 import { type FlowPayment, type FlowWebhook, paymentLines, webhookLines } from './flow-lines.ts';
-import { type Freshness, freshness } from './freshness.ts';
-import { useKeys } from './keys.ts';
 import { Ends, Frame, Keys, Line, type Part, type Tone } from './line.tsx';
 import { shortUsdc } from './money.ts';
+import { type Freshness, freshness } from './poll.ts';
 import { safeText } from './safe-text.ts';
-import { useNow, useSize } from './screen.tsx';
+import { useKeys, useNow, useSize } from './screen.tsx';
 import { moment } from './time.ts';
 import { cut, widthOf, wrap } from './width.ts';
 

@@ -1,8 +1,8 @@
 // `billing deliveries` in a real terminal: keys pressed, the screen read.
 import t, { type Test } from 'tap';
 import { large, openDeliveries, scene, small, type Scene } from '../../fixtures/deliveries.ts';
-import { runDispatcher } from '../../fixtures/webhooks.ts';
 import type { Terminal } from '../../fixtures/terminal.ts';
+import { runDispatcher } from '../../fixtures/webhooks.ts';
 
 const linesWith = (screen: string, text: string) =>
   screen.split('\n').filter((line) => line.includes(text));

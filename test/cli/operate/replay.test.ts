@@ -1,4 +1,5 @@
 import t from 'tap';
+import { parseSelection } from '../../../src/cli/operate/replay.ts';
 import { preload, runShared, start } from '../../fixtures/command.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 import {
@@ -9,7 +10,6 @@ import {
 } from '../../fixtures/rows.ts';
 import { startTerminal } from '../../fixtures/terminal.ts';
 import { until, finishDeliveries } from '../../fixtures/webhooks.ts';
-import { parseSelection } from '../../../src/cli/operate/replay.ts';
 
 /** Makes a Node process say that it has received the signal. */
 const tellsOfSignal = preload(`process.on('SIGINT', () => console.error('SIGINT'));`);

@@ -2,9 +2,10 @@
 // terminal, with Postgres: test/cli/operate/deliveries.test.ts.
 import t, { type Test } from 'tap';
 import {
-  type DeliveriesSource,
   DeliveriesScreen,
 } from '../../../src/cli/terminal/deliveries-screen.tsx';
+import type { DetailView,
+  DeliveriesSource } from '../../../src/cli/terminal/deliveries-screen.tsx';
 import {
   type DeliveryFilter,
   type DeliveryItem,
@@ -12,7 +13,6 @@ import {
   noFilter,
   noRows,
 } from '../../../src/cli/terminal/deliveries-state.ts';
-import type { DetailView } from '../../../src/cli/terminal/delivery-detail.tsx';
 import { widthOf } from '../../../src/cli/terminal/width.ts';
 import { renderScreen } from '../../fixtures/screen.ts';
 import { until } from '../../fixtures/webhooks.ts';
