@@ -4,8 +4,10 @@ import { chmod, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { Help } from 'commander';
 import t from 'tap';
 import { generateKeypair } from '../src/chain/keypair.ts';
+import { buildTree } from '../src/cli.ts';
 import { LOCALNET_MINT } from '../src/local/chain/genesis.ts';
 import { freePorts } from '../src/local/sandbox/ports.ts';
 import { bytesOf, walletFromSeed } from '../src/local/sandbox/wallet.ts';
@@ -48,6 +50,30 @@ void t.test('--help and --version answer on stdout with exit code 0', async (t) 
     t.match(help.stdout, command);
   t.match(await runShared(['--version']), { code: 0, stdout: /^\d+\.\d+\.\d+$/ });
 });
+
+void t.test(
+  'the tree in cli.ts shows each command as its file completes it, and the file is not loaded before it is named',
+  async (t) => {
+    const stubs = await buildTree(
+      () => false,
+      () => undefined,
+    );
+    const complete = await buildTree(
+      () => true,
+      () => undefined,
+    );
+    const shown = complete.createHelp();
+    t.same(
+      stubs.commands.map(({ options, registeredArguments, commands }) => [
+        ...[...options, ...registeredArguments, ...commands],
+      ]),
+      stubs.commands.map(() => []),
+    );
+    for (const command of complete.commands)
+      t.equal(shown.subcommandTerm(command), new Help().subcommandTerm(command));
+    t.equal(stubs.helpInformation(), complete.helpInformation());
+  },
+);
 
 void t.test('wrong usage is one line and exit code 2, with no stack trace', async (t) => {
   for (const args of [

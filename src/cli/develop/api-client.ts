@@ -1,17 +1,26 @@
 // Client of the billing API for the command line, with a merchant's API key.
 import { readFile } from 'node:fs/promises';
-import { Agent, request } from 'undici';
+import type { Command } from 'commander';
 import { loadConfig } from '../../config/config.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
-import { parseId } from '../lookups.ts';
+import { type CommonFlags, parseId, withEnv } from '../arguments.ts';
 import { askSecret, canAsk } from '../terminal/ask.ts';
 
-export interface DeveloperFlags {
-  envFile?: string;
+export interface DeveloperFlags extends CommonFlags {
   apiUrl?: string;
   apiKeyFile?: string;
   app?: string;
-  json?: boolean;
+}
+
+/** Adds the flags of commands that only use the API. */
+export function withApp(command: Command): Command {
+  return withEnv(command)
+    .option('--app <id>', 'the app; not needed if the merchant has only one')
+    .option('--api-url <url>', 'the API; default: BILLING_API_URL')
+    .option(
+      '--api-key-file <path>',
+      'file with the API key; default: BILLING_API_KEY, else a prompt on a terminal',
+    );
 }
 
 /** The API answered with an error. */
@@ -65,6 +74,8 @@ export async function openApi(
   const url = (apiUrl ?? config.apiUrl).replace(/\/+$/, '');
   refuseClearText(url);
   const key = await findKey(apiKeyFile, config.apiKey, signal);
+  // Imported here, because deliveries and replay seldom use the API.
+  const { Agent, request } = await import('undici');
   const agent = new Agent({ connectTimeout: 5000 });
   return {
     url,

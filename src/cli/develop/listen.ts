@@ -4,12 +4,14 @@
 // It long-polls the API with a cursor (GET .../events/next). The cursor only advances with a
 // complete response, so a network failure neither loses nor repeats an event.
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Command } from 'commander';
 import { backoff } from '../../backoff.ts';
 import { interruptible } from '../../daemon/run.ts';
 import { listenSecret, urlFault } from '../../domain/outbox/endpoints.ts';
 import { OperatorError } from '../../errors.ts';
 import { sendPing, type PingResult } from '../../webhooks/ping.ts';
-import { painter, answer, answerJson, note } from '../terminal/print.ts';
+import type { Finish } from '../arguments.ts';
+import { answer, answerJson, note, painter } from '../terminal/print.ts';
 import { safeText } from '../terminal/safe-text.ts';
 import {
   ApiRefusal,
@@ -19,11 +21,20 @@ import {
   type ApiClient,
   type DeveloperApp,
   type DeveloperFlags,
+  withApp,
 } from './api-client.ts';
 
-export interface ListenFlags extends DeveloperFlags {
+interface ListenFlags extends DeveloperFlags {
   forwardTo: string;
   live?: boolean;
+}
+
+export function addListen(command: Command, finish: Finish): void {
+  withApp(command)
+    .requiredOption('--forward-to <url>', 'the target, such as http://localhost:3000/hook')
+    .option('--live', 'accept a live key')
+    .option('--json', 'print one line of JSON per event')
+    .action(async (flags: ListenFlags) => finish(await listen(flags)));
 }
 
 interface FeedEvent {
@@ -48,7 +59,7 @@ const refusedMs = [200, 400, 800, 1600];
  * Forwards until SIGINT, SIGTERM or the end of stdout, and returns 0. Throws an OperatorError when
  * it cannot start or the API refuses it.
  */
-export function listen(flags: ListenFlags): Promise<number> {
+function listen(flags: ListenFlags): Promise<number> {
   const target = targetOf(flags.forwardTo);
   return interruptible(true, async (signal) => {
     const client = await openApi(flags, signal);

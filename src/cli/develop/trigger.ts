@@ -1,13 +1,15 @@
 // `billing trigger`: sends a sample event to the app's endpoint and to `billing listen`, to test a
 // receiver in development.
+import type { Command } from 'commander';
 import { interruptible } from '../../daemon/run.ts';
 import { sampleTypes, type SampleType } from '../../domain/outbox/samples.ts';
 import { OperatorError } from '../../errors.ts';
 import type { PingResult } from '../../webhooks/ping.ts';
+import type { Finish } from '../arguments.ts';
 import { answer, answerJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { safeText } from '../terminal/safe-text.ts';
-import { appOf, openApi, type DeveloperFlags } from './api-client.ts';
+import { appOf, openApi, type DeveloperFlags, withApp } from './api-client.ts';
 
 interface SampleAnswer extends PingResult {
   id: string;
@@ -16,8 +18,18 @@ interface SampleAnswer extends PingResult {
   listeners: number;
 }
 
+export function addTrigger(command: Command, finish: Finish): void {
+  withApp(command)
+    .argument(
+      '<type>',
+      'subscription_created, payment_success, payment_failed, cancel_requested, cancel_finalized, cancel_forced, delegation_revoked, subscription_resumed, renewal_upcoming, plan_blocked, subscription_paused, subscription_unpaused, refund_recorded or ping',
+    )
+    .option('--json', 'print one JSON object')
+    .action(async (type: string, flags: DeveloperFlags) => finish(await trigger(type, flags)));
+}
+
 /** Sends a sample. Returns the exit code: 1 when the endpoint did not answer 2xx. */
-export function trigger(type: string, flags: DeveloperFlags): Promise<number> {
+function trigger(type: string, flags: DeveloperFlags): Promise<number> {
   if (!sampleTypes.some((known) => known === type))
     throw new OperatorError(
       `"${type}" is not an event type: use one of ${sampleTypes.join(', ')}.`,

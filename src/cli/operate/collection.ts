@@ -1,5 +1,6 @@
 // `billing collection hold|resume`: stops and continues the signing of payments, of all, of one
 // merchant or of one plan.
+import type { Command } from 'commander';
 import { operator } from '../../config/operator.ts';
 import { runCommand } from '../../daemon/run.ts';
 import {
@@ -13,23 +14,38 @@ import { findPlan } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { heldInWords } from '../../domain/collecting/brake.ts';
 import { OperatorError } from '../../errors.ts';
-import { merchantOf, parseId } from '../lookups.ts';
+import { type CommonFlags, type Finish, parseId, withEnv } from '../arguments.ts';
 import { answer, answerJson } from '../terminal/print.ts';
+import { merchantOf } from './named-merchant.ts';
 
-export interface CollectionFlags {
-  envFile?: string;
+interface CollectionFlags extends CommonFlags {
   /** Wallet or id; only one of merchant and plan. */
   merchant?: string;
   plan?: string;
   reason: string;
-  json?: boolean;
+}
+
+export function addCollection(collection: Command, finish: Finish): void {
+  const scoped = (name: string, description: string) =>
+    withEnv(collection.command(name).description(description))
+      .option('--merchant <wallet>', 'only of this merchant (wallet or id)')
+      .option('--plan <id>', 'only of this plan')
+      .requiredOption('--reason <text>', 'why, for the record and for billing status')
+      .option('--json', 'print one JSON object');
+  scoped(
+    'hold',
+    'signs no new payment from now on; what is signed already is settled, and everything else goes on',
+  ).action(async (flags: CollectionFlags) => finish(await hold(flags)));
+  scoped('resume', 'ends a hold of the same scope').action(async (flags: CollectionFlags) =>
+    finish(await resume(flags)),
+  );
 }
 
 /**
  * Holds collection. Once it returns, no new payment is committed; committed ones are sent and
  * settled. Returns the exit code.
  */
-export function holdCommand(flags: CollectionFlags): Promise<number> {
+function hold(flags: CollectionFlags): Promise<number> {
   return change(flags, async (sql, asked) => {
     const isNew = await holdCollection(sql, asked);
     return {
@@ -42,7 +58,7 @@ export function holdCommand(flags: CollectionFlags): Promise<number> {
 }
 
 /** Ends a hold. Returns the exit code. */
-export function resumeCommand(flags: CollectionFlags): Promise<number> {
+function resume(flags: CollectionFlags): Promise<number> {
   return change(flags, async (sql, asked) => {
     const ended = await resumeCollection(sql, asked);
     return {
@@ -73,7 +89,7 @@ async function change(
     if (json) answerJson({ changed, holds });
     else {
       answer(words);
-      for (const hold of holds) answer(`${hold.heldAt.toISOString()}: ${heldInWords(hold)}`);
+      for (const each of holds) answer(`${each.heldAt.toISOString()}: ${heldInWords(each)}`);
     }
     return 0;
   });

@@ -1,18 +1,25 @@
 // `billing configure`: records the installation of this environment, which all daemons must share,
 // and reports the consequences for plans.
+import type { Command } from 'commander';
 import { required } from '../../config/config.ts';
 import { runCommand } from '../../daemon/run.ts';
 import { countOtherPlans, findInstallation, replaceInstallation } from '../../db/installation.ts';
 import { describeDatabase } from '../../db/postgres/connect.ts';
 import { differences, installationOf } from '../../domain/accounts/installation.ts';
 import { OperatorError } from '../../errors.ts';
+import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
 import { answer, answerJson } from '../terminal/print.ts';
 
-export interface ConfigureFlags {
-  envFile?: string;
+interface ConfigureFlags extends CommonFlags {
   yes?: boolean;
-  json?: boolean;
+}
+
+export function addConfigure(command: Command, finish: Finish): void {
+  withEnv(command)
+    .option('--yes', 'do not ask')
+    .option('--json', 'print one JSON object')
+    .action(async (flags: ConfigureFlags) => finish(await configure(flags)));
 }
 
 const OTHER_FEE =
@@ -22,7 +29,7 @@ const OTHER_FEE =
  * Shows the changes, asks for confirmation and records. Returns the exit code: 1 when it was not
  * confirmed.
  */
-export function configure({ envFile, yes = false, json = false }: ConfigureFlags): Promise<number> {
+function configure({ envFile, yes = false, json = false }: ConfigureFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config, signal }) => {
     const next = await installationOf(config);
     const before = await findInstallation(sql);

@@ -25,7 +25,7 @@ import type { Fate, ListView } from '../terminal/deliveries-state.ts';
 import type { AttemptView, WholeItem } from '../terminal/delivery-lines.ts';
 import type { Freshness, Polling } from '../terminal/poll.ts';
 import { startPolling } from '../terminal/poll.ts';
-import { describePlan } from './replay.ts';
+import { describePlan } from './replay-plan.ts';
 
 // Rows of the first read, before scrolling.
 const FIRST_ROWS = 100;

@@ -1,6 +1,7 @@
 // `billing deliveries` and `billing replay` over the API, for a merchant with an API key and
 // without the database.
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Command } from 'commander';
 import { loadConfig } from '../../config/config.ts';
 import { interruptible } from '../../daemon/run.ts';
 import type { LogQuery } from '../../domain/outbox/delivery-log.ts';
@@ -15,8 +16,26 @@ import {
 import { answer, answerJson, note } from '../terminal/print.ts';
 import { type Progress, withProgress } from '../terminal/progress.ts';
 import { table } from '../terminal/table.ts';
-import { type DeliveriesFlags, parseQuery } from './deliveries.ts';
-import { confirmed, matchingInWords, parseSelection, type ReplayFlags } from './replay.ts';
+import {
+  type DeliveriesFlags,
+  parseQuery,
+  parseSelection,
+  type ReplayFlags,
+} from './delivery-filters.ts';
+import { confirmed, matchingInWords } from './replay-plan.ts';
+
+/** Adds the flags that select the API, for merchants, who have no access to the database. */
+export function withApi(command: Command): Command {
+  return command
+    .option(
+      '--api-url <url>',
+      'use the API instead of the database, as merchants do; default: BILLING_API_URL',
+    )
+    .option(
+      '--api-key-file <path>',
+      'file with the API key; default: BILLING_API_KEY, which alone selects the API when DATABASE_URL is not set',
+    );
+}
 
 /**
  * Whether to use the API: --api-url or --api-key-file is given, or BILLING_API_KEY is set and
@@ -42,7 +61,7 @@ const MAX_ROWS = 100;
 const DEFAULT_LIMIT = 50;
 
 /** Prints the newest deliveries of an app as a table or as JSON lines. Returns the exit code. */
-export function deliveriesOverApi(flags: DeliveriesFlags & DeveloperFlags): Promise<number> {
+export function deliveriesOverApi(flags: DeliveriesFlags): Promise<number> {
   const query = parseQuery(flags);
   const { limit = DEFAULT_LIMIT, json = false } = flags;
   return withApp(flags, async (client, appId, signal) => {
@@ -108,7 +127,7 @@ const MAX_POLL_MS = 2000;
  * Counts and asks for confirmation, as `billing replay` does. Returns the exit code: 1 when it was
  * not confirmed. Throws Interrupted.
  */
-export function replayOverApi(ids: string[], flags: ReplayFlags & DeveloperFlags): Promise<number> {
+export function replayOverApi(ids: string[], flags: ReplayFlags): Promise<number> {
   const selection = parseSelection(ids, flags, true);
   const { json = false, yes = false, dryRun = false } = flags;
   return withApp(flags, async (client, appId, signal) => {

@@ -1,3 +1,6 @@
+// `billing migrate`: applies pending migrations; with --roles it creates the daemons' Postgres
+// roles first.
+import type { Command } from 'commander';
 import { loadConfig, required } from '../../config/config.ts';
 import { makeDatabaseRoles, type MadeRoles } from '../../daemon/database-roles.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
@@ -5,23 +8,27 @@ import { recordMissingFee } from '../../db/installation.ts';
 import { describeDatabase } from '../../db/postgres/connect.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { daemonRoles } from '../../db/postgres/roles.ts';
+import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
 import { answer, answerJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 
-export interface MigrateFlags {
-  envFile?: string;
-  /**
-   * Directory for the files with the URLs of the daemons' roles; without it no roles are created.
-   */
+interface MigrateFlags extends CommonFlags {
+  /** Directory for the files with the URLs of the daemons' roles. */
   roles?: string;
-  json?: boolean;
 }
 
-/**
- * `billing migrate`: creates roles with --roles, applies pending migrations and prints their names.
- * Returns the exit code.
- */
-export function migrateCommand({ envFile, roles, json = false }: MigrateFlags): Promise<number> {
+export function addMigrate(command: Command, finish: Finish): void {
+  withEnv(command)
+    .option(
+      '--roles <directory>',
+      "create a Postgres role for each daemon and for reconcile, and write its URL to a file there; existing roles keep their files' passwords",
+    )
+    .option('--json', 'print the applied migrations as JSON')
+    .action(async (flags: MigrateFlags) => finish(await migrateDatabase(flags)));
+}
+
+/** Prints the names of the applied migrations. Returns the exit code. */
+function migrateDatabase({ envFile, roles, json = false }: MigrateFlags): Promise<number> {
   const config = loadConfig('admin', { envFile });
   const { databaseUrl } = required(config, 'databaseUrl');
   return interruptible(false, () =>

@@ -1,11 +1,8 @@
 // The deliveries screen as a component: what it shows of the views that it is told of. In a
 // terminal, with Postgres: test/cli/operate/deliveries.test.ts.
 import t, { type Test } from 'tap';
-import {
-  DeliveriesScreen,
-} from '../../../src/cli/terminal/deliveries-screen.tsx';
-import type { DetailView,
-  DeliveriesSource } from '../../../src/cli/terminal/deliveries-screen.tsx';
+import { DeliveriesScreen } from '../../../src/cli/terminal/deliveries-screen.tsx';
+import type { DetailView, DeliveriesSource } from '../../../src/cli/terminal/deliveries-screen.tsx';
 import {
   type DeliveryFilter,
   type DeliveryItem,

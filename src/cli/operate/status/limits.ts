@@ -1,18 +1,7 @@
 // Compares the facts with the limits. Pure.
 import type { DaemonRow } from '../../../db/daemons.ts';
 import { heldInWords } from '../../../domain/collecting/brake.ts';
-import type { Facts } from '../status.ts';
-
-export interface Limits {
-  /** Maximum age in seconds of a due payment or an open attempt. */
-  maxPaymentDelay: number;
-  /** Maximum age in seconds of a due delivery. */
-  maxDeliveryDelay: number;
-  /** Minimum balance of the keeper in SOL. */
-  minSol: number;
-}
-
-export type Checkable = 'chain' | 'keeper' | 'secrets';
+import type { Checkable, Facts, Limits } from './facts.ts';
 
 /**
  * Maximum lag in seconds of a public chain's clock (at the best endpoint) behind the database's

@@ -12,14 +12,14 @@ import {
   runShared,
   start,
   withoutProgress,
-} from '../fixtures/command.ts';
-import { randomAddress } from '../fixtures/http.ts';
-import { isLong } from '../fixtures/long.ts';
-import { testDatabase } from '../fixtures/postgres.ts';
-import { startProxy } from '../fixtures/proxy.ts';
-import { insertMerchant } from '../fixtures/rows.ts';
-import { startTerminal } from '../fixtures/terminal.ts';
-import { until } from '../fixtures/webhooks.ts';
+} from '../../fixtures/command.ts';
+import { randomAddress } from '../../fixtures/http.ts';
+import { isLong } from '../../fixtures/long.ts';
+import { testDatabase } from '../../fixtures/postgres.ts';
+import { startProxy } from '../../fixtures/proxy.ts';
+import { insertMerchant } from '../../fixtures/rows.ts';
+import { startTerminal } from '../../fixtures/terminal.ts';
+import { until } from '../../fixtures/webhooks.ts';
 
 const { sql, url } = await testDatabase(t);
 const merchant = await insertMerchant(sql, { name: 'Beans \u001b[2J' });
@@ -213,7 +213,7 @@ for (const some of thirds) {
 }
 
 void t.test('a closed pipe (| head) is no error, and no further rows are read', async (t) => {
-  const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
+  const program = fileURLToPath(new URL('../../../bin/billing.js', import.meta.url));
   for (const json of ['', ' --json']) {
     const child = spawn(
       'bash',
@@ -282,7 +282,7 @@ void t.test(
 void t.test(
   'a pipe that is closed before the first line changes neither the work nor the exit code',
   async (t) => {
-    const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
+    const program = fileURLToPath(new URL('../../../bin/billing.js', import.meta.url));
     const { wallet, id } = await insertMerchant(sql);
     const commands = [
       'keys create W',

@@ -1,7 +1,7 @@
 // The command line of the commands for merchants' developers; their effects:
 // test/cli/develop/listen.test.ts.
 import t from 'tap';
-import { runShared } from '../fixtures/command.ts';
+import { runShared } from '../../fixtures/command.ts';
 
 void t.test('a missing or unknown argument is named, with exit code 2', async (t) => {
   const cases: [string[], RegExp][] = [

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
-import { runShared } from '../fixtures/command.ts';
+import { runShared } from '../../fixtures/command.ts';
 
 void t.test(
   'wrong usage: one clear line and exit code 2; a port in use, exit code 1',

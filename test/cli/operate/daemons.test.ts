@@ -1,9 +1,9 @@
 // The command line of the daemons; their start and end: test/cli.test.ts.
 import { join } from 'node:path';
 import t from 'tap';
-import { run } from '../fixtures/command.ts';
-import { daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';
-import { startProxy } from '../fixtures/proxy.ts';
+import { run } from '../../fixtures/command.ts';
+import { daemonEnv, daemons, startReady } from '../../fixtures/daemons.ts';
+import { startProxy } from '../../fixtures/proxy.ts';
 
 void t.test(
   'each reads the file that --env-file names, and the environment before it',
