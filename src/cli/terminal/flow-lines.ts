@@ -1,9 +1,10 @@
 // Lines of the sandbox screen: payments and webhook attempts, newest first.
+import stringWidth from 'string-width';
 import { cells, type Part } from './line.tsx';
 import { shortUsdc } from './money.ts';
 import { safeText } from './safe-text.ts';
 import { moment } from './time.ts';
-import { cut, widthOf } from './width.ts';
+import { cut } from './width.ts';
 
 export interface FlowPayment {
   id: string;
@@ -40,12 +41,12 @@ export function paymentLines(payments: FlowPayment[], width: number, height: num
             { text: from, tone: 'dim' },
             ...toFit(
               [{ text: `──✗ ${shortUsdc(gross)}  ${safeText(failureReason)}`, tone: 'bad' }],
-              width - widthOf(from),
+              width - stringWidth(from),
             ),
           ];
         const arrow: Part = { text: `── ${shortUsdc(gross)} ──▶ `, tone: 'good' };
         const to: Part = { text: `${safeText(appName)} ${shortUsdc(net)}, fee ${shortUsdc(fee)}` };
-        return [{ text: from, tone: 'dim' }, ...toFit([arrow, to], width - widthOf(from))];
+        return [{ text: from, tone: 'dim' }, ...toFit([arrow, to], width - stringWidth(from))];
       },
     ),
   ].slice(0, Math.max(0, height));
@@ -66,7 +67,7 @@ export function webhookLines(webhooks: FlowWebhook[], width: number, height: num
           text: `${answer} in ${durationMs} ms${number === 1 ? '' : `, attempt ${number}`}`,
           tone: good ? 'good' : 'bad',
         };
-        return [{ text: from, tone: 'dim' }, ...toFit([arrow, said], width - widthOf(from))];
+        return [{ text: from, tone: 'dim' }, ...toFit([arrow, said], width - stringWidth(from))];
       },
     ),
   ].slice(0, Math.max(0, height));
@@ -80,7 +81,7 @@ function toFit(parts: Part[], width: number): Part[] {
   let left = width;
   return parts.map((part) => {
     const text = cut(part.text, Math.max(0, left));
-    left -= widthOf(text);
+    left -= stringWidth(text);
     return { ...part, text };
   });
 }

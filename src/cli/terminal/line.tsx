@@ -1,7 +1,8 @@
 import { Box, Text } from 'ink';
 import type { ReactNode } from 'react';
+import stringWidth from 'string-width';
 import type { Size } from './screen.tsx';
-import { cut, fit, widthOf } from './width.ts';
+import { cut, fit } from './width.ts';
 
 export type Tone = 'plain' | 'head' | 'dim' | 'good' | 'bad' | 'warn' | 'chosen';
 
@@ -48,13 +49,13 @@ export function Ends({
   right: Part;
   width: number;
 }): ReactNode {
-  const room = width - widthOf(left.text) - 2;
+  const room = width - stringWidth(left.text) - 2;
   const end = cut(right.text, Math.max(0, room));
   return (
     <Line
       parts={[
         left,
-        { text: ' '.repeat(Math.max(0, width - widthOf(left.text) - widthOf(end))) },
+        { text: ' '.repeat(Math.max(0, width - stringWidth(left.text) - stringWidth(end))) },
         { ...right, text: end },
       ]}
     />
@@ -104,7 +105,7 @@ export function Keys({
 }): ReactNode {
   let used = 0;
   const shown = keys.filter(
-    ([key, does]) => (used += widthOf(key) + widthOf(does) + 3) <= width + 2,
+    ([key, does]) => (used += stringWidth(key) + stringWidth(does) + 3) <= width + 2,
   );
   return (
     <Line

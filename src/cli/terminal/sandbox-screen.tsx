@@ -1,6 +1,7 @@
 // The sandbox at work: where the money and the webhooks are, and the newest of each on their way.
 import { useApp } from 'ink';
 import { type ReactNode, useEffect, useState } from 'react';
+import stringWidth from 'string-width';
 import { type FlowPayment, type FlowWebhook, paymentLines, webhookLines } from './flow-lines.ts';
 import { Ends, Frame, Keys, Line, type Part, type Tone } from './line.tsx';
 import { shortUsdc } from './money.ts';
@@ -8,7 +9,7 @@ import { type Freshness, freshness } from './poll.ts';
 import { safeText } from './safe-text.ts';
 import { useKeys, useNow, useSize } from './screen.tsx';
 import { moment } from './time.ts';
-import { cut, widthOf, wrap } from './width.ts';
+import { cut, wrap } from './width.ts';
 
 export interface Flow {
   chainTime: Date;
@@ -207,7 +208,7 @@ function Lists({ flow, width, height }: { flow: Flow; width: number; height: num
     const right = webhookLines(flow.webhooks, half, height);
     return Array.from({ length: Math.max(left.length, right.length) }, (_, index) => {
       const shown = left[index] ?? [];
-      const gap = half + 3 - shown.reduce((sum, { text }) => sum + widthOf(text), 0);
+      const gap = half + 3 - shown.reduce((sum, { text }) => sum + stringWidth(text), 0);
       return (
         <Line
           key={index}

@@ -1,5 +1,6 @@
 // The deliveries screen as a component: what it shows of the views that it is told of. In a
 // terminal, with Postgres: test/cli/operate/deliveries.test.ts.
+import stringWidth from 'string-width';
 import t, { type Test } from 'tap';
 import { DeliveriesScreen } from '../../../src/cli/terminal/deliveries-screen.tsx';
 import type { DetailView, DeliveriesSource } from '../../../src/cli/terminal/deliveries-screen.tsx';
@@ -10,7 +11,6 @@ import {
   noFilter,
   noRows,
 } from '../../../src/cli/terminal/deliveries-state.ts';
-import { widthOf } from '../../../src/cli/terminal/width.ts';
 import { renderScreen } from '../../fixtures/screen.ts';
 import { until } from '../../fixtures/webhooks.ts';
 import { whole } from '../../fixtures/whole-delivery.ts';
@@ -140,7 +140,7 @@ void t.test(
       });
       await shows(/^>/m);
       t.ok(
-        lines().every((line) => widthOf(line) <= columns),
+        lines().every((line) => stringWidth(line) <= columns),
         `at ${columns} columns`,
       );
       t.ok(lines().length < 24);

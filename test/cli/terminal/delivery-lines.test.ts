@@ -1,7 +1,7 @@
 import fc from 'fast-check';
+import stringWidth from 'string-width';
 import t from 'tap';
 import { deliveryLines, type WholeItem } from '../../../src/cli/terminal/delivery-lines.ts';
-import { widthOf } from '../../../src/cli/terminal/width.ts';
 import { now, whole } from '../../fixtures/whole-delivery.ts';
 
 const textOf = (item: WholeItem, width = 80) =>
@@ -65,7 +65,7 @@ void t.test(
           for (const { text } of deliveryLines(item, null, { width, now })) {
             if (/[\p{Cc}\p{Cf}\u2028\u2029]/u.test(text))
               throw new Error(`steers the terminal: ${JSON.stringify(text)}`);
-            if (widthOf(text) > width)
+            if (stringWidth(text) > width)
               throw new Error(`wider than ${width}: ${JSON.stringify(text)}`);
           }
         },

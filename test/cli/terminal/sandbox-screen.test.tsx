@@ -1,12 +1,12 @@
 // The sandbox's screen as a component. In a terminal, with everything running:
 // test/cli/local/sandbox.test.ts.
+import stringWidth from 'string-width';
 import t from 'tap';
 import {
   type Flow,
   SandboxScreen,
   type SandboxView,
 } from '../../../src/cli/terminal/sandbox-screen.tsx';
-import { widthOf } from '../../../src/cli/terminal/width.ts';
 import { renderScreen } from '../../fixtures/screen.ts';
 import { until } from '../../fixtures/webhooks.ts';
 
@@ -97,7 +97,7 @@ for (const size of [
       t.match(lines()[2], /^Wallets +44 active/);
       t.match(lines().at(-1), /^q stop everything/);
       t.ok(lines().length < size.rows);
-      t.ok(lines().every((line) => widthOf(line) <= size.columns));
+      t.ok(lines().every((line) => stringWidth(line) <= size.columns));
       t.notMatch(text(), '\u202e');
       press('k');
       await until(() => stopped === 1);
