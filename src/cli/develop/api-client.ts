@@ -23,7 +23,7 @@ export function withApp(command: Command): Command {
     );
 }
 
-/** The API answered with an error. */
+/** The API responded with an error. */
 export class ApiRefusal extends OperatorError {
   readonly status: number;
   /** Retry-After in seconds, if the API sent it. */
@@ -36,10 +36,10 @@ export class ApiRefusal extends OperatorError {
   }
 }
 
-/** The API did not answer. */
+/** The API did not respond. */
 export class ApiUnreachable extends OperatorError {}
 
-interface Answered<T> {
+interface ApiResponse<T> {
   data: T;
   headers: Record<string, unknown>;
 }
@@ -48,7 +48,7 @@ export interface ApiClient {
   url: string;
   key: string;
   /** Throws ApiRefusal, ApiUnreachable, or the abort reason of `signal`. */
-  call<T>(method: 'GET' | 'POST', path: string, options?: CallOptions): Promise<Answered<T>>;
+  call<T>(method: 'GET' | 'POST', path: string, options?: CallOptions): Promise<ApiResponse<T>>;
   close(): Promise<void>;
 }
 
@@ -59,7 +59,7 @@ export interface CallOptions {
   timeoutMs?: number;
 }
 
-const ANSWER_MS = 15_000;
+const TIMEOUT_MS = 15_000;
 
 /**
  * A client with the key from --api-key-file, BILLING_API_KEY or a prompt; never from the command
@@ -80,12 +80,12 @@ export async function openApi(
   return {
     url,
     key,
-    async call(method, path, { body, signal: until, timeoutMs = ANSWER_MS } = {}) {
+    async call(method, path, { body, signal: until, timeoutMs = TIMEOUT_MS } = {}) {
       let status: number;
       let text: string;
       let headers: Record<string, unknown>;
       try {
-        const answered = await request(`${url}${path}`, {
+        const response = await request(`${url}${path}`, {
           method,
           dispatcher: agent,
           headers: {
@@ -97,8 +97,8 @@ export async function openApi(
           headersTimeout: timeoutMs,
           bodyTimeout: timeoutMs,
         });
-        ({ statusCode: status, headers } = answered);
-        text = await answered.body.text();
+        ({ statusCode: status, headers } = response);
+        text = await response.body.text();
       } catch (error) {
         if (until?.aborted === true) throw error;
         throw new ApiUnreachable(

@@ -6,7 +6,7 @@ import { Interrupted } from '../../errors.ts';
 import { startSandbox, type Sandbox, type Summary } from '../../local/sandbox/start.ts';
 import { createLog } from '../../log.ts';
 import { pressEnter } from '../terminal/ask.ts';
-import type { Story } from './sandbox-screen.ts';
+import type { ScenarioProgress } from './sandbox-screen.ts';
 import { prepareWallets, writeWallets } from './wallet-files.ts';
 
 export interface SandboxFlags {
@@ -24,9 +24,9 @@ export interface SandboxFlags {
 }
 
 /**
- * With --once it returns 0 only if every invariant held. Otherwise it runs until
- * SIGINT or SIGTERM, or until the user leaves its screen. When it is interrupted early, it stops
- * everything and throws Interrupted.
+ * With --once it returns 0 only if every invariant held. Otherwise it runs until SIGINT or SIGTERM,
+ * or until the user leaves its screen. When it is interrupted early, it stops everything and throws
+ * Interrupted.
  */
 export function sandbox(flags: SandboxFlags): Promise<number> {
   return interruptible(true, async (signal) => {
@@ -57,12 +57,12 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
   } = flags;
   const live =
     !playOnce && !json && process.stdin.isTTY && process.stdout.isTTY && prepareTerminal();
-  const say = (line: string) => {
+  const printLine = (line: string) => {
     if (!json) process.stdout.write(`${line}\n`);
   };
-  const story: Story = { act: '', outcome: null };
-  let tell = say;
-  // Silent on a live screen, because log lines would overwrite it; the screen shows what matters.
+  const progress: ScenarioProgress = { step: '', outcome: null };
+  let onLine = printLine;
+  // Silent on a live screen, because log lines would overwrite it.
   const log = createLog('sandbox', {
     level: live ? 'silent' : 'warn',
     pretty: process.stderr.isTTY,
@@ -76,7 +76,7 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
     chaos,
     play: playOnce || flags.play,
     dataDir,
-    tell: (line) => tell(line),
+    tell: (line) => onLine(line),
     log,
     signal,
   });
@@ -84,13 +84,13 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
     if (flags.writeWallets !== undefined) await writeWallets(flags.writeWallets, running.ready);
     if (playOnce) return await report(running, json);
     if (live) {
-      tell = (line) => (story.act = line);
-      await show(running, story, flags, signal);
+      onLine = (line) => (progress.step = line);
+      await show(running, progress, flags, signal);
       process.stdout.write('Stopping...\n');
       return 0;
     }
     if (json) process.stdout.write(`${JSON.stringify(readyLine(running, flags))}\n`);
-    else say(`${describe(running)}ctrl-C ends it.\n`);
+    else printLine(`${describe(running)}ctrl-C ends it.\n`);
     const played = flags.play
       ? report(running, json).catch((error: unknown) => signal.aborted || log.error(error))
       : undefined;
@@ -122,21 +122,21 @@ function readyLine({ ready }: Sandbox, { secrets = false }: SandboxFlags): objec
 
 async function show(
   running: Sandbox,
-  story: Story,
+  progress: ScenarioProgress,
   flags: SandboxFlags,
   signal: AbortSignal,
 ): Promise<void> {
   const { showSandbox } = await import('./sandbox-screen.ts');
-  story.act = flags.play ? 'the wallets subscribe' : 'the wallets are idle: --no-play';
+  progress.step = flags.play ? 'the wallets subscribe' : 'the wallets are idle: --no-play';
   if (flags.play) {
     running.playOnce().then(
       ({ summary, breaches }) => {
-        story.act = 'the play is over; everything stays up';
-        story.outcome = outcome(summary, breaches);
+        progress.step = 'the play is over; everything stays up';
+        progress.outcome = outcome(summary, breaches);
       },
       (error: unknown) => {
-        story.act = 'the play broke off; everything stays up';
-        story.outcome = [
+        progress.step = 'the play broke off; everything stays up';
+        progress.outcome = [
           { text: error instanceof Error ? error.message : String(error), tone: 'bad' },
         ];
       },
@@ -146,13 +146,13 @@ async function show(
     process.stdout.write(describe(running));
     return pressEnter('Press Enter to go back to the screen, ctrl-C to stop everything. ', signal);
   };
-  await showSandbox(running, story, showAccess, signal);
+  await showSandbox(running, progress, showAccess, signal);
 }
 
 function outcome(
   { chainSeconds, elapsedMs, invariants }: Summary,
   breaches: Record<string, string[]>,
-): NonNullable<Story['outcome']> {
+): NonNullable<ScenarioProgress['outcome']> {
   const found = Object.entries(breaches).flatMap(([name, list]) =>
     list.map((breach) => `${name}: ${breach}`),
   );

@@ -9,7 +9,7 @@ import { differences, installationOf } from '../../domain/accounts/installation.
 import { OperatorError } from '../../errors.ts';
 import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
-import { answer, answerJson } from '../terminal/print.ts';
+import { print, printJson } from '../terminal/print.ts';
 
 interface ConfigureFlags extends CommonFlags {
   yes?: boolean;
@@ -42,11 +42,11 @@ function configure({ envFile, yes = false, json = false }: ConfigureFlags): Prom
             ...(before.feeBps === next.feeBps ? [] : [OTHER_FEE]),
           ];
     if (before !== undefined && changes.length === 0) {
-      if (json) answerJson({ changed: false, installation: next });
-      else answer('The database already has this configuration.');
+      if (json) printJson({ changed: false, installation: next });
+      else print('The database already has this configuration.');
       return 0;
     }
-    if (!json) for (const line of [...changes, ...consequences]) answer(line);
+    if (!json) for (const line of [...changes, ...consequences]) print(line);
     if (before !== undefined && !yes) {
       if (!canAsk())
         throw new OperatorError('Nothing was changed: without a terminal, add --yes.', 2);
@@ -54,9 +54,9 @@ function configure({ envFile, yes = false, json = false }: ConfigureFlags): Prom
     }
     await replaceInstallation(sql, next);
     const { databaseUrl } = required(config, 'databaseUrl');
-    if (json) answerJson({ changed: true, changes, consequences, installation: next });
+    if (json) printJson({ changed: true, changes, consequences, installation: next });
     else
-      answer(
+      print(
         `Recorded (${describeDatabase(databaseUrl)}). Restart serve and keeper with this configuration.`,
       );
     return 0;

@@ -12,7 +12,7 @@ import { secretBox } from '../../domain/accounts/secrets.ts';
 import { readLog, type LogQuery } from '../../domain/outbox/delivery-log.ts';
 import { OperatorError } from '../../errors.ts';
 import { type Finish, wholeNumber, withEnv } from '../arguments.ts';
-import { answer, answerJson, note } from '../terminal/print.ts';
+import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table } from '../terminal/table.ts';
 import { asksApi, deliveriesOverApi, withApi } from './delivery-api.ts';
@@ -55,7 +55,8 @@ function deliveries(flags: DeliveriesFlags): Promise<number> {
     prepareTerminal();
   return runCommand(
     flags.envFile,
-    (resources) => (interactive ? show(resources, query) : print(resources, query, flags)),
+    (resources) =>
+      interactive ? showDeliveries(resources, query) : printDeliveries(resources, query, flags),
     {
       drains: interactive,
     },
@@ -70,7 +71,7 @@ async function assertExist(sql: Resources['sql'], { appId, endpointId }: LogQuer
     throw new OperatorError(`There is no webhook endpoint ${endpointId ?? ''}.`);
 }
 
-async function print(
+async function printDeliveries(
   { sql }: Resources,
   query: LogQuery,
   { limit = DEFAULT_LIMIT, json = false }: DeliveriesFlags,
@@ -82,7 +83,7 @@ async function print(
     for await (const step of readLog((filters, walk) => walkDeliveries(sql, filters, walk), query, {
       limit,
     })) {
-      if (json) step.rows.forEach(answerJson);
+      if (json) step.rows.forEach(printJson);
       else rows.push(...step.rows);
       next = step.next;
       if (step.lookedBackTo !== null) progress.update(`back to ${step.lookedBackTo.toISOString()}`);
@@ -91,7 +92,7 @@ async function print(
   });
   if (json) return 0;
   if (rows.length === 0) note('No delivery matches.');
-  else answer(asTable(rows));
+  else print(asTable(rows));
   if (more) note(`These are the newest ${rows.length}: --limit <n> shows more.`);
   return 0;
 }
@@ -124,7 +125,7 @@ function asTable(rows: readonly LoggedDelivery[]): string {
   );
 }
 
-async function show({ config, sql }: Resources, query: LogQuery): Promise<number> {
+async function showDeliveries({ config, sql }: Resources, query: LogQuery): Promise<number> {
   await assertExist(sql, query);
   // Replaced by a connection with a deadline: on this one the screen could not close at once after
   // an outage of Postgres.

@@ -13,7 +13,7 @@ import {
   type DeveloperFlags,
   openApi,
 } from '../develop/api-client.ts';
-import { answer, answerJson, note } from '../terminal/print.ts';
+import { print, printJson, note } from '../terminal/print.ts';
 import { type Progress, withProgress } from '../terminal/progress.ts';
 import { table } from '../terminal/table.ts';
 import {
@@ -79,7 +79,7 @@ export function deliveriesOverApi(flags: DeliveriesFlags): Promise<number> {
           signal,
         });
         rows.push(...page.data);
-        if (json) page.data.forEach(answerJson);
+        if (json) page.data.forEach(printJson);
         update(`${rows.length} so far`);
         const next = page.headers['x-next-cursor'];
         cursor = typeof next === 'string' ? next : undefined;
@@ -87,7 +87,7 @@ export function deliveriesOverApi(flags: DeliveriesFlags): Promise<number> {
     });
     if (json) return 0;
     if (rows.length === 0) note('No delivery matches.');
-    else answer(asTable(rows));
+    else print(asTable(rows));
     if (cursor !== undefined) note(`These are the newest ${rows.length}: --limit <n> shows more.`);
     return 0;
   });
@@ -138,9 +138,9 @@ export function replayOverApi(ids: string[], flags: ReplayFlags): Promise<number
         ? (await call<Replay>(client, `${app}/replays`, { ...filters, dryRun: true })).matching
         : [];
     const total = selection.ids?.length ?? plan.reduce((sum, each) => sum + each.deliverable, 0);
-    if (!json) answer(selection.ids === null ? matchingInWords(plan, total) : `${total} named.`);
+    if (!json) print(selection.ids === null ? matchingInWords(plan, total) : `${total} named.`);
     const report = (queued: number, finished: boolean) =>
-      json && answerJson({ matching: plan, deliverable: total, queued, finished });
+      json && printJson({ matching: plan, deliverable: total, queued, finished });
     if (dryRun || total === 0) {
       report(0, !dryRun);
       return 0;
@@ -155,7 +155,7 @@ export function replayOverApi(ids: string[], flags: ReplayFlags): Promise<number
         : replayEach(client, app, selection.ids, { signal, progress }),
     );
     report(queued, true);
-    if (!json) answer(`Queued ${queued}.`);
+    if (!json) print(`Queued ${queued}.`);
     return 0;
   });
 }

@@ -10,7 +10,7 @@ import { generateKey } from '../../domain/accounts/keys.ts';
 import { secretBox } from '../../domain/accounts/secrets.ts';
 import { OperatorError } from '../../errors.ts';
 import { type CommonFlags, type Finish, parseId, withEnv } from '../arguments.ts';
-import { answer, answerJson, note } from '../terminal/print.ts';
+import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { merchantOf } from './named-merchant.ts';
 import { printList } from './print-list.ts';
@@ -85,8 +85,8 @@ function createKey(merchant: string, { envFile, json = false }: CommonFlags): Pr
     const { id: merchantId, wallet } = await merchantOf(sql, merchant);
     const { key, prefix, hash } = generateKey(config.env);
     const id = await insertApiKey(sql, merchantId, { prefix, hash });
-    if (json) answerJson({ id, key, prefix, merchantId, wallet });
-    else answer(key);
+    if (json) printJson({ id, key, prefix, merchantId, wallet });
+    else print(key);
     note(
       `Key ${id} of ${wallet}, for ${config.env}. It is shown this once; revoke it with: billing keys revoke ${id}`,
     );
@@ -109,9 +109,9 @@ function revokeKey(keyId: string, { envFile, json = false }: CommonFlags): Promi
       throw new OperatorError(
         `Key ${id} was already revoked, at ${key.revokedAt?.toISOString() ?? ''}. Nothing was changed.`,
       );
-    if (json) answerJson(key);
+    if (json) printJson(key);
     else
-      answer(
+      print(
         `Revoked ${key.prefix}... (${id}) of ${key.wallet}. The next request with it gets 401.`,
       );
     return 0;
@@ -155,11 +155,11 @@ function reseal({ envFile, json = false }: CommonFlags): Promise<number> {
         if (rows.length < SECRETS_AT_ONCE) return;
       }
     });
-    if (json) answerJson({ resealed, current, unreadable });
+    if (json) printJson({ resealed, current, unreadable });
     else {
-      answer(`${resealed} secrets were re-encrypted with the newest key; ${current} already were.`);
+      print(`${resealed} secrets were re-encrypted with the newest key; ${current} already were.`);
       for (const id of unreadable)
-        answer(`Webhook ${id}: encrypted with a key that ENCRYPTION_KEY does not list.`);
+        print(`Webhook ${id}: encrypted with a key that ENCRYPTION_KEY does not list.`);
     }
     return unreadable.length === 0 ? 0 : 1;
   });

@@ -17,7 +17,7 @@ import { requestsPerMinute } from '../../http/limits.ts';
 import { type CommonFlags, type Finish, oneOf, wholeNumber, withEnv } from '../arguments.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
 import { usdc } from '../terminal/money.ts';
-import { answer, answerJson, painter } from '../terminal/print.ts';
+import { print, printJson, painter } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table, type Cell } from '../terminal/table.ts';
 import { merchantOf } from './named-merchant.ts';
@@ -124,8 +124,8 @@ function showMerchant(text: string, { envFile, json = false }: CommonFlags): Pro
       readMerchantTotals(sql, merchant.id),
     );
     if (json)
-      answerJson({ ...merchant, effectiveFeeBps: merchant.feeBps ?? config.feeBps, ...totals });
-    else answer(describe(merchant, totals, config.feeBps));
+      printJson({ ...merchant, effectiveFeeBps: merchant.feeBps ?? config.feeBps, ...totals });
+    else print(describe(merchant, totals, config.feeBps));
     return 0;
   });
 }
@@ -139,10 +139,10 @@ function setTier(
   return runCommand(envFile, async ({ sql }) => {
     const { id, wallet } = await merchantOf(sql, text);
     const before = await updateTier(sql, id, tier);
-    if (json) answerJson({ id, wallet, tier, before });
-    else if (before === tier) answer(`${wallet} is ${tier} already.`);
+    if (json) printJson({ id, wallet, tier, before });
+    else if (before === tier) print(`${wallet} is ${tier} already.`);
     else
-      answer(
+      print(
         `${wallet} is ${tier} now (${requestsPerMinute[tier]} requests per minute); it was ${before ?? 'unknown'}.`,
       );
     return 0;
@@ -159,10 +159,10 @@ function setFee(
     const { id, wallet } = await merchantOf(sql, text);
     const before = (await updateFee(sql, id, feeBps))?.before ?? null;
     const words = (bps: number | null) => feeInWords(bps, config.feeBps);
-    if (json) answerJson({ id, wallet, feeBps, before });
-    else if (before === feeBps) answer(`The fee of ${wallet} is ${words(feeBps)} already.`);
+    if (json) printJson({ id, wallet, feeBps, before });
+    else if (before === feeBps) print(`The fee of ${wallet} is ${words(feeBps)} already.`);
     else
-      answer(
+      print(
         `The fee of ${wallet} is ${words(feeBps)} now, for payments that are signed from here on; it was ${words(before)}.`,
       );
     return 0;
@@ -190,9 +190,9 @@ function erase(text: string, { envFile, yes = false, json = false }: EraseFlags)
     }
     const erased = await withProgress('erasing', () => eraseMerchant(sql, { id, wallet }));
     log.info({ merchantId: id, ...erased }, 'merchant erased');
-    if (json) answerJson({ id, wallet, ...erased });
+    if (json) printJson({ id, wallet, ...erased });
     else
-      answer(
+      print(
         `Erased of ${wallet}: ${erased.apps} apps, ${erased.plans} plans, ${erased.keys} API keys, ${erased.endpoints} webhook endpoints, ` +
           `${erased.subscriptions} subscriptions' own ids, ${erased.checkouts} checkout sessions, ${erased.events} events, ${erased.deliveries} deliveries. Payments stay: they are the books.`,
       );

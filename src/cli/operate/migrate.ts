@@ -9,7 +9,7 @@ import { describeDatabase } from '../../db/postgres/connect.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { daemonRoles } from '../../db/postgres/roles.ts';
 import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
-import { answer, answerJson } from '../terminal/print.ts';
+import { print, printJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 
 interface MigrateFlags extends CommonFlags {
@@ -39,11 +39,11 @@ function migrateDatabase({ envFile, roles, json = false }: MigrateFlags): Promis
       const hasFee = !(await recordMissingFee(sql, config.feeBps));
       const words =
         applied.length === 0 ? 'The schema is up to date' : `Applied ${applied.join(', ')}`;
-      if (json) answerJson({ applied, ...made });
+      if (json) printJson({ applied, ...made });
       else {
-        answer(`${words} (${describeDatabase(databaseUrl)}).`);
+        print(`${words} (${describeDatabase(databaseUrl)}).`);
         if (!hasFee)
-          answer(`Recorded PLATFORM_FEE_BPS, which all daemons must share: ${config.feeBps}.`);
+          print(`Recorded PLATFORM_FEE_BPS, which all daemons must share: ${config.feeBps}.`);
         if (made !== undefined) describeRoles(made);
       }
       return 0;
@@ -53,9 +53,9 @@ function migrateDatabase({ envFile, roles, json = false }: MigrateFlags): Promis
 
 function describeRoles({ roles, files, seesStatistics }: MadeRoles): void {
   for (const daemon of daemonRoles)
-    answer(`${daemon} uses the role ${roles[daemon]}: DATABASE_URL_FILE=${files[daemon]}`);
+    print(`${daemon} uses the role ${roles[daemon]}: DATABASE_URL_FILE=${files[daemon]}`);
   if (!seesStatistics)
-    answer(
+    print(
       `A superuser should "grant pg_read_all_stats to ${roles.serve}": until then "billing listen" shows events a minute late.`,
     );
 }

@@ -5,7 +5,7 @@ import { createNotifier, DELIVERIES_QUEUED } from '../../db/postgres/notify.ts';
 import { planReplay, runReplay } from '../../domain/outbox/replay.ts';
 import { Interrupted } from '../../errors.ts';
 import { type Finish, withEnv } from '../arguments.ts';
-import { answer, answerJson, note } from '../terminal/print.ts';
+import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { asksApi, replayOverApi, withApi } from './delivery-api.ts';
 import { parseSelection, type ReplayFlags } from './delivery-filters.ts';
@@ -43,7 +43,7 @@ function replay(ids: string[], flags: ReplayFlags): Promise<number> {
         plan.interrupted === undefined
           ? plan.deliverable
           : Math.max(0, plan.interrupted.total - plan.interrupted.queued);
-      const say = (text: string) => flags.json !== true && answer(text);
+      const say = (text: string) => flags.json !== true && print(text);
       const report = (queued: number, finished: boolean) => {
         if (flags.json !== true) return;
         const { matching, deliverable, interrupted } = plan;
@@ -51,7 +51,7 @@ function replay(ids: string[], flags: ReplayFlags): Promise<number> {
           interrupted === undefined
             ? null
             : { id: interrupted.id, queued: interrupted.queued, total: interrupted.total };
-        answerJson({ matching, deliverable, resumed, queued, finished });
+        printJson({ matching, deliverable, resumed, queued, finished });
       };
 
       say(describePlan(plan));

@@ -1,6 +1,6 @@
 // `billing status`: shows the health of payments and webhooks, as one screen or as one JSON object
 // for monitors. The exit code is 1 when a value is past its limit. When Postgres or the chain does
-// not answer, its part is omitted.
+// not respond, its part is omitted.
 import type { Command } from 'commander';
 import { loadConfig, required, type Config } from '../../config/config.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
@@ -9,7 +9,7 @@ import { assertSchema } from '../../db/postgres/migrate.ts';
 import { OperatorError } from '../../errors.ts';
 import { createLog } from '../../log.ts';
 import { type CommonFlags, type Finish, listOf, sol, wholeNumber, withEnv } from '../arguments.ts';
-import { answer, answerJson, painter } from '../terminal/print.ts';
+import { print, printJson, painter } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import type { Checkable, Facts, Limits, Status } from './status/facts.ts';
 import { problemsOf, uncheckedOf } from './status/limits.ts';
@@ -50,8 +50,8 @@ async function status({
     const found = await withProgress('asking Postgres and the chain', () =>
       readStatus(config, limits, demanded),
     );
-    if (json) answerJson(found);
-    else answer(screen(found, painter(process.stdout)));
+    if (json) printJson(found);
+    else print(screen(found, painter(process.stdout)));
     return found.ok ? 0 : 1;
   });
 }
@@ -108,7 +108,7 @@ async function readStatus(
 }
 
 /**
- * The result of `ask`, or why Postgres did not answer. Throws an OperatorError (exit code 2) for a
+ * The result of `ask`, or why Postgres did not respond. Throws an OperatorError (exit code 2) for a
  * schema newer than this build.
  */
 async function askDatabase<T>(

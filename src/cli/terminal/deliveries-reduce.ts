@@ -19,36 +19,41 @@ export function reduce(state: State, action: Action): State {
   switch (action.do) {
     case 'key':
       return press(
-        { ...state, notice: null, replayed: state.replayed?.fate?.over ? null : state.replayed },
+        {
+          ...state,
+          message: null,
+          replayed: state.replayed?.status?.isOver ? null : state.replayed,
+        },
         action,
       );
     case 'list':
       return action.filter === state.filter ? withRows(state, action.list) : state;
     case 'apps':
       return { ...state, apps: action.apps };
-    case 'outlook':
+    case 'preview':
       if (state.mode.name !== 'confirm' || state.mode.ids !== action.ids) return state;
       return {
         ...state,
-        mode: { ...state.mode, outlook: action.outlook, trouble: action.trouble },
+        mode: { ...state.mode, preview: action.preview, failure: action.failure },
       };
     case 'replayed':
-      return { ...replayed(state, action.ids), looks: state.looks + 1 };
+      return { ...replayed(state, action.ids), reads: state.reads + 1 };
     case 'refused':
-      return { ...state, mode: backOf(state), notice: action.words, looks: state.looks + 1 };
-    case 'fate':
+      return { ...state, mode: backOf(state), message: action.text, reads: state.reads + 1 };
+    case 'status':
       return state.replayed?.ids === action.ids
-        ? { ...state, replayed: { ...state.replayed, fate: action.fate } }
+        ? { ...state, replayed: { ...state.replayed, status: action.status } }
         : state;
   }
 }
 
 /**
- * Opens the new delivery; of several the foot tells the fate, and the cursor goes to the newest.
+ * Opens the new delivery. After a replay of several, the cursor goes to the newest, and the line
+ * above the keys shows their status.
  */
 function replayed(state: State, ids: readonly string[]): State {
   const [only] = ids;
-  const next = { ...state, marked: new Set<string>(), replayed: { ids, fate: null } };
+  const next = { ...state, marked: new Set<string>(), replayed: { ids, status: null } };
   if (state.mode.name !== 'confirm' || !state.mode.running || only === undefined)
     return { ...next, mode: backOf(state) };
   return ids.length === 1
@@ -61,7 +66,7 @@ function backOf({ mode }: State): Mode {
   return mode.name === 'confirm' && mode.running ? mode.back : mode;
 }
 
-/** New rows move the cursor along with its row, which stays on its line of the screen. */
+/** Shows new rows. The cursor's row stays on its line of the screen. */
 function withRows(state: State, list: ListView): State {
   const last = Math.max(0, list.rows.length - 1);
   if (state.selected === null) return { ...state, list, index: 0, offset: 0 };
@@ -95,13 +100,13 @@ function press(state: State, action: Press): State {
     case 'confirm':
       if (key === 'q') return { ...state, quit: true };
       if (key === 'y') {
-        const { outlook, trouble } = state.mode;
-        if (outlook !== null && outlook.count > 0)
+        const { preview, failure } = state.mode;
+        if (preview !== null && preview.count > 0)
           return { ...state, mode: { ...state.mode, running: true } };
-        // Keys that are pressed before the question is shown do not answer it.
-        if (outlook === null && trouble === null) return state;
+        // A key that is pressed before the question is shown is not its answer.
+        if (preview === null && failure === null) return state;
       }
-      // Leaving does not take back a replay that was sent.
+      // A replay that runs cannot be left: it would go on.
       return state.mode.running ? state : { ...state, mode: state.mode.back };
     case 'help':
       return key === 'q' ? { ...state, quit: true } : { ...state, mode: state.mode.back };
@@ -165,7 +170,7 @@ function pressInList(state: State, { key, page }: Press): State {
     case 'x':
       return withFilter(state, noFilter);
     case 'l':
-      return { ...state, looks: state.looks + 1 };
+      return { ...state, reads: state.reads + 1 };
     case '?':
     case 'h':
       return { ...state, mode: { name: 'help', back: { name: 'list' } } };
@@ -210,7 +215,7 @@ function pressInDetail(
     case 'left':
       return { ...state, mode: { ...mode, attempt: Math.max(1, shown - 1) } };
     case 'right':
-      // The last one is the newest, and stays so when there is another.
+      // null: the newest attempt, also when another one is added.
       return { ...state, mode: { ...mode, attempt: shown + 1 >= attempts ? null : shown + 1 } };
     case 'n':
     case 'p': {
@@ -225,7 +230,7 @@ function pressInDetail(
     case 'r':
       return askToReplay(state, [mode.id], mode);
     case 'l':
-      return { ...state, looks: state.looks + 1 };
+      return { ...state, reads: state.reads + 1 };
     case '?':
     case 'h':
       return { ...state, mode: { name: 'help', back: mode } };
@@ -251,8 +256,8 @@ function pressInChoice(
     case 'enter': {
       const chosen = options[at];
       if (chosen === undefined) return state;
-      // A webhook named on the command line belongs to one app: another app's deliveries would be
-      // none.
+      // A webhook endpoint named on the command line belongs to one app; with another app nothing
+      // would match.
       const changed =
         mode.of === 'app' ? { appId: chosen.value, endpointId: null } : { [mode.of]: chosen.value };
       return withFilter({ ...state, mode: { name: 'list' } }, { ...state.filter, ...changed });
@@ -296,7 +301,7 @@ function withFilter(state: State, filter: DeliveryFilter): State {
 function askToReplay(state: State, ids: string[], back: ListMode | DetailMode): State {
   return {
     ...state,
-    mode: { name: 'confirm', ids, outlook: null, trouble: null, running: false, back },
+    mode: { name: 'confirm', ids, preview: null, failure: null, running: false, back },
   };
 }
 

@@ -52,7 +52,7 @@ export function paymentLines(payments: FlowPayment[], width: number, height: num
   ].slice(0, Math.max(0, height));
 }
 
-/** The newest webhook attempts with their answers, in at most `height` lines with the title. */
+/** The newest webhook attempts with their results, in at most `height` lines with the title. */
 export function webhookLines(webhooks: FlowWebhook[], width: number, height: number): Part[][] {
   const title: Part[] = [{ text: cut('Webhooks, by the clock of Postgres', width), tone: 'head' }];
   return [
@@ -61,13 +61,13 @@ export function webhookLines(webhooks: FlowWebhook[], width: number, height: num
       ({ startedAt, eventType, appName, number, httpStatus, error, durationMs }): Part[] => {
         const good = httpStatus !== null && httpStatus >= 200 && httpStatus < 300;
         const from = `${moment(startedAt, true)}  ${cells([[eventType, 20]])}  `;
-        const answer = httpStatus === null ? (error ?? '') : String(httpStatus);
+        const outcome = httpStatus === null ? (error ?? '') : String(httpStatus);
         const arrow: Part = { text: `──▶ ${safeText(appName)}  `, tone: 'plain' };
-        const said: Part = {
-          text: `${answer} in ${durationMs} ms${number === 1 ? '' : `, attempt ${number}`}`,
+        const result: Part = {
+          text: `${outcome} in ${durationMs} ms${number === 1 ? '' : `, attempt ${number}`}`,
           tone: good ? 'good' : 'bad',
         };
-        return [{ text: from, tone: 'dim' }, ...toFit([arrow, said], width - stringWidth(from))];
+        return [{ text: from, tone: 'dim' }, ...toFit([arrow, result], width - stringWidth(from))];
       },
     ),
   ].slice(0, Math.max(0, height));

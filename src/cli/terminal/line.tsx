@@ -6,7 +6,7 @@ import { cut, fit } from './width.ts';
 
 export type Tone = 'plain' | 'head' | 'dim' | 'good' | 'bad' | 'warn' | 'chosen';
 
-const looks: Record<
+const styles: Record<
   Tone,
   { color?: string; bold?: boolean; dimColor?: boolean; inverse?: boolean }
 > = {
@@ -26,12 +26,12 @@ export interface Part {
 
 /** One line of safe text, in parts. */
 export function Line({ parts }: { parts: readonly Part[] }): ReactNode {
-  // An empty line would take no row.
+  // ink gives an empty line no row.
   const shown = parts.some(({ text }) => text !== '') ? parts : [{ text: ' ' }];
   return (
     <Text wrap="truncate-end">
       {shown.map(({ text, tone = 'plain' }, index) => (
-        <Text key={index} {...looks[tone]}>
+        <Text key={index} {...styles[tone]}>
           {text}
         </Text>
       ))}
@@ -39,7 +39,7 @@ export function Line({ parts }: { parts: readonly Part[] }): ReactNode {
   );
 }
 
-/** A line with something at its left and, where there is room, at its right. */
+/** A line with a part at its left end and, where there is room, one at its right end. */
 export function Ends({
   left,
   right,

@@ -4,7 +4,7 @@ export function usdc(units: bigint | string): string {
   return `${padded.slice(0, -6)}.${padded.slice(-6)}`;
 }
 
-/** The same without zeros that say nothing: two decimals at the least. */
+/** The same without trailing zeros, but with at least two decimals. */
 export function shortUsdc(units: bigint): string {
   return usdc(units).replace(/(\.\d\d\d*?)0+$/, '$1');
 }

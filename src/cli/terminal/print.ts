@@ -5,12 +5,12 @@ import { noColour } from '../../config/terminal.ts';
 import { safeJson, safeLines } from './safe-text.ts';
 
 /** Prints the result. It may be coloured: foreign text in it must have passed safeText. */
-export function answer(text: string): void {
+export function print(text: string): void {
   process.stdout.write(text.endsWith('\n') ? text : `${text}\n`);
 }
 
 /** Prints the result as one line of JSON: amounts (bigint) as strings, times in ISO 8601. */
-export function answerJson(value: unknown): void {
+export function printJson(value: unknown): void {
   process.stdout.write(
     `${safeJson(JSON.stringify(value, (_key, field: unknown) => (typeof field === 'bigint' ? field.toString() : field)))}\n`,
   );

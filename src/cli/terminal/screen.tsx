@@ -18,7 +18,7 @@ export interface Size {
 export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise<void> {
   const { stdout } = process;
   stdout.write(ENTER);
-  // Also after process.exit and an uncaught exception.
+  // On "exit" too, which comes after process.exit and an uncaught exception.
   const restore = () => void stdout.write(LEAVE);
   process.once('exit', restore);
   // A terminal that became narrower wraps the old picture, and it cannot be erased line by line.
@@ -110,13 +110,10 @@ const byCharacter: Record<string, string> = {
   '\x03': 'ctrl-c',
 };
 
-/**
- * Calls back for each key: its name, or the character typed. Keys that arrive together come one by
- * one.
- */
+/** Calls `onKey` with the name of each key, or the typed character, also for keys read at once. */
 export function useKeys(onKey: (key: string) => void): void {
-  // ink takes a new callback some time after it has drawn; a key pressed before that is about the
-  // new picture too.
+  // ink installs a new callback some time after it has drawn. A key pressed in between belongs to
+  // the new picture, so the callback given to ink never changes and calls the latest one.
   const latest = useRef(onKey);
   useLayoutEffect(() => {
     latest.current = onKey;

@@ -10,7 +10,7 @@ import { storeReconciliation } from '../../../db/reconciliation.ts';
 import { keeperAddressOf } from '../../../domain/accounts/keeper-address.ts';
 import { OperatorError } from '../../../errors.ts';
 import { type CommonFlags, parseTime } from '../../arguments.ts';
-import { answer, answerJson, painter } from '../../terminal/print.ts';
+import { print, printJson, painter } from '../../terminal/print.ts';
 import { withProgress } from '../../terminal/progress.ts';
 import { table } from '../../terminal/table.ts';
 import { reconcile, type Reconciliation } from './compare.ts';
@@ -72,8 +72,8 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
         const unreadable = unreadableOf(result);
         await storeReconciliation(sql, { recorded, onChain, differences: left, unreadable });
       }
-      if (flags.json === true) answerJson({ since, until, ...result });
-      else answer(describe(result, flags.repair === true));
+      if (flags.json === true) printJson({ since, until, ...result });
+      else print(describe(result, flags.repair === true));
       return left === 0 ? 0 : 1;
     } catch (error) {
       if (error instanceof RpcUnreachable || error instanceof RpcError)

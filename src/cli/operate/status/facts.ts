@@ -27,24 +27,24 @@ export interface Status {
   at: Date;
   environment: string;
   /**
-   * `fault`: why Postgres did not answer; null when it did, and the other fields are present then.
+   * `fault`: why Postgres did not respond; null when it did, and the other fields are present then.
    */
   database: Partial<QueueStatus['database']> & { address: string; fault: string | null };
-  /** Null when Postgres did not answer. */
+  /** Null when Postgres did not respond. */
   payments: QueueStatus['payments'] | null;
   deliveries: QueueStatus['deliveries'] | null;
   collection: QueueStatus['collection'] | null;
   daemons: DaemonRow[];
   /**
    * Webhook secrets that no key of ENCRYPTION_KEY decrypts; null when it is not configured or
-   * Postgres did not answer.
+   * Postgres did not respond.
    */
   undecipherableSecrets: number | null;
   /** null when SOLANA_RPC_URL is not configured. */
   chain: ChainStatus | null;
   /**
    * null when neither KEEPER_ADDRESS nor KEEPER_KEYPAIR is configured; `sol` is null when the chain
-   * did not answer.
+   * did not respond.
    */
   keeper: { address: string; sol: number | null } | null;
   errors: QueueStatus['errors'];
