@@ -13,10 +13,10 @@ import {
   updateTier,
 } from '../../db/merchants.ts';
 import { OperatorError } from '../../errors.ts';
+import { formatUsdcExact } from '../../format.ts';
 import { requestsPerMinute } from '../../http/limits.ts';
 import { type CommonFlags, type Finish, oneOf, wholeNumber, withEnv } from '../arguments.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
-import { usdc } from '../terminal/money.ts';
 import { print, printJson, painter } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table, type Cell } from '../terminal/table.ts';
@@ -226,7 +226,7 @@ function describe(merchant: MerchantAdminRow, totals: MerchantTotals, fallback: 
     ],
     [
       'Collected',
-      `${usdc(totals.gross)} USDC in ${totals.payments} payments, ${usdc(totals.fees)} of it fees`,
+      `${formatUsdcExact(totals.gross)} USDC in ${totals.payments} payments, ${formatUsdcExact(totals.fees)} of it fees`,
     ],
   ];
   const paint = painter(process.stdout);

@@ -1,17 +1,14 @@
 // Makes foreign text (names, URLs, a merchant's response) harmless for a terminal: every character
 // that is not printable is escaped.
 import { isUtf8 } from 'node:buffer';
-
-// Controls, invisible formatting (direction overrides among it), lone surrogates, private use,
-// unassigned, line and paragraph separators.
-const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029]/gu;
+import { replaceHidden } from '../../format.ts';
 
 const short: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 /** The text as one line: a newline becomes \n, an escape \x1b, a direction override \u202e. */
 export function safeText(text: string): string {
-  return text.replace(
-    unprintable,
+  return replaceHidden(
+    text,
     (character) => short[character] ?? spelled(character.codePointAt(0) ?? 0),
   );
 }
@@ -21,7 +18,7 @@ export function safeText(text: string): string {
  * plain characters.
  */
 export function safeJson(json: string): string {
-  return json.replace(unprintable, (character) =>
+  return replaceHidden(json, (character) =>
     Array.from(
       { length: character.length },
       (_, at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`,

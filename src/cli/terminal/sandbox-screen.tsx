@@ -2,9 +2,9 @@
 import { useApp } from 'ink';
 import { type ReactNode, useEffect, useState } from 'react';
 import stringWidth from 'string-width';
+import { formatUsdc } from '../../format.ts';
 import { type FlowPayment, type FlowWebhook, paymentLines, webhookLines } from './flow-lines.ts';
 import { Ends, Frame, Keys, Line, type Part, type Tone } from './line.tsx';
-import { shortUsdc } from './money.ts';
 import { type Freshness, freshness } from './poll.ts';
 import { safeText } from './safe-text.ts';
 import { useKeys, useNow, useSize } from './screen.tsx';
@@ -184,7 +184,7 @@ function summaryLines({ flow, outcome }: SandboxView, width: number): Part[][] {
       name('USDC'),
       {
         text: cut(
-          `${shortUsdc(gross)} = ${shortUsdc(net)} to merchants + ${shortUsdc(fees)} fees`,
+          `${formatUsdc(gross)} = ${formatUsdc(net)} to merchants + ${formatUsdc(fees)} fees`,
           width - 10,
         ),
       },

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { generateKeypair } from '../../../src/chain/keypair.ts';
-import { createRpc, type Rpc } from '../../../src/chain/rpc/client.ts';
+import { createRpc } from '../../../src/chain/rpc/client.ts';
+import type { Rpc } from '../../../src/chain/rpc/rpc.ts';
 import { reconcile } from '../../../src/cli/operate/reconcile/compare.ts';
 import { readLastReconciliation } from '../../../src/db/reconciliation.ts';
 import { paidOnce } from '../../fixtures/agreement.ts';
