@@ -6,7 +6,7 @@ import { daemonEnv, daemons, startReady } from '../../fixtures/daemons.ts';
 import { startProxy } from '../../fixtures/proxy.ts';
 
 void t.test(
-  'each reads the file that --env-file names, and the environment before it',
+  'serve, keeper, dispatch and migrate read the file of --env-file; the environment comes first',
   async (t) => {
     const file = join(t.testdir({ '.env': 'DATABASE_POOL=many\nPORT=many\n' }), '.env');
     await Promise.all(

@@ -18,7 +18,7 @@ const reads = (key: string) =>
   );
 
 void t.test(
-  'a new key is printed once, only on stdout; it gives access to the API until it is revoked, which works once',
+  'keys create prints the key once, only on stdout; it gives access to the API until keys revoke, which works once',
   async (t) => {
     const merchant = await insertMerchant(sql);
     const made = await runShared(['keys', 'create', merchant.wallet], env);
@@ -63,7 +63,7 @@ void t.test(
   },
 );
 
-void t.test('--json: one object each; production keys carry their marker', async (t) => {
+void t.test('keys --json prints one object each; production keys carry their marker', async (t) => {
   const merchant = await insertMerchant(sql);
   const made = await runShared(['keys', 'create', merchant.id, '--json'], {
     ...env,
@@ -88,7 +88,7 @@ void t.test('--json: one object each; production keys carry their marker', async
 });
 
 void t.test(
-  'reseal re-encrypts secrets with the newest key, once; an undecipherable secret is listed and kept',
+  'keys reseal re-encrypts secrets with the newest key, once; an undecipherable secret is listed and kept',
   async (t) => {
     const { sql, url: DATABASE_URL } = await testDatabase(t);
     const [one, two, lost] = [
@@ -125,7 +125,7 @@ void t.test(
   },
 );
 
-void t.test('reseal without keys names the missing variable', async (t) => {
+void t.test('keys reseal without ENCRYPTION_KEY names the missing variable', async (t) => {
   const { url: DATABASE_URL } = await testDatabase(t);
   const { code, stderr } = await runShared(['keys', 'reseal'], { DATABASE_URL });
   t.equal(code, 2);

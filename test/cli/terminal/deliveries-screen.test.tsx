@@ -84,7 +84,7 @@ async function screen(t: Test, size = { columns: 80, rows: 24 }) {
 const cursorLine = (lines: string[]) => lines.find((line) => line.startsWith('>'));
 
 void t.test(
-  'rows that arrive do not move the cursor off its row, nor its row on the screen; at the top it stays at the top',
+  'new rows move neither the cursor off its row nor its row on the screen; a cursor at the top stays at the top',
   async (t) => {
     const { report, shows, press, lines } = await screen(t);
     report({ rows: items(50, 1) });

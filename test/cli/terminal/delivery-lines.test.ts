@@ -10,7 +10,7 @@ const textOf = (item: WholeItem, width = 80) =>
     .join('\n');
 
 void t.test(
-  'before the first attempt, while it is retried, after it has ended, of a deleted endpoint, as a replay',
+  'the lines of a delivery before its first attempt, while it is retried, after its end, of a deleted endpoint, as a replay',
   async (t) => {
     t.match(
       textOf({ ...whole, attempts: 0, attemptLog: [] }),
@@ -32,7 +32,7 @@ void t.test(
 );
 
 void t.test(
-  'for any bodies, answers and names each line fits and holds no control sequence',
+  'every line of a delivery fits and holds no control sequence, for any bodies, responses and names',
   async () => {
     fc.assert(
       fc.property(
