@@ -25,7 +25,7 @@ const apart = ['client', 'pages'];
 const rooms = {
   chain: [['transactions', 'streams'], ['rpc'], ['program']],
   db: [['*.ts'], ['postgres']],
-  cli: [['local'], ['operate'], ['develop'], ['terminal']],
+  cli: [['local'], ['operate'], ['develop'], ['arguments.ts'], ['terminal']],
   local: [['sandbox'], ['chain']],
   'local/chain': [['rpc'], ['disk'], ['wire']],
 };

@@ -4,8 +4,10 @@ import { chmod, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { Help } from 'commander';
 import t from 'tap';
 import { generateKeypair } from '../src/chain/keypair.ts';
+import { buildTree } from '../src/cli.ts';
 import { LOCALNET_MINT } from '../src/local/chain/genesis.ts';
 import { freePorts } from '../src/local/sandbox/ports.ts';
 import { bytesOf, walletFromSeed } from '../src/local/sandbox/wallet.ts';
@@ -31,7 +33,7 @@ async function keeperEnv(dir: string, databaseUrl: string, rpcUrl: string, mint 
   };
 }
 
-void t.test('--help and --version answer on stdout with exit code 0', async (t) => {
+void t.test('--help and --version print to stdout with exit code 0', async (t) => {
   const help = await run(t, ['--help']);
   t.equal(help.code, 0);
   t.match(help.stdout, /Run:\n  serve[^]+Operate:\n  keys[^]+Develop:\n  listen[^]+sandbox/);
@@ -49,19 +51,46 @@ void t.test('--help and --version answer on stdout with exit code 0', async (t) 
   t.match(await runShared(['--version']), { code: 0, stdout: /^\d+\.\d+\.\d+$/ });
 });
 
-void t.test('wrong usage is one line and exit code 2, with no stack trace', async (t) => {
-  for (const args of [
-    ['serv'],
-    ['keeper', '--fast'],
-    ['sandbox', '--subscribers', 'many'],
-    ['localnet', '--port', '99999'],
-  ]) {
-    const { code, stderr } = await runShared(args);
-    t.equal(code, 2, args.join(' '));
-    t.match(stderr, /error: /, args.join(' '));
-    t.notMatch(stderr, /\n\s+at /, args.join(' '));
-  }
-});
+void t.test(
+  'the tree in cli.ts shows each command as its file completes it, and the file is not loaded before it is named',
+  async (t) => {
+    const stubs = await buildTree(
+      () => false,
+      () => undefined,
+    );
+    const complete = await buildTree(
+      () => true,
+      () => undefined,
+    );
+    const shown = complete.createHelp();
+    t.same(
+      stubs.commands.map(({ options, registeredArguments, commands }) => [
+        ...[...options, ...registeredArguments, ...commands],
+      ]),
+      stubs.commands.map(() => []),
+    );
+    for (const command of complete.commands)
+      t.equal(shown.subcommandTerm(command), new Help().subcommandTerm(command));
+    t.equal(stubs.helpInformation(), complete.helpInformation());
+  },
+);
+
+void t.test(
+  'wrong usage of the command line: one line and exit code 2, no stack trace',
+  async (t) => {
+    for (const args of [
+      ['serv'],
+      ['keeper', '--fast'],
+      ['sandbox', '--subscribers', 'many'],
+      ['localnet', '--port', '99999'],
+    ]) {
+      const { code, stderr } = await runShared(args);
+      t.equal(code, 2, args.join(' '));
+      t.match(stderr, /error: /, args.join(' '));
+      t.notMatch(stderr, /\n\s+at /, args.join(' '));
+    }
+  },
+);
 
 void t.test('a wrong environment: every fault in one message, exit code 2', async (t) => {
   const { code, stderr } = await runShared(['serve'], { PORT: 'x', JWT_SECRET: 'short' });
@@ -165,7 +194,7 @@ void t.test(
   },
 );
 
-void t.test('a closed pipe is no error', async (t) => {
+void t.test('--help into a closed pipe is no error', async (t) => {
   const running = start(t, ['--help']);
   running.child.stdout?.destroy();
   const { code, stderr } = await running.ended;
@@ -206,7 +235,7 @@ void t.test('reconcile reports all missing settings at once', async (t) => {
     t.match(stderr, new RegExp(`${name}.* is required`));
 });
 
-void t.test('an --env-file that is not there is exit code 2 and a line of billing', async (t) => {
+void t.test('a missing --env-file gives exit code 2 and one line of billing', async (t) => {
   const program = fileURLToPath(new URL('../bin/billing.js', import.meta.url));
   const env = { PATH: `${dirname(process.execPath)}:${process.env.PATH ?? ''}` };
   for (const [command = '', ...args] of [

@@ -1,20 +1,29 @@
 // Client of the billing API for the command line, with a merchant's API key.
 import { readFile } from 'node:fs/promises';
-import { Agent, request } from 'undici';
+import type { Command } from 'commander';
 import { loadConfig } from '../../config/config.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
-import { parseId } from '../lookups.ts';
+import { type CommonFlags, parseId, withEnv } from '../arguments.ts';
 import { askSecret, canAsk } from '../terminal/ask.ts';
 
-export interface DeveloperFlags {
-  envFile?: string;
+export interface DeveloperFlags extends CommonFlags {
   apiUrl?: string;
   apiKeyFile?: string;
   app?: string;
-  json?: boolean;
 }
 
-/** The API answered with an error. */
+/** Adds the flags of commands that only use the API. */
+export function withApp(command: Command): Command {
+  return withEnv(command)
+    .option('--app <id>', 'the app; not needed if the merchant has only one')
+    .option('--api-url <url>', 'the API; default: BILLING_API_URL')
+    .option(
+      '--api-key-file <path>',
+      'file with the API key; default: BILLING_API_KEY, else a prompt on a terminal',
+    );
+}
+
+/** The API responded with an error. */
 export class ApiRefusal extends OperatorError {
   readonly status: number;
   /** Retry-After in seconds, if the API sent it. */
@@ -27,10 +36,10 @@ export class ApiRefusal extends OperatorError {
   }
 }
 
-/** The API did not answer. */
+/** The API did not respond. */
 export class ApiUnreachable extends OperatorError {}
 
-interface Answered<T> {
+interface ApiResponse<T> {
   data: T;
   headers: Record<string, unknown>;
 }
@@ -39,7 +48,7 @@ export interface ApiClient {
   url: string;
   key: string;
   /** Throws ApiRefusal, ApiUnreachable, or the abort reason of `signal`. */
-  call<T>(method: 'GET' | 'POST', path: string, options?: CallOptions): Promise<Answered<T>>;
+  call<T>(method: 'GET' | 'POST', path: string, options?: CallOptions): Promise<ApiResponse<T>>;
   close(): Promise<void>;
 }
 
@@ -50,7 +59,7 @@ export interface CallOptions {
   timeoutMs?: number;
 }
 
-const ANSWER_MS = 15_000;
+const TIMEOUT_MS = 15_000;
 
 /**
  * A client with the key from --api-key-file, BILLING_API_KEY or a prompt; never from the command
@@ -65,16 +74,18 @@ export async function openApi(
   const url = (apiUrl ?? config.apiUrl).replace(/\/+$/, '');
   refuseClearText(url);
   const key = await findKey(apiKeyFile, config.apiKey, signal);
+  // Imported here, because deliveries and replay seldom use the API.
+  const { Agent, request } = await import('undici');
   const agent = new Agent({ connectTimeout: 5000 });
   return {
     url,
     key,
-    async call(method, path, { body, signal: until, timeoutMs = ANSWER_MS } = {}) {
+    async call(method, path, { body, signal: until, timeoutMs = TIMEOUT_MS } = {}) {
       let status: number;
       let text: string;
       let headers: Record<string, unknown>;
       try {
-        const answered = await request(`${url}${path}`, {
+        const response = await request(`${url}${path}`, {
           method,
           dispatcher: agent,
           headers: {
@@ -86,8 +97,8 @@ export async function openApi(
           headersTimeout: timeoutMs,
           bodyTimeout: timeoutMs,
         });
-        ({ statusCode: status, headers } = answered);
-        text = await answered.body.text();
+        ({ statusCode: status, headers } = response);
+        text = await response.body.text();
       } catch (error) {
         if (until?.aborted === true) throw error;
         throw new ApiUnreachable(

@@ -4,13 +4,14 @@
 // It long-polls the API with a cursor (GET .../events/next). The cursor only advances with a
 // complete response, so a network failure neither loses nor repeats an event.
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Command } from 'commander';
 import { backoff } from '../../backoff.ts';
 import { interruptible } from '../../daemon/run.ts';
 import { listenSecret, urlFault } from '../../domain/outbox/endpoints.ts';
 import { OperatorError } from '../../errors.ts';
 import { sendPing, type PingResult } from '../../webhooks/ping.ts';
-import { painter } from '../terminal/colour.ts';
-import { answer, answerJson, note } from '../terminal/print.ts';
+import type { Finish } from '../arguments.ts';
+import { print, printJson, note, painter } from '../terminal/print.ts';
 import { safeText } from '../terminal/safe-text.ts';
 import {
   ApiRefusal,
@@ -20,11 +21,20 @@ import {
   type ApiClient,
   type DeveloperApp,
   type DeveloperFlags,
+  withApp,
 } from './api-client.ts';
 
-export interface ListenFlags extends DeveloperFlags {
+interface ListenFlags extends DeveloperFlags {
   forwardTo: string;
   live?: boolean;
+}
+
+export function addListen(command: Command, finish: Finish): void {
+  withApp(command)
+    .requiredOption('--forward-to <url>', 'the target, such as http://localhost:3000/hook')
+    .option('--live', 'accept a live key')
+    .option('--json', 'print one line of JSON per event')
+    .action(async (flags: ListenFlags) => finish(await listen(flags)));
 }
 
 interface FeedEvent {
@@ -49,7 +59,7 @@ const refusedMs = [200, 400, 800, 1600];
  * Forwards until SIGINT, SIGTERM or the end of stdout, and returns 0. Throws an OperatorError when
  * it cannot start or the API refuses it.
  */
-export function listen(flags: ListenFlags): Promise<number> {
+function listen(flags: ListenFlags): Promise<number> {
   const target = targetOf(flags.forwardTo);
   return interruptible(true, async (signal) => {
     const client = await openApi(flags, signal);
@@ -94,9 +104,9 @@ async function forwardAll(
     });
   const begin = () => client.call<Feed>('GET', path, { signal });
   let cursor: string | undefined = (await begin()).data.cursor;
-  if (json) answerJson({ ready: true, appId: app.id, forwardTo: target, secret });
+  if (json) printJson({ ready: true, appId: app.id, forwardTo: target, secret });
   else
-    answer(
+    print(
       `Events of ${safeText(app.name)} go to ${target}, signed with this secret (always the same for this key and app):\n${secret}`,
     );
 
@@ -105,10 +115,10 @@ async function forwardAll(
   const isOver = () => signal.aborted;
   while (!isOver()) {
     try {
-      const answered: Awaited<ReturnType<typeof begin>> = await (cursor === undefined
+      const response: Awaited<ReturnType<typeof begin>> = await (cursor === undefined
         ? begin()
         : next(cursor));
-      const { data, headers } = answered;
+      const { data, headers } = response;
       if (failures > 0) note('The API is reachable again; no event was lost.');
       failures = 0;
       for (const event of data.events) {
@@ -117,19 +127,19 @@ async function forwardAll(
         const delivered = result.status !== null && result.status >= 200 && result.status < 300;
         counts[delivered ? 'delivered' : 'failed'] += 1;
         if (json)
-          answerJson({ eventId: event.id, type: event.type, sample: event.sample, ...result });
-        else answer(describe(event, result, (text) => paint(delivered ? 'green' : 'red', text)));
+          printJson({ eventId: event.id, type: event.type, sample: event.sample, ...result });
+        else print(describe(event, result, (text) => paint(delivered ? 'green' : 'red', text)));
       }
       cursor = data.cursor;
       if (data.events.length > 0) await rest(pauseFor(headers), signal);
     } catch (error) {
       if (isOver()) break;
-      if (isLostPlace(error)) {
+      if (isCursorRefused(error)) {
         note('The API no longer accepts the cursor: events since the last poll are not forwarded.');
         cursor = undefined;
         continue;
       }
-      if (!mayPass(error)) throw error;
+      if (!isTemporary(error)) throw error;
       failures += 1;
       if (failures === 1) note(`${error.message} Retrying; no event is lost meanwhile.`);
       const asked = error instanceof ApiRefusal ? (error.retryAfter ?? 0) * 1000 : 0;
@@ -182,14 +192,14 @@ function describe(
 }
 
 /** Whether an error is temporary: an outage of the API or the network, or a rate limit. */
-function mayPass(error: unknown): error is ApiRefusal | ApiUnreachable {
+function isTemporary(error: unknown): error is ApiRefusal | ApiUnreachable {
   return (
     error instanceof ApiUnreachable ||
     (error instanceof ApiRefusal && (error.status === 429 || error.status >= 500))
   );
 }
 
-function isLostPlace(error: unknown): boolean {
+function isCursorRefused(error: unknown): boolean {
   return error instanceof ApiRefusal && error.status === 400;
 }
 

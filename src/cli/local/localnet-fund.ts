@@ -7,7 +7,7 @@ import { formatUsdcExact } from '../../format.ts';
 import { LOCALNET_MINT } from '../../local/chain/genesis.ts';
 import { cheat, createSandboxChain } from '../../local/sandbox/chain.ts';
 import { createLog } from '../../log.ts';
-import { answer, answerJson } from '../terminal/print.ts';
+import { print, printJson } from '../terminal/print.ts';
 
 export interface FundFlags {
   /** Base units. */
@@ -47,9 +47,9 @@ export function fund(address: string, flags: FundFlags): Promise<number> {
         await pause(POLL_MS, undefined, { signal });
         now = await balances();
       }
-      if (flags.json === true) answerJson({ address, ...now });
+      if (flags.json === true) printJson({ address, ...now });
       else
-        answer(
+        print(
           `${address} has ${formatUsdcExact(now.usdc)} USDC and ${Number(now.lamports) / 1e9} SOL.`,
         );
       return 0;

@@ -14,13 +14,13 @@ import {
   SandboxScreen,
   type SandboxSource,
   type SandboxView,
-  type Wish,
+  type SandboxCommand,
 } from '../terminal/sandbox-screen.tsx';
 import { showScreen } from '../terminal/screen.tsx';
 
 /** Progress of the scenario, for the screen. */
-export interface Story {
-  act: string;
+export interface ScenarioProgress {
+  step: string;
   outcome: SandboxView['outcome'];
 }
 
@@ -35,7 +35,7 @@ const IDLE_MS = 250;
  */
 export async function showSandbox(
   sandbox: Sandbox,
-  story: Story,
+  progress: ScenarioProgress,
   showAccess: () => Promise<boolean>,
   signal: AbortSignal,
 ): Promise<void> {
@@ -47,7 +47,7 @@ export async function showSandbox(
   });
   const source: SandboxSource = {
     apiUrl,
-    watch(tell) {
+    watch(report) {
       let flow: Flow | null = null;
       return startPolling(
         async () => {
@@ -73,19 +73,22 @@ export async function showSandbox(
           flow = await read();
           return false;
         },
-        (freshness) => tell({ flow, ...story, ...freshness }),
+        (freshness) => report({ flow, ...progress, ...freshness }),
         IDLE_MS,
       );
     },
   };
   try {
     while (!signal.aborted) {
-      let wish: Wish = 'leave';
+      let command: SandboxCommand = 'leave';
       await showScreen(
-        createElement(SandboxScreen, { source, onWish: (wanted: Wish) => (wish = wanted) }),
+        createElement(SandboxScreen, {
+          source,
+          onCommand: (chosen: SandboxCommand) => (command = chosen),
+        }),
         signal,
       );
-      switch (wish as Wish) {
+      switch (command as SandboxCommand) {
         case 'leave':
           return;
         case 'access':

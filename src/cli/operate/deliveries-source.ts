@@ -21,11 +21,11 @@ import { everything, planReplay, runReplay } from '../../domain/outbox/replay.ts
 import { messageOf } from '../../errors.ts';
 import { signedHeaders, signingKeys } from '../../webhooks/sign.ts';
 import type { DeliveriesSource, ListWatch } from '../terminal/deliveries-screen.tsx';
-import type { Fate, ListView } from '../terminal/deliveries-state.ts';
+import type { ReplayStatus, ListView } from '../terminal/deliveries-state.ts';
 import type { AttemptView, WholeItem } from '../terminal/delivery-lines.ts';
-import type { Freshness } from '../terminal/freshness.ts';
-import { startPolling, type Polling } from '../terminal/poll.ts';
-import { describePlan } from './replay.ts';
+import type { Freshness, Polling } from '../terminal/poll.ts';
+import { startPolling } from '../terminal/poll.ts';
+import { describePlan } from './replay-plan.ts';
 
 // Rows of the first read, before scrolling.
 const FIRST_ROWS = 100;
@@ -37,8 +37,8 @@ export function openSource(
   secrets: SecretBox | undefined,
 ): DeliveriesSource & { close(): void } {
   const open = new Set<Polling>();
-  const watching: typeof startPolling = (read, tell) => {
-    const started = startPolling(read, tell);
+  const watching: typeof startPolling = (read, report) => {
+    const started = startPolling(read, report);
     open.add(started);
     return {
       ...started,
@@ -50,8 +50,8 @@ export function openSource(
   };
 
   return {
-    watch: (filter, tell) => watchList(database, watching, filter as LogQuery, tell),
-    watchOne(id, tell) {
+    watch: (filter, report) => watchList(database, watching, filter as LogQuery, report),
+    watchOne(id, report) {
       let item: WholeItem | null | undefined;
       return watching(
         async () => {
@@ -64,12 +64,12 @@ export function openSource(
           });
           return false;
         },
-        (freshness) => tell({ item, ...freshness }),
+        (freshness) => report({ item, ...freshness }),
       );
     },
     apps: () => database.ask((sql) => listAppNames(sql, APPS_SHOWN)),
-    watchFate: (ids, tell) => watchFate(database, watching, ids, tell),
-    outlook: (ids) => outlook(database, ids),
+    watchReplay: (ids, report) => watchReplay(database, watching, ids, report),
+    previewReplay: (ids) => previewReplay(database, ids),
     close() {
       for (const each of open) each.stop();
     },
@@ -81,9 +81,9 @@ function watchList(
   database: Deadlined,
   watching: typeof startPolling,
   query: LogQuery,
-  tell: Parameters<DeliveriesSource['watch']>[1],
+  report: Parameters<DeliveriesSource['watch']>[1],
 ): ListWatch {
-  let view: Omit<ListView, keyof Freshness> = { rows: [], more: false, lookedBackTo: null };
+  let view: Omit<ListView, keyof Freshness> = { rows: [], more: false, readBackTo: null };
   let wanted = FIRST_ROWS;
   let next: string | null = null;
   let complete = false;
@@ -105,38 +105,38 @@ function watchList(
         rows.push(...step.rows);
         end = step.next;
         if (complete) continue;
-        view = { rows: [...rows], more: end !== null, lookedBackTo: step.lookedBackTo };
+        view = { rows: [...rows], more: end !== null, readBackTo: step.lookedBackTo };
         publish();
       }
       complete = true;
       next = end;
-      view = { rows, more: next !== null, lookedBackTo: null };
+      view = { rows, more: next !== null, readBackTo: null };
       return next !== null && rows.length < wanted;
     },
-    (freshness) => tell({ ...view, ...freshness }),
+    (freshness) => report({ ...view, ...freshness }),
   );
   return {
     ...watch,
     want(rows) {
       if (rows <= wanted) return;
       wanted = rows + FIRST_ROWS;
-      watch.look();
+      watch.readNow();
     },
   };
 }
 
 /** Plans a replay of these deliveries and returns its description and a function that runs it. */
-async function outlook(
+async function previewReplay(
   database: Deadlined,
   ids: string[],
-): ReturnType<DeliveriesSource['outlook']> {
+): ReturnType<DeliveriesSource['previewReplay']> {
   const selection = { ...everything, ids };
   const plan = await database.ask((sql) => planReplay(sql, selection));
   const { interrupted, deliverable } = plan;
   return {
     count:
       interrupted === undefined ? deliverable : Math.max(0, interrupted.total - interrupted.queued),
-    words: describePlan(plan),
+    text: describePlan(plan),
     run: () =>
       database.ask(async (sql) => {
         await runReplay(sql, selection, plan);
@@ -149,19 +149,19 @@ async function outlook(
 }
 
 /** Polls the status of these deliveries every second until none is pending. */
-function watchFate(
+function watchReplay(
   database: Deadlined,
   watching: typeof startPolling,
   ids: readonly string[],
-  tell: (fate: Fate) => void,
+  report: (status: ReplayStatus) => void,
 ): { stop(): void } {
   const watch = watching(
     async () => {
       const counts = await database.ask((sql) => countByStatus(sql, ids));
       const parts = counts.map(({ status, count }) => `${count} ${status}`).join(', ');
-      const over = !counts.some(({ status }) => status === 'pending');
-      tell({ words: `Queued ${ids.length} again: ${parts}.`, over });
-      if (over) watch.stop();
+      const isOver = !counts.some(({ status }) => status === 'pending');
+      report({ text: `Queued ${ids.length} again: ${parts}.`, isOver });
+      if (isOver) watch.stop();
       return false;
     },
     () => undefined,

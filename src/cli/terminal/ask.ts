@@ -10,8 +10,8 @@ export function canAsk(): boolean {
 }
 
 /**
- * Asks for a yes. Everything else is a no: an empty line, ctrl-D. ctrl-C, and `signal`, throw an
- * Interrupted.
+ * Asks for a yes. Every other line and ctrl-D count as no. Throws Interrupted for ctrl-C and when
+ * `signal` aborts.
  */
 export async function confirm(question: string, signal: AbortSignal): Promise<boolean> {
   return /^y(es)?$/i.test(
@@ -20,14 +20,14 @@ export async function confirm(question: string, signal: AbortSignal): Promise<bo
 }
 
 /**
- * Asks for a secret, which is not shown while it is typed; empty for ctrl-D. ctrl-C, and `signal`,
- * throw an Interrupted.
+ * Asks for a secret, which is not shown while it is typed; empty for ctrl-D. Throws Interrupted for
+ * ctrl-C and when `signal` aborts.
  */
 export async function askSecret(question: string, signal: AbortSignal): Promise<string> {
   return (await read(`${question}: `, { hidden: true, signal }))?.trim() ?? '';
 }
 
-/** Waits for Enter, or the end of stdin; false when it is ctrl-C that comes, or `signal` aborts. */
+/** Waits for Enter or the end of stdin; false for ctrl-C and when `signal` aborts. */
 export function pressEnter(prompt: string, signal: AbortSignal): Promise<boolean> {
   return read(prompt, { hidden: false, signal }).then(
     () => true,
@@ -46,8 +46,8 @@ function read(
       output: hidden ? nowhere : process.stderr,
       terminal: true,
     });
-    // Prompts after the line above, which turns the terminal's echo off; otherwise fast input would
-    // be shown.
+    // The prompt comes after createInterface has turned off the terminal's echo; before that, fast
+    // input would be shown.
     if (hidden) process.stderr.write(question);
     let line: string | undefined;
     const interrupted = () => {

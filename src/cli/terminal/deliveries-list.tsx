@@ -11,7 +11,7 @@ export const toneOfStatus: Record<string, Tone> = {
   cancelled: 'dim',
 };
 
-/** The last attempt in a word: its HTTP status, or why there was no answer. */
+/** The result of the last attempt: its HTTP status, or why there was no response. */
 function outcome({
   lastStatus,
   lastError,
@@ -53,8 +53,8 @@ function columns(
 }
 
 /**
- * The head of the table, where there is room for it, and the rows that fit into `height` lines, the
- * cursor's among them.
+ * The rows that fit into `height` lines, with the row of the cursor, below the head of the table
+ * where there is room for it.
  */
 export function DeliveriesList({
   state,
@@ -70,7 +70,7 @@ export function DeliveriesList({
   const headed = height > 1;
   const room = headed ? height - 1 : height;
   const wanted = Math.max(Math.min(state.offset, index), index - room + 1);
-  // No line stays empty while there are rows above it.
+  // Rows above the screen move down before a line stays empty.
   const offset = Math.max(0, Math.min(wanted, list.rows.length - room));
   const rows = list.rows.slice(offset, offset + room);
   return (
@@ -116,11 +116,11 @@ export function DeliveriesList({
   );
 }
 
-function emptiness({ asOf, lookedBackTo }: ListView): string {
+function emptiness({ asOf, readBackTo }: ListView): string {
   if (asOf !== null) return 'No delivery matches.';
-  return lookedBackTo === null
+  return readBackTo === null
     ? 'Reading...'
-    : `Nothing yet, looked back to ${moment(lookedBackTo)} and going on...`;
+    : `Nothing yet, looked back to ${moment(readBackTo)} and going on...`;
 }
 
 /** The filter in words. */
@@ -141,10 +141,10 @@ export function filterInWords(
 
 /** Number of scrollable rows. */
 export function extent({ list, marked, index }: State): string {
-  const { rows, more, asOf, lookedBackTo } = list;
+  const { rows, more, asOf, readBackTo } = list;
   const searching =
-    asOf === null && lookedBackTo !== null
-      ? `, looked back to ${moment(lookedBackTo)} and going on`
+    asOf === null && readBackTo !== null
+      ? `, looked back to ${moment(readBackTo)} and going on`
       : '';
   const counted =
     rows.length === 0 ? '' : `${index + 1} of ${rows.length}${more ? ' or more' : ''}`;

@@ -1,5 +1,5 @@
 // State of the deliveries screen and the actions that change it (deliveries-reduce.ts).
-import type { Freshness } from './freshness.ts';
+import type { Freshness } from './poll.ts';
 
 export interface DeliveryItem {
   id: string;
@@ -9,7 +9,7 @@ export interface DeliveryItem {
   createdAt: Date;
   appName: string;
   url: string;
-  /** Of the last attempt: its HTTP status, or why there was no answer. */
+  /** Of the last attempt: its HTTP status, or why there was no response. */
   lastStatus: number | null;
   lastError: string | null;
 }
@@ -28,22 +28,22 @@ export interface ListView extends Freshness {
   /** There may be older ones. */
   more: boolean;
   /** Progress of the first read: the time back to which it has read. */
-  lookedBackTo: Date | null;
+  readBackTo: Date | null;
 }
 
-/** The outlook of a replay that is not confirmed yet. */
-export interface Outlook {
+/** What a replay will do, before it is confirmed. */
+export interface ReplayPreview {
   count: number;
-  words: string;
+  text: string;
   /** Runs the replay and resolves with the new deliveries. */
   run: () => Promise<string[]>;
 }
 
 /** The state of the deliveries of a replay. */
-export interface Fate {
-  words: string;
-  /** None is pending any more. */
-  over: boolean;
+export interface ReplayStatus {
+  text: string;
+  /** No delivery is pending any more. */
+  isOver: boolean;
 }
 
 export interface AppChoice {
@@ -61,8 +61,8 @@ export type Mode =
   | {
       name: 'confirm';
       ids: string[];
-      outlook: Outlook | null;
-      trouble: string | null;
+      preview: ReplayPreview | null;
+      failure: string | null;
       running: boolean;
       back: ListMode | DetailMode;
     }
@@ -71,7 +71,7 @@ export type Mode =
 export interface State {
   filter: DeliveryFilter;
   list: ListView;
-  /** The row that the cursor is on; null: the first, whichever it is. */
+  /** The row that the cursor is on; null: always the first row. */
   selected: string | null;
   index: number;
   /** The row at the top of the screen. */
@@ -80,11 +80,11 @@ export interface State {
   apps: AppChoice[];
   mode: Mode;
   /** Shown until the next key. */
-  notice: string | null;
+  message: string | null;
   /** The new deliveries of the last replay, until a key is pressed after all have ended. */
-  replayed: { ids: readonly string[]; fate: Fate | null } | null;
-  /** Counts the wishes to look again now. */
-  looks: number;
+  replayed: { ids: readonly string[]; status: ReplayStatus | null } | null;
+  /** Number of reads that the user asked for. */
+  reads: number;
   quit: boolean;
 }
 
@@ -100,18 +100,18 @@ export type Action =
     }
   | { do: 'list'; filter: DeliveryFilter; list: ListView }
   | { do: 'apps'; apps: AppChoice[] }
-  | { do: 'outlook'; ids: string[]; outlook: Outlook | null; trouble: string | null }
+  | { do: 'preview'; ids: string[]; preview: ReplayPreview | null; failure: string | null }
   | { do: 'replayed'; ids: string[] }
-  | { do: 'refused'; words: string }
-  | { do: 'fate'; ids: readonly string[]; fate: Fate };
+  | { do: 'refused'; text: string }
+  | { do: 'status'; ids: readonly string[]; status: ReplayStatus };
 
 export const noRows: ListView = {
   rows: [],
   more: false,
-  lookedBackTo: null,
+  readBackTo: null,
   asOf: null,
-  askedAt: null,
-  trouble: null,
+  waitingSince: null,
+  failure: null,
 };
 export const noFilter: DeliveryFilter = {
   status: null,
@@ -133,9 +133,9 @@ export function firstState(filter: DeliveryFilter): State {
     marked: new Set(),
     apps: [],
     mode: { name: 'list' },
-    notice: null,
+    message: null,
     replayed: null,
-    looks: 0,
+    reads: 0,
     quit: false,
   };
 }

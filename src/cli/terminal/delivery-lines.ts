@@ -38,8 +38,8 @@ export interface StyledLine {
   tone?: Tone;
 }
 
-// A longer body is cut on the screen. Requests have a few hundred bytes; 4 KiB of an answer are
-// stored.
+// A longer body is cut on the screen. Requests have a few hundred bytes, stored responses at most
+// 4 KiB.
 const LINES_SHOWN = 2000;
 
 /** `attempt`: the one whose request and response are shown, the last when null. */

@@ -79,7 +79,7 @@ export function Entry({ mode }: { mode: Extract<Mode, { name: 'enter' }> }): Rea
   );
 }
 
-/** Shows the outlook of a replay and asks for confirmation. */
+/** Shows what a replay will do and asks for confirmation. */
 export function Confirm({
   mode,
   width,
@@ -87,14 +87,14 @@ export function Confirm({
   mode: Extract<Mode, { name: 'confirm' }>;
   width: number;
 }): ReactNode {
-  const { ids, outlook, trouble, running } = mode;
-  const words = trouble ?? outlook?.words ?? 'Counting...';
+  const { ids, preview, failure, running } = mode;
+  const text = failure ?? preview?.text ?? 'Counting...';
   const question =
-    outlook === null
+    preview === null
       ? ''
-      : outlook.count === 0
+      : preview.count === 0
         ? 'Nothing to send; any key goes back.'
-        : `Send ${outlook.count} again? y/N`;
+        : `Send ${preview.count} again? y/N`;
   return (
     <>
       <Line
@@ -105,8 +105,8 @@ export function Confirm({
           },
         ]}
       />
-      {wrap(safeText(words), width).map((line, index) => (
-        <Line key={index} parts={[{ text: line, tone: trouble === null ? 'plain' : 'bad' }]} />
+      {wrap(safeText(text), width).map((line, index) => (
+        <Line key={index} parts={[{ text: line, tone: failure === null ? 'plain' : 'bad' }]} />
       ))}
       <Line parts={[{ text: running ? 'Queueing...' : question, tone: 'head' }]} />
     </>

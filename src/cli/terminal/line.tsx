@@ -1,11 +1,12 @@
 import { Box, Text } from 'ink';
 import type { ReactNode } from 'react';
+import stringWidth from 'string-width';
 import type { Size } from './screen.tsx';
-import { cut, fit, widthOf } from './width.ts';
+import { cut, fit } from './width.ts';
 
 export type Tone = 'plain' | 'head' | 'dim' | 'good' | 'bad' | 'warn' | 'chosen';
 
-const looks: Record<
+const styles: Record<
   Tone,
   { color?: string; bold?: boolean; dimColor?: boolean; inverse?: boolean }
 > = {
@@ -25,12 +26,12 @@ export interface Part {
 
 /** One line of safe text, in parts. */
 export function Line({ parts }: { parts: readonly Part[] }): ReactNode {
-  // An empty line would take no row.
+  // ink gives an empty line no row.
   const shown = parts.some(({ text }) => text !== '') ? parts : [{ text: ' ' }];
   return (
     <Text wrap="truncate-end">
       {shown.map(({ text, tone = 'plain' }, index) => (
-        <Text key={index} {...looks[tone]}>
+        <Text key={index} {...styles[tone]}>
           {text}
         </Text>
       ))}
@@ -38,7 +39,7 @@ export function Line({ parts }: { parts: readonly Part[] }): ReactNode {
   );
 }
 
-/** A line with something at its left and, where there is room, at its right. */
+/** A line with a part at its left end and, where there is room, one at its right end. */
 export function Ends({
   left,
   right,
@@ -48,13 +49,13 @@ export function Ends({
   right: Part;
   width: number;
 }): ReactNode {
-  const room = width - widthOf(left.text) - 2;
+  const room = width - stringWidth(left.text) - 2;
   const end = cut(right.text, Math.max(0, room));
   return (
     <Line
       parts={[
         left,
-        { text: ' '.repeat(Math.max(0, width - widthOf(left.text) - widthOf(end))) },
+        { text: ' '.repeat(Math.max(0, width - stringWidth(left.text) - stringWidth(end))) },
         { ...right, text: end },
       ]}
     />
@@ -104,7 +105,7 @@ export function Keys({
 }): ReactNode {
   let used = 0;
   const shown = keys.filter(
-    ([key, does]) => (used += widthOf(key) + widthOf(does) + 3) <= width + 2,
+    ([key, does]) => (used += stringWidth(key) + stringWidth(does) + 3) <= width + 2,
   );
   return (
     <Line

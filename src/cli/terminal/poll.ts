@@ -1,11 +1,13 @@
 // Polls data for a screen and reports its freshness.
 import { messageOf } from '../../errors.ts';
 import { startLoop } from '../../loop.ts';
-import type { Freshness } from './freshness.ts';
+import type { Part } from './line.tsx';
+import { safeText } from './safe-text.ts';
+import { moment, span } from './time.ts';
 
 export interface Polling {
   /** Polls now. */
-  look(): void;
+  readNow(): void;
   stop(): void;
   stopped(): boolean;
 }
@@ -17,34 +19,58 @@ export interface Polling {
  */
 export function startPolling(
   read: (publish: () => void) => Promise<boolean>,
-  tell: (freshness: Freshness) => void,
+  report: (freshness: Freshness) => void,
   idleMs = 1000,
 ): Polling {
   let stopped = false;
   let took = 0;
-  let fresh: Freshness = { asOf: null, askedAt: null, trouble: null };
-  const say = (change: Partial<Freshness>) => {
+  let fresh: Freshness = { asOf: null, waitingSince: null, failure: null };
+  const update = (change: Partial<Freshness>) => {
     fresh = { ...fresh, ...change };
-    if (!stopped) tell(fresh);
+    if (!stopped) report(fresh);
   };
   const loop = startLoop({
     idleMs: () => Math.max(idleMs, 10 * took),
     async turn() {
       const began = Date.now();
-      say({ askedAt: new Date(began) });
-      const again = await read(() => say({}));
+      update({ waitingSince: new Date(began) });
+      const again = await read(() => update({}));
       took = Date.now() - began;
-      say({ asOf: new Date(), askedAt: null, trouble: null });
+      update({ asOf: new Date(), waitingSince: null, failure: null });
       return again;
     },
-    onError: (error) => say({ askedAt: null, trouble: messageOf(error) }),
+    onError: (error) => update({ waitingSince: null, failure: messageOf(error) }),
   });
   return {
-    look: () => loop.wake(),
+    readNow: () => loop.wake(),
     stop() {
       stopped = true;
       void loop.stop();
     },
     stopped: () => stopped,
   };
+}
+
+/** Age of the data on the screen. */
+export interface Freshness {
+  /** When it was read; null before the first result. */
+  asOf: Date | null;
+  /** The start of the current poll; null between polls. */
+  waitingSince: Date | null;
+  /** The reason why the last poll failed. */
+  failure: string | null;
+}
+
+// A poll that takes longer is shown.
+const SLOW_MS = 2000;
+
+/** The age of the data on the screen, and the error of the last poll. */
+export function freshness({ asOf, waitingSince, failure }: Freshness, now: Date): Part {
+  const waiting = waitingSince === null ? 0 : now.getTime() - waitingSince.getTime();
+  const age = asOf === null ? 'nothing read yet' : `as of ${moment(asOf).slice(11)}`;
+  const old = asOf === null ? age : `${age}, ${span(now.getTime() - asOf.getTime())} ago`;
+  if (failure !== null) return { text: `${old} · ${safeText(failure)}`, tone: 'bad' };
+  if (waiting > SLOW_MS)
+    return { text: `${old} · waiting for Postgres for ${span(waiting)}`, tone: 'warn' };
+  return { text: asOf === null ? 'reading' : `live, ${age} UTC`, tone: 'dim' };
 }

@@ -1,11 +1,11 @@
-// Text that others wrote (a merchant's answer, names, URLs), made harmless for a terminal:
-// everything that is not printable is spelled out.
+// Makes foreign text (names, URLs, a merchant's response) harmless for a terminal: every character
+// that is not printable is escaped.
 import { isUtf8 } from 'node:buffer';
 import { replaceHidden } from '../../format.ts';
 
 const short: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-/** One line of it: a newline becomes \n, an escape \x1b, a direction override \u202e. */
+/** The text as one line: a newline becomes \n, an escape \x1b, a direction override \u202e. */
 export function safeText(text: string): string {
   return replaceHidden(
     text,
@@ -26,7 +26,7 @@ export function safeJson(json: string): string {
   );
 }
 
-/** Several lines of it, cut where its own line ends are; tabs become spaces. */
+/** The text as lines, split at its line ends; tabs become spaces. */
 export function safeLines(text: string): string[] {
   return text.split(/\r\n|\n/).map((line) => safeText(line.replaceAll('\t', '  ')));
 }

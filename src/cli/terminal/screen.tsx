@@ -1,6 +1,6 @@
-// The whole terminal, taken for a while and given back as it was.
-import { render, useStdout } from 'ink';
-import { type ReactNode, useEffect, useState } from 'react';
+// Takes the whole terminal for a screen and restores it afterwards; its size and its keys.
+import { type Key, render, useInput, useStdout } from 'ink';
+import { type ReactNode, useCallback, useEffect, useLayoutEffect, useRef, useState } from 'react';
 
 const ENTER = '\x1b[?1049h\x1b[H';
 const LEAVE = '\x1b[?1049l\x1b[?25h';
@@ -18,7 +18,7 @@ export interface Size {
 export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise<void> {
   const { stdout } = process;
   stdout.write(ENTER);
-  // Also after process.exit and an uncaught exception.
+  // On "exit" too, which comes after process.exit and an uncaught exception.
   const restore = () => void stdout.write(LEAVE);
   process.once('exit', restore);
   // A terminal that became narrower wraps the old picture, and it cannot be erased line by line.
@@ -63,7 +63,7 @@ const sizeOf = ({ columns, rows }: NodeJS.WriteStream): Size => ({
   rows: rows || 24,
 });
 
-/** The terminal's size, as it changes. */
+/** The terminal's current size. */
 export function useSize(): Size {
   const { stdout } = useStdout();
   const [size, setSize] = useState(() => sizeOf(stdout));
@@ -75,7 +75,7 @@ export function useSize(): Size {
   return size;
 }
 
-/** The time, once a second. */
+/** The current time, updated once a second. */
 export function useNow(): Date {
   const [now, setNow] = useState(() => new Date());
   useEffect(() => {
@@ -83,4 +83,55 @@ export function useNow(): Date {
     return () => clearInterval(timer);
   }, []);
   return now;
+}
+
+const named = {
+  upArrow: 'up',
+  downArrow: 'down',
+  leftArrow: 'left',
+  rightArrow: 'right',
+  pageUp: 'pageup',
+  pageDown: 'pagedown',
+  home: 'home',
+  end: 'end',
+  return: 'enter',
+  escape: 'escape',
+  backspace: 'backspace',
+  // Terminals send the code of this key for backspace.
+  delete: 'backspace',
+} as const;
+
+const byCharacter: Record<string, string> = {
+  '\r': 'enter',
+  '\n': 'enter',
+  '\x7f': 'backspace',
+  '\b': 'backspace',
+  '\x1b': 'escape',
+  '\x03': 'ctrl-c',
+};
+
+/** Calls `onKey` with the name of each key, or the typed character, also for keys read at once. */
+export function useKeys(onKey: (key: string) => void): void {
+  // ink installs a new callback some time after it has drawn. A key pressed in between belongs to
+  // the new picture, so the callback given to ink never changes and calls the latest one.
+  const latest = useRef(onKey);
+  useLayoutEffect(() => {
+    latest.current = onKey;
+  });
+  useInput(
+    useCallback((input: string, key: Key) => {
+      for (const each of keysOf(input, key)) latest.current(each);
+    }, []),
+  );
+}
+
+function keysOf(input: string, key: Key): string[] {
+  const name = Object.entries(named).find(([flag]) => key[flag as keyof typeof named])?.[1];
+  if (name !== undefined) return [name];
+  if (key.ctrl) return input === 'c' ? ['ctrl-c'] : [];
+  const characters = Array.from(input).flatMap(
+    (character) => byCharacter[character] ?? (character >= ' ' ? [character] : []),
+  );
+  // An escape and the next key, received together.
+  return key.meta ? ['escape', ...characters] : characters;
 }

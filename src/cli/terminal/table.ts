@@ -1,6 +1,6 @@
 // Tables without lines: readable on a terminal, and a row is a line for grep and awk.
 import Table from 'cli-table3';
-import { plain, type Paint } from './colour.ts';
+import { plain, type Paint } from './print.ts';
 import { safeText } from './safe-text.ts';
 
 export type Cell = string | number | bigint | boolean | Date | null;

@@ -23,8 +23,7 @@ import {
 } from '../../../domain/collecting/differences.ts';
 import { pullsIn } from '../../../domain/collecting/pulls.ts';
 import { each } from '../../../each.ts';
-import { compareOnChain, nameUnknown } from './missing.ts';
-import { nameUnexplained } from './unexplained.ts';
+import { compareOnChain, nameUnexplained, nameUnknown } from './missing.ts';
 
 export interface Reconciliation {
   /** Number of recorded payments compared. */

@@ -1,10 +1,11 @@
-// Pulls of the keeper on chain that the books lack, and their repair.
+// Payments that the books lack, and their repair: keeper pulls on chain that are not recorded, and
+// attempts and transactions that may have paid.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../../chain/time.ts';
 import { readPulled } from '../../../db/payments.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
-import { claimOne, findOwner, listKnown } from '../../../db/reconciliation.ts';
+import { claimOne, findOwner, listKnown, listUnexplained } from '../../../db/reconciliation.ts';
 import { readSubscriptions } from '../../../db/subscription-work.ts';
 import type { Pull } from '../../../domain/collecting/chain-view.ts';
 import type { Difference, KeeperPull } from '../../../domain/collecting/differences.ts';
@@ -113,4 +114,39 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
     }),
   });
   return written.length > 0;
+}
+
+/**
+ * A difference for each attempt that ended as unexplained in the range, unless its pull is recorded
+ * or was found on chain now. The account of such an attempt counted a pull that no history showed:
+ * the books lack a payment, or the merchant pulled.
+ */
+export async function nameUnexplained(
+  sql: Sql,
+  range: { since: Date; until: Date },
+  onChain: readonly KeeperPull[],
+): Promise<Difference[]> {
+  const attempts = await listUnexplained(sql, range);
+  const recorded = await listKnown(
+    sql,
+    attempts.map(({ signature }) => signature),
+  );
+  const found = onChain.map(({ subscriptionPda, pull: { signature } }) => ({
+    signature,
+    subscriptionPda,
+  }));
+  const keyOf = (one: { signature: string; subscriptionPda: string }) =>
+    `${one.signature} ${one.subscriptionPda}`;
+  const isKnown = new Set([...recorded, ...found].map(keyOf));
+  return attempts
+    .filter((one) => !isKnown.has(keyOf(one)))
+    .map(({ signature, subscriptionPda, amountGross, periodStart, createdAt }) => ({
+      kind: 'unexplained',
+      signature,
+      subscriptionPda,
+      detail:
+        `${amountGross.toString()} for the period from ${periodStart.toISOString()} were signed for, and no history shows whether they were moved: ` +
+        `compare again with --since ${createdAt.toISOString().slice(0, 10)} and an RPC endpoint with the whole history`,
+      repaired: false,
+    }));
 }

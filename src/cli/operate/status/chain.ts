@@ -12,7 +12,7 @@ import type { Log } from '../../../log.ts';
 export interface EndpointStatus {
   /** Scheme, host and port: the rest of an RPC URL may hold a key. */
   name: string;
-  /** null when the endpoint did not answer. */
+  /** null when the endpoint did not respond. */
   slot: number | null;
   /** Slots behind the best endpoint. */
   lag: number | null;
@@ -25,7 +25,7 @@ export interface EndpointStatus {
 
 export interface ChainStatus {
   cluster: string;
-  /** The chain's clock, which decides when payments are due; null when no endpoint answered. */
+  /** The chain's clock, which decides when payments are due; null when no endpoint responded. */
   time: Date | null;
   endpoints: EndpointStatus[];
 }

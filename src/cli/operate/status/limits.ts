@@ -1,18 +1,7 @@
 // Compares the facts with the limits. Pure.
 import type { DaemonRow } from '../../../db/daemons.ts';
 import { heldInWords } from '../../../domain/collecting/brake.ts';
-import type { Facts } from '../status.ts';
-
-export interface Limits {
-  /** Maximum age in seconds of a due payment or an open attempt. */
-  maxPaymentDelay: number;
-  /** Maximum age in seconds of a due delivery. */
-  maxDeliveryDelay: number;
-  /** Minimum balance of the keeper in SOL. */
-  minSol: number;
-}
-
-export type Checkable = 'chain' | 'keeper' | 'secrets';
+import type { Checkable, Facts, Limits } from './facts.ts';
 
 /**
  * Maximum lag in seconds of a public chain's clock (at the best endpoint) behind the database's
@@ -30,7 +19,7 @@ const MAX_SILENCE = 20;
  * Maximum number of consecutive failures that are not the subscriber's; the sixth comes some ten
  * minutes after the first.
  */
-const MAX_SETBACKS = 6;
+const MAX_KEEPER_FAILURES = 6;
 
 /** A message for each exceeded limit; empty when all is well. */
 export function problemsOf(
@@ -55,7 +44,7 @@ export function problemsOf(
       maxPaymentDelay,
       'the end of a signed payment has been unknown',
     );
-    if (payments.maxSetbacks >= MAX_SETBACKS)
+    if (payments.maxSetbacks >= MAX_KEEPER_FAILURES)
       problems.push(
         `a payment could not be collected ${payments.maxSetbacks} times in a row, and the subscriber is not the reason`,
       );
@@ -89,8 +78,8 @@ export function problemsOf(
 }
 
 /**
- * The parts that could not be checked, and why. An RPC endpoint or Postgres that does not answer is
- * also a problem.
+ * The parts that could not be checked, and why. An RPC endpoint or Postgres that does not respond
+ * is also a problem.
  */
 export function uncheckedOf({
   database,

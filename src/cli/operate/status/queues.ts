@@ -27,7 +27,7 @@ export interface QueueStatus {
     /** Due subscriptions without a lease, counted up to 10,000. */
     due: number;
     oldestDueAt: Date | null;
-    /** By the chain's clock, or by the database's when the chain did not answer. */
+    /** By the chain's clock, or by the database's when the chain did not respond. */
     lateSeconds: number;
     judgedBy: 'chain' | 'database';
     oldestOpenSeconds: number;

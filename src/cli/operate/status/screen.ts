@@ -1,9 +1,9 @@
 // Renders the status as text.
 import { MAX_COUNTED } from '../../../db/status.ts';
-import type { Paint } from '../../terminal/colour.ts';
+import type { Paint } from '../../terminal/print.ts';
 import { safeText } from '../../terminal/safe-text.ts';
 import { table } from '../../terminal/table.ts';
-import type { Status } from '../status.ts';
+import type { Status } from './facts.ts';
 import { duration } from './limits.ts';
 
 /** The status as text, within 24 lines. */

@@ -12,14 +12,14 @@ import {
   runShared,
   start,
   withoutProgress,
-} from '../fixtures/command.ts';
-import { randomAddress } from '../fixtures/http.ts';
-import { isLong } from '../fixtures/long.ts';
-import { testDatabase } from '../fixtures/postgres.ts';
-import { startProxy } from '../fixtures/proxy.ts';
-import { insertMerchant } from '../fixtures/rows.ts';
-import { startTerminal } from '../fixtures/terminal.ts';
-import { until } from '../fixtures/webhooks.ts';
+} from '../../fixtures/command.ts';
+import { randomAddress } from '../../fixtures/http.ts';
+import { isLong } from '../../fixtures/long.ts';
+import { testDatabase } from '../../fixtures/postgres.ts';
+import { startProxy } from '../../fixtures/proxy.ts';
+import { insertMerchant } from '../../fixtures/rows.ts';
+import { startTerminal } from '../../fixtures/terminal.ts';
+import { until } from '../../fixtures/webhooks.ts';
 
 const { sql, url } = await testDatabase(t);
 const merchant = await insertMerchant(sql, { name: 'Beans \u001b[2J' });
@@ -127,7 +127,7 @@ function isClear(
 }
 
 void t.test(
-  'wrong usage: one line with the right form, exit code 2; an unknown id, exit code 1',
+  'wrong usage of a command: one line with the right form, exit code 2; an unknown id, exit code 1',
   async (t) => {
     const cases: [string[], number, RegExp][] = [
       [['keys'], 2, /Usage: billing keys/],
@@ -212,25 +212,28 @@ for (const some of thirds) {
   });
 }
 
-void t.test('a closed pipe (| head) is no error, and no further rows are read', async (t) => {
-  const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
-  for (const json of ['', ' --json']) {
-    const child = spawn(
-      'bash',
-      ['-c', `"$NODE" "$PROGRAM" keys list${json} | head -n 1; echo "\${PIPESTATUS[0]}"`],
-      {
-        env: { ...env, PATH: process.env.PATH ?? '', NODE: process.execPath, PROGRAM: program },
-        stdio: ['ignore', 'pipe', 'pipe'],
-      },
-    );
-    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
-    t.match(stdout, json === '' ? /^ID .*REVOKED\n0\n$/ : /^\{"id":.*\}\n0\n$/);
-    t.equal(withoutProgress(stderr), '');
-  }
-});
+void t.test(
+  'keys list into a closed pipe (| head) is no error, and no further rows are read',
+  async (t) => {
+    const program = fileURLToPath(new URL('../../../bin/billing.js', import.meta.url));
+    for (const json of ['', ' --json']) {
+      const child = spawn(
+        'bash',
+        ['-c', `"$NODE" "$PROGRAM" keys list${json} | head -n 1; echo "\${PIPESTATUS[0]}"`],
+        {
+          env: { ...env, PATH: process.env.PATH ?? '', NODE: process.execPath, PROGRAM: program },
+          stdio: ['ignore', 'pipe', 'pipe'],
+        },
+      );
+      const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+      t.match(stdout, json === '' ? /^ID .*REVOKED\n0\n$/ : /^\{"id":.*\}\n0\n$/);
+      t.equal(withoutProgress(stderr), '');
+    }
+  },
+);
 
 void t.test(
-  'off a terminal: plain tables, one JSON value a line, no colour even when forced',
+  'lists off a terminal: plain tables, one JSON value a line, no colour even when forced',
   async (t) => {
     const table = await run(t, ['keys', 'list', merchant.wallet], { ...env, FORCE_COLOR: '1' });
     t.equal(table.code, 0);
@@ -253,7 +256,7 @@ void t.test(
 );
 
 void t.test(
-  'on a terminal: colour, unless NO_COLOR says otherwise; progress is gone when it ends',
+  'lists on a terminal have colour unless NO_COLOR is set; the progress line is removed at the end',
   async (t) => {
     const shown = async (more: Record<string, string>) => {
       const terminal = startTerminal(t, ['merchants', 'list'], {
@@ -280,9 +283,9 @@ void t.test(
 );
 
 void t.test(
-  'a pipe that is closed before the first line changes neither the work nor the exit code',
+  'a pipe closed before the first line changes neither the work nor the exit code of a command',
   async (t) => {
-    const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
+    const program = fileURLToPath(new URL('../../../bin/billing.js', import.meta.url));
     const { wallet, id } = await insertMerchant(sql);
     const commands = [
       'keys create W',

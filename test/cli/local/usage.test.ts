@@ -4,10 +4,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
-import { runShared } from '../fixtures/command.ts';
+import { runShared } from '../../fixtures/command.ts';
 
 void t.test(
-  'wrong usage: one clear line and exit code 2; a port in use, exit code 1',
+  'wrong usage of sandbox and localnet: one clear line and exit code 2; a port in use, exit code 1',
   async (t) => {
     const file = join(t.testdir({ file: '' }), 'file');
     const taken = createServer().listen(0, '127.0.0.1');

@@ -1,12 +1,12 @@
 // The command line of the daemons; their start and end: test/cli.test.ts.
 import { join } from 'node:path';
 import t from 'tap';
-import { run } from '../fixtures/command.ts';
-import { daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';
-import { startProxy } from '../fixtures/proxy.ts';
+import { run } from '../../fixtures/command.ts';
+import { daemonEnv, daemons, startReady } from '../../fixtures/daemons.ts';
+import { startProxy } from '../../fixtures/proxy.ts';
 
 void t.test(
-  'each reads the file that --env-file names, and the environment before it',
+  'serve, keeper, dispatch and migrate read the file of --env-file; the environment comes first',
   async (t) => {
     const file = join(t.testdir({ '.env': 'DATABASE_POOL=many\nPORT=many\n' }), '.env');
     await Promise.all(

@@ -1,0 +1,16 @@
+import { messageOf, OperatorError } from '../../errors.ts';
+
+/** Imports with `load`. Throws an OperatorError when an optional package is not installed. */
+export async function withOptional<T>(load: () => Promise<T>): Promise<T> {
+  try {
+    return await load();
+  } catch (error) {
+    const [, missing] = /^Cannot find package '([^']+)'/.exec(messageOf(error)) ?? [];
+    if (missing === undefined) throw error;
+    throw new OperatorError(
+      `this needs the package ${missing}, which is optional and not installed: install without --omit=optional.`,
+      1,
+      { cause: error },
+    );
+  }
+}
