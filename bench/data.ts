@@ -4,8 +4,8 @@
 import { randomUUID } from 'node:crypto';
 import { claimDeliveries, releaseClaims } from '../src/db/delivery-queue.ts';
 import type { Sql } from '../src/db/postgres/connect.ts';
+import { connect, daemonLimits } from '../src/db/postgres/connect.ts';
 import { dropMonth } from '../src/db/postgres/partitions.ts';
-import { connectQueue } from '../src/db/postgres/queue-connection.ts';
 import { fillMonths } from '../test/fixtures/months.ts';
 import { finishDeliveries, queueDeliveries, seedApp } from '../test/fixtures/webhooks.ts';
 import { measurePayments } from './data/payments.ts';
@@ -32,7 +32,7 @@ async function payments(server: Server): Promise<Record<string, number>> {
 async function claimBehindSnapshot(server: Server): Promise<number> {
   const database = await server.database('snapshot');
   const { sql } = database;
-  const claims = connectQueue(sql, 1);
+  const claims = connect(sql, { max: 1, planning: 'queue', limits: daemonLimits });
   const app = await seedApp(sql, 'http://127.0.0.1:9/');
   await fillQueue(sql, [app], FINISHED);
   await sql`vacuum analyze`;

@@ -169,7 +169,7 @@ async function apiRoutes(): Promise<RouteOptions[]> {
     trustProxy: [],
     ping: () => Promise.reject(new Error('no ping is sent')),
     checkWebhookHost: () => undefined,
-    onAnswer: () => undefined,
+    onResponse: () => undefined,
     wakeDispatchers: () => undefined,
     wakeKeepers: () => undefined,
     wakeReplays: () => undefined,

@@ -36,7 +36,7 @@ function ours(sql: Sql) {
     trustProxy: [],
     ping: () => Promise.reject(new Error('no ping here')),
     checkWebhookHost: () => undefined,
-    onAnswer: () => undefined,
+    onResponse: () => undefined,
     wakeDispatchers: () => undefined,
     wakeKeepers: () => undefined,
     wakeReplays: () => undefined,
@@ -69,7 +69,7 @@ process.once('message', (subject: Subject) => {
   const sql = connect(subject.databaseUrl, {
     max: 10,
     name: 'bench',
-    byIndexes: true,
+    planning: 'daemon',
     limits: daemonLimits,
   });
   const app = subject.kind === 'ours' ? ours(sql) : bare(sql);

@@ -6,7 +6,7 @@ import bs58 from 'bs58';
 import { unixSeconds } from '../../src/chain/time.ts';
 import { claimDeliveries, recordOutcomes, type Outcome } from '../../src/db/delivery-queue.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
-import { connectQueue } from '../../src/db/postgres/queue-connection.ts';
+import { connect, daemonLimits } from '../../src/db/postgres/connect.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
 import {
   type KeeperSubscriptionForEvents,
@@ -154,7 +154,7 @@ export async function measurePayments(
   payments: number,
 ): Promise<Record<string, number>> {
   const endpoints = await seed(sql, Math.ceil(payments / PERIODS));
-  const claims = connectQueue(sql, 1);
+  const claims = connect(sql, { max: 1, planning: 'queue', limits: daemonLimits });
   const [size, wal, started] = [await historySize(sql), await walPosition(sql), performance.now()];
   let [paid, delivered] = [0, 0];
   for (let period = 1; period <= PERIODS; period += 1) {

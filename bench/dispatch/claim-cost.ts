@@ -2,7 +2,7 @@
 // tables, and beside 5 million finished deliveries and 1 million that are not due yet.
 import { randomUUID } from 'node:crypto';
 import { claimDeliveries, releaseClaims } from '../../src/db/delivery-queue.ts';
-import { connectQueue } from '../../src/db/postgres/queue-connection.ts';
+import { connect, daemonLimits } from '../../src/db/postgres/connect.ts';
 import { fillQueue, median, seedApps, type Database } from './harness.ts';
 
 const ENDPOINTS = 20;
@@ -33,7 +33,7 @@ async function prepare(
       from generate_series(${from}::int, ${Math.min(from + per, future) - 1}::int) as number`;
   await fillQueue(sql, apps, 100 * ENDPOINTS);
   await sql`vacuum analyze`;
-  const claims = connectQueue(sql, 1);
+  const claims = connect(sql, { max: 1, planning: 'queue', limits: daemonLimits });
   const requests = apps.map(({ endpointId }) => ({ endpointId, room: ROOM, floor: null }));
   return async () => {
     const claimId = randomUUID();

@@ -36,7 +36,7 @@ export async function startServer(settings: Record<string, string> = {}): Promis
       await admin.unsafe(`create database ${name}`);
       const url = new URL(postgres.url);
       url.pathname = `/${name}`;
-      const sql = connect(url.href, { max: 10, name: 'bench', byIndexes: true });
+      const sql = connect(url.href, { max: 10, name: 'bench', planning: 'daemon' });
       if (!empty) await migrate(sql);
       return {
         url: url.href,

@@ -1,5 +1,5 @@
 // Chain time. Due times are compared with the chain's clock, never with the process's clock.
-import type { Rpc } from './rpc/client.ts';
+import type { Rpc } from './rpc/rpc.ts';
 
 /** Unix seconds of a time, rounded down. */
 export function unixSeconds(time: Date): bigint {
@@ -25,8 +25,8 @@ export interface ChainClock {
    * the clock.
    */
   slot(slot: bigint): boolean;
-  /** Reports a clock reading that came with other accounts (Unix seconds). */
-  heard(seconds: bigint): void;
+  /** Takes a clock reading that came with other accounts (Unix seconds). */
+  observe(seconds: bigint): void;
 }
 
 export interface ChainClockOptions {
@@ -97,7 +97,7 @@ export function createChainClock(
       if (newest === undefined || slot > newest.slot) newest = { slot, at };
       return isJump;
     },
-    heard(seconds) {
+    observe(seconds) {
       if (Number(seconds) * 1000 > time()) reading = { seconds, at: monotonicMs() };
       latest = Math.max(latest, time());
     },

@@ -1,11 +1,11 @@
-// Asks whether a customer has access, for each request that a merchant's server answers: answers
-// are kept as long as the service says.
-import type { Client, Data } from './client.ts';
+// Reads whether a customer has access, for each request to a merchant's server. Responses are
+// cached for as long as the service allows.
 import { BillingError } from './error.ts';
+import type { Client, Data } from './routes.ts';
 
 export type Access = Data<'/merchant/apps/{appId}/access', 'get'> & {
   /**
-   * The service could not be asked: this is its last answer. `hasAccess` is false once its
+   * The service cannot be reached: this is its last response. `hasAccess` is false once its
    * `accessUntil` has passed.
    */
   stale: boolean;
@@ -21,27 +21,27 @@ export interface AccessGuardOptions {
    * unreachable. Default: 3600.
    */
   keepSeconds?: number;
-  /** Seconds between two tries while the service is away. 5 unless given. */
+  /** Seconds between two tries while the service is unreachable. Default: 5. */
   retrySeconds?: number;
-  /** Customers whose answers are kept at the most. 10,000 unless given. */
+  /** Maximum number of customers in the cache. Default: 10,000. */
   maxCustomers?: number;
-  /** Milliseconds of a clock that never goes back. performance.now unless given. */
+  /** Milliseconds of a monotonic clock. Default: performance.now. */
   clock?: () => number;
 }
 
-interface Kept {
+interface Cached {
   access: Access;
-  /** When the service has to be asked again. */
+  /** When the response has to be read again. */
   holdsUntil: number;
-  /** When the access ends that was granted; Infinity where no time is known. */
+  /** When the granted access ends; Infinity when no time is known. */
   endsAt: number;
-  /** Asked again from then on. */
+  /** The next request is sent from then on. */
   askAt: number;
 }
 
 /**
- * A function to call for each request. It rejects as the client does where the service refuses, and
- * where it is away and the customer's last answer is missing or stopped holding more than
+ * A function to call for each request. It rejects as the client does when the service refuses, and
+ * when it is unreachable and the customer's last response is missing or expired more than
  * `keepSeconds` ago.
  */
 export function createAccessGuard(
@@ -54,38 +54,38 @@ export function createAccessGuard(
     clock = () => performance.now(),
   }: AccessGuardOptions,
 ): (customer: Customer) => Promise<Access> {
-  const kept = new Map<string, Kept>();
+  const cached = new Map<string, Cached>();
   const asking = new Map<string, Promise<Access>>();
 
-  const remember = (key: string, entry: Kept) => {
-    kept.delete(key);
-    kept.set(key, entry);
-    const [oldest] = kept.keys();
-    if (kept.size > maxCustomers && oldest !== undefined) kept.delete(oldest);
+  const remember = (key: string, entry: Cached) => {
+    cached.delete(key);
+    cached.set(key, entry);
+    const [oldest] = cached.keys();
+    if (cached.size > maxCustomers && oldest !== undefined) cached.delete(oldest);
   };
 
-  const isKept = ({ holdsUntil }: Kept) => clock() <= holdsUntil + keepSeconds * 1000;
-  const accessNow = ({ access, endsAt }: Kept): Access =>
+  const isUsable = ({ holdsUntil }: Cached) => clock() <= holdsUntil + keepSeconds * 1000;
+  const accessNow = ({ access, endsAt }: Cached): Access =>
     access.stale && clock() >= endsAt ? { ...access, hasAccess: false } : access;
 
   const ask = async (key: string, customer: Customer): Promise<Access> => {
     try {
-      const answer = await client.get('/merchant/apps/{appId}/access', {
+      const response = await client.get('/merchant/apps/{appId}/access', {
         path: { appId },
         query: customer,
       });
       const givenAt = clock();
-      // All times are of the service's clock, so that this machine's need not be right.
-      const at = (time: string) => givenAt + Date.parse(time) - Date.parse(answer.checkedAt);
-      const holdsUntil = at(answer.revalidateAfter);
-      const endsAt = answer.accessUntil === null ? Infinity : at(answer.accessUntil);
-      const access = { ...answer, stale: false };
+      // All times are of the service's clock, because this machine's may be wrong.
+      const at = (time: string) => givenAt + Date.parse(time) - Date.parse(response.checkedAt);
+      const holdsUntil = at(response.revalidateAfter);
+      const endsAt = response.accessUntil === null ? Infinity : at(response.accessUntil);
+      const access = { ...response, stale: false };
       remember(key, { access, holdsUntil, endsAt, askAt: holdsUntil });
       return access;
     } catch (error) {
-      const last = kept.get(key);
+      const last = cached.get(key);
       const now = clock();
-      if (!isAway(error) || last === undefined || !isKept(last)) throw error;
+      if (!isAway(error) || last === undefined || !isUsable(last)) throw error;
       const access = { ...last.access, stale: true };
       const entry = { ...last, access, askAt: now + retrySeconds * 1000 };
       remember(key, entry);
@@ -95,8 +95,8 @@ export function createAccessGuard(
 
   return (customer) => {
     const key = JSON.stringify(customer);
-    const last = kept.get(key);
-    if (last !== undefined && clock() < last.askAt && isKept(last))
+    const last = cached.get(key);
+    if (last !== undefined && clock() < last.askAt && isUsable(last))
       return Promise.resolve(accessNow(last));
     const pending = asking.get(key);
     if (pending !== undefined) return pending;
@@ -106,7 +106,7 @@ export function createAccessGuard(
   };
 }
 
-/** No answer, or one that says to come back: not a refusal. */
+/** No response, or one that asks for a retry: not a refusal. */
 function isAway(error: unknown): boolean {
   return !(error instanceof BillingError) || error.status >= 500 || error.status === 429;
 }

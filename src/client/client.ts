@@ -1,17 +1,8 @@
 // A client of the API for TypeScript users, typed by the OpenAPI document. No dependency: global
 // fetch (Node 20 and newer, browsers).
-import type {
-  Arguments,
-  CallOptions,
-  Data,
-  Item,
-  ListPath,
-  Method,
-  PathOf,
-  Rest,
-} from './answers.ts';
 import { type Asked, BillingConnectionError, errorOf } from './error.ts';
 import { idempotentPosts } from './openapi.ts';
+import type { CallOptions, Client, Method } from './routes.ts';
 
 export {
   type Access,
@@ -20,7 +11,7 @@ export {
   type Customer,
 } from './access.ts';
 export { BillingConnectionError, BillingError, type BillingErrorCode } from './error.ts';
-export type { Arguments, CallOptions, Data, Item, ListPath, PathOf } from './answers.ts';
+export type { Arguments, CallOptions, Client, Data, Item, ListPath, PathOf } from './routes.ts';
 export type { components, paths } from './openapi.ts';
 
 export interface ClientOptions {
@@ -38,46 +29,10 @@ export interface ClientOptions {
    * Maximum delay of one retry, in seconds; a longer Retry-After is not waited for. Default: 60.
    */
   maxWaitSeconds?: number;
-  /** Milliseconds for one request up to its answer's headers. 30,000 unless given. */
+  /** Milliseconds for one request up to the headers of its response. Default: 30,000. */
   timeoutMs?: number;
-  /** In the place of the global one. */
+  /** Default: the global fetch. */
   fetch?: typeof fetch;
-}
-
-export interface Client {
-  get<P extends PathOf<'get'>>(
-    path: P,
-    ...rest: Rest<Arguments<P, 'get'>>
-  ): Promise<Data<P, 'get'>>;
-  post<P extends PathOf<'post'>>(
-    path: P,
-    ...rest: Rest<Arguments<P, 'post'>>
-  ): Promise<Data<P, 'post'>>;
-  patch<P extends PathOf<'patch'>>(
-    path: P,
-    ...rest: Rest<Arguments<P, 'patch'>>
-  ): Promise<Data<P, 'patch'>>;
-  delete<P extends PathOf<'delete'>>(
-    path: P,
-    ...rest: Rest<Arguments<P, 'delete'>>
-  ): Promise<Data<P, 'delete'>>;
-  /**
-   * Every row of a list, newest first; a page is requested when the previous one is consumed.
-   * `query.limit` is the size of a page.
-   */
-  list<P extends ListPath>(
-    path: P,
-    ...rest: Rest<Arguments<P, 'get'>>
-  ): AsyncGenerator<Item<P>, void, undefined>;
-  /** A list page by page. */
-  pages<P extends ListPath>(
-    path: P,
-    ...rest: Rest<Arguments<P, 'get'>>
-  ): AsyncGenerator<Item<P>[], void, undefined>;
-  /** The CSV export as it comes in (Pro). */
-  exportTransactions(
-    given: Arguments<'/merchant/apps/{appId}/transactions/export', 'get'>,
-  ): Promise<ReadableStream<Uint8Array<ArrayBuffer>>>;
 }
 
 interface Given extends CallOptions {
@@ -87,7 +42,7 @@ interface Given extends CallOptions {
   idempotencyKey?: string | undefined;
 }
 
-/** Sends one request. Rejects when there is no answer within the limit. */
+/** Sends one request. Rejects when there is no response within the limit. */
 async function send(
   { token, timeoutMs = 30_000, fetch: own = fetch }: ClientOptions,
   method: Method,
@@ -119,8 +74,8 @@ async function send(
 }
 
 /**
- * Every call resolves with the answer's `data`, and rejects with a BillingError when the service
- * refuses, a BillingConnectionError when it does not answer.
+ * Every call resolves with the response's `data`, and rejects with a BillingError when the service
+ * refuses, a BillingConnectionError when it does not respond.
  */
 export function createClient(options: ClientOptions): Client {
   const { baseUrl, retries = 0, maxWaitSeconds = 60 } = options;
@@ -128,7 +83,7 @@ export function createClient(options: ClientOptions): Client {
   if (!URL.canParse(base))
     throw new TypeError(`baseUrl must be a URL such as https://billing.example, not "${baseUrl}".`);
 
-  const call = async (method: Method, path: string, given: Given = {}): Promise<Answered> => {
+  const call = async (method: Method, path: string, given: Given = {}): Promise<Exchange> => {
     const url = base + fill(path, given);
     const asked: Asked = { method: method.toUpperCase(), url };
     const takesKey = method === 'post' && idempotentPosts.has(path);
@@ -161,9 +116,9 @@ export function createClient(options: ClientOptions): Client {
 
   async function* pages(path: string, given: Given = {}): AsyncGenerator<never[], void, undefined> {
     for (let { query } = given; ;) {
-      const answered = await call('get', path, { ...given, query });
-      yield (await bodyOf(answered, given.signal)).data as never[];
-      const cursor = answered.response.headers.get('x-next-cursor');
+      const exchange = await call('get', path, { ...given, query });
+      yield (await bodyOf(exchange, given.signal)).data as never[];
+      const cursor = exchange.response.headers.get('x-next-cursor');
       if (cursor === null) return;
       query = { ...query, cursor };
     }
@@ -187,7 +142,7 @@ export function createClient(options: ClientOptions): Client {
   };
 }
 
-interface Answered {
+interface Exchange {
   response: Response;
   asked: Asked;
 }
@@ -197,7 +152,7 @@ interface Answered {
  * envelope.
  */
 async function bodyOf(
-  { response, asked }: Answered,
+  { response, asked }: Exchange,
   signal: AbortSignal | undefined,
 ): Promise<{ data: unknown }> {
   try {

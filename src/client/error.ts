@@ -54,7 +54,7 @@ export class BillingError extends Error implements Asked {
   readonly url: string;
   /** The service's words; `message` also has the request and the status. */
   readonly reason: string;
-  /** One of the service's codes; `undefined` when something else answered, such as a proxy. */
+  /** One of the service's codes; `undefined` when something else responded, such as a proxy. */
   readonly code: BillingErrorCode | undefined;
   readonly status: number;
   /** VALIDATION_ERROR: the invalid fields, and the rule of each. */
@@ -91,16 +91,16 @@ const codes: readonly string[] = [
   'INTERNAL_ERROR',
 ] satisfies BillingErrorCode[];
 
-/** The error of an answer. */
+/** The error of a response. */
 export async function errorOf(asked: Asked, response: Response): Promise<BillingError> {
   const { status, headers } = response;
   const retryAfter = headers.get('retry-after');
-  const told = await refusalOf(response);
-  return new BillingError(told?.message ?? 'It does not say why; is it the billing API?', {
+  const refusal = await refusalOf(response);
+  return new BillingError(refusal?.message ?? 'It does not say why; is it the billing API?', {
     ...asked,
-    code: told?.code,
+    code: refusal?.code,
     status,
-    details: told?.details ?? [],
+    details: refusal?.details ?? [],
     retryAfter: retryAfter !== null && /^\d+$/.test(retryAfter) ? Number(retryAfter) : undefined,
     requestId: headers.get('x-request-id') ?? undefined,
   });

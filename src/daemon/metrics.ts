@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { ObservedRequest } from '../chain/rpc/failover.ts';
+import type { ObservedRequest } from '../chain/rpc/call-errors.ts';
 import { messageOf } from '../errors.ts';
 
 /** The reason why the daemon is not ready, as text; undefined when it is. */
@@ -70,7 +70,7 @@ async function reasonWithin(ready: Readiness): Promise<string | undefined> {
 
 /**
  * Listens on `port`, or on the next free one of the hundred above it, so that several daemons can
- * share a machine; 0: any free port. `note` is told in the body of /readyz while the daemon is
+ * share a machine; 0: any free port. `note` is part of the body of /readyz while the daemon is
  * ready.
  */
 export async function serveMetrics(
@@ -91,22 +91,22 @@ export async function serveMetrics(
     },
   });
   const server = createServer((request, response) => {
-    void answer(request.url ?? '/').then(({ status, type, body }) =>
+    void respond(request.url ?? '/').then(({ status, type, body }) =>
       response.writeHead(status, { 'content-type': type }).end(body),
     );
   });
-  const answer = async (path: string) => {
+  const respond = async (path: string) => {
     try {
       if (path === '/metrics')
         return { status: 200, type: registry.contentType, body: await registry.metrics() };
       if (path === '/healthz') return { status: 200, type: 'text/plain', body: 'ok\n' };
       if (path === '/readyz') {
         const reason = await reasonWithin(ready);
-        const held = note();
+        const noted = note();
         return {
           status: reason === undefined ? 200 : 503,
           type: 'text/plain',
-          body: `${reason ?? (held === undefined ? 'ready' : `ready; ${held}`)}\n`,
+          body: `${reason ?? (noted === undefined ? 'ready' : `ready; ${noted}`)}\n`,
         };
       }
       return { status: 404, type: 'text/plain', body: 'not found\n' };

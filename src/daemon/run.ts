@@ -11,9 +11,9 @@ import {
   describeDatabase,
   type Sql,
 } from '../db/postgres/connect.ts';
-import { assertDurableCommits } from '../db/postgres/durability.ts';
 import { assertSchema } from '../db/postgres/migrate.ts';
 import { outageOf } from '../db/postgres/outage.ts';
+import { assertDurableCommits } from '../db/postgres/readiness.ts';
 import { assertInstallation } from '../domain/accounts/installation.ts';
 import { Interrupted, OperatorError } from '../errors.ts';
 import { createLog, type Log, type LogOptions } from '../log.ts';
@@ -207,7 +207,7 @@ async function withResources(
     {
       max: config.databasePool,
       name: `billing ${name}`,
-      byIndexes: !isCommand,
+      planning: isCommand ? undefined : 'daemon',
       limits: isCommand ? undefined : daemonLimits,
     },
     async (sql) => {

@@ -39,7 +39,7 @@ export function startNotifying(
   const stopping = new AbortController();
   let failing = false;
 
-  const tell = async (...assignments: string[]): Promise<boolean> => {
+  const notify = async (...assignments: string[]): Promise<boolean> => {
     try {
       await execute('systemd-notify', assignments, {
         env: { NOTIFY_SOCKET: socket, PATH: path },
@@ -55,20 +55,20 @@ export function startNotifying(
   };
 
   const run = async () => {
-    let toldReady = false;
-    let told: string | undefined;
+    let isReadyReported = false;
+    let reported: string | undefined;
     for (;;) {
       const reason = await reasonOf(ready);
       if (stopping.signal.aborted) return;
       const assignments: string[] = [];
-      const isReady: boolean = toldReady || reason === undefined;
-      if (isReady && !toldReady) assignments.push('READY=1');
+      const isReady: boolean = isReadyReported || reason === undefined;
+      if (isReady && !isReadyReported) assignments.push('READY=1');
       if (isReady && watchdogMs !== undefined) assignments.push('WATCHDOG=1');
       const status = (reason ?? 'ready').replaceAll(/\s+/g, ' ');
-      if (status !== told) assignments.push(`STATUS=${status}`);
-      if (assignments.length > 0 && (await tell(...assignments))) {
-        told = status;
-        toldReady = isReady;
+      if (status !== reported) assignments.push(`STATUS=${status}`);
+      if (assignments.length > 0 && (await notify(...assignments))) {
+        reported = status;
+        isReadyReported = isReady;
       }
       const pause = isReady ? (watchdogMs ?? 2 * IDLE_MS) / 2 : STARTING_MS;
       await delay(Math.min(pause, IDLE_MS), undefined, { signal: stopping.signal }).catch(
@@ -83,7 +83,7 @@ export function startNotifying(
       stopping.abort();
       // Bounded, because the readiness check may hang too.
       await Promise.race([ended, delay(LAST_MS, undefined, { ref: false })]);
-      await tell('STOPPING=1', 'STATUS=finishing work in progress');
+      await notify('STOPPING=1', 'STATUS=finishing work in progress');
     },
   };
 }

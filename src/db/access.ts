@@ -81,7 +81,7 @@ export async function readAccess(
   return [...records.values()];
 }
 
-interface AccessAnswer extends Omit<AccessSubscription, 'id'> {
+interface AccessRow extends Omit<AccessSubscription, 'id'> {
   place: number;
   owner: string;
   now: Date;
@@ -120,9 +120,9 @@ async function ask(
   sql: Queryable,
   asked: readonly object[],
   subscriptions: ReturnType<typeof ofWallet>,
-): Promise<AccessAnswer[]> {
+): Promise<AccessRow[]> {
   if (asked.length === 0) return [];
-  return sql<AccessAnswer[]>`
+  return sql<AccessRow[]>`
     select asked.place, a.merchant_id as owner, now() as now, s.id, s.status, s.paid_through,
       s.next_payment_due, s.cancel_requested_at,
       s.trial_ends_at, s.paused_at, s.period_hours, p.grace_hours

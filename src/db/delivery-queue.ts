@@ -57,9 +57,9 @@ export interface DueEndpoint {
 
 /**
  * Claims due deliveries for `claimMs`, oldest due first; rows under a live claim are skipped. The
- * result is in no particular order. Run it on connectQueue(), which plans each execution. Its
- * commit does not wait for the disk: a claim lost in a crash of Postgres is simply taken again.
- * set_config is a SET LOCAL within the statement, so no other write of the session is affected.
+ * result has no order. It runs on a pool with `planning: 'queue'`. Its commit does not wait for the
+ * disk: a claim lost in a crash of Postgres is taken again. set_config is a SET LOCAL within the
+ * statement, so it affects no other write of the session.
  */
 export function claimDeliveries(
   sql: Queryable,

@@ -47,7 +47,7 @@ export async function readAcceptedUntil(sql: Queryable): Promise<Date | null> {
   return row?.until ?? null;
 }
 
-/** The signatures among these that no transaction of ours has. */
+/** The signatures among these that no payment has. */
 export async function findUncommitted(
   sql: Queryable,
   signatures: readonly string[],
@@ -60,7 +60,7 @@ export async function findUncommitted(
   return new Set(rows.map(({ signature }) => bs58.encode(signature)));
 }
 
-/** The signatures among these of which neither a transaction of ours nor a payment is recorded. */
+/** The signatures among these that neither an attempt nor a payment has. */
 export async function findMissing(
   sql: Queryable,
   signatures: readonly string[],

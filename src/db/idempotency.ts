@@ -1,6 +1,6 @@
 import type { Queryable } from './postgres/connect.ts';
 
-export interface StoredAnswer {
+export interface StoredResponse {
   fingerprint: Buffer;
   status: number;
   /** Sealed by domain/secrets.ts. */
@@ -8,12 +8,12 @@ export interface StoredAnswer {
 }
 
 /** The response stored under a key within the last 24 hours. */
-export async function findAnswer(
+export async function findResponse(
   sql: Queryable,
   scope: string,
   key: string,
-): Promise<StoredAnswer | undefined> {
-  const [row] = await sql<StoredAnswer[]>`
+): Promise<StoredResponse | undefined> {
+  const [row] = await sql<StoredResponse[]>`
     select fingerprint, status, body from idempotency_keys
     where scope = ${scope} and key = ${key} and created_at > now() - interval '24 hours'`;
   return row;
@@ -39,7 +39,7 @@ export async function takeKey(
 }
 
 /** Stores the response under a key that the caller's transaction has taken. */
-export async function storeAnswer(
+export async function storeResponse(
   sql: Queryable,
   { scope, key, status, body }: { scope: string; key: string; status: number; body: Buffer },
 ): Promise<void> {

@@ -6,7 +6,7 @@ import { type DaemonRole, daemonRoles, quoted, roleNames } from './postgres/role
 
 /**
  * Their commits must survive a crash: a signature is committed before it is sent, a cancel before
- * it is answered.
+ * it succeeds.
  */
 const durableRoles: readonly DaemonRole[] = ['serve', 'keeper'];
 

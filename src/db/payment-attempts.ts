@@ -17,7 +17,7 @@ export interface AttemptRow {
   signature: string;
   transaction: Buffer;
   lastValidBlockHeight: bigint;
-  /** Slot of the answer that gave the blockhash; 0 when it is not known. */
+  /** Slot of the response that gave the blockhash; 0 when it is not known. */
   blockhashSlot: bigint;
   amountGross: bigint;
   platformFee: bigint;

@@ -41,11 +41,11 @@ export async function readRefundable(sql: Transaction, paymentId: string): Promi
   return row?.left ?? 0n;
 }
 
-/** The blockhash of a transfer, and what the answer that gave it said. */
+/** The blockhash of a transfer, and what the response that gave it reported. */
 export interface TransferLifetime {
   blockhash: string;
   lastValidBlockHeight: bigint;
-  /** Slot of that answer. */
+  /** Slot of that response. */
   blockhashSlot: bigint;
 }
 

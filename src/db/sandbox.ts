@@ -29,8 +29,8 @@ export async function readWorkLeft(sql: Sql, chainNow: Date): Promise<WorkLeft> 
 export async function expireKeeperLeases(sql: Sql): Promise<void> {
   // Locks in id order, as every other statement does.
   await sql`
-    with held as (select id from subscriptions where lease_until > now() order by id for update)
-    update subscriptions s set lease_until = now() from held where s.id = held.id`;
+    with leased as (select id from subscriptions where lease_until > now() order by id for update)
+    update subscriptions s set lease_until = now() from leased where s.id = leased.id`;
 }
 
 /** Expires all delivery claims, when the dispatcher that holds them is known to be dead. */

@@ -1,6 +1,5 @@
 // Leases of subscriptions. A lease belongs to one claim until it expires, and every write under it
 // repeats the claim id.
-import { claimed, type ClaimKey } from './postgres/claims.ts';
 import type { Queryable } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 
@@ -9,6 +8,31 @@ export interface Claim {
   limit: number;
   leaseSeconds: number;
 }
+
+/** A leased subscription and the id of the claim that leased it. */
+export interface ClaimKey {
+  id: string;
+  claimId: string;
+}
+
+/** The keys of subscriptions that one claim leased. */
+export const claimKeysOf = (claimId: string, rows: readonly { id: string }[]): ClaimKey[] =>
+  rows.map(({ id }) => ({ id, claimId }));
+
+/** The claims as a table c (id, claim_id). */
+export function claimsTable(sql: Queryable, claims: readonly ClaimKey[]) {
+  const given = claims.map(({ id, claimId }) => ({ id, claim_id: claimId }));
+  return sql`json_to_recordset(${JSON.stringify(given)}::text::json) as c (id uuid, claim_id uuid)`;
+}
+
+/**
+ * The row under its renewed lease: with the version after the renewal, unless the row had changed
+ * before.
+ */
+export const renewed = <Row extends { readonly version: string }>(
+  row: Row,
+  { before, after }: { readonly before: string; readonly after: string },
+): Row => (before === row.version ? { ...row, version: after } : row);
 
 /** A keyset position in the index (due_at, id). */
 export interface DuePlace {
@@ -80,8 +104,8 @@ export async function claimOrphans(
 }
 
 /**
- * A renewed lease with the row's version (see ReadSubscription) before and after the renewal, which
- * changes nothing else.
+ * A renewed lease with the row's version (see KeeperSubscriptionForEvents) before and after the
+ * renewal, which changes nothing else.
  */
 export interface RenewedLease {
   id: string;
@@ -96,53 +120,53 @@ export async function renewLeases(
   leaseSeconds: number,
 ): Promise<RenewedLease[]> {
   return sql<RenewedLease[]>`
-    with held as (
+    with claimed as (
       select s.id, s.xmin::text as version
       from subscriptions s
-      join ${claimed(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
+      join ${claimsTable(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
       order by s.id
       for update of s
     )
     update subscriptions s set lease_until = now() + ${leaseSeconds} * interval '1 second'
-    from held where s.id = held.id
-    returning s.id, held.version as before, s.xmin::text as after`;
+    from claimed where s.id = claimed.id
+    returning s.id, claimed.version as before, s.xmin::text as after`;
 }
 
 /**
- * Releases leases. `until` reschedules the subscriptions to that chain time; `setback` counts a
- * failure on our side for the backoff.
+ * Releases leases. `until` reschedules the subscriptions to that chain time; `keeperFailure`
+ * counts a failure that the subscriber did not cause, for the backoff.
  */
 export async function releaseClaims(
   sql: Queryable,
   claims: readonly ClaimKey[],
-  { until, setback = false }: { until?: Date; setback?: boolean } = {},
+  { until, keeperFailure = false }: { until?: Date; keeperFailure?: boolean } = {},
 ): Promise<void> {
   await sql`
-    with held as (
+    with claimed as (
       select s.id
       from subscriptions s
-      join ${claimed(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
+      join ${claimsTable(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
       order by s.id
       for update of s
     )
     update subscriptions s set due_at = coalesce(${until ?? null}::timestamptz, s.due_at),
-      setbacks = s.setbacks + ${setback ? 1 : 0},
+      setbacks = s.setbacks + ${keeperFailure ? 1 : 0},
       lease_until = null, claim_id = null
-    from held where s.id = held.id`;
+    from claimed where s.id = claimed.id`;
 }
 
 /**
  * Locks the rows that these claims still hold, in the caller's transaction, and returns their
- * versions (see ReadSubscription).
+ * versions (see KeeperSubscriptionForEvents).
  */
-export function lockHeld(
+export function lockClaimed(
   sql: Queryable,
   claims: readonly ClaimKey[],
 ): Promise<{ id: string; version: string }[]> {
   return sql<{ id: string; version: string }[]>`
     select s.id, s.xmin::text as version
     from subscriptions s
-    join ${claimed(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
+    join ${claimsTable(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
     order by s.id
     for update of s`;
 }

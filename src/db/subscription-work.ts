@@ -1,7 +1,7 @@
 // The keeper's statements on subscriptions: read, write states, make due. Leases are in
 // subscription-leases.ts.
-import { claimed, type ClaimKey } from './postgres/claims.ts';
 import type { Queryable } from './postgres/connect.ts';
+import { claimsTable, type ClaimKey } from './subscription-leases.ts';
 import type { SubscriptionStatus } from './subscriptions.ts';
 
 /** The columns that the keeper writes. Times are chain time. */
@@ -104,7 +104,10 @@ const isSameAccount = (sql: Queryable) => sql`coalesce(
  * Subscriptions joined with the plan and merchant fields that the keeper needs, in no particular
  * order.
  */
-export function readSubscriptions(sql: Queryable, ids: string[]): Promise<KeeperSubscriptionForEvents[]> {
+export function readSubscriptions(
+  sql: Queryable,
+  ids: string[],
+): Promise<KeeperSubscriptionForEvents[]> {
   return sql<KeeperSubscriptionForEvents[]>`
     select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
       s.period_hours, s.paid_through,
@@ -159,8 +162,8 @@ export interface Written {
 }
 
 /**
- * Writes states under their claims and releases the leases unless `keep`; returns the states that
- * were written.
+ * Writes states under their claims and releases the leases unless `keepsLease`; returns the states
+ * that were written.
  */
 export async function writeStates(
   sql: Queryable,
@@ -168,12 +171,12 @@ export async function writeStates(
   chainNow: Date,
   leaseSeconds: number,
 ): Promise<Written[]> {
-  const given = changes.map(({ id, claimId, notices, keepsLease: keep, withEvent: tells, state }) => ({
+  const given = changes.map(({ id, claimId, notices, keepsLease, withEvent, state }) => ({
     id,
     claim_id: claimId,
     notices,
-    keep,
-    tells,
+    keeps_lease: keepsLease,
+    with_event: withEvent,
     status: state.status,
     paid_through: state.paidThrough,
     next_payment_due: state.nextPaymentDue,
@@ -212,9 +215,9 @@ export async function writeStates(
       period_pulled = v.period_pulled, failed_packs = v.failed_packs,
         discount_periods = v.discount_periods,
       chain_failure_period = v.chain_failure_period, early_tries = v.early_tries,
-      lease_until = case when v.keep then now() + ${leaseSeconds} * interval '1 second' end,
-        claim_id = case when v.keep then s.claim_id end,
-      event_sequence = s.event_sequence + v.tells::int,
+      lease_until = case when v.keeps_lease then now() + ${leaseSeconds} * interval '1 second' end,
+        claim_id = case when v.keeps_lease then s.claim_id end,
+      event_sequence = s.event_sequence + v.with_event::int,
       updated_at = case
         when (s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancelled_at,
           s.delegation_revoked_at, s.end_reason)
@@ -223,7 +226,7 @@ export async function writeStates(
             v.delegation_revoked_at, v.end_reason)
         then now() else s.updated_at end
     from json_to_recordset(${JSON.stringify(given)}::text::json) as v (id uuid, claim_id uuid,
-      notices int, keep bool, tells bool, status text,
+      notices int, keeps_lease bool, with_event bool, status text,
       paid_through timestamptz, next_payment_due timestamptz, announced_due timestamptz,
         cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,
       past_due_since timestamptz, failed_attempts int, delegation_revoked_at timestamptz,
@@ -232,13 +235,14 @@ export async function writeStates(
         period_pulled int8, discount_periods int,
       chain_failure_period timestamptz, early_tries int)
     where s.id = v.id and s.claim_id = v.claim_id
-    returning s.id, s.event_sequence as sequence, case when v.tells then uuid_v7() end as event_id,
+    returning s.id, s.event_sequence as sequence, case when v.with_event then uuid_v7() end as event_id,
       date_trunc('milliseconds', now()) as created_at`;
 }
 
 /**
- * Makes subscriptions due now (chain time) after an on-chain change at `slot`. The notice makes a
- * keeper that holds a lease read again, and observed_slot makes it ignore older chain state.
+ * Makes subscriptions due now (chain time) after an on-chain change at `slot`. The raised
+ * `notices` makes a keeper that holds a lease read again, and observed_slot makes it ignore older
+ * chain state.
  */
 export async function makeDue(
   sql: Queryable,
@@ -246,13 +250,13 @@ export async function makeDue(
   { chainNow, slot }: { chainNow: Date; slot: bigint },
 ): Promise<void> {
   await sql`
-    with heard as (
+    with changed as (
       select id from subscriptions where id = any(${ids}::uuid[]) and due_at is not null order by id
         for update
     )
     update subscriptions s set notices = s.notices + 1, due_at = least(s.due_at, ${chainNow}),
       observed_slot = greatest(s.observed_slot, ${slot})
-    from heard where s.id = heard.id`;
+    from changed where s.id = changed.id`;
 }
 
 /** Rows per statement. */
@@ -289,8 +293,8 @@ export interface CollectableRow {
 }
 
 /**
- * The rows held under these claims whose payment may still be sent: live, not paused and not being
- * cancelled.
+ * The rows that these claims hold and whose payment may still be sent: live, not paused and not
+ * being cancelled.
  */
 export function readCollectable(
   sql: Queryable,
@@ -299,7 +303,7 @@ export function readCollectable(
   return sql<CollectableRow[]>`
     select s.id, s.notices
     from subscriptions s
-    join ${claimed(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
+    join ${claimsTable(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
     where s.status in ('active', 'past_due') and s.cancel_requested_at is null
       and s.paused_at is null`;
 }

@@ -18,7 +18,7 @@ import {
 } from './concurrency.ts';
 
 export interface ClaimerParts {
-  /** Of connectQueue(), for claims alone. */
+  /** Plans each execution; for claims alone. */
   claims: Sql;
   queue: Sql;
   clock: DatabaseClock;

@@ -14,9 +14,9 @@ import type { Registry } from 'prom-client';
 import { required, type Config } from '../config/config.ts';
 import { countDue } from '../db/delivery-queue.ts';
 import type { Sql } from '../db/postgres/connect.ts';
+import { connect, daemonLimits } from '../db/postgres/connect.ts';
 import { DELIVERIES_QUEUED, namedIn } from '../db/postgres/notify.ts';
 import { findDefaultRows } from '../db/postgres/partitions.ts';
-import { connectQueue } from '../db/postgres/queue-connection.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
 import { secretBox } from '../domain/accounts/secrets.ts';
 import { messageOf, OperatorError } from '../errors.ts';
@@ -100,8 +100,9 @@ export class Dispatcher {
     this.#log = log;
     this.#config = config;
     this.#claimMs = config.webhookLease * 1000;
-    this.#queue = connectQueue(sql, QUEUE_CONNECTIONS);
-    this.#claims = connectQueue(sql, 1);
+    const planned = { planning: 'queue', limits: daemonLimits } as const;
+    this.#queue = connect(sql, { max: QUEUE_CONNECTIONS, ...planned });
+    this.#claims = connect(sql, { max: 1, ...planned });
     const [queue, claims, clock, claimMs] = [this.#queue, this.#claims, this.#clock, this.#claimMs];
     this.#concurrency = new Concurrency({
       total: config.webhookConcurrency,

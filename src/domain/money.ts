@@ -10,10 +10,3 @@ export function split(gross: bigint, feeBps: number): Split {
   const fee = (gross * BigInt(feeBps)) / 10_000n;
   return { gross, fee, net: gross - fee };
 }
-
-/** Formats base units: "0.10 USDC", with at least two decimals. */
-export function amountDisplay(units: bigint): string {
-  const padded = units.toString().padStart(7, '0');
-  const fraction = padded.slice(-6).replace(/0{1,4}$/, '');
-  return `${padded.slice(0, -6)}.${fraction} USDC`;
-}

@@ -15,7 +15,6 @@ import { onClientError, onError, refuseRoute } from './errors.ts';
 import { createGate, type Gate } from './gate.ts';
 import { unusedKey } from './idempotency.ts';
 import { createLimiter } from './limits.ts';
-import { watchMethods } from './methods.ts';
 import { createPages } from './pages.ts';
 import { accessRoutes } from './routes/access.ts';
 import { analyticsRoutes } from './routes/analytics.ts';
@@ -43,7 +42,6 @@ import { timelineRoutes } from './routes/timeline.ts';
 import { transactionRoutes } from './routes/transactions.ts';
 import { webhookRoutes } from './routes/webhooks.ts';
 import { serializerCompiler, validatorCompiler } from './schemas.ts';
-import { securityHeaders } from './security-headers.ts';
 import { siteRoutes } from './site.ts';
 import { staticFiles } from './static-files.ts';
 
@@ -58,6 +56,20 @@ const exposedHeaders = [
   'x-next-cursor',
   'x-request-id',
 ];
+const SECURITY_HEADERS = {
+  'content-security-policy': "default-src 'none';frame-ancestors 'none'",
+  'cross-origin-opener-policy': 'same-origin',
+  // Other sites may call the API: CORS_ORIGINS says which.
+  'cross-origin-resource-policy': 'cross-origin',
+  'origin-agent-cluster': '?1',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-dns-prefetch-control': 'off',
+  'x-download-options': 'noopen',
+  'x-frame-options': 'SAMEORIGIN',
+  'x-permitted-cross-domain-policies': 'none',
+  'x-xss-protection': '0',
+};
 const MAX_BODY_BYTES = 64 * 1024;
 /** Milliseconds in which a whole request must arrive. */
 const REQUEST_TIMEOUT = 30_000;
@@ -195,9 +207,9 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
   });
   app.addHook('onResponse', (request, reply, done) => {
     const { method, routeOptions } = request;
-    const answer = { method, route: routeOptions.url ?? 'unknown', status: reply.statusCode };
-    deps.onAnswer({ ...answer, seconds: reply.elapsedTime / 1000 });
-    request.log.info({ ...answer, ms: Math.round(reply.elapsedTime) }, 'answered');
+    const response = { method, route: routeOptions.url ?? 'unknown', status: reply.statusCode };
+    deps.onResponse({ ...response, seconds: reply.elapsedTime / 1000 });
+    request.log.info({ ...response, ms: Math.round(reply.elapsedTime) }, 'answered');
     done();
   });
   // Requests that the client aborts are counted too (499, as in nginx); otherwise a hanging service
@@ -205,7 +217,7 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
   app.addHook('onRequestAbort', (request, done) => {
     const { method, routeOptions, startedAt } = request;
     const seconds = (performance.now() - startedAt) / 1000;
-    deps.onAnswer({ method, route: routeOptions.url ?? 'unknown', status: 499, seconds });
+    deps.onResponse({ method, route: routeOptions.url ?? 'unknown', status: 499, seconds });
     done();
   });
 }
@@ -284,4 +296,32 @@ function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
  */
 function requestId(given: string | string[] | undefined): string {
   return typeof given === 'string' && /^[\w.:/+=-]{1,128}$/.test(given) ? given : randomUUID();
+}
+
+/** Headers of every response, as helmet sets them. HSTS only when PUBLIC_URL is https. */
+function securityHeaders(publicUrl: string): Record<string, string> {
+  return publicUrl.startsWith('https:')
+    ? { ...SECURITY_HEADERS, 'strict-transport-security': 'max-age=31536000; includeSubDomains' }
+    : SECURITY_HEADERS;
+}
+
+/**
+ * Collects the routes registered from now on and returns a function from a URL to its methods, for
+ * 405 with Allow; empty for an unknown path.
+ */
+function watchMethods(api: Api): (url: string) => string[] {
+  const routes: { fits: RegExp; method: string }[] = [];
+  api.addHook('onRoute', ({ url, method }) => {
+    const pattern = url.split('/').map((part) => (part.startsWith(':') ? '[^/]+' : literal(part)));
+    for (const each of [method].flat())
+      routes.push({ fits: new RegExp(`^${pattern.join('/')}$`), method: each });
+  });
+  return (url) => {
+    const path = url.split('?', 1)[0] ?? '';
+    return [...new Set(routes.filter(({ fits }) => fits.test(path)).map(({ method }) => method))];
+  };
+}
+
+function literal(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 }

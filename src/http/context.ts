@@ -52,7 +52,12 @@ export interface ApiDeps {
   /** Throws when the host of a URL is an address to which webhooks must not be sent. */
   checkWebhookHost: (hostname: string) => void;
   /** Called for each response, for metrics. */
-  onAnswer: (answer: { method: string; route: string; status: number; seconds: number }) => void;
+  onResponse: (response: {
+    method: string;
+    route: string;
+    status: number;
+    seconds: number;
+  }) => void;
   /**
    * Wakes dispatchers after deliveries were queued. With `appId`, also wakes requests that wait for
    * the app's events.

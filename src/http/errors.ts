@@ -175,10 +175,10 @@ function faultsOf({ validation = [], validationContext }: FastifyError): Fault[]
   const formatted = new Set(
     validation.flatMap(({ keyword, instancePath }) => (keyword === 'format' ? [instancePath] : [])),
   );
-  const told = validation.filter(
+  const reported = validation.filter(
     ({ keyword, instancePath }) => keyword !== 'pattern' || !formatted.has(instancePath),
   );
-  return told.slice(0, MAX_FAULTS).map(({ instancePath, keyword, params, message }) => {
+  return reported.slice(0, MAX_FAULTS).map(({ instancePath, keyword, params, message }) => {
     const at = instancePath.slice(1).replaceAll('/', '.');
     const inside = (name: unknown) => (at === '' ? String(name) : `${at}.${String(name)}`);
     if (keyword === 'required')

@@ -14,8 +14,8 @@ const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?
 const unstorable = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]|\p{Surrogate}/u;
 
 // Code points, as Postgres's length() counts.
-const isText = (text: string, most: number) =>
-  !unstorable.test(text) && Array.from(text).length <= most;
+const isText = (text: string, maxLength: number) =>
+  !unstorable.test(text) && Array.from(text).length <= maxLength;
 const isHttpUrl = (text: string) =>
   isText(text, 2048) &&
   !/\s/.test(text) &&

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { findAnswer, storeAnswer, takeKey, type StoredAnswer } from '../db/idempotency.ts';
+import { findResponse, storeResponse, takeKey, type StoredResponse } from '../db/idempotency.ts';
 import type { Transaction } from '../db/postgres/connect.ts';
 import { invalidField, ServiceError } from '../errors.ts';
 import { type ApiDeps, callerKey } from './context.ts';
@@ -41,7 +41,7 @@ export function unusedKey({
  * returns `act` and runs outside the transaction, because it may call the chain. Throws CONFLICT
  * for a key that was used with another request.
  */
-export async function answerOnce<T>(
+export async function respondOnce<T>(
   { sql, secretBox }: ApiDeps,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -57,24 +57,24 @@ export async function answerOnce<T>(
   if (caller === null) throw new Error('an idempotent route without a caller');
   const scope = callerKey(caller);
   const owner = `${scope} ${key}`;
-  const repeat = (answer: StoredAnswer) => {
-    if (!answer.fingerprint.equals(fingerprint))
+  const repeat = (response: StoredResponse) => {
+    if (!response.fingerprint.equals(fingerprint))
       throw new ServiceError('CONFLICT', 'This Idempotency-Key was used for another request.');
     return reply
-      .code(answer.status)
+      .code(response.status)
       .header('idempotency-replayed', 'true')
       .type('application/json; charset=utf-8')
-      .send(secretBox.open(answer.body, owner));
+      .send(secretBox.open(response.body, owner));
   };
   const fingerprint = fingerprintOf(request);
-  const earlier = await findAnswer(sql, scope, key);
+  const earlier = await findResponse(sql, scope, key);
   if (earlier !== undefined) return repeat(earlier);
   const act = await prepare();
   const outcome = await sql.begin(async (tx) => {
     if (!(await takeKey(tx, { scope, key, fingerprint })))
-      return { earlier: await findAnswer(tx, scope, key) };
+      return { earlier: await findResponse(tx, scope, key) };
     const body = reply.serializeInput(ok(await act(tx)), String(status)) as string;
-    await storeAnswer(tx, { scope, key, status, body: secretBox.seal(body, owner) });
+    await storeResponse(tx, { scope, key, status, body: secretBox.seal(body, owner) });
     return { body };
   });
   if (outcome.body !== undefined)

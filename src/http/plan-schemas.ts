@@ -1,11 +1,11 @@
 // Schemas of plans: as the API returns them and as a merchant creates them.
 import { Type, type Static } from '@sinclair/typebox';
 import type { PlanRow } from '../db/plans.ts';
-import { amountDisplay } from '../domain/money.ts';
 import { blockReasons } from '../domain/reasons.ts';
 import type { OwnTerms, PlanDraft } from '../domain/subscribing/plans.ts';
 import type { PriceWarning } from '../domain/subscribing/price-warnings.ts';
 import { type Fault, invalidField, ServiceError } from '../errors.ts';
+import { amountDisplay } from '../format.ts';
 import {
   Amount,
   AmountInput,

@@ -1,6 +1,7 @@
 import { Histogram, type Registry } from 'prom-client';
 import { oneChain, clusterMismatch, CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
-import { createRpc, type Rpc } from '../chain/rpc/client.ts';
+import { createRpc } from '../chain/rpc/client.ts';
+import type { Rpc } from '../chain/rpc/rpc.ts';
 import { required, type Config } from '../config/config.ts';
 import { rpcObserver } from '../daemon/metrics.ts';
 import type { Daemon, DaemonResources } from '../daemon/run.ts';
@@ -94,7 +95,7 @@ export async function startServe({
     trouble,
     log,
     chain,
-    onAnswer: durations(registry),
+    onResponse: durations(registry),
     wakeDispatchers: (appId) =>
       dispatchers.notify(new Set([ANY_ENDPOINT, ...(appId === undefined ? [] : [appName(appId)])])),
     wakeKeepers: () => keepers.notify(),
@@ -105,7 +106,7 @@ export async function startServe({
   await app.ready();
   const address = await listen(app, config);
   log.info({ address, publicUrl: config.publicUrl }, 'listening');
-  const asking = setTimeout(() => tellOfWrongCluster(chain, config, log), SETTLED_MS);
+  const asking = setTimeout(() => warnOfWrongCluster(chain, config, log), SETTLED_MS);
   return {
     ready: () => databaseTrouble(sql),
     async stop() {
@@ -131,7 +132,7 @@ function settings(
   | 'trouble'
   | 'log'
   | 'chain'
-  | 'onAnswer'
+  | 'onResponse'
   | 'wakeDispatchers'
   | 'wakeKeepers'
   | 'wakeReplays'
@@ -174,7 +175,7 @@ function settings(
   };
 }
 
-function durations(registry: Registry): ApiDeps['onAnswer'] {
+function durations(registry: Registry): ApiDeps['onResponse'] {
   const histogram = new Histogram({
     name: 'billing_http_request_duration_seconds',
     help: 'Time from a request to its answer',
@@ -205,7 +206,7 @@ async function listen(app: Api, { host, port }: Config): Promise<string> {
  * Logs when the RPC endpoint serves another cluster. Does not fail, because most routes work
  * without the chain.
  */
-function tellOfWrongCluster(chain: Rpc, { cluster }: Config, log: Log): void {
+function warnOfWrongCluster(chain: Rpc, { cluster }: Config, log: Log): void {
   chain.getGenesisHash().then(
     (hash) => {
       const mismatch = clusterMismatch(cluster, hash);

@@ -1,4 +1,4 @@
-// The keeper: collects what is due and follows the chain. Any number of keepers work on one
+// The keeper: collects due payments and follows the chain. Any number of keepers work on one
 // Postgres; a claim gives a subscription to one of them.
 //
 //   due --claim--> claimed --decide, sign, commit--> open attempt --send, poll--> final
@@ -7,8 +7,8 @@
 //   claimed --lease expired with an open attempt--> recovered by any keeper (claim.ts)
 import type { Registry } from 'prom-client';
 import { accountFilters } from '../chain/program/layouts.ts';
-import type { Rpc } from '../chain/rpc/client.ts';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
+import type { Rpc } from '../chain/rpc/rpc.ts';
 import { watchRpc, type WatchedRpc } from '../chain/rpc/watched.ts';
 import { followProgram, websocketUrl } from '../chain/streams/program.ts';
 import { TokenAccounts } from '../chain/streams/token-accounts.ts';
@@ -62,7 +62,7 @@ interface KeeperParts {
 
 /**
  * Starts a keeper. Throws an OperatorError when keypair or cluster differ from the configuration.
- * Without the chain it waits, and is not ready.
+ * While the chain is unreachable, the keeper runs and is not ready.
  */
 export async function startKeeper(parts: KeeperParts): Promise<Keeper> {
   const keeper = new Keeper(parts, await readInstallation(parts.config));
@@ -101,7 +101,7 @@ export class Keeper {
     return reason ?? (await databaseTrouble(this.#context.sql));
   };
 
-  /** What is not collected although the keeper is ready, and why. */
+  /** Payments that are not collected although the keeper is ready, and the reason. */
   readonly note = () => this.#history.note();
 
   constructor({ sql, config, log, registry }: KeeperParts, installation: Installation) {
@@ -155,7 +155,7 @@ export class Keeper {
     this.#tokenAccounts = new TokenAccounts({
       ...context,
       wsUrls: this.#wsUrls,
-      most: config.wsAccounts,
+      maxAccounts: config.wsAccounts,
       onChange: (wallet, slot) => this.#notifications.takeWallet(wallet, slot),
       onGap: () => this.#gap(),
       onRefused: () => metrics.refusals.inc({ method: 'accountSubscribe' }),
@@ -164,8 +164,8 @@ export class Keeper {
   }
 
   /**
-   * Verifies the chain, starts the loops and listens. Throws an OperatorError; where the chain is
-   * out of reach the loops verify it later.
+   * Verifies the chain, starts the loops and listens. Throws an OperatorError when the chain
+   * differs from the configuration; while the chain is unreachable, the loops verify it later.
    */
   async start(): Promise<void> {
     try {
@@ -181,7 +181,9 @@ export class Keeper {
     this.#stopListening = await this.#listen();
   }
 
-  /** Claims nothing more, waits some seconds for what is in flight, and releases its claims. */
+  /**
+   * Stops claiming, waits up to GRACE_MS for payments in flight, and releases the remaining claims.
+   */
   async stop(): Promise<void> {
     await this.#stopListening?.();
     this.#tokenAccounts.close();
@@ -219,8 +221,8 @@ export class Keeper {
     );
     this.#others = [
       this.#loop('checking the history of Postgres', 5000, () => this.#history.turn()),
-      // No subscription with an open attempt is claimed by anyone, so recovery and collecting may
-      // run at once.
+      // The collect loop claims no address with an open attempt, so recovery may run at the same
+      // time.
       this.#loop('recovering open attempts', 5000, () => recover(context, this.#tracker)),
       this.#loop('reading the SOL balance', 5000, async () => {
         await this.#balance.check(this.#tracker.inFlight.size > 0);
@@ -267,8 +269,8 @@ export class Keeper {
   }
 
   /**
-   * Follows the program over WebSocket and new registrations over NOTIFY; resolves with what ends
-   * both.
+   * Follows the program over WebSocket and new registrations over NOTIFY; resolves with a function
+   * that ends both.
    */
   async #listen(): Promise<() => Promise<void>> {
     const { sql, log, clock, metrics, programId, mint } = this.#context;
@@ -276,7 +278,7 @@ export class Keeper {
       urls: this.#wsUrls,
       programId,
       filters: accountFilters(mint),
-      onNotice: (notification) => this.#notifications.take(notification),
+      onNotification: (notification) => this.#notifications.take(notification),
       onTransaction: (notification) => this.#notifications.takeTransaction(notification),
       onGap: () => this.#gap(),
       onSlot: (slot, root) => {
@@ -302,7 +304,10 @@ export class Keeper {
     this.#sweeping?.wake();
   }
 
-  /** The chain's time may have moved. An endpoint may show the time before for a moment. */
+  /**
+   * Collects after a jump of the chain's clock, and again after JUMP_MS, because an endpoint may
+   * still show the old time.
+   */
   #jumped(): void {
     this.#collect();
     setTimeout(() => this.#collect(), JUMP_MS).unref();

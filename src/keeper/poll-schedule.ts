@@ -9,7 +9,9 @@ export interface Polled {
   readonly polledAt: number;
   /** Number of sends by this process. */
   readonly sends: number;
-  /** Signed by this process. A transaction that another process signed may have been sent there. */
+  /**
+   * Signed by this process. Another process may have sent what it signed, even while `sends` is 0.
+   */
   readonly isOwn: boolean;
   readonly status: SignatureStatus | null;
   /** The slot in which it landed, according to the last notification or poll. */

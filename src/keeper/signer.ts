@@ -2,8 +2,8 @@
 // it first sends them.
 import type { Keypair } from '../chain/keypair.ts';
 import { tokenAccountAddress } from '../chain/program/addresses.ts';
-import type { Blockhash, Rpc } from '../chain/rpc/client.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
+import type { Blockhash, Rpc } from '../chain/rpc/rpc.ts';
 import {
   type Collection,
   packPayments,
@@ -179,6 +179,9 @@ const periodOf = ({ row, collect }: Due): PaidPeriod => ({
   periodStart: collect.periodStart,
 });
 
-/** A text in the transaction that makes two tries of one period with the same blockhash differ. */
+/**
+ * Reference text of a transaction. It makes two tries of one period differ when they have the same
+ * blockhash.
+ */
 const referenceOf = ({ row, collect }: Due) =>
   [row.id, collect.periodStart, row.failedAttempts, row.setbacks, row.failedPacks].join(' ');

@@ -1,10 +1,10 @@
-// Notifications from the streams. Each turn reads the accounts that they name and makes changed
-// subscriptions due. A lost notification delays nothing that the sweep does not find.
+// Collects notifications from the streams. Each turn reads the accounts that they name and makes
+// changed subscriptions due. A lost notification is no problem: the sweep finds its change later.
 import { decodeAuthority, decodeSubscription, kindOf } from '../chain/program/layouts.ts';
 import { hasSilentCall } from '../chain/program/logs.ts';
 import { addressesIn } from '../chain/rpc/named-addresses.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
-import type { ProgramNotice, TransactionNotice } from '../chain/streams/program.ts';
+import type { ProgramNotification, TransactionNotification } from '../chain/streams/program.ts';
 import type { Follows } from '../chain/streams/token-accounts.ts';
 import { readUnderWay, type UnderWay } from '../db/payment-attempts.ts';
 import {
@@ -26,12 +26,12 @@ const MAX_PENDING = 10_000;
 /** Failed turns in a row before the notifications are dropped and a sweep is started. */
 const MAX_FAILURES = 10;
 const READ_AT_ONCE = 100;
-/** Turns for which a transaction that no endpoint returns is looked up. */
+/** Turns in which a transaction that no endpoint returns is requested again. */
 const MAX_MISSES = 25;
 
-/** What has come in, by subject, each with its slot. */
+/** Pending notifications by account, wallet or transaction, each with its slot. */
 class PendingNotifications {
-  readonly subscriptions = new Map<string, ProgramNotice>();
+  readonly subscriptions = new Map<string, ProgramNotification>();
   readonly wallets = new Map<string, bigint>();
   readonly planPdas = new Map<string, bigint>();
   readonly transactions = new Map<string, { slot: bigint; misses: number }>();
@@ -80,7 +80,7 @@ export class Notifications {
   }
 
   /** An account of the program changed. */
-  take(notification: ProgramNotice): void {
+  take(notification: ProgramNotification): void {
     const { address, data, slot } = notification;
     try {
       const kind = kindOf(data);
@@ -94,9 +94,9 @@ export class Notifications {
   }
 
   /** A transaction named the program. */
-  takeTransaction({ signature, slot, logs }: TransactionNotice): void {
-    // A call with an event changes an account that stays, and that account has a notification of
-    // its own.
+  takeTransaction({ signature, slot, logs }: TransactionNotification): void {
+    // Only a call without an event needs a look-up. A call with an event changes an account that
+    // still exists afterwards, and that account has a notification of its own.
     if (this.#options.inFlight.isOwn(signature) || !hasSilentCall(logs, this.#context.programId))
       return;
     this.#add((pending) => pending.transactions.set(signature, { slot, misses: 0 }));
@@ -108,8 +108,9 @@ export class Notifications {
   }
 
   /**
-   * Reads the chain for what has come in. Resolves with false. Throws as RPC client and database
-   * do; the notifications stay for the next turn.
+   * Reads the chain for the pending notifications. Resolves with false: nothing is left to do.
+   * Throws as the RPC client and the database do; the notifications are then kept for the next
+   * turn, or replaced by a sweep after MAX_FAILURES.
    */
   async turn(): Promise<boolean> {
     const taken = this.#pending;
@@ -121,7 +122,7 @@ export class Notifications {
       return false;
     } catch (error) {
       this.#failures += 1;
-      // Usually an endpoint that is behind the notification's slot.
+      // The usual cause is an endpoint that is behind the notification's slot.
       if (this.#failures < MAX_FAILURES && this.#pending.size + taken.size < MAX_PENDING)
         this.#pending.addOlder(taken);
       else {
@@ -140,8 +141,11 @@ export class Notifications {
     put(this.#pending);
   }
 
-  /** The keeper's own payments cause most notifications, and those need no read. */
-  #isExplained({ address, owner, data, slot }: ProgramNotice): boolean {
+  /**
+   * Whether a payment in flight explains the notification, so that no read is needed. Most
+   * notifications come from the keeper's own payments.
+   */
+  #isExplained({ address, owner, data, slot }: ProgramNotification): boolean {
     const { programId } = this.#context;
     try {
       return (
@@ -167,8 +171,8 @@ export class Notifications {
   }
 
   /**
-   * The addresses in transactions whose effects no notification shows. Unreadable transactions are
-   * looked up again for some turns.
+   * The addresses in the transactions whose effects no account notification shows. A transaction
+   * that is missing at all endpoints is requested again in later turns.
    */
   async #addressesIn({ transactions }: PendingNotifications): Promise<string[]> {
     const { rpc, reportUnreadable } = this.#context;
@@ -178,18 +182,18 @@ export class Notifications {
       transactions.delete(one.signature);
       if (one.unreadable === 'missing' && misses < MAX_MISSES)
         this.#pending.transactions.set(one.signature, { slot, misses: misses + 1 });
-      // The sweep and the read before each payment see its changes.
+      // Its changes are found by the sweep and by the read before each payment.
       else reportUnreadable([one]);
     }
     return addresses;
   }
 
   /**
-   * Ids of subscriptions that are to be read: those of `certain` wallets or addresses, and those
-   * whose notification shows a change.
+   * Ids of the subscriptions to read: those with a wallet or address in `certain`, and those whose
+   * notification shows a change.
    */
   async #changedIds(
-    notifications: ReadonlyMap<string, ProgramNotice>,
+    notifications: ReadonlyMap<string, ProgramNotification>,
     certain: readonly string[],
     named: readonly string[],
   ): Promise<string[]> {
@@ -216,7 +220,7 @@ export class Notifications {
 
 function mayHaveChanged(
   row: KeeperSubscription,
-  notification: ProgramNotice,
+  notification: ProgramNotification,
   underWay: UnderWay | undefined,
 ): boolean {
   try {
@@ -228,8 +232,8 @@ function mayHaveChanged(
 }
 
 /**
- * What the streams of token accounts need of a row; its fields are named, since copying all of them
- * takes long.
+ * The fields of a row that the token account streams need. They are named one by one, because
+ * copying the whole row is slow.
  */
 export function followsOf(row: KeeperSubscription): Follows {
   const { id, subscriberWallet, delegationRevokedAt, observedSlot, dueAt } = row;

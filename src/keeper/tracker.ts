@@ -1,17 +1,14 @@
-// Transactions in flight. The same bytes are sent every 2 s until the chain has them, and their
-// status is polled until it is final: a fork can drop a confirmed block, and then they are sent
-// again. A transaction lives and dies as one; each of its payments is settled for itself.
+// Sends transactions, polls them and sends them again until they are final. The same bytes are sent
+// every 2 s until an endpoint has seen them, and again if a fork drops their confirmed block. A
+// transaction lands or fails as a whole; resolve.ts settles each of its payments separately.
 //
 //   committed -> sent -> seen (processed, confirmed) -> final: landed | failed
-//   sent, never seen -> its blockhash has expired, finally -> expired | unexplained
-//   committed, may not be sent (a payment of it is cancelled) -> as if never seen
-//
-// resolve.ts settles what is final.
+//   sent, never seen -> blockhash expired (finalized) -> expired | unexplained | landed
+//   committed, not to be sent (a payment of it is cancelled) -> as if never seen
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { STATUSES_AT_ONCE } from '../chain/rpc/transactions.ts';
-import { renewed } from '../db/postgres/claims.ts';
-import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
+import { renewed, releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { chunks } from '../each.ts';
 import { type Loop, startLoop } from '../loop.ts';
@@ -24,18 +21,21 @@ import { reportSettled, reportTransaction } from './reports.ts';
 import type { ResolveResult, FinalAttempt, Resolver, PendingAttempt } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
 
-/** Payments. */
+/** Maximum number of payments in flight. */
 const MAX_IN_FLIGHT = 8192;
 /**
- * Payments: a signed transaction ages while it waits, and no other keeper can take it. Collectors
- * continue while half of these are sent.
+ * Maximum number of unsent payments: a signed transaction ages while it waits, and no other keeper
+ * can take it. Collectors that ran out of room continue once half of it is free.
  */
 const MAX_UNSENT = 1024;
-/** The same in seconds, where sends have a rate: a blockhash is good for some 30. */
+/**
+ * The same limit in seconds of sending, where sends have a rate limit: a blockhash is good for some
+ * 30 s.
+ */
 const MAX_UNSENT_SECONDS = 10;
 /** Loops of sending and of settling: one waits for the network while the other uses Postgres. */
 const [SENDERS, SETTLERS] = [2, 2];
-/** Wait of a round while the rate limit allows no send. */
+/** Pause while the rate limit allows no send. */
 const SEND_PAUSE_MS = 200;
 const RESEND_SCAN_MS = 500;
 /**
@@ -53,8 +53,8 @@ const SETTLED_AT_ONCE = 256;
 const RECENT_MS = 45_000;
 const EXPIRY_CHECK_MS = 2000;
 /**
- * A transaction with an unknown end is settled again after the first pause, doubled up to the
- * second; after a bug, after the third.
+ * Pauses before a transaction is settled again: SETTLE_AGAIN_MS when its end is unknown, doubled up
+ * to SETTLE_LATEST_MS; FAULT_PAUSE_MS after an error caused by its data.
  */
 const SETTLE_AGAIN_MS = 5000;
 const SETTLE_LATEST_MS = 300_000;
@@ -120,7 +120,7 @@ export class Tracker implements Queue {
     for (const sender of this.#senders) sender.wake();
   }
 
-  /** Tells the node's newest root: what landed at or before it is about to be final. */
+  /** Sets the streaming node's newest root: what landed at or before it is about to be final. */
   rooted(slot: bigint): void {
     this.#root = { slot, receivedAt: performance.now() };
   }
@@ -145,11 +145,11 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Sends what is new and what was not seen for a while, as much as the rate of sends allows now.
+   * Sends new transactions, and again those that were not seen for a while, within the rate limit.
    */
   async #send(): Promise<boolean> {
     const { allowed } = this.#context.rpc.sendRate();
-    // What the other loop has taken may not count for the rate yet.
+    // The rate limit may not count yet what the other sender has taken.
     const ready = this.#takeUnsent(Math.min(SENT_AT_ONCE, allowed - this.#beingSent));
     this.#reportRoom();
     if (ready.length > 0) {
@@ -235,7 +235,7 @@ export class Tracker implements Queue {
     const now = performance.now();
     const batch: FinalAttempt[] = [];
     for (const one of this.inFlight.settleable(now)) {
-      const { status, settleTries: settleTries } = one;
+      const { status, settleTries } = one;
       if (status === null || batch.length >= SETTLED_AT_ONCE) continue;
       one.settleAt = now + SETTLE_AGAIN_MS;
       batch.push(...paymentsOf(one).map((payment) => ({ ...payment, settleTries, status })));
@@ -250,8 +250,8 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Settles what was never seen and can never land any more, the one that was read the longest ago
-   * first.
+   * Settles the transactions that were never seen and can never land any more, beginning with the
+   * one that has waited longest since its last try.
    */
   async #expire(): Promise<boolean> {
     const now = performance.now();
@@ -281,7 +281,7 @@ export class Tracker implements Queue {
     return past.length === STATUSES_AT_ONCE;
   }
 
-  /** Forgets what is done; what has an unknown end is settled again later, less and less often. */
+  /** Removes settled payments. A transaction with an unknown end is settled again with backoff. */
   #conclude({ done, unknown, isDue }: ResolveResult): void {
     this.#forget(done);
     for (const one of new Set(unknown.map(({ id }) => this.inFlight.transactionOf(id)))) {

@@ -11,10 +11,10 @@ import { generateKeypair, keypairFromSecret, readKeypair } from '../../src/chain
 void t.test('signatures and addresses are those of tweetnacl and web3.js', (t) => {
   for (let run = 0; run < 20; run += 1) {
     const theirs = Web3Keypair.generate();
-    const ours = keypairFromSecret(theirs.secretKey);
+    const own = keypairFromSecret(theirs.secretKey);
     const message = nacl.randomBytes(run * 40);
-    t.equal(ours.address, theirs.publicKey.toBase58());
-    t.same(ours.sign(message), Buffer.from(nacl.sign.detached(message, theirs.secretKey)));
+    t.equal(own.address, theirs.publicKey.toBase58());
+    t.same(own.sign(message), Buffer.from(nacl.sign.detached(message, theirs.secretKey)));
   }
   t.end();
 });

@@ -44,9 +44,9 @@ void t.test(
     await clock.now();
     chain.seconds = 90n;
     t.same(await clock.now(), at(100n));
-    clock.heard(95n);
+    clock.observe(95n);
     t.same(await clock.now(), at(100n));
-    clock.heard(120n);
+    clock.observe(120n);
     t.same(await clock.now(), at(120n));
   },
 );
@@ -54,7 +54,7 @@ void t.test(
 void t.test('a time received with accounts does not replace a request in progress', async (t) => {
   const { chain, rpc } = chainAt(100n);
   const clock = createChainClock(rpc, { silentMs: 60_000 });
-  clock.heard(50n);
+  clock.observe(50n);
   t.same(await clock.now(), at(100n));
   t.equal(chain.asked, 1);
 });

@@ -34,7 +34,7 @@ async function scene(t: Test) {
 }
 
 void t.test(
-  'an answer is kept until revalidateAfter, and calls at the same time make one request',
+  'a response is cached until revalidateAfter, and calls at the same time make one request',
   async (t) => {
     const { state, guard } = await scene(t);
     const access = guard();
@@ -45,7 +45,7 @@ void t.test(
     t.equal(state.requests, 1);
     state.now = 3_599_000;
     t.equal((await access({ externalId: 'c-1' })).reason, 'paid');
-    t.equal(state.requests, 1, 'what is paid is kept for an hour');
+    t.equal(state.requests, 1, 'a paid period is cached for an hour');
     state.now = 3_601_000;
     await access({ externalId: 'c-1' });
     t.equal(state.requests, 2);

@@ -192,7 +192,7 @@ void t.test(
       { code: 'RATE_LIMITED' },
       'longer than it may wait',
     );
-    // A process that has not heard of this window: it takes the end from the table.
+    // A process without this window: it reads the end from the table.
     await short();
     const second = await testApiOn(t, api);
     t.equal((await client({ baseUrl: second, retries: 1 }).get('/merchant/profile')).tier, 'free');

@@ -36,23 +36,23 @@ async function startSupervisor(t: Test, python: string) {
   if (first !== 'listening') throw new Error(first);
   lines.on('line', (line) => {
     const message = JSON.parse(line) as string[];
-    // systemd-notify's own way of waiting until it was heard.
+    // systemd-notify's own way of waiting until the supervisor has read it.
     if (!message.includes('BARRIER=1')) messages.push(message);
-    for (const look of waiting) look();
+    for (const check of waiting) check();
   });
   return {
     socket,
     messages,
     /** Resolves when `count` messages have had this assignment. */
-    heard: (assignment: string, count = 1) =>
+    reported: (assignment: string, count = 1) =>
       new Promise<void>((resolve) => {
-        const look = () => {
+        const check = () => {
           if (messages.filter((message) => message.includes(assignment)).length < count) return;
-          waiting.delete(look);
+          waiting.delete(check);
           resolve();
         };
-        waiting.add(look);
-        look();
+        waiting.add(check);
+        check();
       }),
   };
 }
@@ -67,24 +67,24 @@ void t.test(
   async (t) => {
     const python = await tool('python3');
     await needTools('systemd-notify');
-    const { socket, messages, heard } = await startSupervisor(t, python);
+    const { socket, messages, reported } = await startSupervisor(t, python);
     let reason: string | undefined = 'the chain\nhas not been reached yet';
     const notifying = startNotifying({ socket, watchdogMs: 100, path }, () => reason, unheard);
-    await heard('STATUS=the chain has not been reached yet');
+    await reported('STATUS=the chain has not been reached yet');
     t.same(
       messages,
       [['STATUS=the chain has not been reached yet']],
       'no sign of life is due before it is ready',
     );
     reason = undefined;
-    await heard('READY=1');
+    await reported('READY=1');
     t.same(messages[1], ['READY=1', 'WATCHDOG=1', 'STATUS=ready']);
-    await heard('WATCHDOG=1', 3);
+    await reported('WATCHDOG=1', 3);
     reason = 'Postgres does not answer';
-    await heard('STATUS=Postgres does not answer');
-    await heard('WATCHDOG=1', messages.length + 2);
+    await reported('STATUS=Postgres does not answer');
+    await reported('WATCHDOG=1', messages.length + 2);
     t.equal(messages.filter((message) => message.includes('READY=1')).length, 1);
-    t.pass('an outage elsewhere stops no sign of life: a restart would not mend it');
+    t.pass('an outage elsewhere stops no sign of life: a restart would not repair it');
     await notifying.stop();
     t.same(messages.at(-1), ['STOPPING=1', 'STATUS=finishing work in progress']);
   },
@@ -95,14 +95,14 @@ void t.test(
   async (t) => {
     const python = await tool('python3');
     await needTools('systemd-notify');
-    const { socket, messages, heard } = await startSupervisor(t, python);
+    const { socket, messages, reported } = await startSupervisor(t, python);
     let check: () => Promise<string | undefined> = () => Promise.reject(new Error('no connection'));
     let hung: (() => void) | undefined;
     const hangs = new Promise<void>((resolve) => (hung = resolve));
     const notifying = startNotifying({ socket, watchdogMs: 50, path }, () => check(), unheard);
-    await heard('STATUS=no connection');
+    await reported('STATUS=no connection');
     check = async () => undefined;
-    await heard('WATCHDOG=1', 2);
+    await reported('WATCHDOG=1', 2);
     check = () => {
       hung?.();
       return new Promise(() => undefined);
@@ -122,7 +122,7 @@ void t.test('a daemon under a supervisor: ready, signs of life, stopping', async
   const python = await tool('python3');
   await needTools('systemd-notify');
   const { url } = await testDatabase(t);
-  const { socket, messages, heard } = await startSupervisor(t, python);
+  const { socket, messages, reported } = await startSupervisor(t, python);
   const env = {
     DATABASE_URL: url,
     ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
@@ -134,8 +134,8 @@ void t.test('a daemon under a supervisor: ready, signs of life, stopping', async
     NOTIFY_SOCKET: socket,
     WATCHDOG_USEC: '200000',
   });
-  await heard('READY=1');
-  await heard('WATCHDOG=1', 3);
+  await reported('READY=1');
+  await reported('WATCHDOG=1', 3);
   running.child.kill('SIGTERM');
   t.equal((await running.ended).code, 0);
   t.ok(messages.some((message) => message.includes('STOPPING=1')));

@@ -11,9 +11,9 @@ import {
   type ClaimedDelivery,
   type Outcome,
 } from '../../src/db/delivery-queue.ts';
-import type { Queryable, Sql } from '../../src/db/postgres/connect.ts';
 import { deleteEndpoint } from '../../src/db/endpoints.ts';
-import { connectQueue } from '../../src/db/postgres/queue-connection.ts';
+import type { Queryable, Sql } from '../../src/db/postgres/connect.ts';
+import { connect, daemonLimits } from '../../src/db/postgres/connect.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import {
   attemptsOf,
@@ -138,7 +138,7 @@ void t.test('an outcome moves a delivery to the log or puts it back, once', asyn
     0,
     'a batch that is written again changes nothing',
   );
-  t.same(await findRecorded(sql, batch), new Set(idsOf(batch)), 'and is told from a lost claim');
+  t.same(await findRecorded(sql, batch), new Set(idsOf(batch)), 'and differs from a lost claim');
   const [again] = await claim(sql, [app]);
   t.equal(again?.id, refused!.id);
   t.same(await recordOutcomes(sql, [ended(again!)]), new Set([refused!.id]));
@@ -339,8 +339,8 @@ void t.test(
   'a claim that was prepared on an empty queue reads few rows of a full one',
   async (t) => {
     const { sql } = await testDatabase(t);
-    const claims = connectQueue(sql, 1);
-    const queue = connectQueue(sql, 1);
+    const claims = connect(sql, { max: 1, planning: 'queue', limits: daemonLimits });
+    const queue = connect(sql, { max: 1, planning: 'queue', limits: daemonLimits });
     t.teardown(() => Promise.all([claims.end(), queue.end()]));
     const app = await seedApp(sql, 'http://a/');
     for (let round = 0; round < 10; round += 1) {
@@ -364,7 +364,7 @@ void t.test(
 
 void t.test('only the commit of a claim does not wait for the disk', async (t) => {
   const { sql } = await testDatabase(t);
-  const claims = connectQueue(sql, 1);
+  const claims = connect(sql, { max: 1, planning: 'queue', limits: daemonLimits });
   t.teardown(() => claims.end());
   const app = await seedApp(sql, 'http://a/');
   await queueDeliveries(sql, app, 1);
@@ -382,7 +382,7 @@ void t.test('only the commit of a claim does not wait for the disk', async (t) =
 
 void t.test('a claim reads no rows that were finished behind an open snapshot', async (t) => {
   const { sql } = await testDatabase(t);
-  const claims = connectQueue(sql, 1);
+  const claims = connect(sql, { max: 1, planning: 'queue', limits: daemonLimits });
   t.teardown(() => claims.end());
   const app = await seedApp(sql, 'http://a/');
   const finished = Number(process.env.FINISHED_ROWS ?? 50_000);

@@ -1,9 +1,9 @@
 // The login roles of the daemons. `billing migrate --roles` as a whole is in roles.test.ts.
 import { randomBytes } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { assertDurableCommits } from '../../src/db/postgres/durability.ts';
-import { connect } from '../../src/db/postgres/connect.ts';
 import { makeRoles, scramVerifier } from '../../src/db/logins.ts';
+import { connect } from '../../src/db/postgres/connect.ts';
+import { assertDurableCommits } from '../../src/db/postgres/readiness.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
 void t.test('a password is stored as Postgres itself would store it', async (t) => {

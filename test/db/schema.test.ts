@@ -107,7 +107,7 @@ void t.test(
     const { id, appId } = await subscribed(sql);
     const bump = (tx: Sql, by = 1) =>
       tx`update subscriptions set event_sequence = event_sequence + ${by} where id = ${id}`;
-    const tell = (tx: Sql, sequence: number) => tx`
+    const insertEvent = (tx: Sql, sequence: number) => tx`
     insert into events (app_id, subscription_id, sequence, type, body, created_at) values (${appId}, ${id}, ${sequence}, 'payment_success', '{}', now())`;
     const inTransaction = (work: (tx: Sql) => Promise<unknown>) =>
       sql.begin((tx) => work(tx as unknown as Sql));
@@ -118,14 +118,14 @@ void t.test(
       'a counter that moved without its event',
     );
     await t.rejects(
-      inTransaction((tx) => tell(tx, 1)),
+      inTransaction((tx) => insertEvent(tx, 1)),
       /is not its counter/,
       'an event without the counter',
     );
     await t.rejects(
       inTransaction(async (tx) => {
         await bump(tx, 2);
-        await tell(tx, 2);
+        await insertEvent(tx, 2);
       }),
       /has no event/,
       'a skipped number',
@@ -133,21 +133,21 @@ void t.test(
     await t.resolves(
       inTransaction(async (tx) => {
         await bump(tx);
-        await tell(tx, 1);
+        await insertEvent(tx, 1);
         await bump(tx);
-        await tell(tx, 2);
+        await insertEvent(tx, 2);
       }),
     );
     await t.rejects(
-      inTransaction((tx) => tell(tx, 2)),
+      inTransaction((tx) => insertEvent(tx, 2)),
       /is not its counter/,
       'a number that another transaction has taken',
     );
     await t.rejects(
       inTransaction(async (tx) => {
         await bump(tx);
-        await tell(tx, 3);
-        await tell(tx, 3);
+        await insertEvent(tx, 3);
+        await insertEvent(tx, 3);
       }),
       /sequence_is_unique/,
       'a number twice in the transaction that took it',

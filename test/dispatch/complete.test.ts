@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
-import type { Sql } from '../../src/db/postgres/connect.ts';
 import { claimDeliveries, type Outcome } from '../../src/db/delivery-queue.ts';
+import type { Sql } from '../../src/db/postgres/connect.ts';
 import { Completer } from '../../src/dispatch/complete.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { queueDeliveries, seedApp } from '../fixtures/webhooks.ts';
@@ -53,7 +53,7 @@ void t.test('everything that is added is written, in batches', async (t) => {
   t.same(seen, { lost: 0, errors: [] });
 });
 
-void t.test('outcomes that cannot be written are kept and written later', async (t) => {
+void t.test('outcomes that cannot be written are retained and written later', async (t) => {
   const { sql, outcomes, completer, seen, left } = await completing(t, 700);
   await sql`alter table delivery_queue rename to delivery_queue_away`;
   const writing = completer(sql);

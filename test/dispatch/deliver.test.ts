@@ -4,8 +4,8 @@ import { Webhook } from 'standardwebhooks';
 import t from 'tap';
 import { deleteEndpoint } from '../../src/db/endpoints.ts';
 import { createNotifier, DELIVERIES_QUEUED } from '../../src/db/postgres/notify.ts';
-import { generateWebhookSecret, openSecrets } from '../../src/domain/outbox/endpoints.ts';
 import { secretBox } from '../../src/domain/accounts/secrets.ts';
+import { generateWebhookSecret, openSecrets } from '../../src/domain/outbox/endpoints.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { startReceiver, status, type Received } from '../fixtures/receiver.ts';
 import {
@@ -239,12 +239,12 @@ void t.test(
   },
 );
 
-void t.test('a notification wakes the dispatcher; without one it looks by itself', async (t) => {
+void t.test('a notification wakes the dispatcher; without one it polls', async (t) => {
   const database = await testDatabase(t);
   const { sql } = database;
   const receiver = await startReceiver(t);
   const app = await seedApp(sql, receiver.url);
-  // By itself it would look again in ten minutes.
+  // Its next poll would be in ten minutes.
   const heedful = await runDispatcher(t, database, { pollMs: 600_000 });
   const notifier = createNotifier(sql, DELIVERIES_QUEUED);
   for (let round = 1; round <= 5; round += 1) {
@@ -269,12 +269,12 @@ void t.test(
     const sealed = await seedApp(sql, receiver.url);
     const good = await seedApp(sql, receiver.url);
     await sql`update webhook_endpoints set secret = 'nonsense' where id = ${sealed.endpointId}`;
-    const [held = ''] = await queueDeliveries(sql, sealed, 1);
+    const [queued = ''] = await queueDeliveries(sql, sealed, 1);
     const [sent = ''] = await queueDeliveries(sql, good, 1);
     const dispatcher = await runDispatcher(t, database);
     await attempted(sql, sent);
     await dispatcher.stop();
-    t.match(await deliveryState(sql, held), { status: 'pending', attempts: 0 });
+    t.match(await deliveryState(sql, queued), { status: 'pending', attempts: 0 });
     t.equal(receiver.requests.length, 1);
     t.equal(
       await claimedUntil(sql, sealed),

@@ -26,7 +26,7 @@ void t.test(
     );
     t.same(loaded, [['a', 'b', 'none']]);
     await find({ id: 'a' });
-    t.equal(loaded.length, 2, 'nothing is kept');
+    t.equal(loaded.length, 2, 'nothing is cached');
   },
 );
 

@@ -1,6 +1,5 @@
-// What holds for every route, tried on each that the OpenAPI document has, so that a new one is
-// held to it too: who may call, what becomes of ids that are malformed, nobody's or somebody
-// else's, bodies, and pages.
+// Rules for every route, tested on each that the OpenAPI document has, so that a new one is tested
+// too: who may call, ids that are malformed, unknown or of another merchant, bodies, and pages.
 import t from 'tap';
 import { apiDocument, randomAddress, testApi, type Answer } from '../fixtures/http.ts';
 import { insertEvent, insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';

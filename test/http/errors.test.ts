@@ -288,7 +288,7 @@ void t.test(
   async (t) => {
     const counted: { route: string; status: number; seconds: number }[] = [];
     const database = await testDatabase(t);
-    const api = await testApi(t, { database, onAnswer: (answer) => counted.push(answer) });
+    const api = await testApi(t, { database, onResponse: (answer) => counted.push(answer) });
     const address = await api.app.listen({ port: 0, host: '127.0.0.1' });
     const { token } = await api.signIn('merchant');
     counted.length = 0;
@@ -443,8 +443,8 @@ void t.test(
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;
-    // The session that looks for a deadlock while there is one gets the error. The request looks
-    // five seconds after it began to wait, the other never.
+    // The session that detects the deadlock gets the error. The request checks for one five seconds
+    // after it began to wait, the other session never.
     await sql`do $$ begin execute format('alter database %I set deadlock_timeout = ''5s''', current_database()); end $$`;
     const api = await testApi(t, { database });
     const { appId, token } = await api.merchant();

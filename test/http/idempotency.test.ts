@@ -3,8 +3,8 @@ import t from 'tap';
 import { deleteOldKeys, takeKey } from '../../src/db/idempotency.ts';
 import { chainApi, testApi, type TestApi } from '../fixtures/http.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
-import { until } from '../fixtures/webhooks.ts';
 import { insertEvent, insertPlan, insertSubscription } from '../fixtures/rows.ts';
+import { until } from '../fixtures/webhooks.ts';
 
 const post = (api: TestApi, token: string, key: string, body: unknown, url = '/merchant/apps') =>
   api.call<{ id: string }>('POST', url, { token, body, headers: { 'idempotency-key': key } });
@@ -46,7 +46,7 @@ void t.test('two or twenty concurrent requests: one effect and the same response
   t.equal(await count(api), 1);
 });
 
-void t.test('a key is scoped to its caller, and kept for 24 hours', async (t) => {
+void t.test('a key is scoped to its caller, and lasts 24 hours', async (t) => {
   const api = await testApi(t);
   const [one, two] = [await api.signIn('merchant'), await api.signIn('merchant')];
   await post(api, one.token, 'shared', { name: 'A' });

@@ -1,10 +1,10 @@
 // docs/contract.md, Limits: counting of requests across all serve processes. Each limiter has its
 // own pool, like a process.
+import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
-import { createLimiter, type Limiter } from '../../src/http/limits.ts';
 import { createTokens } from '../../src/domain/accounts/tokens.ts';
-import { pino } from 'pino';
+import { createLimiter, type Limiter } from '../../src/http/limits.ts';
 import { randomAddress, testApi } from '../fixtures/http.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
@@ -111,14 +111,14 @@ void t.test('a refused client gets through after Retry-After', async (t) => {
     select extract(epoch from ends_at - clock_timestamp())::float8 as seconds from rate_budgets where subject = 'patient'`;
   t.ok(
     refused.resetSeconds >= left!.seconds && refused.resetSeconds <= 60,
-    `told to wait ${refused.resetSeconds} s`,
+    `asked to wait ${refused.resetSeconds} s`,
   );
   // The window as it is three seconds before its end; new limiters, since the old ones know better.
   const fresh = createLimiter(sql);
   await sql`update rate_budgets set ends_at = clock_timestamp() + interval '2900 ms' where subject = 'patient'`;
   const soon = await fresh.spend('patient', 5);
   t.equal(soon.allowed, false);
-  t.ok(soon.resetSeconds >= 1 && soon.resetSeconds <= 3, `told to wait ${soon.resetSeconds} s`);
+  t.ok(soon.resetSeconds >= 1 && soon.resetSeconds <= 3, `asked to wait ${soon.resetSeconds} s`);
   await new Promise((resolve) => setTimeout(resolve, soon.resetSeconds * 1000));
   t.match(await fresh.spend('patient', 5), { allowed: true, remaining: 4 });
 });
@@ -169,7 +169,7 @@ void t.test(
     t.equal(
       (await api.call('GET', '/merchant/profile', { token: `${merchant.key}x` })).status,
       401,
-      'who is unknown is told that',
+      'an unknown caller gets 401',
     );
     const other = await api.signIn('merchant');
     t.equal(

@@ -1,7 +1,7 @@
 // `billing serve` as processes: four of them on one Postgres, slow clients, and the memory that an
 // export takes. REVOCATIONS, EXPORT_ROWS and PATIENCE make the long form (`npm run test:serve`).
-import { readFile } from 'node:fs/promises';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -158,7 +158,7 @@ void t.test('four processes on one Postgres', async (t) => {
         }
         if (refused === undefined) continue;
         const wait = Number(refused.headers.get('retry-after'));
-        t.ok(wait >= 1 && wait <= Math.ceil(ms / 1000), `told to wait ${wait} s`);
+        t.ok(wait >= 1 && wait <= Math.ceil(ms / 1000), `asked to wait ${wait} s`);
         await pause(wait * 1000);
         for (const server of servers)
           t.equal(

@@ -8,23 +8,23 @@ import t from 'tap';
 import { findKeyHolders, listApiKeys } from '../../src/db/api-keys.ts';
 import { listApps } from '../../src/db/apps.ts';
 import { listCheckoutSessions } from '../../src/db/checkout-sessions.ts';
-import { connect, type Sql } from '../../src/db/postgres/connect.ts';
 import { listDeliveries } from '../../src/db/deliveries.ts';
 import { listEndpoints } from '../../src/db/endpoints.ts';
 import { readFeed } from '../../src/db/event-feed.ts';
-import { FIRST_ID, LAST_ID } from '../../src/db/postgres/ids.ts';
 import { listEvents } from '../../src/db/events.ts';
+import { findMerchants } from '../../src/db/merchants.ts';
+import { listTransactions } from '../../src/db/payments.ts';
+import { listPlans } from '../../src/db/plans.ts';
+import { connect, type Sql } from '../../src/db/postgres/connect.ts';
+import { FIRST_ID, LAST_ID } from '../../src/db/postgres/ids.ts';
 import {
   countMatching,
   countUnsent,
   queueDeliveriesAgain,
   queueUnsent,
 } from '../../src/db/replays.ts';
-import { everything } from '../../src/domain/outbox/replay.ts';
-import { findMerchants } from '../../src/db/merchants.ts';
-import { listPlans } from '../../src/db/plans.ts';
 import { listSubscriptionsOfApp, listSubscriptionsOfWallet } from '../../src/db/subscriptions.ts';
-import { listTransactions } from '../../src/db/payments.ts';
+import { everything } from '../../src/domain/outbox/replay.ts';
 import { manyRows } from '../fixtures/many-rows.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
@@ -172,7 +172,7 @@ void t.test(`lists in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t)
   const { sql, url } = await testDatabase(t);
   const many = await manyRows(sql, rows);
   // As a daemon connects.
-  const one = connect(url, { max: 1, name: 'explain', byIndexes: true });
+  const one = connect(url, { max: 1, name: 'explain', planning: 'daemon' });
   t.teardown(() => one.end());
 
   const { appId, endpointId, other, middle } = many;
@@ -249,7 +249,7 @@ void t.test(`lists in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t)
         { externalId: null, subscriptionPda: null, ...filters, ...time, ...statusOf(filters) },
         page,
       ),
-    // Each row's plan, app and merchant are looked up. The index of an ordinary wallet serves, not
+    // Each row's plan, app and merchant are read. The index of an ordinary wallet serves, not
     // of one that is everywhere.
     most:
       filters.status === null && filters.subscriberWallet !== 'everywhere'
@@ -267,7 +267,7 @@ void t.test(`lists in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t)
     name: named('transactions', { ...filters, ...time }, page),
     ask: (handle) =>
       listTransactions(handle, appId, { ...filters, ...time, ...statusOf(filters) }, page),
-    // Each row's plan and subscription are looked up; the cursor's row, and the subscription that
+    // Each row's plan and subscription are read; the cursor's row, and the subscription that
     // is named.
     most: filters.status === null && filters.planId === null ? 2 + 3 * limit : undefined,
     expected: () => within(table.payments, { appId, ...filters }, time, page),

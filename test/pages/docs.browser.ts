@@ -1,4 +1,4 @@
-// The API reference in a browser: our name and look, nothing from another host.
+// The API reference in a browser: the service's name and style, nothing from another host.
 import t from 'tap';
 import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
 

@@ -1,12 +1,12 @@
-// States of the subscribe page for a wallet that has subscribed before, and of plans that take
-// nobody.
+// States of the subscribe page for a wallet that has subscribed before, and of plans that are
+// closed.
 import t from 'tap';
-import { revokeApproval } from '../../src/chain/transactions/system-instructions.ts';
+import { revokeAuthority } from '../../src/chain/program/instructions.ts';
 import {
   approveTransaction,
   cancelTransaction,
-  revokeTransaction,
 } from '../../src/chain/transactions/subscriptions.ts';
+import { revokeApproval } from '../../src/chain/transactions/system-instructions.ts';
 import { walletTransaction } from '../../src/chain/transactions/wallet.ts';
 import { closeBrowser, startStage } from '../fixtures/browser.ts';
 import { look, scene, subscribed } from '../fixtures/subscribe-scene.ts';
@@ -52,10 +52,8 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     const user = one.wallet.address;
     await one.press();
     await one.sees('Paid until');
-    const authority = { user, mint: chain.mint, payer: user };
-    await stage.land(one.keypair, (blockhash) =>
-      revokeTransaction(chain.programId, { authority, blockhash }),
-    );
+    const revoke = revokeAuthority(chain.programId, { user, mint: chain.mint });
+    await stage.land(one.keypair, (blockhash) => walletTransaction(user, [revoke], blockhash));
     await stage.land(one.keypair, (blockhash) =>
       approveTransaction(chain.programId, { user, mint: chain.mint, blockhash }),
     );

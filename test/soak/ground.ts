@@ -4,20 +4,21 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createRpc, type Rpc } from '../../src/chain/rpc/client.ts';
+import { createRpc } from '../../src/chain/rpc/client.ts';
+import type { Rpc } from '../../src/chain/rpc/rpc.ts';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
 import { migrate } from '../../src/db/postgres/migrate.ts';
 import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
-import { createLog } from '../../src/log.ts';
 import { freePorts } from '../../src/local/sandbox/ports.ts';
 import { keepPostgres } from '../../src/local/sandbox/processes.ts';
 import type { Random } from '../../src/local/sandbox/random.ts';
 import { supervise, type Supervised } from '../../src/local/sandbox/supervise.ts';
 import { bytesOf, walletFromSeed, type Wallet } from '../../src/local/sandbox/wallet.ts';
+import { createLog } from '../../src/log.ts';
 import { type PostgresPair, startPostgresPair } from '../fixtures/postgres-pair.ts';
 import type { PublishedPlan } from './cast.ts';
-import type { Refunded } from './terms.ts';
 import { type BadNodes, startBadNodes } from './stranger.ts';
+import type { Refunded } from './terms.ts';
 
 const BLOCK_MS = 25;
 /**

@@ -1,11 +1,11 @@
 // Transactions of the played wallets, sent as a careful wallet would: again and again until they
 // have landed or cannot land any more.
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Instruction } from '../../src/chain/program/instructions.ts';
-import { addSignature, unsignedTransaction } from '../../src/chain/transactions/message.ts';
 import { signatureOf } from '../../src/chain/keypair.ts';
+import type { Instruction } from '../../src/chain/program/instructions.ts';
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
-import type { Rpc } from '../../src/chain/rpc/client.ts';
+import type { Rpc } from '../../src/chain/rpc/rpc.ts';
+import { addSignature, unsignedTransaction } from '../../src/chain/transactions/message.ts';
 import type { Wallet } from '../../src/local/sandbox/wallet.ts';
 
 /** `lost`: it never lands, because it was dropped or a fork reverted it. */

@@ -4,12 +4,12 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
+import { subscriptionAddress } from '../../src/chain/program/addresses.ts';
 import { programEvents } from '../../src/chain/program/events.ts';
 import type { SignatureInfo, ConfirmedTransaction } from '../../src/chain/rpc/responses.ts';
-import type { Rpc } from '../../src/chain/rpc/client.ts';
-import { patiently } from './send.ts';
+import type { Rpc } from '../../src/chain/rpc/rpc.ts';
 import type { ChainPull } from '../../src/local/sandbox/evidence.ts';
-import { subscriptionAddress } from '../../src/chain/program/addresses.ts';
+import { patiently } from './send.ts';
 
 export interface SeenPull extends ChainPull {
   source: 'keeper' | 'foreign';

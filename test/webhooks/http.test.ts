@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createServer as createHttpServer, type RequestListener } from 'node:http';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
-import { createServer as createTlsServer } from 'node:tls';
 import { setTimeout as delay } from 'node:timers/promises';
+import { createServer as createTlsServer } from 'node:tls';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { DEADLINE_MS, WebhookClient, type Answer } from '../../src/webhooks/http.ts';
@@ -290,7 +290,7 @@ void t.test('the guard refuses before any connection is made', besides, async (t
 });
 
 void t.test(
-  'the vetted address is the one that is connected to; each connection looks the name up and vets it again',
+  'the vetted address is the one that is connected to; each connection resolves the name and vets it again',
   besides,
   async (t) => {
     const receiver = await startReceiver(t, (response) =>

@@ -131,7 +131,7 @@ void t.test('the public address by which Azure reaches the host is refused', asy
   );
 });
 
-void t.test('without the guard everything passes and the system looks names up', async (t) => {
+void t.test('without the guard everything passes and the system resolves names', async (t) => {
   const guard = createSsrfGuard({ enabled: false, allow: [], deny: [], nameServers: [] });
   t.doesNotThrow(() => guard.checkLiteral('127.0.0.1'));
   t.equal(guard.lookup, undefined);

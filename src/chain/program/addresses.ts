@@ -23,11 +23,11 @@ function bytesOf(text: string): Uint8Array | undefined {
 }
 
 /** Memoizes `make(key)` in `known`, which is emptied at `most` entries. */
-function remembered<T>(known: Map<string, T>, most: number, key: string, make: () => T): T {
+function remembered<T>(known: Map<string, T>, maxEntries: number, key: string, make: () => T): T {
   const found = known.get(key);
   if (found !== undefined) return found;
   const made = make();
-  if (known.size >= most) known.clear();
+  if (known.size >= maxEntries) known.clear();
   known.set(key, made);
   return made;
 }
@@ -56,14 +56,14 @@ class AddressKey extends PublicKey {
 }
 
 /** Enough for the keys of a few batches of payments. */
-const KEYS_KEPT = 20_000;
+const MAX_KEYS = 20_000;
 const keys = new Map<string, PublicKey>();
 
 /**
  * The public key of a Base58 address. Throws a TypeError with the text when it is not an address.
  */
 export function publicKey(address: string): PublicKey {
-  return remembered(keys, KEYS_KEPT, address, () => {
+  return remembered(keys, MAX_KEYS, address, () => {
     const bytes = bytesOf(address);
     if (bytes !== undefined) return new AddressKey(bytes, address);
     throw new TypeError(
@@ -85,7 +85,7 @@ const texts = new Map<string, string>();
  */
 export function addressAt(bytes: Buffer, offset: number): string {
   const raw = bytes.toString('latin1', offset, offset + 32);
-  return remembered(texts, KEYS_KEPT, raw, () => bs58.encode(bytes.subarray(offset, offset + 32)));
+  return remembered(texts, MAX_KEYS, raw, () => bs58.encode(bytes.subarray(offset, offset + 32)));
 }
 
 /** The address of a public key; its own `toBase58` encodes it anew each time. */
@@ -102,7 +102,7 @@ export interface Derived {
 // findProgramAddressSync takes 200 us (a SHA-256 and a curve check per bump), and the keeper needs
 // the same five addresses whenever it reads, assesses and signs a payment. So derived addresses are
 // cached.
-const CACHE_SIZE = 100_000;
+const MAX_DERIVED = 100_000;
 const cache = new Map<string, Derived>();
 
 /**
@@ -110,7 +110,7 @@ const cache = new Map<string, Derived>();
  */
 function derive(programId: string, name: string, ...parts: readonly (string | bigint)[]): Derived {
   const key = `${programId} ${name} ${parts.join(' ')}`;
-  return remembered(cache, CACHE_SIZE, key, () => {
+  return remembered(cache, MAX_DERIVED, key, () => {
     const seeds = [...(name === '' ? [] : [Buffer.from(name)]), ...parts.map(seedOf)];
     const [found, bump] = PublicKey.findProgramAddressSync(seeds, publicKey(programId));
     return Object.freeze({ address: found.toBase58(), bump });

@@ -1,6 +1,5 @@
-import { addressBytes } from './addresses.ts';
-
 // Encoders for little-endian fields of instruction and account data.
+import { addressBytes } from './addresses.ts';
 
 /** One byte. Throws a RangeError outside 0..255. */
 export function u8(value: number): Buffer {

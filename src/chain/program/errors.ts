@@ -1,9 +1,8 @@
+// Classifies a failed collection (docs/chain.md, "Errors at a pull"). Doubtful cases are `unknown`:
+// only a failure that the subscriber certainly caused may make a subscription past due.
 import { ASSOCIATED_TOKEN_PROGRAM, SYSTEM_PROGRAM, TOKEN_PROGRAM } from './addresses.ts';
 import type { TokenAccount } from './layouts.ts';
 import { PROGRAM_ERRORS } from './program-errors.ts';
-
-// Classifies a failed collection (docs/chain.md, "Errors at a pull"). Doubtful cases are `unknown`:
-// only a failure that the subscriber certainly caused may make a subscription past due.
 
 /** Instruction indexes of the transfers of one payment. */
 export interface PullLayout {
@@ -51,7 +50,7 @@ export type PullFailure =
   | { readonly kind: 'plan_ended' }
   | { readonly kind: 'plan_closed' }
   | { readonly kind: 'plan_changed' }
-  /** The same transaction is already on chain: the caller looks its signature up. */
+  /** The same transaction is already on chain: the caller reads its signature. */
   | { readonly kind: 'already_processed' }
   | { readonly kind: 'ours'; readonly reason: OursReason; readonly detail: string }
   | { readonly kind: 'unknown'; readonly detail: string };

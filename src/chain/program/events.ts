@@ -1,9 +1,8 @@
-import { addressAt, eventAuthorityAddress, SYSTEM_PROGRAM } from './addresses.ts';
-import { ChainDataError } from './layouts.ts';
-
 // The program emits an event by calling itself with the event as instruction data (docs/chain.md,
 // Events). Only the program can sign for the event authority, so an event in a successful
 // transaction is authentic.
+import { addressAt, eventAuthorityAddress, SYSTEM_PROGRAM } from './addresses.ts';
+import { ChainDataError } from './layouts.ts';
 
 /** An instruction of a confirmed transaction, with its accounts resolved. */
 export interface ExecutedInstruction {

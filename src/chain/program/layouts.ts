@@ -74,6 +74,7 @@ export interface ClockAccount {
 export const PLAN_LENGTH = 491;
 export const SUBSCRIPTION_LENGTH = 155;
 export const AUTHORITY_LENGTH = 106;
+export const TOKEN_ACCOUNT_LENGTH = AccountLayout.span;
 
 const KIND = { authority: 0, plan: 1, subscription: 4 } as const;
 const SUBSCRIPTION_VERSION = 1;
@@ -196,7 +197,7 @@ export function decodeAuthority(data: Uint8Array): AuthorityAccount {
 
 /** Decodes an SPL Token account. Throws ChainDataError, also when it is not initialized. */
 export function decodeTokenAccount(data: Uint8Array): TokenAccount {
-  const decoded = AccountLayout.decode(view(data, 'token', AccountLayout.span));
+  const decoded = AccountLayout.decode(view(data, 'token', TOKEN_ACCOUNT_LENGTH));
   const { state, delegateOption } = decoded;
   if (state !== AccountState.Initialized && state !== AccountState.Frozen)
     throw new ChainDataError(`a token account's state is 1 or 2, this one has ${state}`);

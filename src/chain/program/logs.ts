@@ -5,7 +5,7 @@ const ENDED = /^Program (\w{32,44}) (success$|failed: )/;
 
 interface Call {
   readonly programId: string;
-  told: boolean;
+  hasEvent: boolean;
 }
 
 /**
@@ -20,14 +20,14 @@ export function hasSilentCall(logs: readonly string[], programId: string): boole
     const [, invoked] = INVOKED.exec(line) ?? [];
     if (invoked !== undefined) {
       const caller = stack.at(-1);
-      if (caller?.programId === programId && invoked === programId) caller.told = true;
+      if (caller?.programId === programId && invoked === programId) caller.hasEvent = true;
       stack.push({
         programId: invoked,
-        told: caller?.programId === programId && invoked === programId,
+        hasEvent: caller?.programId === programId && invoked === programId,
       });
     } else if (ENDED.test(line)) {
       const ended = stack.pop();
-      if (ended?.programId === programId && !ended.told) return true;
+      if (ended?.programId === programId && !ended.hasEvent) return true;
     }
   }
   return false;

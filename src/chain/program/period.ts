@@ -1,8 +1,7 @@
-import type { PlanAccount, SubscriptionAccount } from './layouts.ts';
-
 // The arithmetic of transfer_subscription (the program's `validate_recurring_transfer` and
 // `transfer_subscription::process`), so that the keeper knows the program's verdict at a given
 // chain time before it sends.
+import type { PlanAccount, SubscriptionAccount } from './layouts.ts';
 
 /** The program's verdict on a pull, in the order of its checks. */
 type PullVerdict =

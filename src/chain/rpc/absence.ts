@@ -1,41 +1,40 @@
+// An account that one RPC endpoint does not return may still exist. A missing account ends a
+// subscription or plan for good, so several endpoints have to confirm it.
 import { chunks } from '../../each.ts';
 import { type ChainAccount, isClosed } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
-import type { Rpc } from './client.ts';
-
-// An account that one RPC endpoint does not return may still exist. A missing account ends a
-// subscription or plan for good, so several endpoints have to confirm it.
+import type { Rpc } from './rpc.ts';
 
 /** The view of all endpoints on accounts that are missing at one of them. */
 export interface Absence {
-  /** Addresses without an account at every endpoint that answered. */
+  /** Addresses without an account at every endpoint that responded. */
   readonly absent: ReadonlySet<string>;
   /** Addresses with an account at some endpoints but not at others. */
   readonly disputed: ReadonlySet<string>;
-  /** Number of endpoints that answered. */
+  /** Number of endpoints that responded. */
   readonly witnesses: number;
 }
 
 /**
  * Reads up to 100 accounts at commitment finalized from every endpoint, to find out which are gone.
- * Throws as the RPC client does when no endpoint answers.
+ * Throws as the RPC client does when no endpoint responds.
  */
 export async function witnessAbsence(
   rpc: Pick<Rpc, 'getAccountsEverywhere'>,
   addresses: readonly string[],
 ): Promise<Absence> {
-  const answers = await rpc.getAccountsEverywhere(addresses, { commitment: 'finalized' });
+  const responses = await rpc.getAccountsEverywhere(addresses, { commitment: 'finalized' });
   const isGone = (account: ChainAccount | null | undefined) =>
     account === null || (account !== undefined && isClosed(account));
-  const saying = addresses.map(
-    (_, place) => answers.filter(({ accounts }) => isGone(accounts[place])).length,
+  const goneAt = addresses.map(
+    (_, place) => responses.filter(({ accounts }) => isGone(accounts[place])).length,
   );
   const where = (holds: (gone: number) => boolean) =>
-    new Set(addresses.filter((_, place) => holds(saying[place] ?? 0)));
+    new Set(addresses.filter((_, place) => holds(goneAt[place] ?? 0)));
   return {
-    absent: where((gone) => gone === answers.length),
-    disputed: where((gone) => gone > 0 && gone < answers.length),
-    witnesses: answers.length,
+    absent: where((gone) => gone === responses.length),
+    disputed: where((gone) => gone > 0 && gone < responses.length),
+    witnesses: responses.length,
   };
 }
 
@@ -81,12 +80,12 @@ const ALONE_MS = 900_000;
  */
 const DISPUTE_MS = 120_000;
 /** Minimum number of accounts for a mass disappearance. */
-const FEWEST = 3;
+const MIN_MASS = 3;
 /**
  * Time (ms) for which accounts of a mass disappearance are not treated as gone, so that an operator
  * can act.
  */
-const HELD_MS = 86_400_000;
+const MASS_DELAY_MS = 86_400_000;
 /**
  * An account that no caller has reported missing for this long (ms) counts as present, because
  * callers only report missing accounts. The slowest caller, the settling of an expired attempt,
@@ -99,7 +98,7 @@ interface Suspect {
   /** When the account was first and last found missing. */
   readonly since: number;
   readonly lastMissedAt: number;
-  heldUntil: number;
+  delayedUntil: number;
 }
 
 /** A judge that remembers how long accounts have been missing. */
@@ -140,11 +139,12 @@ class Judge implements AbsenceJudge {
       const absence = await witnessAbsence(this.#rpc, some);
       const now = this.#now();
       for (const address of some) this.#note(address, absence, now);
-      this.#holdMasses(now);
+      this.#delayMass(now);
       for (const address of absence.absent) {
-        const { since, heldUntil } = this.#suspects.get(address) ?? { since: now, heldUntil: 0 };
+        const suspect = this.#suspects.get(address);
+        const { since, delayedUntil } = suspect ?? { since: now, delayedUntil: 0 };
         const isWitnessed = absence.witnesses >= 2 || now - since >= ALONE_MS;
-        if (isWitnessed && now >= heldUntil) believed.add(address);
+        if (isWitnessed && now >= delayedUntil) believed.add(address);
       }
     }
     return believed;
@@ -158,25 +158,25 @@ class Judge implements AbsenceJudge {
     const known = this.#suspects.get(address);
     const isMissingStill = known !== undefined && now - known.lastMissedAt <= FORGOTTEN_MS;
     const since = isMissingStill ? known.since : now;
-    const heldUntil = known?.heldUntil ?? -Infinity;
-    this.#suspects.set(address, { since, lastMissedAt: now, heldUntil });
+    const delayedUntil = known?.delayedUntil ?? -Infinity;
+    this.#suspects.set(address, { since, lastMissedAt: now, delayedUntil });
     if (disputed.has(address) && now - since >= DISPUTE_MS)
       this.#alarm('endpoints_disagree', disputed.size, now);
   }
 
-  /** Holds accounts back that are part of a mass disappearance. */
-  #holdMasses(now: number): void {
+  /** Delays the end of accounts that are part of a mass disappearance. */
+  #delayMass(now: number): void {
     const recent: Suspect[] = [];
     for (const [address, suspect] of this.#suspects) {
       if (now - suspect.since <= TOGETHER_MS) recent.push(suspect);
-      else if (now - suspect.lastMissedAt > FORGOTTEN_MS && now >= suspect.heldUntil)
+      else if (now - suspect.lastMissedAt > FORGOTTEN_MS && now >= suspect.delayedUntil)
         this.#suspects.delete(address);
     }
     const read = this.#reads
       .filter(({ at }) => now - at <= TOGETHER_MS)
       .reduce((sum, { subscriptions }) => sum + subscriptions, 0);
-    if (recent.length < FEWEST || recent.length < read / 100) return;
-    for (const suspect of recent) suspect.heldUntil = suspect.since + HELD_MS;
+    if (recent.length < MIN_MASS || recent.length < read / 100) return;
+    for (const suspect of recent) suspect.delayedUntil = suspect.since + MASS_DELAY_MS;
     this.#alarm('accounts_vanished', recent.length, now);
   }
 

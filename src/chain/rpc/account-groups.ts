@@ -1,6 +1,6 @@
 import type { ChainAccount } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
-import type { ReadOptions, Rpc } from './client.ts';
+import type { ReadOptions, Rpc } from './rpc.ts';
 
 /** The accounts of a group in its order, and their common slot. */
 export interface AccountGroup {

@@ -3,10 +3,10 @@ import { chunks } from '../../each.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { CLOCK_SYSVAR } from '../program/addresses.ts';
 import { type ClockAccount, decodeClock } from '../program/layouts.ts';
-import type { ReadOptions, Rpc } from './client.ts';
 import { EndpointFailure } from './errors.ts';
 import type { Failover } from './failover.ts';
 import { accounts, big, inContext, oldestSlot } from './responses.ts';
+import type { ReadOptions, Rpc } from './rpc.ts';
 import { createTrustedClock, type TrustedClockOptions } from './trusted-clock.ts';
 
 /** Addresses that getMultipleAccounts takes. */
@@ -75,31 +75,31 @@ export function accountMethods(
   return {
     async getMultipleAccounts(addresses, read = {}) {
       const batches = [...chunks(addresses, ACCOUNTS_AT_ONCE)];
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         batches.map((batch) => accountsAt(batch, read, (found) => found)),
       );
       return {
-        slot: oldestSlot(answers),
-        accounts: answers.flatMap(({ value }) => value),
+        slot: oldestSlot(responses),
+        accounts: responses.flatMap(({ value }) => value),
       };
     },
     async getAccountsEverywhere(addresses, { commitment = 'confirmed' } = {}) {
-      const answers = await reads.callAll(
+      const responses = await reads.callAll(
         'getMultipleAccounts',
         [addresses, { commitment, encoding: 'base64' }],
         (result) => inContext(result, undefined, (value) => accounts(value, addresses.length)),
       );
-      return answers.map(({ slot, value }) => ({ slot, accounts: value }));
+      return responses.map(({ slot, value }) => ({ slot, accounts: value }));
     },
     async getClock(read = {}) {
       const { value } = await accountsAt([CLOCK_SYSVAR], read, ([found]) => clockOf(found));
       return value;
     },
     async getBalance(address, read = {}) {
-      const answer = await reads.call('getBalance', [address, readConfig(read)], (result) =>
+      const response = await reads.call('getBalance', [address, readConfig(read)], (result) =>
         inContext(result, read.minSlot, (value) => big(value, 'balance')),
       );
-      return answer.value;
+      return response.value;
     },
     getMinimumBalanceForRentExemption: (length) =>
       reads.call('getMinimumBalanceForRentExemption', [length], (result) =>

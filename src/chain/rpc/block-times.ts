@@ -1,9 +1,9 @@
 // Block times by slot. They are whole seconds and never decrease, so all blocks between two blocks
 // with the same time share it: a batch of payments needs few requests.
-import type { Rpc } from './client.ts';
 import { RpcError, RpcUnreachable } from './errors.ts';
+import type { Rpc } from './rpc.ts';
 
-const KEPT = 4096;
+const MAX_KNOWN = 4096;
 
 /** Results of one batch. */
 interface Learnt {
@@ -67,7 +67,7 @@ export function createBlockTimes(
       learnt,
     );
     // Cleared only here, after the batch has its own copy: concurrent batches share the cache.
-    if (known.size >= KEPT) known.clear();
+    if (known.size >= MAX_KNOWN) known.clear();
     for (const [slot, time] of learnt.times) known.set(slot, time);
     return learnt.times;
   };

@@ -1,10 +1,10 @@
 // The RPC client's methods for blocks, the clock of the cluster and recent fees.
 import { each } from '../../each.ts';
 import { isAddress } from '../program/addresses.ts';
-import type { Lifetime, LifetimeAnswer, Rpc } from './client.ts';
 import { EndpointFailure, RpcError } from './errors.ts';
 import type { Ask, Failover } from './failover.ts';
 import { array, big, inContext, newestSlot, object, text, truth } from './responses.ts';
+import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
 
 /**
  * Solana's MAX_PROCESSING_AGE: a transaction can land up to 150 blocks after the block of its
@@ -27,9 +27,9 @@ function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
  * Asks one endpoint. A fresh blockhash is not valid at finalized before its slot is rooted, so the
  * endpoint has to have finalized that slot.
  */
-async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<LifetimeAnswer> {
+async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<LifetimeResponse> {
   const { slot, blockHeight } = await ask('getEpochInfo', [{ commitment: 'finalized' }], heightIn);
-  const ends = lifetimes.map(({ lastValidBlockHeight }): LifetimeAnswer['ends'][number] =>
+  const ends = lifetimes.map(({ lastValidBlockHeight }): LifetimeResponse['ends'][number] =>
     blockHeight > lastValidBlockHeight ? undefined : 'live',
   );
   const past = [...lifetimes.entries()].filter(([place]) => ends[place] === undefined);
@@ -40,10 +40,10 @@ async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<L
       ...(since > 0n && { minContextSlot: Number(since) }),
     };
     try {
-      const answer = await ask('isBlockhashValid', [blockhash, config], (result) =>
+      const response = await ask('isBlockhashValid', [blockhash, config], (result) =>
         inContext(result, since, (value) => truth(value, 'validity')),
       );
-      ends[place] = answer.value ? 'live' : answer.slot;
+      ends[place] = response.value ? 'live' : response.slot;
     } catch (error) {
       if (!(error instanceof EndpointFailure || error instanceof RpcError)) throw error;
     }

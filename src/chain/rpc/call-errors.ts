@@ -1,7 +1,7 @@
 // Errors of calls to several endpoints, and the metric's outcome of one request.
 import type { RpcEndpoint } from './endpoint.ts';
+import type { EndpointFault, UnreadableReason } from './errors.ts';
 import { EndpointFailure, isUnreadable, RpcError, RpcUnreachable } from './errors.ts';
-import type { ObservedRequest } from './failover.ts';
 
 /** The metric's outcome of a failed request; undefined for a bug. */
 export function outcomeOf(error: unknown): ObservedRequest['outcome'] | undefined {
@@ -25,13 +25,22 @@ export function tooSlow(
 }
 
 /**
- * The error of a call that no endpoint answered. An RpcError takes precedence, because it says more
- * than another endpoint's outage.
+ * The error of a call that failed at every endpoint. An RpcError takes precedence, because it says
+ * more than another endpoint's outage.
  */
-export function noAnswer(method: string, reasons: readonly unknown[]): unknown {
+export function errorOfAll(method: string, reasons: readonly unknown[]): unknown {
   const failures = reasons.filter((reason) => reason instanceof EndpointFailure);
   return (
     reasons.find((reason) => !(reason instanceof EndpointFailure)) ??
     new RpcUnreachable(method, failures)
   );
+}
+
+/** One request to one endpoint. */
+export interface ObservedRequest {
+  /** Scheme, host and port: paths and queries of RPC URLs hold keys. */
+  readonly endpoint: string;
+  readonly method: string;
+  readonly outcome: 'ok' | 'refused' | Exclude<EndpointFault, UnreadableReason>;
+  readonly seconds: number;
 }

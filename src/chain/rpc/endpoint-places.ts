@@ -1,5 +1,5 @@
-// Reads from time to time where each endpoint is, by which endpoints are ranked and the slots that
-// they tell are judged.
+// Reads at an interval the slot that each endpoint has reached. It ranks the endpoints, and judges
+// the slots that they report.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClockAccount } from '../program/layouts.ts';
 import type { RpcEndpoint } from './endpoint.ts';
@@ -48,14 +48,14 @@ export class EndpointPlaces {
   }
 
   /**
-   * Resolves when the slots of answers can be judged; undefined when they can be now, so that the
-   * caller goes on in the same turn.
+   * Resolves when the slots of responses can be judged; undefined when they can be now, so that the
+   * caller continues in the same turn.
    */
   known(): Promise<void> | undefined {
     return this.#isKnown ? undefined : this.#first;
   }
 
-  /** Throws an EndpointFailure for an answer of an endpoint with an implausible slot. */
+  /** Throws an EndpointFailure for a response with an implausible slot. */
   check(endpoint: RpcEndpoint, result: unknown): void {
     this.#trusted?.check(endpoint, result);
   }
@@ -80,16 +80,16 @@ export class EndpointPlaces {
     const places = await Promise.all(
       ready.map(async (endpoint) => {
         const place = await ask(endpoint, ...PLACE_REQUEST, placeIn).catch(() => undefined);
-        if (place !== undefined) this.#trusted?.heard(endpoint, place);
+        if (place !== undefined) this.#trusted?.record(endpoint, place);
         return place === undefined ? [] : [{ endpoint, slot: place.slot }];
       }),
     );
-    const told = places.flat();
+    const reported = places.flat();
     const isPlausible = ({ endpoint, slot }: { endpoint: RpcEndpoint; slot: bigint }) =>
       slot <= (this.#trusted?.plausible(endpoint) ?? slot);
-    const newest = Math.max(...told.filter(isPlausible).map(({ slot }) => Number(slot)));
+    const newest = Math.max(...reported.filter(isPlausible).map(({ slot }) => Number(slot)));
     // A slot that is not believed counts as a lag of the same size, so that the endpoint is asked
     // last.
-    for (const { endpoint, slot } of told) endpoint.setLag(Math.abs(newest - Number(slot)));
+    for (const { endpoint, slot } of reported) endpoint.setLag(Math.abs(newest - Number(slot)));
   }
 }

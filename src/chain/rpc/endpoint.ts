@@ -6,8 +6,8 @@ import {
   asFailure,
   codeOf,
   DEFAULT_429_PAUSE_MS,
-  type HttpAnswer,
-  noAnswer,
+  type HttpResponse,
+  timeoutText,
   readResult,
 } from './json-rpc.ts';
 import { createRateLimit, type RateLimit } from './rate-limit.ts';
@@ -33,7 +33,7 @@ export interface EndpointOptions {
 
 const MAX_CONNECTIONS = 64;
 const MAX_IN_FLIGHT = 2048;
-const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 /** Faults that do not affect the endpoint's health. */
 const HARMLESS: ReadonlySet<EndpointFault> = new Set(['unsupported', 'behind', 'busy']);
 
@@ -106,7 +106,7 @@ export class RpcEndpoint {
 
   /**
    * One JSON-RPC call; `read` parses its result. Throws EndpointFailure (another endpoint may
-   * answer) or RpcError (every endpoint would refuse). A request that gets a connection only after
+   * succeed) or RpcError (every endpoint would refuse). A request that gets a connection only after
    * `last` (performance.now()) is not sent.
    */
   async call<T>(
@@ -128,12 +128,12 @@ export class RpcEndpoint {
     const isTrial = this.#failures > 0;
     if (isTrial) this.#isOnTrial = true;
     try {
-      const answer = read(await this.#ask(method, params, last));
+      const response = read(await this.#ask(method, params, last));
       const took = performance.now() - started;
       this.#latencyMs =
         this.#latencyMs === null ? took : this.#latencyMs + (took - this.#latencyMs) / 5;
       this.#failures = 0;
-      return answer;
+      return response;
     } catch (error) {
       throw this.#record(error, started);
     } finally {
@@ -152,25 +152,25 @@ export class RpcEndpoint {
     const body = JSON.stringify({ jsonrpc: '2.0', id: this.#id, method, params });
     // The server may close a kept-alive connection just as it is reused. Every method, including
     // sendTransaction, is safe to repeat.
-    const answer = await this.#post(body, last).catch((error: unknown) => {
+    const response = await this.#post(body, last).catch((error: unknown) => {
       if (this.#isClosed || codeOf(error) !== 'UND_ERR_SOCKET') throw error;
       return this.#post(body, last);
     });
-    return readResult(this.name, method, answer);
+    return readResult(this.name, method, response);
   }
 
   /**
    * Uses undici's handlers instead of `request`, which would create a stream for a small response
    * on the hot path of each payment.
    */
-  async #post(body: string, last: number): Promise<HttpAnswer> {
+  async #post(body: string, last: number): Promise<HttpResponse> {
     const started = performance.now();
     const timeoutMs = this.#timeoutMs;
     this.#pool ??= this.#openPool();
     const pool = await this.#pool;
     return new Promise((resolve, reject) => {
       let status = 0;
-      let retryAfter: HttpAnswer['retryAfter'];
+      let retryAfter: HttpResponse['retryAfter'];
       const chunks: Buffer[] = [];
       pool.dispatch(
         { method: 'POST', path: this.#path, headers: this.#headers, body },
@@ -189,7 +189,7 @@ export class RpcEndpoint {
             chunks.push(chunk);
             // bodyTimeout only limits the gaps between chunks, so a slow trickle would never end.
             if (performance.now() - started > timeoutMs)
-              controller.abort(new EndpointFailure('timeout', noAnswer(timeoutMs)));
+              controller.abort(new EndpointFailure('timeout', timeoutText(timeoutMs)));
           },
           onResponseEnd: () =>
             resolve({ status, retryAfter, text: Buffer.concat(chunks).toString('utf8') }),
@@ -212,7 +212,7 @@ export class RpcEndpoint {
       bodyTimeout: this.#timeoutMs,
       // A new TLS handshake costs more than a request.
       keepAliveTimeout: 30_000,
-      maxResponseSize: MAX_ANSWER_BYTES,
+      maxResponseSize: MAX_RESPONSE_BYTES,
     });
     if (this.#isClosed) await pool.destroy();
     return pool;

@@ -18,7 +18,7 @@ export class RpcError extends Error {
 }
 
 /**
- * Why an endpoint that answered did not return a readable transaction: an error response, an
+ * Why an endpoint that responded did not return a readable transaction: an error response, an
  * unsupported version, a response of another shape, or no such transaction.
  */
 export const UNREADABLE_REASONS = ['refused', 'version', 'undecodable', 'missing'] as const;
@@ -41,7 +41,7 @@ export type EndpointFault =
   | 'unsupported'
   | 'busy';
 
-/** A call to one endpoint failed; another endpoint may answer. */
+/** A call to one endpoint failed; another endpoint may succeed. */
 export class EndpointFailure extends Error {
   override name = 'EndpointFailure';
   readonly fault: EndpointFault;
@@ -63,7 +63,7 @@ export class EndpointFailure extends Error {
 }
 
 /**
- * No endpoint answered; `failures` has the reason of each. The result is unknown, so the caller
+ * No endpoint responded; `failures` has the reason of each. The result is unknown, so the caller
  * retries later.
  */
 export class RpcUnreachable extends Error {

@@ -1,11 +1,11 @@
-// When a signed transaction can never land any more. One endpoint may lag, lie about heights or
-// never have had the blockhash, so every endpoint is asked.
-import type { Lifetime, LifetimeAnswer, Rpc } from './client.ts';
+// When a signed transaction can never land any more. One endpoint may lag, report wrong
+// heights or never have had the blockhash, so every endpoint is asked.
 import { newestSlot } from './responses.ts';
+import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
 
-/** The end of a blockhash, by every endpoint that answered about it. */
+/** The end of a blockhash, by every endpoint that responded about it. */
 export interface Expiry {
-  /** Number of endpoints that answered. */
+  /** Number of endpoints that responded. */
   readonly witnesses: number;
   /** The oldest finalized slot by which they judged. */
   readonly slot: bigint;
@@ -22,9 +22,9 @@ export const lifetimeKey = ({ blockhash, lastValidBlockHeight, slot }: Lifetime)
 const MAX_BEHIND = 150n;
 
 /**
- * The blockhashes that are dead: at finalized, every endpoint that answers says that they are not
- * valid, and that the height is past their last block. Throws as the RPC client does when no
- * endpoint answers.
+ * The blockhashes that are dead: at finalized, every endpoint that responds reports that they are
+ * not valid, and that the height is past their last block. Throws as the RPC client does when no
+ * endpoint responds.
  */
 export async function witnessExpiry(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
@@ -32,12 +32,12 @@ export async function witnessExpiry(
 ): Promise<ReadonlyMap<string, Expiry>> {
   const distinct = [...new Map(lifetimes.map((one) => [lifetimeKey(one), one]))];
   if (distinct.length === 0) return new Map();
-  const answers = await rpc.getLifetimesEverywhere(distinct.map(([, one]) => one));
-  const newest = newestSlot(answers.map(({ slot }) => slot));
-  const isCurrent = ({ slot }: LifetimeAnswer) => slot + MAX_BEHIND >= newest;
+  const responses = await rpc.getLifetimesEverywhere(distinct.map(([, one]) => one));
+  const newest = newestSlot(responses.map(({ slot }) => slot));
+  const isCurrent = ({ slot }: LifetimeResponse) => slot + MAX_BEHIND >= newest;
   const dead = distinct.flatMap(([key], place): [string, Expiry][] => {
-    if (answers.some((one) => one.ends[place] === 'live' && isCurrent(one))) return [];
-    const slots = answers.map(({ ends }) => ends[place]).filter((end) => typeof end === 'bigint');
+    if (responses.some((one) => one.ends[place] === 'live' && isCurrent(one))) return [];
+    const slots = responses.map(({ ends }) => ends[place]).filter((end) => typeof end === 'bigint');
     if (slots.length === 0) return [];
     const slot = slots.reduce((low, one) => (one < low ? one : low));
     return [[key, { witnesses: slots.length, slot }]];

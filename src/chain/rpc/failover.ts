@@ -1,17 +1,12 @@
-// Failover over several RPC endpoints: calls the best one first, then the others until one answers.
+// Failover over several RPC endpoints: calls the best one, then the others until one succeeds.
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Log } from '../../log.ts';
-import { noAnswer, outcomeOf, tooSlow } from './call-errors.ts';
+import type { ObservedRequest } from './call-errors.ts';
+import { errorOfAll, outcomeOf, tooSlow } from './call-errors.ts';
 import { EndpointPlaces } from './endpoint-places.ts';
 import { ranked, type EndpointHealth, RpcEndpoint } from './endpoint.ts';
-import {
-  EndpointFailure,
-  type EndpointFault,
-  isUnreadable,
-  RpcUnreachable,
-  type UnreadableReason,
-} from './errors.ts';
+import { EndpointFailure, isUnreadable, RpcUnreachable } from './errors.ts';
 import type { TrustedSlotsOptions } from './trusted-slots.ts';
 
 export interface FailoverOptions {
@@ -27,28 +22,19 @@ export interface FailoverOptions {
    */
   readonly probeMs?: number | undefined;
   /**
-   * Skips an answer with an implausible slot. Without this every slot is accepted, as on a local
+   * Skips a response with an implausible slot. Without this every slot is accepted, as on a local
    * chain, whose users move the slot.
    */
   readonly slots?: TrustedSlotsOptions | undefined;
   /**
    * Why an endpoint with this genesis hash must not be used; null when it may be. Each endpoint's
-   * hash is read once before its first call, because on another chain all accounts would look
+   * hash is read once before its first call, because on another chain all accounts would be
    * missing. Without this function every endpoint is used.
    */
   readonly refuses?: ((genesisHash: string) => string | null) | undefined;
   readonly log: Pick<Log, 'warn' | 'info'>;
   /** Called after every request to an endpoint, for metrics. */
   readonly observe?: ((request: ObservedRequest) => void) | undefined;
-}
-
-/** One request to one endpoint. */
-export interface ObservedRequest {
-  /** Scheme, host and port: paths and queries of RPC URLs hold keys. */
-  readonly endpoint: string;
-  readonly method: string;
-  readonly outcome: 'ok' | 'refused' | Exclude<EndpointFault, UnreadableReason>;
-  readonly seconds: number;
 }
 
 /** Parses a result. Throws EndpointFailure for a result of another shape. */
@@ -60,7 +46,7 @@ export type Ask = <T>(method: string, params: readonly unknown[], read: Read<T>)
 export interface AskOptions {
   /**
    * Milliseconds after which the request is not sent to any further endpoint; earlier sends may
-   * still be answered.
+   * still succeed.
    */
   readonly withinMs?: number | undefined;
 }
@@ -74,7 +60,7 @@ export class Failover {
   readonly #closing = new AbortController();
   /** Endpoints whose genesis hash was accepted, and requests for the hash in flight. */
   readonly #admitted = new Set<RpcEndpoint>();
-  readonly #asking = new Map<RpcEndpoint, Promise<void>>();
+  readonly #pending = new Map<RpcEndpoint, Promise<void>>();
   readonly #places: EndpointPlaces;
 
   /** Sends nothing yet. Throws a TypeError for a bad URL. */
@@ -115,7 +101,7 @@ export class Failover {
     await this.#places.close();
   }
 
-  /** The result of the first endpoint that answers. Throws RpcUnreachable or RpcError. */
+  /** The result of the first endpoint that succeeds. Throws RpcUnreachable or RpcError. */
   async call<T>(
     method: string,
     params: readonly unknown[],
@@ -130,9 +116,9 @@ export class Failover {
     for (;;) {
       const now = performance.now();
       const [best] = ranked(this.#endpoints, now).filter((endpoint) => left.has(endpoint));
-      // Once an endpoint has answered about a transaction, endpoints that are down are skipped.
-      const isAnswered = [...failures.values()].some(({ fault }) => isUnreadable(fault));
-      if (best === undefined || now > last || (isAnswered && best.down(now)))
+      // Once an endpoint has responded about a transaction, endpoints that are down are skipped.
+      const isUnreadableSoFar = [...failures.values()].some(({ fault }) => isUnreadable(fault));
+      if (best === undefined || now > last || (isUnreadableSoFar && best.down(now)))
         throw new RpcUnreachable(method, [...failures.values()]);
       const wait = best.delay(now);
       if (wait > 0) {
@@ -153,7 +139,7 @@ export class Failover {
 
   /**
    * Calls every endpoint that is up, in parallel, and returns all results; throws when no endpoint
-   * answers.
+   * responds.
    */
   async callAll<T>(method: string, params: readonly unknown[], read: Read<T>): Promise<T[]> {
     return this.callEach(method, (ask) => ask(method, params, read));
@@ -161,16 +147,16 @@ export class Failover {
 
   /**
    * Does `work`, several calls for the purpose `what`, at every endpoint that is up. Returns the
-   * results of those that answered all of it; throws when none did.
+   * results of those that completed all of it; throws when none did.
    */
   async callEach<T>(what: string, work: (ask: Ask) => Promise<T>): Promise<T[]> {
     const settled = await Promise.allSettled(this.#ready().map(work));
-    const answers = settled.filter((one) => one.status === 'fulfilled').map(({ value }) => value);
+    const results = settled.filter((one) => one.status === 'fulfilled').map(({ value }) => value);
     const reasons = settled
       .filter((one) => one.status === 'rejected')
       .map(({ reason }) => reason as unknown);
-    if (answers.length === 0) throw noAnswer(what, reasons);
-    return answers;
+    if (results.length === 0) throw errorOfAll(what, reasons);
+    return results;
   }
 
   /** Like `callAll`, but resolves with the first result while the other requests continue. */
@@ -183,7 +169,7 @@ export class Failover {
     try {
       return await Promise.any(this.#ready(options).map((ask) => ask(method, params, read)));
     } catch (error) {
-      throw error instanceof AggregateError ? noAnswer(method, error.errors) : error;
+      throw error instanceof AggregateError ? errorOfAll(method, error.errors) : error;
     }
   }
 
@@ -203,7 +189,7 @@ export class Failover {
     );
   }
 
-  /** One attempt at an endpoint; an answer with an implausible slot is a fault of the endpoint. */
+  /** One attempt at an endpoint; a response with an implausible slot is a fault of the endpoint. */
   async #judged<T>(
     endpoint: RpcEndpoint,
     method: string,
@@ -235,10 +221,10 @@ export class Failover {
     try {
       const admission = method === 'getGenesisHash' ? undefined : this.#admission(endpoint);
       if (admission !== undefined) await admission;
-      const answer = await endpoint.call(method, params, read, last);
+      const result = await endpoint.call(method, params, read, last);
       if (before > 0) log.info({ endpoint: endpoint.name }, 'RPC endpoint is back');
       this.#observed(endpoint, method, 'ok', startedAt);
-      return answer;
+      return result;
     } catch (error) {
       const outcome = outcomeOf(error);
       if (outcome !== undefined) this.#observed(endpoint, method, outcome, startedAt);
@@ -276,18 +262,18 @@ export class Failover {
   #admission(endpoint: RpcEndpoint): Promise<void> | undefined {
     const { refuses } = this.#options;
     if (refuses === undefined || this.#admitted.has(endpoint)) return undefined;
-    const asking = this.#asking.get(endpoint);
-    if (asking !== undefined) return asking;
+    const pending = this.#pending.get(endpoint);
+    if (pending !== undefined) return pending;
     const read = (hash: unknown) => {
       const reason = typeof hash === 'string' ? refuses(hash) : 'it has no genesis hash';
       if (reason !== null) throw new EndpointFailure('malformed', reason);
       this.#admitted.add(endpoint);
     };
-    const answer = endpoint
+    const result = endpoint
       .call('getGenesisHash', [], read)
-      .finally(() => this.#asking.delete(endpoint));
-    this.#asking.set(endpoint, answer);
-    return answer;
+      .finally(() => this.#pending.delete(endpoint));
+    this.#pending.set(endpoint, result);
+    return result;
   }
 
   async #pause(ms: number, method: string, endpoint: RpcEndpoint): Promise<void> {

@@ -3,7 +3,7 @@ import { ChainDataError } from '../program/layouts.ts';
 import { EndpointFailure, type EndpointFault, RpcError } from './errors.ts';
 
 /** One HTTP response. */
-export interface HttpAnswer {
+export interface HttpResponse {
   readonly status: number;
   readonly retryAfter: string | string[] | undefined;
   readonly text: string;
@@ -13,7 +13,7 @@ export const DEFAULT_429_PAUSE_MS = 1000;
 const MIN_429_PAUSE_MS = 250;
 const MAX_429_PAUSE_MS = 60_000;
 
-// Error codes for which another node may answer (Agave's rpc-client-api `custom_error.rs`, and the
+// Error codes for which another node may succeed (Agave's rpc-client-api `custom_error.rs`, and the
 // JSON-RPC specification).
 const BEHIND = new Set([-32004, -32005, -32014, -32016]);
 const RATE_LIMITED = new Set([429, -32429]);
@@ -27,29 +27,29 @@ const UNDICI_TIMEOUTS = new Set([
 ]);
 
 /**
- * The result of a JSON-RPC response. Throws EndpointFailure (another endpoint may answer) or
+ * The result of a JSON-RPC response. Throws EndpointFailure (another endpoint may succeed) or
  * RpcError (every endpoint would refuse).
  */
-export function readResult(endpoint: string, method: string, answer: HttpAnswer): unknown {
-  const { status } = answer;
+export function readResult(endpoint: string, method: string, response: HttpResponse): unknown {
+  const { status } = response;
   if (status === 429)
     throw new EndpointFailure('rate_limited', 'too many requests (429)', {
-      pauseMs: retryAfterMs(answer.retryAfter),
+      pauseMs: retryAfterMs(response.retryAfter),
     });
   let body: unknown;
   try {
-    body = JSON.parse(answer.text);
+    body = JSON.parse(response.text);
   } catch {
     if (status >= 400) throw new EndpointFailure('http', `HTTP status ${status}`);
-    throw new EndpointFailure('malformed', 'an answer that is not JSON');
+    throw new EndpointFailure('malformed', 'a response that is not JSON');
   }
   if (typeof body !== 'object' || body === null)
-    throw new EndpointFailure('malformed', 'an answer that is not JSON-RPC');
+    throw new EndpointFailure('malformed', 'a response that is not JSON-RPC');
   if ('error' in body && typeof body.error === 'object' && body.error !== null)
     throw jsonRpcError(endpoint, method, body.error);
   if (status >= 400) throw new EndpointFailure('http', `HTTP status ${status}`);
   if (!('result' in body))
-    throw new EndpointFailure('malformed', 'an answer without result or error');
+    throw new EndpointFailure('malformed', 'a response without result or error');
   return body.result;
 }
 
@@ -89,13 +89,13 @@ export function asFailure(
   if (error instanceof ChainDataError) return failure('malformed', error.message);
   const code = codeOf(error);
   if (code === undefined || !(error instanceof Error)) throw error;
-  if (UNDICI_TIMEOUTS.has(code)) return failure('timeout', noAnswer(timeoutMs));
+  if (UNDICI_TIMEOUTS.has(code)) return failure('timeout', timeoutText(timeoutMs));
   if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE')
-    return failure('malformed', 'an answer that is too long');
+    return failure('malformed', 'a response that is too long');
   return failure('unreachable', error.message === '' ? code : `${error.message} (${code})`);
 }
 
-export const noAnswer = (timeoutMs: number) => `no answer within ${timeoutMs} ms`;
+export const timeoutText = (timeoutMs: number) => `no response within ${timeoutMs} ms`;
 
 /** The code of an error of undici or of the system. */
 export function codeOf(error: unknown): string | undefined {

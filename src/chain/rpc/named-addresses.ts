@@ -1,7 +1,7 @@
 // Reads the addresses that a batch of transactions names.
 import { each } from '../../each.ts';
-import type { Rpc } from './client.ts';
 import type { UnreadableTransaction } from './responses.ts';
+import type { Rpc } from './rpc.ts';
 
 const AT_ONCE = 8;
 

@@ -1,3 +1,5 @@
+// Parses RPC responses and checks their shape on arrival, so that a response of another shape is a
+// fault of the endpoint (`malformed`), not a TypeError later.
 import bs58 from 'bs58';
 import type { ChainAccount } from '../program/accounts.ts';
 import type { ExecutedInstruction, ExecutedTransaction } from '../program/events.ts';
@@ -8,11 +10,8 @@ import {
   type UnreadableReason,
 } from './errors.ts';
 
-// Parses RPC responses and checks their shape on arrival, so that a response of another shape is a
-// fault of the endpoint (`malformed`), not a TypeError later.
-
 function malformed(what: string): never {
-  throw new EndpointFailure('malformed', `an answer of another shape: ${what}`);
+  throw new EndpointFailure('malformed', `a response of another shape: ${what}`);
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -48,7 +47,7 @@ export function truth(value: unknown, what: string): boolean {
 const orNull = <T>(value: unknown, read: (value: unknown) => T): T | null =>
   value === null || value === undefined ? null : read(value);
 
-/** The error of a transaction; null means success. An answer without the key does not say which. */
+/** The error of a transaction; null means success. A response without the key is neither. */
 const errorIn = ({ err }: Json): unknown => (err === undefined ? malformed('err is missing') : err);
 
 /**
@@ -179,10 +178,10 @@ export interface UnreadableTransaction {
   readonly unreadable: UnreadableReason;
 }
 
-/** The result of looking a transaction up at every endpoint. */
+/** The result of reading a transaction from every endpoint. */
 export type FoundTransaction = ConfirmedTransaction | UnreadableTransaction;
 
-/** One endpoint's answer to getTransaction. Throws EndpointFailure with an UnreadableReason. */
+/** One endpoint's response to getTransaction. Throws EndpointFailure with an UnreadableReason. */
 export function readableTransaction(result: unknown): ConfirmedTransaction {
   if (result === null) throw new EndpointFailure('missing', 'it does not have the transaction');
   try {
@@ -194,8 +193,8 @@ export function readableTransaction(result: unknown): ConfirmedTransaction {
 }
 
 /**
- * The result of a look-up that every endpoint failed: unreadable when at least one endpoint
- * answered about the transaction. Throws `error` otherwise: then no endpoint was reached.
+ * The result of a read that every endpoint failed: unreadable when at least one endpoint responded
+ * about the transaction. Throws `error` otherwise: then no endpoint was reached.
  */
 export function unreadableTransaction(signature: string, error: unknown): UnreadableTransaction {
   if (error instanceof RpcUnreachable) {
@@ -220,8 +219,8 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   const err = errorIn(effects);
 
   const loaded = orNull(loadedAddresses, (value) => object(value, 'loadedAddresses'));
-  // A versioned transaction numbers its own keys first, then the looked-up writable ones, then the
-  // read-only ones.
+  // A versioned transaction numbers its own keys first, then the writable ones of its lookup
+  // tables, then the read-only ones.
   const keys = [accountKeys, loaded?.writable ?? [], loaded?.readonly ?? []].flatMap((part) =>
     array(part, 'account keys').map((key) => text(key, 'account key')),
   );
@@ -281,8 +280,8 @@ export function simulation(value: unknown): Simulation {
 }
 
 /** The oldest slot of several responses; 0 without any. */
-export const oldestSlot = (answers: readonly { slot: bigint }[]): bigint =>
-  answers.reduce((oldest, { slot }) => (slot < oldest ? slot : oldest), answers[0]?.slot ?? 0n);
+export const oldestSlot = (responses: readonly { slot: bigint }[]): bigint =>
+  responses.reduce((oldest, { slot }) => (slot < oldest ? slot : oldest), responses[0]?.slot ?? 0n);
 
 /** The newest of these slots; 0 without any. */
 export const newestSlot = (slots: readonly bigint[]): bigint =>

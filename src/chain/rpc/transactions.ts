@@ -1,6 +1,5 @@
 // The RPC client's methods for transactions: sending, simulating, statuses, history.
 import { signatureOf } from '../keypair.ts';
-import type { Rpc } from './client.ts';
 import { EndpointFailure, RpcUnreachable } from './errors.ts';
 import type { Failover } from './failover.ts';
 import {
@@ -18,6 +17,7 @@ import {
   text,
   unreadableTransaction,
 } from './responses.ts';
+import type { Rpc } from './rpc.ts';
 
 /** Signatures that getSignatureStatuses takes. */
 export const STATUSES_AT_ONCE = 256;
@@ -53,19 +53,19 @@ export function sendMethods(
         replaceRecentBlockhash: !ownBlockhash,
         ...(minSlot !== undefined && { minContextSlot: Number(minSlot) }),
       };
-      const answer = await reads.call('simulateTransaction', [base64(bytes), config], (result) =>
+      const response = await reads.call('simulateTransaction', [base64(bytes), config], (result) =>
         inContext(result, minSlot, simulation),
       );
-      return { ...answer.value, slot: answer.slot };
+      return { ...response.value, slot: response.slot };
     },
     async getFeeForMessage(message, { commitment = 'confirmed' } = {}) {
-      const answer = await reads.call(
+      const response = await reads.call(
         'getFeeForMessage',
         [base64(message), { commitment }],
         (result) =>
           inContext(result, undefined, (value) => (value === null ? null : big(value, 'fee'))),
       );
-      return answer.value;
+      return response.value;
     },
   };
 }
@@ -87,28 +87,28 @@ export function historyMethods(
           throw new EndpointFailure('malformed', 'a status of a later slot than its own');
         return found;
       };
-      const answers = everywhere
+      const responses = everywhere
         ? await reads.callAll('getSignatureStatuses', params, read)
         : [await reads.call('getSignatureStatuses', params, read)];
       return {
-        slot: oldestSlot(answers),
-        witnesses: answers.length,
+        slot: oldestSlot(responses),
+        witnesses: responses.length,
         statuses: signatures.map((_, place) =>
-          furthest(answers.map(({ value }) => value[place] ?? null)),
+          furthest(responses.map(({ value }) => value[place] ?? null)),
         ),
       };
     },
     async getTransaction(signature, { commitment = 'confirmed' } = {}) {
-      const lookUp = (maxSupportedTransactionVersion: number): Promise<FoundTransaction> => {
+      const readWith = (maxSupportedTransactionVersion: number): Promise<FoundTransaction> => {
         const config = { commitment, encoding: 'json', maxSupportedTransactionVersion };
         return reads
           .call('getTransaction', [signature, config], readableTransaction)
           .catch((error: unknown) => unreadableTransaction(signature, error));
       };
-      const found = await lookUp(1);
+      const found = await readWith(1);
       // An endpoint without support for version 1 may refuse the parameter but still returns older
       // versions.
-      return 'unreadable' in found && found.unreadable === 'refused' ? lookUp(0) : found;
+      return 'unreadable' in found && found.unreadable === 'refused' ? readWith(0) : found;
     },
     async getSignaturesForAddress(
       address,
@@ -137,7 +137,7 @@ function joined(lists: readonly (readonly SignatureInfo[])[], limit: number): Si
   const [first = [], ...others] = lists;
   const seen = new Set(first.map(({ signature }) => signature));
   const more = others.flat().filter(({ signature }) => !seen.has(signature) && seen.add(signature));
-  // The sort is stable, so each endpoint's order within a slot is kept.
+  // The sort is stable, so each endpoint's order within a slot remains.
   return more.length === 0
     ? [...first]
     : [...first, ...more].sort((a, b) => Number(b.slot - a.slot)).slice(0, limit);
@@ -151,11 +151,11 @@ function furthest(found: readonly (SignatureStatus | null)[]): SignatureStatus |
     status === null ? -1 : STAGES.indexOf(status.commitment);
   return found.reduce((best, one) => (rank(one) > rank(best) ? one : best), null);
 }
-// Reads transactions that an account's history lists.
+
 /**
- * Looks up a finalized transaction from a history. An HTTP error or a malformed response makes it
- * unreadable too, since the listing has shown that the endpoint is up. Throws RpcUnreachable when
- * no endpoint answers.
+ * Reads a finalized transaction that an account's history lists. An HTTP error or a malformed
+ * response makes it unreadable too, since the listing has shown that the endpoint is up. Throws
+ * RpcUnreachable when no endpoint responds.
  */
 export async function readListed(
   rpc: Pick<Rpc, 'getTransaction'>,
@@ -164,10 +164,10 @@ export async function readListed(
   try {
     return await rpc.getTransaction(signature, { commitment: 'finalized' });
   } catch (error) {
-    const isAnswered =
+    const hasResponse =
       error instanceof RpcUnreachable &&
       error.failures.some(({ fault }) => fault === 'http' || fault === 'malformed');
-    if (!isAnswered) throw error;
+    if (!hasResponse) throw error;
     return { signature, unreadable: 'refused' };
   }
 }

@@ -1,7 +1,6 @@
-import type { ClockAccount } from '../program/layouts.ts';
-
 // Payments are due by the cluster's clock, so an endpoint with a wrong clock could charge every
 // subscriber a period early.
+import type { ClockAccount } from '../program/layouts.ts';
 
 export interface TrustedClockOptions {
   /** Called at most once an hour with a rejected reading and the expected time (Unix seconds). */
@@ -31,15 +30,15 @@ export function createTrustedClock(
     monotonicMs = () => performance.now(),
   }: TrustedClockOptions,
 ): BelievesClock {
-  // Only confirmed readings are kept, otherwise an endpoint could drift ahead in small steps.
+  // Only confirmed readings are stored, otherwise an endpoint could drift ahead in small steps.
   let last: { seconds: number; at: number } | undefined;
   let reportedAt = -Infinity;
   let isAsking = false;
   const near = (one: number, other: number) => Math.abs(one - other) <= MAX_SECONDS_OFF;
 
   async function confirm(seconds: number): Promise<void> {
-    const answers = await readAll();
-    const agreeing = answers.filter(
+    const responses = await readAll();
+    const agreeing = responses.filter(
       (clock) => clock !== null && near(Number(clock.unixTimestamp), seconds),
     );
     if (agreeing.length >= 2) last = { seconds, at: monotonicMs() };

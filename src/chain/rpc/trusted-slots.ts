@@ -1,5 +1,5 @@
-// Slots are stored: a row is not read by a state older than the one it was seen at. One endpoint
-// that tells a slot of the far future would stop the row.
+// Judges slots. They are stored, and a row is only decided by chain state of its slot or later: an
+// endpoint that reports a slot of the far future would stop the row.
 import { CLOCK_SYSVAR } from '../program/addresses.ts';
 import { type ClockAccount, decodeClock } from '../program/layouts.ts';
 import { EndpointFailure } from './errors.ts';
@@ -28,7 +28,7 @@ const MAX_AHEAD = 300n;
 const SLOTS_PER_SECOND = 10;
 const REPORT_MS = 3_600_000;
 
-/** The request by which an endpoint's place is read: the clock has slot and time of one block. */
+/** The request for an endpoint's place: the clock has slot and time of one block. */
 export const PLACE_REQUEST = [
   'getMultipleAccounts',
   [[CLOCK_SYSVAR], { commitment: 'confirmed', encoding: 'base64' }],
@@ -41,9 +41,9 @@ export function placeIn(result: unknown): ClockAccount {
 }
 
 /**
- * Judges the slots that endpoints tell. A slot is plausible when the place of another endpoint and
- * the time since explain it. An endpoint that hangs has an old clock, so it makes no good endpoint
- * look far ahead. Without another endpoint, its own last slot counts; its first one is believed.
+ * Judges the slots that endpoints report. A slot is plausible when the place of another endpoint
+ * and the time since explain it. An endpoint that hangs has an old clock, so a good endpoint is not
+ * rejected for it. Without another endpoint, its own last slot counts; its first one is believed.
  */
 export class TrustedSlots<Endpoint extends object> {
   readonly #options: TrustedSlotsOptions;
@@ -55,10 +55,10 @@ export class TrustedSlots<Endpoint extends object> {
   }
 
   /**
-   * Notes the place that an endpoint tells of itself, believed or not: two endpoints that agree are
+   * Records the place that an endpoint reports, believed or not: two endpoints that agree are
    * right.
    */
-  heard(endpoint: Endpoint, { slot, unixTimestamp }: ClockAccount): void {
+  record(endpoint: Endpoint, { slot, unixTimestamp }: ClockAccount): void {
     this.#readings.set(endpoint, { slot, seconds: Number(unixTimestamp), at: this.#now() });
   }
 
@@ -71,14 +71,14 @@ export class TrustedSlots<Endpoint extends object> {
     return bounds.length === 0 ? undefined : bounds.reduce((a, b) => (a > b ? a : b));
   }
 
-  /** Throws an EndpointFailure when an answer has a context whose slot is not plausible. */
+  /** Throws an EndpointFailure when a response has a context with an implausible slot. */
   check(endpoint: Endpoint, result: unknown): void {
     const slot = contextSlot(result);
     if (slot === undefined) return;
     const plausible = this.plausible(endpoint);
     if (plausible === undefined || slot <= plausible) {
       if (this.#isAlone(endpoint))
-        this.heard(endpoint, { slot, unixTimestamp: BigInt(Math.floor(this.#seconds())) });
+        this.record(endpoint, { slot, unixTimestamp: BigInt(Math.floor(this.#seconds())) });
       return;
     }
     if (this.#now() - this.#reportedAt > REPORT_MS) {

@@ -1,8 +1,8 @@
 // An RPC client that tracks whether the chain is reachable.
 import { messageOf } from '../../errors.ts';
 import type { Log } from '../../log.ts';
-import type { Rpc } from './client.ts';
 import { RpcUnreachable } from './errors.ts';
+import type { Rpc } from './rpc.ts';
 
 export interface WatchedRpc {
   readonly rpc: Rpc;
@@ -11,10 +11,10 @@ export interface WatchedRpc {
 }
 
 /**
- * Whether an endpoint that is behind or lacks the method answered: that neither begins an outage
+ * Whether an endpoint responded that is behind or lacks the method. That neither begins an outage
  * nor ends one.
  */
-function isThere({ failures }: RpcUnreachable): boolean {
+function hasResponded({ failures }: RpcUnreachable): boolean {
   return failures.some(({ fault }) => fault === 'behind' || fault === 'unsupported');
 }
 
@@ -26,25 +26,25 @@ export function watchRpc(
 ): WatchedRpc {
   let outage: string | undefined;
   let calls = 0;
-  // Number of the latest answered call. An earlier call that fails after it is no sign of an
-  // outage.
-  let answeredCall = 0;
-  const answered = (call: number) => {
-    answeredCall = Math.max(answeredCall, call);
+  // Number of the latest call with a response. An earlier call that fails after it is no sign of
+  // an outage.
+  let respondedCall = 0;
+  const responded = (call: number) => {
+    respondedCall = Math.max(respondedCall, call);
     if (outage !== undefined) log.info('the Solana RPC is back');
     outage = undefined;
     metrics.rpcReachable.set(1);
   };
-  const watch = async (answering: Promise<unknown>): Promise<unknown> => {
+  const watch = async (pending: Promise<unknown>): Promise<unknown> => {
     calls += 1;
     const call = calls;
     try {
-      const answer = await answering;
-      answered(call);
-      return answer;
+      const result = await pending;
+      responded(call);
+      return result;
     } catch (error) {
-      if (!(error instanceof RpcUnreachable)) answered(call);
-      else if (!isThere(error) && call > answeredCall) {
+      if (!(error instanceof RpcUnreachable)) responded(call);
+      else if (!hasResponded(error) && call > respondedCall) {
         if (outage === undefined)
           log.error({ reason: error.message }, 'no Solana RPC endpoint answers; the keeper waits');
         outage = messageOf(error);

@@ -1,17 +1,16 @@
+// Follows single accounts over WebSockets. Nodes and providers limit the number of subscriptions: a
+// refused account is not followed, the others are kept. Changes while a socket is down are not
+// reported.
 import type { Log } from '../../log.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { account, big, type Commitment, integer, object, text } from '../rpc/responses.ts';
 import { guarded, openStream, type Stream } from './connection.ts';
 
-// Follows single accounts over WebSockets. Nodes and providers limit the number of subscriptions: a
-// refused account is not followed, the others are kept. Changes while a socket is down are not
-// reported.
-
 /**
  * An account after a transaction at `slot`. A closed account belongs to the System program and has
  * no data.
  */
-export interface AccountNotice extends ChainAccount {
+export interface AccountNotification extends ChainAccount {
   readonly address: string;
   readonly slot: bigint;
 }
@@ -20,10 +19,10 @@ export interface FollowAccountsOptions {
   /** WebSocket URLs in order of preference. */
   readonly urls: readonly string[];
   /** Maximum number of accounts, in total and per connection. */
-  readonly most: number;
+  readonly maxAccounts: number;
   readonly perConnection?: number;
   readonly commitment?: Commitment;
-  readonly onNotice: (notice: AccountNotice) => void;
+  readonly onNotification: (notification: AccountNotification) => void;
   /**
    * Called when all accounts are followed again after a connection was lost; changes in between
    * were missed.
@@ -69,9 +68,9 @@ class Accounts implements AccountFollower {
   }
 
   add(address: string): boolean {
-    const { most, perConnection = 1000 } = this.#options;
+    const { maxAccounts, perConnection = 1000 } = this.#options;
     if (this.#connectionOf.has(address)) return true;
-    if (this.#isClosed || this.#connectionOf.size >= most) return false;
+    if (this.#isClosed || this.#connectionOf.size >= maxAccounts) return false;
     if (performance.now() < this.#refusedUntil) return false;
     let connection = this.#connections.find(({ size }) => size < perConnection);
     if (connection === undefined) {
@@ -145,7 +144,7 @@ class AccountsConnection {
         this.#ask();
       },
       onMessage: (message) => {
-        if ('id' in message) this.#answered(message);
+        if ('id' in message) this.#receiveResponse(message);
         else if (message.method === 'accountNotification') this.#notified(message);
       },
       onBreak: () => this.#broke(),
@@ -198,7 +197,7 @@ class AccountsConnection {
     this.#stream.request((this.#lastId += 1), 'accountUnsubscribe', [subscription]);
   }
 
-  #answered(message: Json): void {
+  #receiveResponse(message: Json): void {
     const id = integer(message.id, 'id');
     const address = this.#asked.get(id);
     this.#asked.delete(id);
@@ -234,8 +233,8 @@ class AccountsConnection {
     if (address === undefined) return;
     const { context, value } = object(result, 'notification');
     const slot = big(object(context, 'context').slot, 'slot');
-    const notice = { address, slot, ...account(value) };
-    guarded(this.#options.log, () => this.#options.onNotice(notice));
+    const notification = { address, slot, ...account(value) };
+    guarded(this.#options.log, () => this.#options.onNotification(notification));
   }
 
   #broke(): void {

@@ -1,12 +1,11 @@
+// A WebSocket to a node that reconnects automatically. The caller sends the subscriptions and
+// handles the messages.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 import { Agent, buildConnector, ping, WebSocket } from 'undici';
 import { backoff } from '../../backoff.ts';
 import type { Log } from '../../log.ts';
 import { object, text } from '../rpc/responses.ts';
-
-// A WebSocket to a node that reconnects automatically. The caller sends the subscriptions and
-// handles the messages.
 
 export interface StreamOptions {
   /** WebSocket URLs in order of preference; after a failure the next one is tried. */
@@ -23,7 +22,7 @@ export interface StreamOptions {
   readonly onOpen: () => void;
   /**
    * Called with each message. When it throws, the stream reconnects, because an unreadable message
-   * may have been a notice.
+   * may have been a notification.
    */
   readonly onMessage: (message: Readonly<Record<string, unknown>>) => void;
   /** Called when the connection is lost; the stream reconnects. */
@@ -33,7 +32,7 @@ export interface StreamOptions {
 
 export interface Stream {
   readonly request: (id: number, method: string, params: readonly unknown[]) => void;
-  /** To be called once all requests are answered: resets the backoff. */
+  /** To be called once all requests have a response: resets the backoff. */
   readonly settled: () => void;
   readonly close: () => void;
 }
@@ -142,14 +141,14 @@ function openConnection(
   const socket = new WebSocket(url, { dispatcher });
   let ended = false;
   const silence = setTimeout(() => {
-    end(`nothing heard for ${silenceMs} ms`);
+    end(`nothing received for ${silenceMs} ms`);
   }, silenceMs);
   const pings = setInterval(() => {
     if (socket.readyState === WebSocket.OPEN) ping(socket);
   }, silenceMs / PINGS);
   const onPong = (message: unknown) => {
-    const ours = (message as { websocket?: unknown }).websocket === socket;
-    if (ours && pongsSuffice()) silence.refresh();
+    const isThisSocket = (message as { websocket?: unknown }).websocket === socket;
+    if (isThisSocket && pongsSuffice()) silence.refresh();
   };
   subscribe(PONG_CHANNEL, onPong);
 
@@ -160,7 +159,7 @@ function openConnection(
     clearInterval(pings);
     unsubscribe(PONG_CHANNEL, onPong);
     socket.close();
-    // The peer may never answer the closing handshake.
+    // The peer may never complete the closing handshake.
     transport?.unref();
     setTimeout(() => {
       transport?.destroy();

@@ -1,20 +1,19 @@
+// Follows a program over a WebSocket: changes of its accounts, and transactions that name it,
+// because a closed account belongs to another program and is not reported. Notifications are
+// early but incomplete: the sweep finds the rest.
 import type { Log } from '../../log.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { account, array, big, type Commitment, integer, object, text } from '../rpc/responses.ts';
 import { guarded, openStream, type Stream } from './connection.ts';
 
-// Follows a program over a WebSocket: changes of its accounts, and transactions that name it,
-// because a closed account belongs to another program and is not reported. Notices are early but
-// incomplete: the sweep finds the rest.
-
 /** An account of the program after a transaction at `slot`. */
-export interface ProgramNotice extends ChainAccount {
+export interface ProgramNotification extends ChainAccount {
   readonly address: string;
   readonly slot: bigint;
 }
 
 /** A successful transaction that names the program. */
-export interface TransactionNotice {
+export interface TransactionNotification {
   readonly signature: string;
   readonly slot: bigint;
   readonly logs: readonly string[];
@@ -33,8 +32,8 @@ export interface FollowOptions {
   /** One subscription per list of filters; an account must match all filters of a list. */
   readonly filters?: readonly (readonly AccountFilter[])[];
   readonly commitment?: Commitment;
-  readonly onNotice: (notice: ProgramNotice) => void;
-  readonly onTransaction: (notice: TransactionNotice) => void;
+  readonly onNotification: (notification: ProgramNotification) => void;
+  readonly onTransaction: (notification: TransactionNotification) => void;
   /**
    * Called when the stream is open and earlier changes were missed: at the start, after a
    * reconnect, after a refusal.
@@ -117,7 +116,7 @@ class ProgramFollower implements Follower {
   readonly #requests: readonly Request[];
   readonly #stream: Stream;
   /** The node's subscription number by index of the request; null for a refusal. */
-  readonly #answers = new Map<number, number | null>();
+  readonly #subscriptions = new Map<number, number | null>();
   readonly #retries = new Set<NodeJS.Timeout>();
   #isClosed = false;
 
@@ -130,7 +129,7 @@ class ProgramFollower implements Follower {
       name: 'program',
       silenceMs,
       // Without a slot subscription, silence of the program is no failure.
-      pongsSuffice: () => this.#answers.get(0) === null,
+      pongsSuffice: () => this.#subscriptions.get(0) === null,
       onOpen: () => {
         for (const index of this.#requests.keys()) this.#ask(index);
       },
@@ -142,8 +141,8 @@ class ProgramFollower implements Follower {
 
   readonly connected = () =>
     !this.#isClosed &&
-    this.#answers.size === this.#requests.length &&
-    [...this.#answers.values()].every((subscription) => subscription !== null);
+    this.#subscriptions.size === this.#requests.length &&
+    [...this.#subscriptions.values()].every((subscription) => subscription !== null);
 
   readonly close = () => {
     this.#isClosed = true;
@@ -158,22 +157,23 @@ class ProgramFollower implements Follower {
 
   #receive(message: Json): void {
     if ('id' in message) {
-      this.#answered(message);
+      this.#receiveResponse(message);
       return;
     }
     const { result, subscription } = object(message.params, 'params');
-    const [index] = [...this.#answers].find(([, number]) => number === subscription) ?? [];
+    const [index] = [...this.#subscriptions].find(([, number]) => number === subscription) ?? [];
     const { method } = (index === undefined ? undefined : this.#requests[index]) ?? {};
     if (method?.replace('Subscribe', 'Notification') === message.method)
-      tell(this.#options, method, result);
+      report(this.#options, method, result);
   }
 
-  #answered(message: Json): void {
+  #receiveResponse(message: Json): void {
     const index = integer(message.id, 'id');
-    const wasComplete = this.#answers.size === this.#requests.length;
+    const wasComplete = this.#subscriptions.size === this.#requests.length;
     if ('error' in message) this.#refused(index, message.error);
-    else this.#answers.set(index, integer(message.result, 'subscription'));
-    if (('error' in message && wasComplete) || this.#answers.size < this.#requests.length) return;
+    else this.#subscriptions.set(index, integer(message.result, 'subscription'));
+    if (('error' in message && wasComplete) || this.#subscriptions.size < this.#requests.length)
+      return;
     this.#stream.settled();
     guarded(this.#options.log, this.#options.onGap);
   }
@@ -183,7 +183,7 @@ class ProgramFollower implements Follower {
     const reason = text(object(error, 'error').message, 'error message');
     const { method } = this.#requests[index] ?? SLOTS;
     log.warn({ method, reason }, 'subscription refused');
-    this.#answers.set(index, null);
+    this.#subscriptions.set(index, null);
     const retry = setTimeout(() => {
       this.#retries.delete(retry);
       this.#ask(index);
@@ -193,7 +193,7 @@ class ProgramFollower implements Follower {
   }
 
   #forget(): void {
-    this.#answers.clear();
+    this.#subscriptions.clear();
     for (const retry of this.#retries) clearTimeout(retry);
     this.#retries.clear();
   }
@@ -201,18 +201,18 @@ class ProgramFollower implements Follower {
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Calls the listener of a notification. Throws an EndpointFailure for an unreadable one. */
-function tell(
-  { onNotice, onTransaction, onSlot, log }: FollowOptions,
+/** Passes a notification to its listener. Throws an EndpointFailure for an unreadable one. */
+function report(
+  { onNotification, onTransaction, onSlot, log }: FollowOptions,
   method: Request['method'] | undefined,
   result: unknown,
 ): void {
   if (method === 'programSubscribe') {
-    const notice = programNotice(result);
-    guarded(log, () => onNotice(notice));
+    const notification = programNotification(result);
+    guarded(log, () => onNotification(notification));
   } else if (method === 'logsSubscribe') {
-    const notice = transactionNotice(result);
-    if (notice !== null) guarded(log, () => onTransaction(notice));
+    const notification = transactionNotification(result);
+    if (notification !== null) guarded(log, () => onTransaction(notification));
   } else {
     const { slot, root } = object(result, 'slot notification');
     const [newest, rooted] = [big(slot, 'slot'), big(root, 'root')];
@@ -220,7 +220,7 @@ function tell(
   }
 }
 
-function programNotice(result: unknown): ProgramNotice {
+function programNotification(result: unknown): ProgramNotification {
   const { context, value } = object(result, 'notification');
   const { pubkey, account: found } = object(value, 'notification value');
   return {
@@ -231,7 +231,7 @@ function programNotice(result: unknown): ProgramNotice {
 }
 
 /** Null for a failed transaction, which changed nothing. */
-function transactionNotice(result: unknown): TransactionNotice | null {
+function transactionNotification(result: unknown): TransactionNotification | null {
   const { context, value } = object(result, 'notification');
   const { signature, err, logs } = object(value, 'notification value');
   if (err !== null && err !== undefined) return null;

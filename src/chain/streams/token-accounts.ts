@@ -1,12 +1,11 @@
+// Follows the token accounts of subscribers one by one: a wallet can revoke or renew its approval
+// or receive USDC through the token program alone, which the stream of the Subscriptions program
+// does not show.
 import type { Log } from '../../log.ts';
 import { tokenAccountIn } from '../program/accounts.ts';
 import { authorityAddress, tokenAccountAddress } from '../program/addresses.ts';
 import type { TokenAccount } from '../program/layouts.ts';
-import { type AccountFollower, type AccountNotice, followAccounts } from './accounts.ts';
-
-// Follows the token accounts of subscribers one by one: a wallet can revoke or renew its approval
-// or receive USDC through the token program alone, which the stream of the Subscriptions program
-// does not show.
+import { type AccountFollower, type AccountNotification, followAccounts } from './accounts.ts';
 
 /** A subscription whose subscriber's token account is followed. */
 export interface Follows {
@@ -27,7 +26,7 @@ export interface TokenAccountsOptions {
   readonly log: Log;
   readonly wsUrls: readonly string[];
   /** Maximum number of accounts. */
-  readonly most: number;
+  readonly maxAccounts: number;
   /**
    * Called when a wallet's approval of the program is gone, replaced or renewed, or when the wallet
    * can pay a past-due amount.
@@ -42,13 +41,15 @@ export interface TokenAccountsOptions {
 interface Followed {
   readonly wallet: string;
   /**
-   * Past-due amounts by subscription, and whether the account could pay them as of the last notice.
+   * Past-due amounts by subscription, and whether the account could pay them as of the last
+   * notification.
    */
   readonly pastDue: Map<string, { readonly amount: bigint; isPayable: boolean }>;
-  /** The approval of the program was gone as of the last notice. */
+  /** The approval of the program was gone as of the last notification. */
   isWithdrawn: boolean;
   /**
-   * Amount that the program could take as of the last notice, base units; null before the first.
+   * Amount that the program could take as of the last notification, base units; null before the
+   * first.
    */
   seen: { readonly spendable: bigint; readonly slot: bigint } | null;
 }
@@ -61,9 +62,16 @@ export class TokenAccounts {
 
   constructor(options: TokenAccountsOptions) {
     this.#options = options;
-    const { wsUrls: urls, most, onGap, onRefused = () => undefined, log } = options;
-    const onNotice = (notice: AccountNotice) => this.#take(notice);
-    this.#follower = followAccounts({ urls, most, onNotice, onGap, onRefused, log });
+    const { wsUrls: urls, maxAccounts, onGap, onRefused = () => undefined, log } = options;
+    const onNotification = (notification: AccountNotification) => this.#take(notification);
+    this.#follower = followAccounts({
+      urls,
+      maxAccounts,
+      onNotification,
+      onGap,
+      onRefused,
+      log,
+    });
   }
 
   /**
@@ -97,7 +105,11 @@ export class TokenAccounts {
   }
 
   #add(address: string, wallet: string, isPastDue: boolean): boolean {
-    if (isPastDue && !this.#byAddress.has(address) && this.#byAddress.size >= this.#options.most)
+    if (
+      isPastDue &&
+      !this.#byAddress.has(address) &&
+      this.#byAddress.size >= this.#options.maxAccounts
+    )
       this.#makeRoom();
     if (!this.#follower.add(address)) {
       this.#byAddress.delete(address);
@@ -124,8 +136,8 @@ export class TokenAccounts {
   }
 
   /**
-   * Adds a past-due amount. A notice of the top-up may have arrived before the subscription was
-   * known to be past due.
+   * Adds a past-due amount. A notification of the top-up may have arrived before the subscription
+   * was known to be past due.
    */
   #owe(one: Followed, { id, observedSlot }: Follows, amount: bigint): void {
     if (one.pastDue.get(id)?.amount === amount) return;
@@ -136,25 +148,26 @@ export class TokenAccounts {
   }
 
   /**
-   * Handles a notice: reports a changed approval, and once a past-due amount that became payable.
+   * Handles a notification: reports a changed approval, and once a past-due amount that became
+   * payable.
    */
-  #take(notice: AccountNotice): void {
-    const one = this.#byAddress.get(notice.address);
+  #take(notification: AccountNotification): void {
+    const one = this.#byAddress.get(notification.address);
     if (one === undefined) return;
     const { programId, mint } = this.#options;
-    const tokens = tokensIn(notice);
-    const stands =
+    const tokens = tokensIn(notification);
+    const isApproved =
       tokens !== null && tokens.delegate === authorityAddress(programId, one.wallet, mint).address;
-    const spendable = stands ? spendableOf(tokens) : 0n;
-    one.seen = { spendable, slot: notice.slot };
-    let isChanged = stands === one.isWithdrawn;
-    one.isWithdrawn = !stands;
+    const spendable = isApproved ? spendableOf(tokens) : 0n;
+    one.seen = { spendable, slot: notification.slot };
+    let isChanged = isApproved === one.isWithdrawn;
+    one.isWithdrawn = !isApproved;
     for (const due of one.pastDue.values()) {
       const isPayable = spendable >= due.amount;
       isChanged ||= isPayable && !due.isPayable;
       due.isPayable = isPayable;
     }
-    if (isChanged) this.#options.onChange(one.wallet, notice.slot);
+    if (isChanged) this.#options.onChange(one.wallet, notification.slot);
   }
 }
 
@@ -164,9 +177,9 @@ function spendableOf({ state, amount, delegatedAmount }: TokenAccount): bigint {
   return amount < delegatedAmount ? amount : delegatedAmount;
 }
 
-function tokensIn(notice: AccountNotice) {
+function tokensIn(notification: AccountNotification) {
   try {
-    return tokenAccountIn(notice);
+    return tokenAccountIn(notification);
   } catch {
     return null;
   }

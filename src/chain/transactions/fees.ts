@@ -1,7 +1,7 @@
 // Compute limits and priority fee of the keeper's transactions. Limits: the use in simulations plus
 // a margin. Fee: a percentile of recent fees, capped in lamports.
 import type { Log } from '../../log.ts';
-import type { Rpc } from '../rpc/client.ts';
+import type { Rpc } from '../rpc/rpc.ts';
 import { TRANSACTION_LIMITS } from './room.ts';
 import { MICRO } from './system-instructions.ts';
 
@@ -13,7 +13,7 @@ const DEFAULT_UNITS = 600_000;
 /** Maximum priority fee per payment, in lamports. */
 const MAX_LAMPORTS = 5_000n;
 /** Minimum price in micro-lamports per compute unit. */
-const LEAST_PRICE = 1_000n;
+const MIN_PRICE = 1_000n;
 const PERCENTILE = 0.75;
 const MAX_DOUBLINGS = 20;
 const PRICE_AGE_MS = 10_000;
@@ -75,7 +75,7 @@ export class Fees {
   #raisedAt = -Infinity;
   #untakenAt = -Infinity;
   #loadedBytes: number | undefined;
-  #price = LEAST_PRICE;
+  #price = MIN_PRICE;
   #pricedAt = -Infinity;
 
   constructor(rpc: Pick<Rpc, 'getRecentPrioritizationFees' | 'simulateTransaction'>, log: Log) {
@@ -85,7 +85,7 @@ export class Fees {
 
   /**
    * Recent price in micro-lamports per compute unit, at most 10 s old; the last known price while
-   * RPC does not answer.
+   * RPC does not respond.
    */
   async price(): Promise<bigint> {
     if (performance.now() - this.#pricedAt < PRICE_AGE_MS) return this.#price;
@@ -108,8 +108,8 @@ export class Fees {
     const expired = Math.max(0, ...payments.map((one) => this.expiries(one)));
     const raised = price * 2n ** BigInt(Math.min(expired, MAX_DOUBLINGS));
     const lamports = (raised * BigInt(units) + MICRO - 1n) / MICRO;
-    const most = MAX_LAMPORTS * BigInt(payments.length);
-    return lamports < most ? lamports : most;
+    const max = MAX_LAMPORTS * BigInt(payments.length);
+    return lamports < max ? lamports : max;
   }
 
   /**
@@ -148,9 +148,9 @@ export class Fees {
    * per payment.
    */
   sharedData(): number {
-    const most = MAX_DATA_BYTES - TRANSACTION_LIMITS[1].addresses * OWN_DATA_BYTES;
-    if (this.#loadedBytes === undefined) return most;
-    return Math.min(most, Math.ceil(this.#margin * this.#loadedBytes) + ACCOUNTS_BYTES);
+    const max = MAX_DATA_BYTES - TRANSACTION_LIMITS[1].addresses * OWN_DATA_BYTES;
+    if (this.#loadedBytes === undefined) return max;
+    return Math.min(max, Math.ceil(this.#margin * this.#loadedBytes) + ACCOUNTS_BYTES);
   }
 
   /** Whether a payment of this shape should be simulated. */
@@ -164,12 +164,12 @@ export class Fees {
    * RPC client does.
    */
   async sample({ pulls, tries }: Shape, bytes: Uint8Array): Promise<void> {
-    const answer = await this.#rpc.simulateTransaction(bytes).catch((error: unknown) => {
+    const response = await this.#rpc.simulateTransaction(bytes).catch((error: unknown) => {
       this.#untakenAt = performance.now();
       this.#log.debug({ err: error }, 'payment not simulated');
       throw error;
     });
-    const { err, unitsConsumed, loadedDataBytes } = answer;
+    const { err, unitsConsumed, loadedDataBytes } = response;
     if (err !== null || unitsConsumed === null || unitsConsumed === 0n) return;
     const known = this.#learnt.get(pulls) ?? { samples: 0, units: 0, tries: 0 };
     known.samples += 1;
@@ -193,5 +193,5 @@ export class Fees {
 function othersPrice(fees: readonly bigint[]): bigint {
   const paid = fees.filter((fee) => fee > 0n).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
   const found = paid[Math.floor(paid.length * PERCENTILE)] ?? 0n;
-  return found > LEAST_PRICE ? found : LEAST_PRICE;
+  return found > MIN_PRICE ? found : MIN_PRICE;
 }

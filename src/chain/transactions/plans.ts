@@ -26,32 +26,6 @@ export function createPlanTransaction(
   };
 }
 
-/**
- * The unsigned transaction (base64) that sunsets a plan; the program requires a finite `endTs`
- * (514).
- */
-export function sunsetPlanTransaction(
-  programId: string,
-  {
-    plan,
-    seen,
-    endTs,
-    blockhash,
-  }: { plan: string; seen: PlanAccount; endTs: bigint; blockhash: string },
-): string {
-  const edit = {
-    status: 'sunset',
-    endTs,
-    pullers: seen.pullers,
-    metadataUri: seen.metadataUri,
-  } as const;
-  return walletTransaction(
-    seen.owner,
-    [updatePlan(programId, { owner: seen.owner, plan, edit, seen })],
-    blockhash,
-  );
-}
-
 /** The unsigned transaction (base64) that only changes a plan's pullers. */
 export function pullersUpdateTransaction(
   programId: string,

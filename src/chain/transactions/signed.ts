@@ -79,24 +79,24 @@ export function readSigned(bytes: Buffer): SignedByOne | undefined {
  */
 export function isBuiltMessage(built: Buffer, signed: Buffer): boolean {
   if (built.equals(signed)) return true;
-  const [ours, theirs] = [decodeMessage(built), decodeMessage(signed)];
-  if (ours === undefined || theirs === undefined) return false;
-  const appended = theirs.instructions.slice(ours.instructions.length);
+  const [original, extended] = [decodeMessage(built), decodeMessage(signed)];
+  if (original === undefined || extended === undefined) return false;
+  const appended = extended.instructions.slice(original.instructions.length);
   const appendedKeys = new Set(
     appended.flatMap(({ programId, accounts }) => [programId, ...accounts]),
   );
   return (
-    ours.payer === theirs.payer &&
-    ours.blockhash === theirs.blockhash &&
-    new Set(theirs.keys).size === theirs.keys.length &&
-    sameMembers(ours.signers, theirs.signers) &&
-    sameMembers(ours.writable, theirs.writable) &&
-    theirs.instructions.length > ours.instructions.length &&
-    ours.instructions.every((instruction, place) =>
-      sameInstruction(instruction, theirs.instructions[place]),
+    original.payer === extended.payer &&
+    original.blockhash === extended.blockhash &&
+    new Set(extended.keys).size === extended.keys.length &&
+    sameMembers(original.signers, extended.signers) &&
+    sameMembers(original.writable, extended.writable) &&
+    extended.instructions.length > original.instructions.length &&
+    original.instructions.every((instruction, place) =>
+      sameInstruction(instruction, extended.instructions[place]),
     ) &&
     appended.every(({ programId }) => programId === ASSERTION_PROGRAM) &&
-    theirs.keys.every((key) => ours.keys.includes(key) || appendedKeys.has(key))
+    extended.keys.every((key) => original.keys.includes(key) || appendedKeys.has(key))
   );
 }
 

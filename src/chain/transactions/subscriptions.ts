@@ -4,10 +4,8 @@ import {
   closeInstruction,
   type Instruction,
   cancelSubscription,
-  cancelSubscriptionNow,
   initAuthority,
   resumeSubscription,
-  revokeAuthority,
   subscribe,
   type SubscriptionParties,
   UNKNOWN_INIT_ID,
@@ -119,21 +117,6 @@ export function approveTransaction(
   return walletTransaction(user, [...create, initAuthority(programId, { user, mint })], blockhash);
 }
 
-/**
- * The unsigned transaction (base64) that revokes a wallet's approval for every plan of this mint.
- */
-export function revokeTransaction(
-  programId: string,
-  {
-    authority,
-    blockhash,
-  }: { authority: Pick<AuthorityAccount, 'user' | 'mint' | 'payer'>; blockhash: string },
-): string {
-  const { user, mint, payer } = authority;
-  const receiver = payer === user ? undefined : payer;
-  return walletTransaction(user, [revokeAuthority(programId, { user, mint, receiver })], blockhash);
-}
-
 /** The unsigned transaction (base64) that cancels at the end of the period. */
 export function cancelTransaction(
   programId: string,
@@ -141,22 +124,6 @@ export function cancelTransaction(
   blockhash: string,
 ): string {
   return walletTransaction(parties.subscriber, [cancelSubscription(programId, parties)], blockhash);
-}
-
-/**
- * The unsigned transaction (base64) that cancels at once: the subscriber and the plan's owner both
- * sign, the subscriber pays.
- */
-export function cancelNowTransaction(
-  programId: string,
-  parties: SubscriptionParties & { merchant: string; periodStart: bigint },
-  blockhash: string,
-): string {
-  return walletTransaction(
-    parties.subscriber,
-    [cancelSubscriptionNow(programId, parties)],
-    blockhash,
-  );
 }
 
 /** The unsigned transaction (base64) that undoes a cancellation. */

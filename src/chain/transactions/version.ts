@@ -1,8 +1,8 @@
 // Chooses the transaction version that the cluster supports: version 1 carries ten payments, a
 // legacy transaction two or three.
 import type { Log } from '../../log.ts';
-import type { Rpc } from '../rpc/client.ts';
 import type { RpcError } from '../rpc/errors.ts';
+import type { Rpc } from '../rpc/rpc.ts';
 import type { TransactionVersion } from './room.ts';
 
 /** SOLANA_TRANSACTION_VERSION: with `auto` the cluster decides. */

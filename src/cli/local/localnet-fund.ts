@@ -3,10 +3,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import { interruptible } from '../../daemon/run.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
+import { formatUsdcExact } from '../../format.ts';
 import { LOCALNET_MINT } from '../../local/chain/genesis.ts';
 import { cheat, createSandboxChain } from '../../local/sandbox/chain.ts';
 import { createLog } from '../../log.ts';
-import { usdc as inUsdc } from '../terminal/money.ts';
 import { answer, answerJson } from '../terminal/print.ts';
 
 export interface FundFlags {
@@ -48,7 +48,10 @@ export function fund(address: string, flags: FundFlags): Promise<number> {
         now = await balances();
       }
       if (flags.json === true) answerJson({ address, ...now });
-      else answer(`${address} has ${inUsdc(now.usdc)} USDC and ${Number(now.lamports) / 1e9} SOL.`);
+      else
+        answer(
+          `${address} has ${formatUsdcExact(now.usdc)} USDC and ${Number(now.lamports) / 1e9} SOL.`,
+        );
       return 0;
     } finally {
       await chain.close();

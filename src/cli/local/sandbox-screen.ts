@@ -1,7 +1,7 @@
 // The screen of `billing sandbox`, with data from the sandbox's database and chain.
 import { createElement } from 'react';
 import { eventTypes } from '../../db/events.ts';
-import { connectWithDeadline } from '../../db/postgres/deadline.ts';
+import { withDeadline } from '../../db/postgres/deadline.ts';
 import { listFlowPayments, listFlowWebhooks, readFlowTotals } from '../../db/sandbox.ts';
 import { secretBox } from '../../domain/accounts/secrets.ts';
 import type { Sandbox } from '../../local/sandbox/start.ts';
@@ -40,7 +40,7 @@ export async function showSandbox(
   signal: AbortSignal,
 ): Promise<void> {
   const { databaseUrl, apiUrl } = sandbox.ready;
-  const database = connectWithDeadline(databaseUrl, {
+  const database = withDeadline(databaseUrl, {
     max: 3,
     name: 'billing sandbox screen',
     limitMs: LIMIT_MS,

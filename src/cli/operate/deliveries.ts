@@ -5,7 +5,7 @@ import { prepareTerminal } from '../../config/terminal.ts';
 import { runCommand, type Resources } from '../../daemon/run.ts';
 import { type LoggedDelivery, walkDeliveries } from '../../db/deliveries.ts';
 import { eventTypes } from '../../db/events.ts';
-import { connectWithDeadline } from '../../db/postgres/deadline.ts';
+import { withDeadline } from '../../db/postgres/deadline.ts';
 import { sourcesExist } from '../../db/replays.ts';
 import { secretBox } from '../../domain/accounts/secrets.ts';
 import { readLog, type LogQuery } from '../../domain/outbox/delivery-log.ts';
@@ -150,7 +150,7 @@ async function show({ config, sql }: Resources, query: LogQuery): Promise<number
       import('react'),
       import('./deliveries-source.ts'),
     ]);
-  const database = connectWithDeadline(databaseUrl, {
+  const database = withDeadline(databaseUrl, {
     max: 3,
     name: 'billing deliveries',
     limitMs: LIMIT_MS,

@@ -10,10 +10,10 @@ import {
   updateFee,
   updateTier,
 } from '../../db/merchants.ts';
+import { formatUsdcExact } from '../../format.ts';
 import { requestsPerMinute } from '../../http/limits.ts';
 import { merchantOf } from '../lookups.ts';
 import { painter } from '../terminal/colour.ts';
-import { usdc } from '../terminal/money.ts';
 import { answer, answerJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table, type Cell } from '../terminal/table.ts';
@@ -129,7 +129,7 @@ function describe(merchant: MerchantAdminRow, totals: MerchantTotals, fallback: 
     ],
     [
       'Collected',
-      `${usdc(totals.gross)} USDC in ${totals.payments} payments, ${usdc(totals.fees)} of it fees`,
+      `${formatUsdcExact(totals.gross)} USDC in ${totals.payments} payments, ${formatUsdcExact(totals.fees)} of it fees`,
     ],
   ];
   const paint = painter(process.stdout);

@@ -1,6 +1,6 @@
 // Lines of the sandbox screen: payments and webhook attempts, newest first.
+import { formatUsdc } from '../../format.ts';
 import { cells, type Part } from './line.tsx';
-import { shortUsdc } from './money.ts';
 import { safeText } from './safe-text.ts';
 import { moment } from './time.ts';
 import { cut, widthOf } from './width.ts';
@@ -39,12 +39,14 @@ export function paymentLines(payments: FlowPayment[], width: number, height: num
           return [
             { text: from, tone: 'dim' },
             ...toFit(
-              [{ text: `──✗ ${shortUsdc(gross)}  ${safeText(failureReason)}`, tone: 'bad' }],
+              [{ text: `──✗ ${formatUsdc(gross)}  ${safeText(failureReason)}`, tone: 'bad' }],
               width - widthOf(from),
             ),
           ];
-        const arrow: Part = { text: `── ${shortUsdc(gross)} ──▶ `, tone: 'good' };
-        const to: Part = { text: `${safeText(appName)} ${shortUsdc(net)}, fee ${shortUsdc(fee)}` };
+        const arrow: Part = { text: `── ${formatUsdc(gross)} ──▶ `, tone: 'good' };
+        const to: Part = {
+          text: `${safeText(appName)} ${formatUsdc(net)}, fee ${formatUsdc(fee)}`,
+        };
         return [{ text: from, tone: 'dim' }, ...toFit([arrow, to], width - widthOf(from))];
       },
     ),

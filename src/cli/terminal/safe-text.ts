@@ -1,17 +1,14 @@
 // Text that others wrote (a merchant's answer, names, URLs), made harmless for a terminal:
 // everything that is not printable is spelled out.
 import { isUtf8 } from 'node:buffer';
-
-// Controls, invisible formatting (direction overrides among it), lone surrogates, private use,
-// unassigned, line and paragraph separators.
-const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029]/gu;
+import { replaceHidden } from '../../format.ts';
 
 const short: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 /** One line of it: a newline becomes \n, an escape \x1b, a direction override \u202e. */
 export function safeText(text: string): string {
-  return text.replace(
-    unprintable,
+  return replaceHidden(
+    text,
     (character) => short[character] ?? spelled(character.codePointAt(0) ?? 0),
   );
 }
@@ -21,7 +18,7 @@ export function safeText(text: string): string {
  * plain characters.
  */
 export function safeJson(json: string): string {
-  return json.replace(unprintable, (character) =>
+  return replaceHidden(json, (character) =>
     Array.from(
       { length: character.length },
       (_, at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`,

@@ -1,11 +1,11 @@
 // The sandbox at work: where the money and the webhooks are, and the newest of each on their way.
 import { useApp } from 'ink';
 import { type ReactNode, useEffect, useState } from 'react';
+import { formatUsdc } from '../../format.ts';
 import { type FlowPayment, type FlowWebhook, paymentLines, webhookLines } from './flow-lines.ts';
 import { type Freshness, freshness } from './freshness.ts';
 import { useKeys } from './keys.ts';
 import { Ends, Frame, Keys, Line, type Part, type Tone } from './line.tsx';
-import { shortUsdc } from './money.ts';
 import { safeText } from './safe-text.ts';
 import { useNow, useSize } from './screen.tsx';
 import { moment } from './time.ts';
@@ -182,7 +182,7 @@ function summaryLines({ flow, outcome }: SandboxView, width: number): Part[][] {
       name('USDC'),
       {
         text: cut(
-          `${shortUsdc(gross)} = ${shortUsdc(net)} to merchants + ${shortUsdc(fees)} fees`,
+          `${formatUsdc(gross)} = ${formatUsdc(net)} to merchants + ${formatUsdc(fees)} fees`,
           width - 10,
         ),
       },

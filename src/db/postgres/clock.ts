@@ -9,7 +9,7 @@ export async function readClock(sql: Queryable): Promise<number> {
   return row.now;
 }
 
-/** Resolves when Postgres answers. */
+/** Resolves when Postgres responds. */
 export async function ping(sql: Queryable): Promise<void> {
   await sql`select 1`;
 }

@@ -1,14 +1,36 @@
 // Opens every Postgres pool: postgres.js, snake_case columns as camelCase fields, int8 as bigint.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import postgres from 'postgres';
+import { parse } from 'postgres-array';
 import { backoff } from '../../backoff.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
-import { arrayTypes } from './arrays.ts';
 import { createSilence, type Silence } from './silence.ts';
 import { createSocketOpener, type TlsMode } from './socket.ts';
 
 /** Cap of the reconnect backoff, ms. */
 const RECONNECT_MS = 1000;
+
+function arrayOf<T extends string | number>(oid: number, read: (value: string) => T) {
+  return {
+    to: oid,
+    from: [oid],
+    serialize: (values: readonly T[]) =>
+      `{${values.map((value) => `"${String(value).replaceAll(/["\\]/g, '\\$&')}"`).join()}}`,
+    parse: (literal: string) => parse(literal, read),
+  } satisfies postgres.PostgresType<T[]>;
+}
+
+/**
+ * The array types of the schema by their ids in pg_type; a sent array has no NULL. Without them
+ * postgres.js reads them over each new connection, and a connection lost meanwhile ends the
+ * process.
+ */
+const arrayTypes = {
+  names: arrayOf(1003, String),
+  int4s: arrayOf(1007, Number),
+  texts: arrayOf(1009, String),
+  uuids: arrayOf(2951, String),
+};
 
 const types = { bigint: postgres.BigInt, ...arrayTypes };
 
@@ -50,34 +72,77 @@ export const reportLimits: ConnectionLimits = {
   silentMs: 30_000,
 };
 
+/**
+ * Limits for work that has to end within `ms`: the server's are shorter, so that a server that
+ * still responds keeps its connection.
+ */
+export function limitsWithin(ms: number): ConnectionLimits {
+  const serverMs = Math.ceil(ms * 0.8);
+  return { statementMs: serverMs, lockMs: serverMs, idleInTransactionMs: ms, silentMs: ms };
+}
+
+/**
+ * Planner settings of a pool's sessions. `daemon`: no sequential scans, because a session keeps
+ * plans that it made while the tables were small. `queue`, for the dispatcher: every execution is
+ * planned, because a plan made while the queue was empty takes 200 ms on a full queue.
+ */
+export type Planning = 'daemon' | 'queue';
+
 export interface ConnectOptions {
   /** Maximum number of connections. */
   max: number;
   /** Shown in pg_stat_activity. */
   name: string;
-  /**
-   * Turns sequential scans off. For daemons: their sessions keep query plans that were made while
-   * the tables were small.
-   */
-  byIndexes?: boolean;
+  /** Postgres's own settings when absent. */
+  planning?: Planning | undefined;
   /** No limits when absent: commands and migrations may run for any time. */
   limits?: ConnectionLimits | undefined;
 }
 
-// Foreign key checks and PL/pgSQL cache a plan per session. A plan made while `events` was small
-// scans the whole table for each new delivery until the next ANALYZE. jit is off because before
-// Postgres 18 a disabled sequential scan costs so much that Postgres would JIT-compile it.
-const indexed = { enable_seqscan: 'off', jit: 'off' };
+const SETTINGS: Record<Planning, Record<string, string>> = {
+  // Foreign key checks and PL/pgSQL cache a plan per session. A plan made while `events` was small
+  // scans the whole table for each new delivery until the next ANALYZE. jit is off because before
+  // Postgres 18 a disabled sequential scan costs so much that Postgres would JIT-compile it.
+  daemon: { enable_seqscan: 'off', jit: 'off' },
+  // Before the first ANALYZE the planner assumes a short queue and would read and sort the whole
+  // backlog for each claim.
+  queue: { enable_seqscan: 'off', jit: 'off', enable_sort: 'off', enable_bitmapscan: 'off' },
+};
 
 type PoolOptions = postgres.Options<{ bigint: postgres.PostgresType<bigint> }>;
 
 const silences = new WeakMap<object, Silence>();
 
-/** A lazy pool: it connects on the first query. */
+/**
+ * A lazy pool: it connects on the first query. Given another pool, it connects to the same database
+ * with that pool's options where these say nothing. The caller ends it.
+ */
+export function connect(url: string, options: ConnectOptions): Sql;
+export function connect(sql: Sql, options: Omit<ConnectOptions, 'name'>): Sql;
 export function connect(
-  url: string,
-  { max, name, byIndexes = false, limits }: ConnectOptions,
+  to: string | Sql,
+  { max, name, planning, limits }: Omit<ConnectOptions, 'name'> & { name?: string },
 ): Sql {
+  const connection = {
+    ...(name !== undefined && { application_name: name }),
+    ...(planning !== undefined && SETTINGS[planning]),
+    ...(limits !== undefined && {
+      statement_timeout: limits.statementMs,
+      lock_timeout: limits.lockMs,
+      idle_in_transaction_session_timeout: limits.idleInTransactionMs,
+    }),
+  };
+  const options =
+    typeof to === 'string' ? optionsOf(to, max, connection) : optionsLike(to, max, connection);
+  return openPool(
+    { ...options, ...(planning === 'queue' && { prepare: false }) },
+    limits?.silentMs,
+  );
+}
+
+type Settings = Record<string, string | number>;
+
+function optionsOf(url: string, max: number, connection: Settings): ReadOptions {
   const { options } = postgres(url, {
     max,
     types,
@@ -89,20 +154,19 @@ export function connect(
     backoff: (attempt: number) => backoff(attempt, { base: 20, cap: RECONNECT_MS }) / 1000,
     idle_timeout: 60,
     onnotice: () => undefined,
-    connection: {
-      application_name: name,
-      TimeZone: 'UTC',
-      ...(byIndexes ? indexed : {}),
-      ...(limits === undefined
-        ? {}
-        : {
-            statement_timeout: limits.statementMs,
-            lock_timeout: limits.lockMs,
-            idle_in_transaction_session_timeout: limits.idleInTransactionMs,
-          }),
-    },
+    connection: { TimeZone: 'UTC', ...connection },
   });
-  return openPool(options, limits?.silentMs);
+  return options;
+}
+
+function optionsLike({ options }: Sql, max: number, connection: Settings): ReadOptions {
+  return {
+    ...options,
+    max,
+    connection: { ...options.connection, ...connection },
+    // postgres.js keeps the state of its reconnects in this object.
+    shared: { retries: 0, typeArrayMap: {} },
+  } as ReadOptions;
 }
 
 /** The `options` of a pool, which postgres.js takes in place of a URL. */
@@ -113,18 +177,15 @@ interface ReadOptions {
   tls?: TlsMode;
 }
 
-/**
- * A pool with the options of another pool or of `postgres()`. With `silentMs` the pool drops
- * connections that receive nothing for that long.
- */
-export function openPool(options: ReadOptions, silentMs?: number): Sql {
+/** Opens a pool. With `silentMs` it drops connections that receive nothing for that long. */
+function openPool(options: ReadOptions, silentMs?: number): Sql {
   const { ssl, sslnegotiation, tls = { ssl, sslnegotiation } } = options;
   const openSocket = createSocketOpener();
   const silence = silentMs === undefined ? undefined : createSilence(silentMs, openSocket);
   const socket = silence?.open ?? openSocket;
   // TLS is up to the socket, which postgres.js gives these options.
   const own = { ...options, tls, ssl: false, sslnegotiation: null, socket };
-  const watched = answered(postgres(own as unknown as PoolOptions), silence);
+  const watched = withSilence(postgres(own as unknown as PoolOptions), silence);
   if (silence !== undefined) silences.set(watched, silence);
   return watched;
 }
@@ -139,7 +200,7 @@ export function silenceOf(sql: Sql): Silence | undefined {
  * stale error runs again. postgres.js keeps the error with which the server ended a connection and
  * rejects the first statement of the next connection with it, without sending that statement.
  */
-function answered(sql: Sql, silence: Silence | undefined): Sql {
+function withSilence(sql: Sql, silence: Silence | undefined): Sql {
   const reserve = sql.reserve.bind(sql);
   const survivor = Object.assign(sql, {
     begin: survivingLoss(sql, silence),
@@ -295,7 +356,7 @@ export function describeDatabase(url: string): string {
   return `${hostname === '' ? 'localhost' : hostname}:${port === '' ? '5432' : port}, database "${decodeURIComponent(pathname.slice(1))}"`;
 }
 
-/** Throws an OperatorError with the host and the next step when Postgres does not answer. */
+/** Throws an OperatorError with the host and the next step when Postgres does not respond. */
 export async function assertReachable(sql: Sql, url: string): Promise<void> {
   try {
     await sql`select 1`;

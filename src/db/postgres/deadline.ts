@@ -1,28 +1,24 @@
 // Postgres for an interactive screen: every query ends within the limit, even when the server or
-// the network fails. The server cancels a slow statement; when nothing arrives, the pool is
-// discarded and a new one opened.
+// the network fails. When nothing arrives, the pool is discarded and a new one opened.
 import { messageOf, OperatorError } from '../../errors.ts';
-import { connect, type Sql } from './connect.ts';
+import { connect, type ConnectOptions, limitsWithin, type Sql } from './connect.ts';
 
 export interface Deadlined {
   /**
-   * Throws an OperatorError for an error of Postgres, and when no answer arrives within the limit;
-   * the statement may then have taken effect.
+   * Throws an OperatorError for an error of Postgres, and when no response arrives within the
+   * limit; the statement may then have taken effect.
    */
   ask<T>(question: (sql: Sql) => PromiseLike<T>): Promise<T>;
-  /** Closes every connection at once, without waiting for answers. */
+  /** Closes every connection at once, without waiting for responses. */
   close(): void;
 }
 
 /** Connects on the first query. */
-export function connectWithDeadline(
+export function withDeadline(
   url: string,
-  { max, name, limitMs }: { max: number; name: string; limitMs: number },
+  { limitMs, ...options }: Omit<ConnectOptions, 'limits'> & { limitMs: number },
 ): Deadlined {
-  // The server's limit is shorter, so that a server that still answers keeps its connection.
-  const ms = Math.ceil(limitMs * 0.8);
-  const limits = { statementMs: ms, lockMs: ms, idleInTransactionMs: limitMs, silentMs: limitMs };
-  const open = () => connect(url, { max, name, limits });
+  const open = () => connect(url, { ...options, limits: limitsWithin(limitMs) });
   const drop = (gone: Sql) => {
     gone.end({ timeout: 0 }).catch(() => undefined);
   };
@@ -41,10 +37,10 @@ export function connectWithDeadline(
           reject(new OperatorError(`Postgres did not answer within ${limitMs / 1000} s`));
         }, limitMs);
       });
-      const answer = Promise.resolve(question(asked));
-      answer.catch(() => undefined);
+      const response = Promise.resolve(question(asked));
+      response.catch(() => undefined);
       try {
-        return await Promise.race([answer, late]);
+        return await Promise.race([response, late]);
       } catch (error) {
         if (error instanceof OperatorError) throw error;
         throw new OperatorError(`Postgres: ${messageOf(error)}`, 1, { cause: error });

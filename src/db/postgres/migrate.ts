@@ -141,16 +141,16 @@ export async function assertSchema(sql: Sql): Promise<void> {
 
 function refuseForeign(migrations: Migration[], applied: Map<number, string>): void {
   for (const [version, checksum] of applied) {
-    const ours = migrations.find((migration) => migration.version === version);
-    if (ours === undefined) {
+    const known = migrations.find((migration) => migration.version === version);
+    if (known === undefined) {
       throw new OperatorError(
         `The database is at schema version ${version}, newer than this build's ${migrations.length}. Run the newer release of billing.`,
         2,
       );
     }
-    if (ours.checksum !== checksum) {
+    if (known.checksum !== checksum) {
       throw new OperatorError(
-        `Migration ${ours.name} was applied with other contents than this build's. Run the release that the database was migrated with, or restore it.`,
+        `Migration ${known.name} was applied with other contents than this build's. Run the release that the database was migrated with, or restore it.`,
         2,
       );
     }

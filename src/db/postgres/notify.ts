@@ -39,33 +39,33 @@ export interface Notifier {
  */
 export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Notifier {
   let timer: NodeJS.Timeout | undefined;
-  /** The names of the next notification; undefined when none is pending. */
-  let owed: Set<string> | 'anything' | undefined;
+  /** The names of the next notification; undefined without one. */
+  let pending: Set<string> | 'anything' | undefined;
   let sending: Promise<unknown> = Promise.resolve();
   const send = () => {
-    const payload = owed instanceof Set ? [...owed].join(' ') : '';
-    owed = undefined;
+    const payload = pending instanceof Set ? [...pending].join(' ') : '';
+    pending = undefined;
     // A lost notification only delays the listeners by one poll interval.
     sending = sql.notify(channel, payload).catch(() => undefined);
     timer = setTimeout(() => {
       timer = undefined;
-      if (owed !== undefined) send();
+      if (pending !== undefined) send();
     }, intervalMs).unref();
   };
   return {
     notify(names) {
       if (names?.size === 0) return;
-      owed =
-        names === undefined || owed === 'anything'
+      pending =
+        names === undefined || pending === 'anything'
           ? 'anything'
-          : new Set([...(owed ?? []), ...names]);
-      if (owed !== 'anything' && owed.size > MAX_NAMED) owed = 'anything';
+          : new Set([...(pending ?? []), ...names]);
+      if (pending !== 'anything' && pending.size > MAX_NAMED) pending = 'anything';
       if (timer === undefined) send();
     },
     async flush() {
       clearTimeout(timer);
       timer = undefined;
-      if (owed !== undefined) send();
+      if (pending !== undefined) send();
       clearTimeout(timer);
       await sending;
     },

@@ -1,5 +1,5 @@
-// Checks whether a daemon can use Postgres now.
-import { messageOf } from '../../errors.ts';
+// Checks of a daemon on Postgres: whether it can be used now, and whether commits are durable.
+import { messageOf, OperatorError } from '../../errors.ts';
 import { daemonLimits, silenceOf, type Sql } from './connect.ts';
 
 /**
@@ -31,4 +31,25 @@ export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
   } catch (error) {
     return `Postgres does not answer: ${messageOf(error)}`;
   }
+}
+
+/**
+ * Settings of synchronous_commit under which a commit waits for the disk, and for that of each
+ * synchronous standby.
+ */
+const DURABLE_SETTINGS = ['on', 'remote_apply'];
+
+/**
+ * Throws an OperatorError (exit code 2) with the next step when a commit of this connection may be
+ * lost in a crash of Postgres.
+ */
+export async function assertDurableCommits(sql: Sql): Promise<void> {
+  const [found] = await sql<{ setting: string; name: string }[]>`
+    select current_setting('synchronous_commit') as setting, quote_ident(current_user) as name`;
+  if (found === undefined || DURABLE_SETTINGS.includes(found.setting)) return;
+  throw new OperatorError(
+    `Postgres has synchronous_commit = ${found.setting} for the role ${found.name}: a commit could be lost after the service has acted on it. ` +
+      `Run "billing migrate --roles", or as that role or a superuser: alter role ${found.name} set synchronous_commit = 'on'.`,
+    2,
+  );
 }

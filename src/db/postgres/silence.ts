@@ -1,5 +1,5 @@
-// Detects connections on which Postgres no longer answers, and drops them. A frozen server, or a
-// proxy that drops packets, sends no FIN, and TCP itself needs a quarter of an hour to notice.
+// Detects connections on which Postgres no longer responds, and drops them. A frozen server, or a
+// proxy that drops packets, sends no FIN, and TCP itself needs a quarter of an hour to detect it.
 import type { Socket } from 'node:net';
 import type { OpenSocket } from './socket.ts';
 
@@ -7,11 +7,11 @@ export interface Silence {
   /** Opens a socket that is watched from then on. */
   open: OpenSocket;
   /**
-   * Registers work as unanswered until the returned function is called. Runs `cancel` if that takes
-   * longer than the limit.
+   * Registers work as without a response until the returned function is called. Runs `cancel` if
+   * that takes longer than the limit.
    */
   begin(cancel: () => void): () => void;
-  /** Age of the oldest unanswered work in ms; 0 without any. */
+  /** Age of the oldest work without a response in ms; 0 without any. */
   waitingMs(): number;
   /** Number of dropped connections. */
   readonly dropped: number;
@@ -23,30 +23,30 @@ export interface Silence {
  * The limit is counted in this many timer ticks, so that a process that was suspended does not
  * blame Postgres for the time.
  */
-const READS = 20;
+const TICKS = 20;
 
 /**
- * When work stays unanswered for `silentMs`, every connection that received nothing in that time is
+ * When work has no response for `silentMs`, every connection that received nothing in that time is
  * dropped.
  */
 export function createSilence(silentMs: number, openSocket: OpenSocket): Silence {
-  const sockets = new Map<Socket, { bytes: number; look: number }>();
-  const waiting = new Set<{ look: number; cancel: () => void }>();
-  const lookMs = silentMs / READS;
-  let look = 0;
+  const sockets = new Map<Socket, { bytes: number; tick: number }>();
+  const waiting = new Set<{ tick: number; cancel: () => void }>();
+  const tickMs = silentMs / TICKS;
+  let tick = 0;
   let timer: NodeJS.Timeout | undefined;
   let dropped = 0;
   let droppedAt = -Infinity;
 
   const examine = () => {
-    look += 1;
-    for (const [socket, heard] of sockets) {
+    tick += 1;
+    for (const [socket, last] of sockets) {
       if (socket.destroyed) sockets.delete(socket);
-      else if (socket.bytesRead !== heard.bytes)
-        sockets.set(socket, { bytes: socket.bytesRead, look });
+      else if (socket.bytesRead !== last.bytes)
+        sockets.set(socket, { bytes: socket.bytesRead, tick });
     }
     // Work that began between two ticks has waited for less than its number of ticks.
-    const late = [...waiting].filter((work) => look - work.look > READS);
+    const late = [...waiting].filter((work) => tick - work.tick > TICKS);
     if (late.length > 0) drop();
     for (const work of late) work.cancel();
     if (waiting.size > 0) return;
@@ -54,9 +54,9 @@ export function createSilence(silentMs: number, openSocket: OpenSocket): Silence
     timer = undefined;
   };
   const drop = () => {
-    for (const [socket, heard] of sockets) {
+    for (const [socket, last] of sockets) {
       // A socket without any bytes is still connecting; connect_timeout of postgres.js covers that.
-      if (heard.bytes === 0 || look - heard.look < READS) continue;
+      if (last.bytes === 0 || tick - last.tick < TICKS) continue;
       socket.destroy();
       sockets.delete(socket);
       dropped += 1;
@@ -66,18 +66,18 @@ export function createSilence(silentMs: number, openSocket: OpenSocket): Silence
 
   return {
     open(target) {
-      return openSocket(target, (socket) => sockets.set(socket, { bytes: 0, look }));
+      return openSocket(target, (socket) => sockets.set(socket, { bytes: 0, tick }));
     },
     begin(cancel) {
-      const work = { look, cancel };
+      const work = { tick, cancel };
       waiting.add(work);
-      timer ??= setInterval(examine, lookMs).unref();
+      timer ??= setInterval(examine, tickMs).unref();
       return () => void waiting.delete(work);
     },
     waitingMs() {
-      let oldest = look;
-      for (const work of waiting) oldest = Math.min(oldest, work.look);
-      return (look - oldest) * lookMs;
+      let oldest = tick;
+      for (const work of waiting) oldest = Math.min(oldest, work.tick);
+      return (tick - oldest) * tickMs;
     },
     get dropped() {
       return dropped;

@@ -53,7 +53,7 @@ class PostgresSocket extends Duplex {
   #stream: Socket | undefined;
   #onStream: (() => void) | undefined;
   #isGreeted = false;
-  #isAnswered = false;
+  #hasReceived = false;
 
   constructor(tcp: Socket, host: string, { ssl, sslnegotiation }: TlsMode) {
     super({ emitClose: false });
@@ -71,9 +71,9 @@ class PostgresSocket extends Duplex {
       else if (sslnegotiation === 'direct') secure({ ALPNProtocols: ['postgresql'] });
       else {
         tcp.write(SSL_REQUEST);
-        tcp.once('data', (answer) => {
-          const isRefused = answer.toString() === 'N';
-          if (answer.toString() === 'S') secure({});
+        tcp.once('data', (response) => {
+          const isRefused = response.toString() === 'N';
+          if (response.toString() === 'S') secure({});
           else if (isRefused && (ssl === 'prefer' || ssl === 'allow')) this.#use(tcp);
           else this.destroy(new Error(`Postgres offers no TLS, and sslmode is ${String(ssl)}`));
         });
@@ -116,14 +116,14 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Reports the error of an answered connection only as its end, on which postgres.js rejects every
-   * statement of the connection at once. On an error it rejects those it has and takes others until
-   * the socket is closed: these hang, and the statements of the next connection get each other's
-   * rows.
+   * Reports the error of a connection that has received bytes only as its end, on which postgres.js
+   * rejects every statement of the connection at once. On an error it rejects those it has and
+   * takes others until the socket is closed: these hang, and the statements of the next connection
+   * get each other's rows.
    */
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#tcp.destroy();
-    const reported = this.#isAnswered ? null : error;
+    const reported = this.#hasReceived ? null : error;
     done(reported);
     // postgres.js may hold a message until the end of this turn. It writes it before the socket
     // reports its end: see #closeUnlessGreeted.
@@ -133,7 +133,7 @@ class PostgresSocket extends Duplex {
   #use(stream: Socket): void {
     this.#stream = stream;
     stream.on('data', (chunk) => {
-      this.#isAnswered = true;
+      this.#hasReceived = true;
       if (!this.push(chunk)) stream.pause();
     });
     stream.on('end', () => this.#end());
@@ -147,7 +147,7 @@ class PostgresSocket extends Duplex {
    */
   #end(): void {
     const error = new Error('the connection was closed before Postgres answered');
-    this.destroy(this.#isAnswered ? undefined : Object.assign(error, { code: 'ECONNRESET' }));
+    this.destroy(this.#hasReceived ? undefined : Object.assign(error, { code: 'ECONNRESET' }));
   }
 
   /**

@@ -22,7 +22,7 @@ export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): b
   const { nextPaymentDue, delegationRevokedAt } = update.state;
   const hasEvent = update.events.some(({ type }) => type !== 'payment_failed');
   const repaired = row.delegationRevokedAt !== null && delegationRevokedAt === null;
-  // Topped up or approved again: the payment need not wait for its next try.
+  // Topped up or approved again: the payment is due before its next retry.
   const payable =
     row.status === 'past_due' &&
     nextPaymentDue !== null &&
@@ -32,8 +32,8 @@ export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): b
 
 /**
  * The row as it will be once its open attempt is recorded, when the account shows that payment and
- * no other pull; otherwise the row as it is. So the keeper's own payment is no
- * change, and others in the same account are. Pure.
+ * no other pull; otherwise the row as it is. So the keeper's own payment is not a change, but
+ * others in the same account are. Pure.
  */
 export function withPayment(
   row: KeeperSubscription,

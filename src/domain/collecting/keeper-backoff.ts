@@ -1,5 +1,5 @@
-// Backoff after failures on our side. They never change the subscription's status: the payment
-// stays due and is retried.
+// Backoff after keeper failures. They never change the subscription's status: the payment stays due
+// and is retried.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 
 const FIRST_SECONDS = 10;
@@ -18,8 +18,8 @@ export function keeperRetryAt(now: bigint, setbacks: number): Date {
 }
 
 /**
- * Chain time at which what found no room or no answer at `now` is due again. It is no failure of
- * the keeper, since nothing was read.
+ * Chain time at which work is due again that was postponed at `now`, for lack of room or of an
+ * answer. It is not a keeper failure, because nothing was read.
  */
 export function putOffUntil(now: Date): Date {
   return timeOf(unixSeconds(now) + PUT_OFF_SECONDS);

@@ -1,10 +1,10 @@
-// How a plan's record follows its account on chain.
+// Decides how a plan's record changes by its account on chain.
 import type { PlanAccount } from '../../chain/program/layouts.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { PlanRow, PlanStatus } from '../../db/plans.ts';
 import { planMatches } from '../subscribing/plans.ts';
 
-/** How a plan's record changes by its account; null when it stays. Pure. */
+/** The new status and end of a plan's record by its account; null when they do not change. Pure. */
 export function assessPlan(
   record: PlanRow,
   account: PlanAccount | null,

@@ -9,9 +9,9 @@ import {
   type Resolution,
 } from '../../db/payment-attempts.ts';
 import { insertPayments } from '../../db/payments.ts';
-import type { ClaimKey } from '../../db/postgres/claims.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
-import { lockHeld } from '../../db/subscription-leases.ts';
+import type { ClaimKey } from '../../db/subscription-leases.ts';
+import { lockClaimed } from '../../db/subscription-leases.ts';
 import {
   type KeeperSubscriptionForEvents,
   readSubscriptions,
@@ -49,7 +49,7 @@ export interface Assessment {
   blocks?: BlockReason | undefined;
 }
 
-/** An outcome with its claim and the row that it was decided from. */
+/** An assessment with its claim and the row that it was decided from. */
 export type ClaimedAssessment<O extends Assessment = Assessment> = O & {
   readonly claim: ClaimedRow;
   readonly row: KeeperSubscriptionForEvents;
@@ -65,11 +65,11 @@ export interface Settled<A> {
   readonly changed: readonly A[];
   /** Ids of the committed attempts, by subscription. */
   readonly attempts: ReadonlyMap<string, string>;
-  /** What was recorded already about the pulls of the assessments. */
+  /** Recorded pulls and paid periods of the assessments. */
   readonly books: Books;
   /** Plans that were marked as blocked. */
   readonly blocked: readonly BlockedPlan[];
-  /** Names to notify (db/notify.ts): apps and endpoints with new deliveries. */
+  /** Names to notify (db/postgres/notify.ts): apps and endpoints with new deliveries. */
   readonly queued: ReadonlySet<string>;
 }
 
@@ -83,11 +83,10 @@ const nothing: Settled<never> = {
 };
 
 /**
- * Writes finished assessments. A row that its claim no longer holds is in neither list; its new
- * holder handles it. So is a payment whose address has an open attempt: the others are written
- * without it, and the rest of its transaction is in `changed`. An attempt is only committed on the
- * `timeline` of Postgres that the assessment began on, where it is given, and unless collection is
- * held.
+ * Writes finished assessments. Neither list has a row whose claim is lost, nor a payment whose
+ * address has an open attempt (the rest of its transaction is in `changed`). An attempt is only
+ * committed while collection is not held, and on `timeline` if given: that of Postgres when the
+ * assessment began.
  */
 export async function settle<A extends ClaimedAssessment>(
   sql: Sql,
@@ -115,7 +114,7 @@ async function write<A extends ClaimedAssessment>(
   await lockBlocked(tx, assessments);
   const claims = assessments.map(({ claim }) => claim);
   const versions = new Map(
-    (await lockHeld(tx, claims)).map(({ id, version }) => [id, version] as const),
+    (await lockClaimed(tx, claims)).map(({ id, version }) => [id, version] as const),
   );
   const claimed = assessments.filter(({ row }) => versions.has(row.id));
   const books = await readBooks(
@@ -184,13 +183,13 @@ function wholeTransactions<A extends ClaimedAssessment>(assessments: readonly A[
   );
 }
 
-/** Assessments per row that keeps changing. */
+/** Maximum number of assessments of a row that keeps changing. */
 const TRIES = 3;
 
 /** Assesses rows. A row that it leaves out is not written, and its lease is kept. */
 export type AssessRows<A extends ClaimedAssessment> = (
   rows: readonly KeeperSubscriptionForEvents[],
-  /** What the books have about the pulls of these rows, as far as it is known. */
+  /** Recorded pulls and paid periods of these rows, as far as known. */
   books: Books,
 ) => readonly A[] | Promise<readonly A[]>;
 
@@ -199,7 +198,7 @@ interface SettleRowsOptions<A extends ClaimedAssessment> {
   /** As in `settle`. */
   readonly timeline?: string | null | undefined;
   readonly assess: AssessRows<A>;
-  /** Gets what one database transaction wrote, also when a later one fails. */
+  /** Called with what each database transaction wrote, also when a later one fails. */
   readonly onSettled?: (settled: Settled<A>) => void;
 }
 

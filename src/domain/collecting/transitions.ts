@@ -1,4 +1,4 @@
-// The state machine of a subscription (docs/contract.md, Subscription status), as changes to a
+// The state machine of a subscription (docs/contract.md, Subscription status), as changes of an
 // update. Pure; settlement.ts writes the update.
 //
 //   registered -> active <-> past_due -> expired

@@ -11,7 +11,7 @@ export interface LogQuery extends LogFilters {
 
 export interface LogStep {
   rows: LoggedDelivery[];
-  /** Everything newer than this has been read; null when the log is exhausted. */
+  /** All deliveries newer than this have been read; null when the log is exhausted. */
   lookedBackTo: Date | null;
   /** Start of the next step; null at the end. */
   next: string | null;

@@ -6,7 +6,7 @@ import { readFeed, readFeedBound, readFeedStart, type FeedRow } from '../../db/e
 import type { Sql } from '../../db/postgres/connect.ts';
 import { DELIVERIES_QUEUED, namedIn } from '../../db/postgres/notify.ts';
 
-/** A reader's position in the feed. */
+/** A position in the feed. */
 export interface FeedPage {
   /** Events with higher ids are new. */
   after: string;
@@ -68,7 +68,10 @@ export class EventFeed {
     }
   }
 
-  /** Throws when Postgres cannot be reached; the next reader tries again. */
+  /**
+   * Opens the LISTEN connection once. Throws when Postgres cannot be reached; the next reader tries
+   * again.
+   */
   async #listen(): Promise<void> {
     const wake = (apps: readonly string[] | undefined) => {
       for (const follower of this.#followers)

@@ -1,5 +1,5 @@
-// The outbox: an event is written in the transaction of the change that it reports. Its time is the
-// time of its id, so a time range is an id range.
+// The outbox: an event is written in the transaction of the change that it reports. Its creation
+// time is the time in its id, so a time range is an id range.
 import {
   insertEvents,
   takeSequences,
@@ -27,10 +27,9 @@ export interface NewEvent {
 }
 
 /**
- * Writes one event per event and queues its delivery, in the caller's transaction. The caller
- * writes the change first, because the subscription is read here. Happenings of one subscription
- * keep their order. Returns the names of apps and endpoints (db/notify.ts) to notify after the
- * commit.
+ * Writes events and queues their deliveries, in the caller's transaction. The caller writes the
+ * change first, because the subscription is read here. Events of one subscription keep their order.
+ * Returns the names of apps and endpoints (db/postgres/notify.ts) to notify after the commit.
  */
 export async function appendEvents(
   sql: Transaction,

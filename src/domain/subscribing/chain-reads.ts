@@ -2,8 +2,8 @@
 import type { ChainAccount } from '../../chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
 import { ChainDataError, decodeClock } from '../../chain/program/layouts.ts';
-import type { Blockhash, Rpc } from '../../chain/rpc/client.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
+import type { Blockhash, Rpc } from '../../chain/rpc/rpc.ts';
 import { ServiceError } from '../../errors.ts';
 
 /** The addresses that every plan must name, in Base58. */
@@ -23,7 +23,7 @@ export type ChainReader = Pick<
   'getMultipleAccounts' | 'getLatestBlockhash' | 'getMinimumBalanceForRentExemption'
 >;
 
-/** The reader with the further methods of the relay. */
+/** The chain reader with the methods that only the relay needs. */
 export type ChainSender = ChainReader &
   Pick<Rpc, 'getBlockHeight' | 'getSignatureStatuses' | 'sendTransaction' | 'simulateTransaction'>;
 

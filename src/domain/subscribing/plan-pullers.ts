@@ -17,8 +17,8 @@ import { pullersOf } from './plans.ts';
 const MAX_PULLERS = 4;
 
 /**
- * The unsigned transaction (base64) with which the owner's wallet sets our keepers as the plan's
- * pullers. It removes a former keeper and keeps foreign pullers while there is room. Throws
+ * The unsigned transaction (base64) with which the owner's wallet sets the service's keepers as the
+ * plan's pullers. It removes a former keeper and keeps foreign pullers while there is room. Throws
  * CONFLICT when nothing changes or the program would refuse it, and as readAccounts() does.
  */
 export async function pullersTransaction(

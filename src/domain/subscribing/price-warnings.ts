@@ -1,6 +1,6 @@
 // Warns about a price that looks like a misplaced decimal point compared with the app's other
 // plans.
-import { amountDisplay } from '../money.ts';
+import { amountDisplay } from '../../format.ts';
 
 export interface Price {
   id: string;

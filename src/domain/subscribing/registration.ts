@@ -199,9 +199,9 @@ async function endEarlierRegistration(
       );
     return;
   }
-  const markFinal = open ? await endReplacedRegistration(sql, earlier.id) : undefined;
-  if (markFinal === undefined) return;
-  const { cancelledAt } = markFinal;
+  const ended = open ? await endReplacedRegistration(sql, earlier.id) : undefined;
+  if (ended === undefined) return;
+  const { cancelledAt } = ended;
   const extra = { cancelledAt, accountClosed: true, endReason: 'resubscribed' };
   await appendEvents(sql, [{ subscriptionId: earlier.id, type: 'cancel_finalized', extra }]);
 }

@@ -11,18 +11,21 @@ import {
   subscriptionAddress,
   tokenAccountAddress,
 } from '../../chain/program/addresses.ts';
-import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layouts.ts';
+import {
+  AUTHORITY_LENGTH,
+  SUBSCRIPTION_LENGTH,
+  TOKEN_ACCOUNT_LENGTH,
+} from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
 import { walletFee } from '../../chain/transactions/wallet.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { DiscountTerms } from '../../db/subscription-changes.ts';
 import { hadTrial } from '../../db/subscriptions.ts';
+import { amountDisplay, formatSol } from '../../format.ts';
 import { priceOf } from '../collecting/price.ts';
-import { amountDisplay } from '../money.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
 
-const TOKEN_ACCOUNT_LENGTH = 165;
 /**
  * Fee of the longest transaction: create token account, open authority, close an ended
  * subscription, subscribe.
@@ -37,8 +40,8 @@ export interface Standing {
   onChain: 'none' | 'live' | 'cancelled' | 'ended';
   endsAt: Date | null;
   /**
-   * `given`: payments can be collected. `missing`: a new approval repairs it. `replaced`: the
-   * wallet has to cancel and subscribe again.
+   * `given`: payments can be collected. `missing`: a new approval makes them collectable again.
+   * `replaced`: the wallet has to cancel and subscribe again.
    */
   approval: 'none' | 'given' | 'missing' | 'replaced';
   /** Whether the on-chain plan accepts subscriptions now. */
@@ -159,7 +162,7 @@ export function shortagesOf({
   if (lamports < lamportsNeeded)
     shortages.push({
       code: 'sol_missing',
-      message: `The wallet has ${sol(lamports)} and opening the subscription takes ${sol(lamportsNeeded)}: ${sol(lamportsNeeded - lamports)} are missing. The transaction will fail.`,
+      message: `The wallet has ${formatSol(lamports)} SOL and opening the subscription takes ${formatSol(lamportsNeeded)} SOL: ${formatSol(lamportsNeeded - lamports)} SOL are missing. The transaction will fail.`,
       missing: lamportsNeeded - lamports,
     });
   if (usdc < usdcNeeded)
@@ -169,9 +172,4 @@ export function shortagesOf({
       missing: usdcNeeded - usdc,
     });
   return shortages;
-}
-
-function sol(lamports: bigint): string {
-  const padded = lamports.toString().padStart(10, '0');
-  return `${padded.slice(0, -9)}.${padded.slice(-9).replace(/0{1,7}$/, '')} SOL`;
 }

@@ -4,7 +4,7 @@ import { generateKey } from '../../domain/accounts/keys.ts';
 import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, NoBody, nullable, Time, PathId } from '../fields.ts';
-import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
 const prefix = Type.String({
@@ -62,7 +62,7 @@ export function apiKeyRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     },
     async (request, reply) => {
       const { id: merchantId } = merchantOf(request);
-      return answerOnce(deps, request, reply, 201, async () => {
+      return respondOnce(deps, request, reply, 201, async () => {
         const fresh = generateKey(environment);
         return async (tx) => {
           const id = await insertApiKey(tx, merchantId, fresh);

@@ -3,7 +3,7 @@ import { insertApp, listApps, updateApp } from '../../db/apps.ts';
 import { absent, type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, Name, nullable, Time, PathId } from '../fields.ts';
-import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
 const description = Type.String({
@@ -93,7 +93,7 @@ function writeRoutes(api: Api, deps: ApiDeps): void {
       },
     },
     async (request, reply) =>
-      answerOnce(
+      respondOnce(
         deps,
         request,
         reply,

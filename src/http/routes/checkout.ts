@@ -25,7 +25,7 @@ import {
   Time,
   Wallet,
 } from '../fields.ts';
-import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 import { PublicPlan } from './public-plan.ts';
 
@@ -120,7 +120,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
       const app = await ownApp(deps, request, request.params.appId);
       checkReturnUrl('successUrl', successUrl, app.returnOrigins);
       checkReturnUrl('cancelUrl', cancelUrl, app.returnOrigins);
-      return answerOnce(deps, request, reply, 201, async () => {
+      return respondOnce(deps, request, reply, 201, async () => {
         const plan = await checkPlan(deps, app.id, planId);
         const terms = discountTermsOf(discount, plan.amount, deps.planMinimumAmount);
         const session = {

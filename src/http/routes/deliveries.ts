@@ -25,7 +25,7 @@ import {
   TimeInput,
   timeOrNull,
 } from '../fields.ts';
-import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
 const statuses = ['pending', 'delivered', 'failed', 'cancelled'] as const;
@@ -194,7 +194,7 @@ function replayRoutes(api: Api, deps: ApiDeps): void {
     reply: FastifyReply,
     find: () => Promise<DeliveryRow>,
   ) => {
-    await answerOnce(deps, request, reply, 201, async () => {
+    await respondOnce(deps, request, reply, 201, async () => {
       const { id } = await find();
       return async (tx) => {
         const queued = await findDelivery(tx, await replayDelivery(tx, id));

@@ -5,7 +5,7 @@ import { pause, unpause } from '../../domain/subscribing/pausing.ts';
 import type { Api, ApiDeps } from '../context.ts';
 import { failures, success } from '../envelope.ts';
 import { NoBody, PathId } from '../fields.ts';
-import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { subscriptionView } from '../subscription-view.ts';
 import { ownSubscription, Subscription } from './subscriptions.ts';
 
@@ -40,7 +40,7 @@ export function pauseRoutes(api: Api, deps: ApiDeps): void {
       },
       async (request, reply) => {
         const subscription = await ownSubscription(deps, request);
-        await answerOnce(deps, request, reply, 200, async () => {
+        await respondOnce(deps, request, reply, 200, async () => {
           const now = verb === 'pause' ? 0n : (await readAccounts(chain, [])).now;
           return async (tx) => {
             if (verb === 'pause') await pause(tx, subscription);

@@ -24,7 +24,7 @@ import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Name, NoBody, oneOf, PathId, UnsignedTransaction } from '../fields.ts';
-import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 import {
   draftOf,
@@ -110,7 +110,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
       if (body.amount !== undefined) refuseSmall('amount', BigInt(body.amount), minimum);
       const { wallet: owner } = merchantOf(request);
       const { id: appId } = await ownApp(deps, request, request.params.appId);
-      return answerOnce(deps, request, reply, 201, async () => {
+      return respondOnce(deps, request, reply, 201, async () => {
         if (body.planPda !== undefined) {
           const adopted = await adoptPlan(chain, network, {
             appId,

@@ -18,7 +18,7 @@ import {
   UnsignedTransaction,
   Wallet,
 } from '../fields.ts';
-import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
 const fields = {
@@ -93,7 +93,7 @@ export function refundRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     async (request, reply) => {
       const payment = await ownPayment(deps, request);
       const amount = request.body?.amount;
-      return answerOnce(deps, request, reply, 201, async () => {
+      return respondOnce(deps, request, reply, 201, async () => {
         const plan = await findPlan(sql, payment.planId);
         if (plan === undefined) throw absent('plan');
         const { owner: merchant, mint, id: planId } = plan;

@@ -14,7 +14,7 @@ import {
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, NoBody, nullable, oneOf, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
-import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { Delivery } from './deliveries.ts';
 
 const statuses = ['pending', 'delivered', 'failed', 'cancelled', 'unsent'] as const;
@@ -86,7 +86,7 @@ function eventRoute(api: Api, deps: ApiDeps): void {
       },
     },
     async (request, reply) => {
-      await answerOnce(deps, request, reply, 201, async () => {
+      await respondOnce(deps, request, reply, 201, async () => {
         const app = await ownApp(deps, request, request.params.appId);
         const event = await findEvent(sql, idOf(request.params.eventId, 'event'));
         if (event?.appId !== app.id) throw absent('event');
@@ -124,7 +124,7 @@ function runRoutes(api: Api, deps: ApiDeps): void {
     },
     async (request, reply) => {
       const { status, type, since, until, dryRun = false } = request.body ?? {};
-      await answerOnce(deps, request, reply, dryRun ? 200 : 201, async () => {
+      await respondOnce(deps, request, reply, dryRun ? 200 : 201, async () => {
         const { id: appId } = await ownApp(deps, request, request.params.appId);
         const range = { since: timeOrNull(since), until: timeOrNull(until) };
         const selection = {

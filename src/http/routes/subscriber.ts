@@ -27,7 +27,7 @@ import {
   refuseLongMetadata,
   UnsignedTransaction,
 } from '../fields.ts';
-import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 import { subscriptionView } from '../subscription-view.ts';
 import { OwnSubscription } from './subscriptions.ts';
@@ -90,7 +90,7 @@ function registerRoute(api: Api, deps: ApiDeps): void {
     async (request, reply) => {
       const { wallet } = subscriberOf(request);
       refuseLongMetadata(request.body.metadata);
-      await answerOnce(deps, request, reply, 201, async () => {
+      await respondOnce(deps, request, reply, 201, async () => {
         const registration = await checkRegistration(sql, chain, network, {
           ...request.body,
           wallet,

@@ -34,7 +34,7 @@ import {
   timeOrNull,
   Wallet,
 } from '../fields.ts';
-import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 import { Plan, planView } from '../plan-schemas.ts';
 import { subscriptionView } from '../subscription-view.ts';
@@ -211,7 +211,7 @@ function cancelRoute(api: Api, deps: ApiDeps): void {
     async (request, reply) => {
       const subscription = await ownSubscription(deps, request);
       const cancel = request.body?.mode === 'force' ? forceCancel : requestCancel;
-      await answerOnce(deps, request, reply, 200, async () => async (tx) => {
+      await respondOnce(deps, request, reply, 200, async () => async (tx) => {
         await cancel(tx, subscription);
         return subscriptionView((await findSubscription(tx, subscription.id)) ?? subscription);
       });

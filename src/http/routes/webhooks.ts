@@ -16,7 +16,7 @@ import { failureMeanings } from '../../webhooks/errors.ts';
 import { absent, type Api, type ApiDeps, ownApp, ownEndpoint } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, meaning, NoBody, nullable, oneOf, PathId, Time } from '../fields.ts';
-import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
 const url = Type.String({
@@ -140,7 +140,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
       const fault = faultOf(deps, request.body.url);
       if (fault !== undefined) throw invalidField('url', fault);
       let requeuedDeliveries = 0;
-      await answerOnce(deps, request, reply, 201, async () => {
+      await respondOnce(deps, request, reply, 201, async () => {
         const { id: appId } = await ownApp(deps, request, request.params.appId);
         const id = await newEndpointId(sql);
         const fresh = generateWebhookSecret();
@@ -260,7 +260,7 @@ function rotationRoute(api: Api, deps: ApiDeps): void {
       },
     },
     async (request, reply) =>
-      answerOnce(deps, request, reply, 200, async () => {
+      respondOnce(deps, request, reply, 200, async () => {
         const { id } = await ownEndpoint(deps, request, request.params);
         const fresh = generateWebhookSecret();
         const rotation = {

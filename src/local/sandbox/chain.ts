@@ -2,7 +2,8 @@
 // a local chain has (time travel, a faucet).
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
-import { createRpc, type Rpc } from '../../chain/rpc/client.ts';
+import { createRpc } from '../../chain/rpc/client.ts';
+import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { OperatorError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 

@@ -3,7 +3,7 @@ import { wordsOf } from '../shared/errors.ts';
 import { Badge, Button, Notice, Spinner } from '../shared/parts.tsx';
 import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
-import { type Place, useAnswer } from './place.ts';
+import { type Place, useResponse } from './place.ts';
 
 /** One delivery: the request and every attempt. `reference` is `<webhookId>.<deliveryId>`. */
 export function Delivery({
@@ -25,7 +25,7 @@ export function Delivery({
     });
     return { delivery, event };
   }, [session, app.id, webhookId, deliveryId]);
-  const { data, error, again } = useAnswer(ask);
+  const { data, error, again } = useResponse(ask);
   const [busy, setBusy] = useState(false);
   const [message, setMessage] = useState<{ kind: 'success' | 'warning'; text: string }>();
   const replay = () => {

@@ -1,8 +1,9 @@
 import { type ReactElement, useCallback, useState } from 'react';
+import { formatUsdcGrouped } from '../../format.ts';
 import { wordsOf } from '../shared/errors.ts';
-import { formatCents, formatUsdc } from '../shared/money.ts';
+import { formatCents } from '../shared/money.ts';
 import { Notice, Spinner } from '../shared/parts.tsx';
-import { LIVE_MS, type Place, useAnswer } from './place.ts';
+import { LIVE_MS, type Place, useResponse } from './place.ts';
 import { Plot, type Point } from './plot.tsx';
 
 const DAY_MS = 86_400_000;
@@ -23,7 +24,7 @@ export function Overview({ place: { session, app } }: { place: Place }): ReactEl
       query: { from: from.toISOString(), to: to.toISOString() },
     });
   }, [session, app.id, days]);
-  const { data, error } = useAnswer(ask, LIVE_MS * 3);
+  const { data, error } = useResponse(ask, LIVE_MS * 3);
   return (
     <>
       <div className="view-head">
@@ -57,7 +58,7 @@ export function Overview({ place: { session, app } }: { place: Place }): ReactEl
             <Plot
               title={`Net revenue per ${days > MAX_BARS ? 'week' : 'day'}`}
               kind="bars"
-              least={0.01}
+              minStep={0.01}
               points={revenueOf(data.daily, days > MAX_BARS ? 7 : 1)}
             />
             <Plot
@@ -113,7 +114,7 @@ function revenueOf(
     points.unshift({
       date: part[0]?.date ?? '',
       value: Number(net) / 1e6,
-      text: `${formatUsdc(net)} USDC`,
+      text: `${formatUsdcGrouped(net)} USDC`,
     });
   }
   return points;
@@ -135,7 +136,7 @@ function Tile({
       {usdc === undefined ? (
         <dd>{value}</dd>
       ) : (
-        <dd title={`${formatUsdc(usdc)} USDC`}>
+        <dd title={`${formatUsdcGrouped(usdc)} USDC`}>
           {formatCents(usdc)} <span className="unit">USDC</span>
         </dd>
       )}

@@ -10,7 +10,7 @@ export interface Place {
   readonly app: App;
 }
 
-/** Milliseconds between two looks at a list that changes while it is shown. */
+/** Milliseconds between two reads of a list that changes while it is shown. */
 export const LIVE_MS = 10_000;
 
 /** The parts of the URL's fragment: `#/subscriptions/<id>`. */
@@ -29,8 +29,10 @@ export function useHash(): readonly string[] {
     .slice(0, 2);
 }
 
-/** A request's answer, read once, on `again`, and every `everyMs` while the page is visible. */
-export function useAnswer<T>(
+/**
+ * The response of a request, read once, on `again`, and every `everyMs` while the page is visible.
+ */
+export function useResponse<T>(
   ask: () => Promise<T>,
   everyMs?: number,
 ): {
@@ -76,5 +78,5 @@ export function usePlans({ session, app }: Place): readonly Plan[] {
       found.push(plan);
     return found;
   }, [session, app.id]);
-  return useAnswer(ask).data ?? [];
+  return useResponse(ask).data ?? [];
 }

@@ -16,10 +16,10 @@ const BOTTOM = 20;
 const TOP = 8;
 
 /**
- * A step of 1, 2 or 5 times a power of ten, at least `least`, that divides up to `most` in four.
+ * A step of 1, 2 or 5 times a power of ten, at least `minStep`, that divides `max` in four.
  */
-function stepFor(most: number, least: number): number {
-  const rough = Math.max(most / 4, least);
+function stepFor(max: number, minStep: number): number {
+  const rough = Math.max(max / 4, minStep);
   const power = 10 ** Math.floor(Math.log10(rough));
   return [1, 2, 5, 10].map((times) => times * power).find((step) => step >= rough) ?? 10 * power;
 }
@@ -39,18 +39,18 @@ export function Plot({
   title,
   kind,
   unit = '',
-  least = 1,
+  minStep = 1,
   points,
 }: {
   title: string;
   kind: 'bars' | 'line';
   unit?: string;
   /** The minimum distance of two grid lines. */
-  least?: number;
+  minStep?: number;
   points: readonly Point[];
 }): ReactElement {
   const known = points.map(({ value }) => value ?? 0);
-  const step = stepFor(Math.max(...known, 0), least);
+  const step = stepFor(Math.max(...known, 0), minStep);
   const ceiling = Math.max(step, Math.ceil(Math.max(...known, 0) / step) * step);
   const x = (index: number) => LEFT + ((index + 0.5) * (WIDTH - LEFT)) / points.length;
   const y = (value: number) => TOP + (1 - value / ceiling) * (HEIGHT - TOP - BOTTOM);

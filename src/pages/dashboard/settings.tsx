@@ -1,7 +1,7 @@
 import { type ReactElement, useCallback, useState } from 'react';
 import { wordsOf } from '../shared/errors.ts';
 import { Button, Notice, Spinner } from '../shared/parts.tsx';
-import { type App, type Place, useAnswer } from './place.ts';
+import { type App, type Place, useResponse } from './place.ts';
 
 /** The data of the merchant and the app that subscribers see. */
 export function Settings({
@@ -12,7 +12,7 @@ export function Settings({
   onChanged: () => void;
 }): ReactElement {
   const ask = useCallback(() => session.client.get('/merchant/profile'), [session]);
-  const { data, error } = useAnswer(ask);
+  const { data, error } = useResponse(ask);
   return (
     <>
       <div className="view-head">

@@ -12,7 +12,7 @@ import {
 } from '../shared/parts.tsx';
 import { everyPeriod } from '../shared/period.ts';
 import { Time } from '../shared/time.tsx';
-import { LIVE_MS, type Place, useAnswer } from './place.ts';
+import { LIVE_MS, type Place, useResponse } from './place.ts';
 import { Timeline } from './timeline.tsx';
 
 /** One subscription and its story. */
@@ -28,7 +28,7 @@ export function Subscription({ place, id }: { place: Place; id: string }): React
     ]);
     return { subscription, timeline };
   }, [session, app.id, id]);
-  const { data, error, again } = useAnswer(ask);
+  const { data, error, again } = useResponse(ask);
   const [ending, setEnding] = useState<'period_end' | 'force'>();
   useEffect(() => {
     const timer = setInterval(() => {

@@ -6,7 +6,7 @@ import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
 import { Deliveries } from './deliveries.tsx';
 import { NewEndpoint } from './new-endpoint.tsx';
-import { type Place, useAnswer } from './place.ts';
+import { type Place, useResponse } from './place.ts';
 import { Secret } from './secret.tsx';
 
 type Ping = components['schemas']['PingAnswer'];
@@ -20,7 +20,7 @@ export function Webhook({ place }: { place: Place }): ReactElement {
     () => session.client.get('/merchant/apps/{appId}/webhooks', { path: { appId: app.id } }),
     [session, app.id],
   );
-  const { data, error, again } = useAnswer(ask);
+  const { data, error, again } = useResponse(ask);
   const [secret, setSecret] = useState<string>();
   const [ping, setPing] = useState<Ping>();
   const [busy, setBusy] = useState(false);

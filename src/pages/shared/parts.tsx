@@ -9,8 +9,8 @@ import {
   useRef,
   useState,
 } from 'react';
+import { formatUsdcGrouped } from '../../format.ts';
 import { explorerUrl } from './installation.ts';
-import { formatUsdc } from './money.ts';
 import { shortAddress } from './text.ts';
 
 /** A button; `busy` shows that its action is under way and takes no further press. */
@@ -79,7 +79,7 @@ export function Notice({
 export function Usdc({ units }: { units: string }): ReactElement {
   return (
     <span className="amount">
-      {formatUsdc(units)} <span className="unit">USDC</span>
+      {formatUsdcGrouped(units)} <span className="unit">USDC</span>
     </span>
   );
 }

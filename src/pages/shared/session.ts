@@ -73,12 +73,12 @@ export async function submit(
   step: (name: 'sign' | 'send') => void,
 ): Promise<Submitted> {
   step('sign');
-  const answer = await signTransaction(session, transaction);
+  const result = await signTransaction(session, transaction);
   step('send');
-  if ('sent' in answer) return { status: 'sent', reason: null, signature: answer.sent };
+  if ('sent' in result) return { status: 'sent', reason: null, signature: result.sent };
   const path = role === 'subscriber' ? '/subscriber/transactions' : '/merchant/transactions';
   for (;;) {
-    const sent = session.client.post(path, { body: { transaction: answer.signed } });
+    const sent = session.client.post(path, { body: { transaction: result.signed } });
     const { status, reason, signature } = await sent.catch((error: unknown) => {
       throw isCode(error, 'VALIDATION_ERROR') ? new AlteredTransaction(error) : error;
     });

@@ -1,6 +1,7 @@
-import { type ReactElement, useState } from 'react';
+import { useState } from 'react';
+import type { ReactElement } from 'react';
+import { encode } from 'uqr';
 import { Button } from './parts.tsx';
-import { QrCode } from './qr-code.tsx';
 import { foreign } from './text.ts';
 import type { SolanaWallet } from './wallets.ts';
 
@@ -95,5 +96,24 @@ function NoWallet({ verb }: { verb: string }): ReactElement {
       </div>
       <QrCode text={url} />
     </div>
+  );
+}
+
+/** A text as a QR code, always dark on light. */
+function QrCode({ text }: { text: string }): ReactElement {
+  const { data, size } = encode(text, { ecc: 'M', border: 2 });
+  const path = data
+    .flatMap((row, y) => row.map((dark, x) => (dark ? `M${x} ${y}h1v1h-1z` : '')))
+    .join('');
+  return (
+    <svg
+      className="qr"
+      viewBox={`0 0 ${size} ${size}`}
+      role="img"
+      aria-label="QR code of this page"
+      shapeRendering="crispEdges"
+    >
+      <path d={path} />
+    </svg>
   );
 }

@@ -8,8 +8,8 @@ import type {
 import { getWallets } from '@wallet-standard/app';
 import type { Wallet, WalletAccount } from '@wallet-standard/base';
 import type { StandardConnectFeature, StandardEventsFeature } from '@wallet-standard/features';
+import bs58 from 'bs58';
 import { useSyncExternalStore } from 'react';
-import { fromBase64, toBase58, toBase64 } from './encoding.ts';
 import { WalletRefusal } from './errors.ts';
 import { chain } from './installation.ts';
 
@@ -154,4 +154,17 @@ export async function signTransaction(
   } catch (error) {
     throw new WalletRefusal('sign', error);
   }
+}
+
+/** Bytes as Base58. */
+const toBase58 = (bytes: Uint8Array): string => bs58.encode(bytes);
+
+/** Base64 as bytes. */
+function fromBase64(text: string): Uint8Array {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}
+
+/** Bytes as Base64. */
+function toBase64(bytes: Uint8Array): string {
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
 }

@@ -1,5 +1,5 @@
 import { type ReactElement, useEffect, useState } from 'react';
-import { formatUsdc } from '../shared/money.ts';
+import { formatUsdcGrouped } from '../../format.ts';
 import { Button, Notice, Signature, Spinner } from '../shared/parts.tsx';
 import type { Payment, PublicPlan, Session, Subscription } from '../shared/session.ts';
 import { foreign, safeUrl } from '../shared/text.ts';
@@ -36,7 +36,7 @@ export function Done({
     let timer: ReturnType<typeof setTimeout> | undefined;
     let live = true;
     const path = { subscriptionId: subscription.id };
-    const look = async () => {
+    const poll = async () => {
       const found = await session.client.get('/subscriber/subscriptions/{subscriptionId}', {
         path,
       });
@@ -53,7 +53,7 @@ export function Done({
       } else if (live) timer = setTimeout(again, POLL_MS);
       if (live) setCurrent(found);
     };
-    const again = () => void look().catch(() => live && (timer = setTimeout(again, POLL_MS * 3)));
+    const again = () => void poll().catch(() => live && (timer = setTimeout(again, POLL_MS * 3)));
     again();
     return () => {
       live = false;
@@ -96,7 +96,7 @@ export function Done({
           {current.nextAmount !== null && (
             <div>
               <dt>Then the first payment</dt>
-              <dd>{formatUsdc(current.nextAmount)} USDC</dd>
+              <dd>{formatUsdcGrouped(current.nextAmount)} USDC</dd>
             </div>
           )}
         </dl>
@@ -105,7 +105,7 @@ export function Done({
         <dl className="lines">
           <div>
             <dt>Paid</dt>
-            <dd>{formatUsdc(payment?.amountGross ?? current.amount)} USDC</dd>
+            <dd>{formatUsdcGrouped(payment?.amountGross ?? current.amount)} USDC</dd>
           </div>
           <div>
             <dt>Paid until</dt>

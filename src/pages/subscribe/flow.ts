@@ -36,10 +36,10 @@ export interface Flow {
   start: (wallet: SolanaWallet) => void;
   /** The same with the wallet that is signed in. */
   again: () => void;
-  /** Gives up waiting for the wallet; its answer is ignored when it comes. */
+  /** Stops waiting for the wallet; a later response of it is ignored. */
   stop: () => void;
   /** Approves payments again, or takes a cancellation back. */
-  mend: (standing: Standing, how: 'repair' | 'resume') => void;
+  restore: (standing: Standing, how: 'repair' | 'resume') => void;
 }
 
 /** Stops a run that was given up or replaced. */
@@ -125,10 +125,10 @@ export function useFlow(order: Order): Flow {
       runs.current += 1;
       setView({ at: 'offer' });
     },
-    mend(standing, how) {
+    restore(standing, how) {
       const { subscriptionId } = standing;
       if (session === undefined || subscriptionId === null) return;
-      run(session.wallet.name, (show) => mend(order, session, subscriptionId, how, show));
+      run(session.wallet.name, (show) => restore(order, session, subscriptionId, how, show));
     },
   };
 }
@@ -156,7 +156,7 @@ async function proceed(
 }
 
 /** Approves payments again, or takes a cancellation back. */
-async function mend(
+async function restore(
   order: Order,
   session: Session,
   subscriptionId: string,
@@ -171,7 +171,7 @@ async function mend(
   if (submitted.status !== 'confirmed' && submitted.status !== 'sent')
     return unsuccessful(submitted);
   show('confirm');
-  return mended(session, order, how);
+  return restored(session, order, how);
 }
 
 function readStanding({ client }: Session, { plan, checkoutSessionId }: Order): Promise<Standing> {
@@ -245,7 +245,7 @@ async function landed(session: Session, order: Order): Promise<View> {
   return unsuccessful({ status: 'lapsed', reason: null, signature: '' });
 }
 
-async function mended(session: Session, order: Order, how: 'repair' | 'resume'): Promise<View> {
+async function restored(session: Session, order: Order, how: 'repair' | 'resume'): Promise<View> {
   for (const deadline = Date.now() + LANDING_MS; Date.now() < deadline; await pause(POLL_MS)) {
     const standing = await readStanding(session, order);
     const done = how === 'repair' ? standing.approval === 'given' : standing.onChain === 'live';

@@ -1,6 +1,6 @@
 import { type ReactElement, type ReactNode, useEffect, useRef } from 'react';
+import { formatUsdcGrouped } from '../../format.ts';
 import { clusterName } from '../shared/installation.ts';
-import { formatUsdc } from '../shared/money.ts';
 import { Address, Button, Notice, Spinner } from '../shared/parts.tsx';
 import { perPeriod, span } from '../shared/period.ts';
 import type { Checkout, PublicPlan, Session, Standing } from '../shared/session.ts';
@@ -184,7 +184,7 @@ function Screen({
 
 function termsFor({ trialHours, usdcNeeded }: Standing): string {
   return trialHours === null
-    ? `It gets no free trial: ${formatUsdc(usdcNeeded)} USDC are paid when you subscribe.`
+    ? `It gets no free trial: ${formatUsdcGrouped(usdcNeeded)} USDC are paid when you subscribe.`
     : `It gets a free trial of ${span(trialHours)}. The first payment is taken after it.`;
 }
 
@@ -211,9 +211,9 @@ function Subscribed({
   flow: Flow;
 }): ReactElement {
   const { onChain, approval, subscriptionId, endsAt } = standing;
-  const mend = (how: 'repair' | 'resume', label: string) =>
+  const restore = (how: 'repair' | 'resume', label: string) =>
     subscriptionId !== null && (
-      <Button kind="primary" onClick={() => flow.mend(standing, how)}>
+      <Button kind="primary" onClick={() => flow.restore(standing, how)}>
         {label}
       </Button>
     );
@@ -230,7 +230,7 @@ function Subscribed({
               </>
             )}
           </Notice>
-          {mend('resume', 'Resume the subscription')}
+          {restore('resume', 'Resume the subscription')}
         </>
       )}
       {onChain === 'live' && approval === 'missing' && (
@@ -238,7 +238,7 @@ function Subscribed({
           <Notice kind="warning" title="Payments are not approved.">
             Your wallet took its approval back. The next payment will fail unless you approve again.
           </Notice>
-          {mend('repair', 'Approve payments again')}
+          {restore('repair', 'Approve payments again')}
         </>
       )}
       {onChain === 'live' && approval === 'replaced' && (
@@ -263,9 +263,9 @@ function Promises({ plan }: { plan: PublicPlan }): ReactElement {
     <ul className="promises">
       <li>
         <strong>What you approve.</strong> The Subscriptions program on Solana may move at most{' '}
-        {formatUsdc(plan.amount)} USDC per {perPeriod(plan.periodHours)} for this plan, to the
-        merchant and this service only. Your wallet may show the approval as unlimited: the program
-        holds the limit.
+        {formatUsdcGrouped(plan.amount)} USDC per {perPeriod(plan.periodHours)} for this plan, to
+        the merchant and this service only. Your wallet may show the approval as unlimited: the
+        program holds the limit.
       </li>
       <li>
         <strong>Cancel any time</strong> under <a href="/account">My subscriptions</a>. You keep

@@ -1,5 +1,6 @@
 import type { ReactElement } from 'react';
-import { formatSol, formatUsdc } from '../shared/money.ts';
+import { formatUsdcGrouped } from '../../format.ts';
+import { formatSolShort } from '../shared/money.ts';
 import { Button, Notice } from '../shared/parts.tsx';
 import type { Standing } from '../shared/session.ts';
 
@@ -31,15 +32,17 @@ export function Short({
         <tbody>
           <tr>
             <th scope="row">USDC</th>
-            <td>{formatUsdc(standing.usdc)}</td>
-            <td>{formatUsdc(standing.usdcNeeded)}</td>
-            <td className={usdc > 0n ? 'missing' : ''}>{usdc > 0n ? formatUsdc(usdc) : '–'}</td>
+            <td>{formatUsdcGrouped(standing.usdc)}</td>
+            <td>{formatUsdcGrouped(standing.usdcNeeded)}</td>
+            <td className={usdc > 0n ? 'missing' : ''}>
+              {usdc > 0n ? formatUsdcGrouped(usdc) : '–'}
+            </td>
           </tr>
           <tr>
             <th scope="row">SOL</th>
-            <td>{formatSol(standing.lamports)}</td>
-            <td>{formatSol(standing.lamportsNeeded)}</td>
-            <td className={sol > 0n ? 'missing' : ''}>{sol > 0n ? formatSol(sol) : '–'}</td>
+            <td>{formatSolShort(standing.lamports)}</td>
+            <td>{formatSolShort(standing.lamportsNeeded)}</td>
+            <td className={sol > 0n ? 'missing' : ''}>{sol > 0n ? formatSolShort(sol) : '–'}</td>
           </tr>
         </tbody>
       </table>

@@ -1,6 +1,6 @@
 import type { ReactElement } from 'react';
+import { formatUsdcGrouped } from '../../format.ts';
 import { type Discount, discountText } from '../shared/discount.ts';
-import { formatUsdc } from '../shared/money.ts';
 import { Address } from '../shared/parts.tsx';
 import { everyPeriod, exactLength, perPeriod, span } from '../shared/period.ts';
 import type { PublicPlan } from '../shared/session.ts';
@@ -38,7 +38,7 @@ export function Summary({
           Subscribe to <bdi>{foreign(plan.name, 120)}</bdi>
         </h1>
         <p className="price">
-          <span className="price-amount">{formatUsdc(plan.amount)}</span>
+          <span className="price-amount">{formatUsdcGrouped(plan.amount)}</span>
           <span className="price-unit">
             USDC
             <br />
@@ -62,7 +62,7 @@ export function Summary({
               <dt>First payment, when you subscribe</dt>
               <dd>
                 {atMost}
-                {formatUsdc(plan.amount)} USDC
+                {formatUsdcGrouped(plan.amount)} USDC
               </dd>
             </div>
           ) : (
@@ -77,7 +77,7 @@ export function Summary({
             </dt>
             <dd>
               {trialHours === null ? atMost : 'at most '}
-              {formatUsdc(plan.amount)} USDC
+              {formatUsdcGrouped(plan.amount)} USDC
             </dd>
           </div>
           <div>

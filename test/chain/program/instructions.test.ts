@@ -6,17 +6,17 @@ import {
 } from '@solana/kit';
 import * as client from '@solana/subscriptions';
 import t from 'tap';
+import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
+import { generateKeypair } from '../../../src/chain/keypair.ts';
 import {
   planAddress,
   subscriptionAddress,
   TOKEN_PROGRAM,
   tokenAccountAddress,
 } from '../../../src/chain/program/addresses.ts';
-import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
 import type { Instruction } from '../../../src/chain/program/instructions.ts';
-import * as ours from '../../../src/chain/program/instructions.ts';
+import * as own from '../../../src/chain/program/instructions.ts';
 import * as ourPlans from '../../../src/chain/program/plan-instructions.ts';
-import { generateKeypair } from '../../../src/chain/keypair.ts';
 
 const program = SUBSCRIPTIONS_PROGRAM;
 const wallet = () => address(generateKeypair().address);
@@ -35,7 +35,7 @@ const subscription = address(subscriptionAddress(program, plan, subscriber).addr
 const parties = { subscriber, plan, subscription };
 const EVENT_ACCOUNTS = ['3Hnj4BYoDgtpBuqXfiy7Y8cNa3jXaNd4oqgSXBzkMcH7', program];
 
-/** Ours and the published client's, in one form. */
+/** Instructions of this code and of the published client, in one form. */
 function plain(instruction: KitInstruction | Instruction) {
   const data = Buffer.from(instruction.data ?? []).toString('hex');
   if ('programId' in instruction) {
@@ -81,7 +81,7 @@ void t.test(
     const signer = createNoopSigner;
     const cases: Record<string, [Instruction, KitInstruction]> = {
       initAuthority: [
-        ours.initAuthority(program, { user: subscriber, mint }),
+        own.initAuthority(program, { user: subscriber, mint }),
         await client.getInitSubscriptionAuthorityOverlayInstructionAsync({
           owner: signer(subscriber),
           tokenMint: mint,
@@ -90,7 +90,7 @@ void t.test(
         }),
       ],
       'initAuthority by a sponsor': [
-        ours.initAuthority(program, { user: subscriber, mint, payer: sponsor }),
+        own.initAuthority(program, { user: subscriber, mint, payer: sponsor }),
         await client.getInitSubscriptionAuthorityOverlayInstructionAsync({
           owner: signer(subscriber),
           tokenMint: mint,
@@ -100,14 +100,14 @@ void t.test(
         }),
       ],
       closeAuthority: [
-        ours.closeAuthority(program, { user: subscriber, mint }),
+        own.closeAuthority(program, { user: subscriber, mint }),
         await client.getCloseSubscriptionAuthorityOverlayInstructionAsync({
           user: signer(subscriber),
           tokenMint: mint,
         }),
       ],
       'closeAuthority of a sponsor': [
-        ours.closeAuthority(program, { user: subscriber, mint, receiver: sponsor }),
+        own.closeAuthority(program, { user: subscriber, mint, receiver: sponsor }),
         await client.getCloseSubscriptionAuthorityOverlayInstructionAsync({
           user: signer(subscriber),
           tokenMint: mint,
@@ -143,7 +143,7 @@ void t.test(
         client.getDeletePlanOverlayInstruction({ owner: signer(merchant), planPda: plan }),
       ],
       subscribe: [
-        ours.subscribe(program, {
+        own.subscribe(program, {
           subscriber,
           merchant,
           plan,
@@ -159,7 +159,7 @@ void t.test(
         }),
       ],
       'subscribe by a sponsor': [
-        ours.subscribe(program, {
+        own.subscribe(program, {
           subscriber,
           merchant,
           plan,
@@ -177,14 +177,14 @@ void t.test(
         }),
       ],
       cancelSubscription: [
-        ours.cancelSubscription(program, parties),
+        own.cancelSubscription(program, parties),
         await client.getCancelSubscriptionOverlayInstructionAsync({
           planPda: plan,
           subscriber: signer(subscriber),
         }),
       ],
       revokeDelegation: [
-        ours.revokeDelegation(program, { authority: subscriber, plan, subscription }),
+        own.revokeDelegation(program, { authority: subscriber, plan, subscription }),
         client.getRevokeSubscriptionOverlayInstruction({
           authority: signer(subscriber),
           planPda: plan,
@@ -192,7 +192,7 @@ void t.test(
         }),
       ],
       'revokeDelegation of a sponsor': [
-        ours.revokeDelegation(program, {
+        own.revokeDelegation(program, {
           authority: subscriber,
           plan,
           subscription,
@@ -206,7 +206,7 @@ void t.test(
         }),
       ],
       transferSubscription: [
-        ours.transferSubscription(program, {
+        own.transferSubscription(program, {
           ...parties,
           caller: keeper,
           mint,
@@ -272,7 +272,7 @@ void t.test(
 
 void t.test('resume names the authority and the expiry that was seen', async (t) => {
   const mine = plain(
-    ours.resumeSubscription(program, { ...parties, mint, expiresAt: 1_800_000_000n }),
+    own.resumeSubscription(program, { ...parties, mint, expiresAt: 1_800_000_000n }),
   );
   const theirs = plain(
     await client.getResumeSubscriptionOverlayInstructionAsync({
@@ -299,7 +299,7 @@ void t.test(
       user: subscriber,
       tokenMint: mint,
     });
-    t.same(plain(ours.revokeAuthority(program, { user: subscriber, mint })), {
+    t.same(plain(own.revokeAuthority(program, { user: subscriber, mint })), {
       programId: program,
       accounts: [
         `${subscriber} 3`,
@@ -311,14 +311,14 @@ void t.test(
       data: '0e',
     });
     t.equal(
-      ours
+      own
         .revokeAuthority(program, { user: subscriber, mint, receiver: sponsor })
         .keys[5]?.pubkey.toBase58(),
       sponsor,
     );
     t.same(
       plain(
-        ours.cancelSubscriptionNow(program, { ...parties, merchant, periodStart: 1_700_000_000n }),
+        own.cancelSubscriptionNow(program, { ...parties, merchant, periodStart: 1_700_000_000n }),
       ),
       {
         programId: program,
@@ -337,7 +337,7 @@ void t.test(
 
 void t.test('a value that does not fit its field is refused, not cut', (t) => {
   const transfer = (amount: bigint) =>
-    ours.transferSubscription(program, {
+    own.transferSubscription(program, {
       ...parties,
       caller: keeper,
       mint,
@@ -364,7 +364,7 @@ void t.test('a value that does not fit its field is refused, not cut', (t) => {
     message: /pullers: at most 4/,
   });
   t.throws(create({ destinations: ['nobody'] }), { message: /"nobody"/ });
-  t.equal(ours.UNKNOWN_INIT_ID, BigInt.asIntN(64, 1n << 63n));
+  t.equal(own.UNKNOWN_INIT_ID, BigInt.asIntN(64, 1n << 63n));
   t.end();
 });
 

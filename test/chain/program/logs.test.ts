@@ -1,6 +1,6 @@
 import t from 'tap';
-import { TOKEN_PROGRAM as T } from '../../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM as P } from '../../../src/chain/clusters.ts';
+import { TOKEN_PROGRAM as T } from '../../../src/chain/program/addresses.ts';
 import { hasSilentCall } from '../../../src/chain/program/logs.ts';
 
 const COMPUTE = 'ComputeBudget111111111111111111111111111111';
@@ -36,7 +36,7 @@ void t.test('a call that emits an event is distinguished from one that does not'
     ['no logs', [], false],
     ['cut short', [...pull.slice(0, 3), 'Log truncated'], true],
     [
-      'a log line that looks like an end',
+      'a log line in the form of an end',
       [
         `Program ${P} invoke [1]`,
         `Program log: Program ${P} success`,

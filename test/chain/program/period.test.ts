@@ -22,7 +22,7 @@ const planOf = (change: Partial<NonNullable<Parameters<typeof pullPeriod>[1]>> =
 
 /**
  * The program's `validate_recurring_transfer` (0.5.0) line by line with its checked arithmetic, for
- * a pull of `amount`: the judge of our closed form. Answers the error code, or the state after the
+ * a pull of `amount`, to judge the closed form. Returns the error code, or the state after the
  * pull.
  */
 function program(
@@ -101,7 +101,7 @@ const situation = fc.record({
   otherPlan: fc.constantFrom('same', 'same', 'same', 'amount', 'period', 'created', 'closed'),
 });
 
-void t.test('pullPeriod predicts the program’s answer at any time', (t) => {
+void t.test('pullPeriod predicts the program’s result at any time', (t) => {
   const seen = new Set<string>();
   fc.assert(
     fc.property(situation, (s) => {

@@ -138,7 +138,7 @@ for (const [name, endpoints] of [
       }
       t.equal(gone, 0);
       t.ok(alarms.length <= 24);
-      t.same(alarms[0], ['accounts_vanished', 100], 'told with the first hundred');
+      t.same(alarms[0], ['accounts_vanished', 100], 'reported with the first hundred');
     },
   );
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { EndpointFailure, RpcError, RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
 import { createBlockTimes } from '../../../src/chain/rpc/block-times.ts';
+import { EndpointFailure, RpcError, RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
 
 void t.test(
   'every block gets its own time, and blocks of the same second are not requested one by one',
@@ -52,7 +52,7 @@ void t.test(
       t.same([...(await failing(error)(slots)).keys()].sort(), [1n, 3n, 4n], error.message);
     asked.length = 0;
     const outage = new RpcUnreachable('getBlockTime', [
-      new EndpointFailure('timeout', 'no answer'),
+      new EndpointFailure('timeout', 'no response'),
     ]);
     t.same([...(await failing(outage)(slots)).keys()].sort(), [1n, 4n]);
     t.notOk(asked.includes(3n));
@@ -63,12 +63,13 @@ void t.test(
 void t.test(
   'a block without a time from any endpoint stays unknown and is requested again',
   async (t) => {
-    let told = false;
+    let isReported = false;
     const blockTimes = createBlockTimes({
-      getBlockTime: (slot) => Promise.resolve(told || slot !== 2n ? 1_800_000_000n + slot : null),
+      getBlockTime: (slot) =>
+        Promise.resolve(isReported || slot !== 2n ? 1_800_000_000n + slot : null),
     });
     t.equal((await blockTimes([1n, 2n, 3n])).get(2n), undefined);
-    told = true;
+    isReported = true;
     t.equal((await blockTimes([1n, 2n, 3n])).get(2n), 1_800_000_002n);
   },
 );

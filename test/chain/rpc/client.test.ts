@@ -1,12 +1,12 @@
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { memo } from '../../../src/chain/transactions/system-instructions.ts';
-import { CLOCK_SYSVAR, SYSTEM_PROGRAM } from '../../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
 import { generateKeypair } from '../../../src/chain/keypair.ts';
-import { RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
+import { CLOCK_SYSVAR, SYSTEM_PROGRAM } from '../../../src/chain/program/addresses.ts';
 import { createRpc } from '../../../src/chain/rpc/client.ts';
+import { RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
 import { signTransaction } from '../../../src/chain/transactions/subscriptions.ts';
+import { memo } from '../../../src/chain/transactions/system-instructions.ts';
 import { stopClock } from '../../fixtures/clock.ts';
 import {
   answer,
@@ -80,7 +80,7 @@ void t.test(
   },
 );
 
-void t.test('an answer older than minSlot is not used', async (t) => {
+void t.test('a response older than minSlot is not used', async (t) => {
   const { rpc, servers } = await setup(
     t,
     () => inContext(99, [null]),
@@ -105,7 +105,7 @@ void t.test('an answer older than minSlot is not used', async (t) => {
   t.equal(rpc.health()[0]?.failures, 0, 'being a slot behind is no sickness');
 });
 
-void t.test('malformed answers are faults of the endpoint, never a TypeError', async (t) => {
+void t.test('malformed responses are faults of the endpoint, never a TypeError', async (t) => {
   const good = account('x');
   const wrong: unknown[] = [
     null,
@@ -138,7 +138,7 @@ void t.test('malformed answers are faults of the endpoint, never a TypeError', a
   }
 });
 
-void t.test('every method refuses an answer of another shape', async (t) => {
+void t.test('every method refuses a response of another shape', async (t) => {
   const { rpc } = await setup(t, () => ({ surprise: true }));
   const keeper = generateKeypair();
   const { bytes } = signTransaction(keeper, [memo('')], SYSTEM_PROGRAM);
@@ -352,7 +352,7 @@ void t.test('a blockhash comes with its last and its own block height', async (t
 });
 
 void t.test('plain figures', async (t) => {
-  const answers: Record<string, unknown> = {
+  const responses: Record<string, unknown> = {
     getEpochInfo: { absoluteSlot: 20, blockHeight: 15, epoch: 0 },
     getBlockHeight: 15,
     getSlot: 20,
@@ -376,7 +376,7 @@ void t.test('plain figures', async (t) => {
       },
     ],
   };
-  const { rpc, calls } = await setup(t, ({ method }) => answers[method]);
+  const { rpc, calls } = await setup(t, ({ method }) => responses[method]);
   t.same(await rpc.getHeight({ commitment: 'finalized' }), { slot: 20n, blockHeight: 15n });
   t.same(calls.at(-1)?.params, [{ commitment: 'finalized' }]);
   t.equal(await rpc.getBlockHeight({ commitment: 'finalized' }), 15n);
@@ -393,99 +393,102 @@ void t.test('plain figures', async (t) => {
     { signature: 's', slot: 3n, err: null, blockTime: null },
   ]);
   t.same(calls.at(-1)?.params, ['a', { commitment: 'confirmed', limit: 10, until: 'u' }]);
-  Object.assign(answers, { getFeeForMessage: inContext(20, null), getBlockTime: null });
+  Object.assign(responses, { getFeeForMessage: inContext(20, null), getBlockTime: null });
   t.equal(await rpc.getFeeForMessage(Buffer.from('x')), null);
   t.equal(await rpc.getBlockTime(1n), null);
 });
 
-void t.test('a transaction is resolved to addresses, looked-up ones included', async (t) => {
-  const [payer, program, writable, readable] = wallets(4);
-  const found = {
-    slot: 8,
-    blockTime: 1_700_000_000,
-    version: 0,
-    transaction: {
-      signatures: ['sig'],
-      message: {
-        accountKeys: [payer, program],
-        header: {},
-        recentBlockhash: SYSTEM_PROGRAM,
-        instructions: [{ programIdIndex: 1, accounts: [0, 2, 3], data: '2', stackHeight: null }],
+void t.test(
+  'a transaction is resolved to addresses, those of lookup tables included',
+  async (t) => {
+    const [payer, program, writable, readable] = wallets(4);
+    const found = {
+      slot: 8,
+      blockTime: 1_700_000_000,
+      version: 0,
+      transaction: {
+        signatures: ['sig'],
+        message: {
+          accountKeys: [payer, program],
+          header: {},
+          recentBlockhash: SYSTEM_PROGRAM,
+          instructions: [{ programIdIndex: 1, accounts: [0, 2, 3], data: '2', stackHeight: null }],
+        },
       },
-    },
-    meta: {
+      meta: {
+        err: null,
+        fee: 5000,
+        logMessages: ['log'],
+        loadedAddresses: { writable: [writable], readonly: [readable] },
+        innerInstructions: [
+          {
+            index: 0,
+            instructions: [{ programIdIndex: 3, accounts: [], data: '3', stackHeight: 2 }],
+          },
+        ],
+      },
+    };
+    let result: unknown = found;
+    const { rpc, calls } = await setup(t, () => result);
+    t.same(await rpc.getTransaction('sig'), {
+      signature: 'sig',
+      slot: 8n,
+      blockTime: 1_700_000_000n,
       err: null,
-      fee: 5000,
-      logMessages: ['log'],
-      loadedAddresses: { writable: [writable], readonly: [readable] },
-      innerInstructions: [
+      fee: 5000n,
+      logs: ['log'],
+      instructions: [
         {
-          index: 0,
-          instructions: [{ programIdIndex: 3, accounts: [], data: '3', stackHeight: 2 }],
+          programId: program,
+          accounts: [payer, writable, readable],
+          data: Buffer.from([1]),
+          stackHeight: 1,
         },
       ],
-    },
-  };
-  let result: unknown = found;
-  const { rpc, calls } = await setup(t, () => result);
-  t.same(await rpc.getTransaction('sig'), {
-    signature: 'sig',
-    slot: 8n,
-    blockTime: 1_700_000_000n,
-    err: null,
-    fee: 5000n,
-    logs: ['log'],
-    instructions: [
-      {
-        programId: program,
-        accounts: [payer, writable, readable],
-        data: Buffer.from([1]),
-        stackHeight: 1,
+      inner: new Map([
+        [0, [{ programId: readable, accounts: [], data: Buffer.from([2]), stackHeight: 2 }]],
+      ]),
+    });
+    t.same(calls[0]?.params, [
+      'sig',
+      { commitment: 'confirmed', encoding: 'json', maxSupportedTransactionVersion: 1 },
+    ]);
+    result = null;
+    t.same(await rpc.getTransaction('sig'), { signature: 'sig', unreadable: 'missing' });
+    result = {
+      ...found,
+      meta: {
+        ...found.meta,
+        err: 'AccountInUse',
+        loadedAddresses: undefined,
+        innerInstructions: null,
       },
-    ],
-    inner: new Map([
-      [0, [{ programId: readable, accounts: [], data: Buffer.from([2]), stackHeight: 2 }]],
-    ]),
-  });
-  t.same(calls[0]?.params, [
-    'sig',
-    { commitment: 'confirmed', encoding: 'json', maxSupportedTransactionVersion: 1 },
-  ]);
-  result = null;
-  t.same(await rpc.getTransaction('sig'), { signature: 'sig', unreadable: 'missing' });
-  result = {
-    ...found,
-    meta: {
-      ...found.meta,
+    };
+    t.same(await rpc.getTransaction('sig'), { signature: 'sig', unreadable: 'undecodable' });
+    result = {
+      ...found,
+      meta: {
+        ...found.meta,
+        innerInstructions: [
+          { index: 0, instructions: [{ programIdIndex: 0, accounts: [], data: '0' }] },
+        ],
+      },
+    };
+    t.same(await rpc.getTransaction('sig'), { signature: 'sig', unreadable: 'undecodable' });
+    // A failed transaction may have cost nothing and have no logs (SIMD-0290).
+    result = {
+      ...found,
+      version: 1,
+      meta: { err: 'AccountInUse', fee: 0, loadedAddresses: found.meta.loadedAddresses },
+    };
+    t.match(await rpc.getTransaction('sig'), {
       err: 'AccountInUse',
-      loadedAddresses: undefined,
-      innerInstructions: null,
-    },
-  };
-  t.same(await rpc.getTransaction('sig'), { signature: 'sig', unreadable: 'undecodable' });
-  result = {
-    ...found,
-    meta: {
-      ...found.meta,
-      innerInstructions: [
-        { index: 0, instructions: [{ programIdIndex: 0, accounts: [], data: '0' }] },
-      ],
-    },
-  };
-  t.same(await rpc.getTransaction('sig'), { signature: 'sig', unreadable: 'undecodable' });
-  // A failed transaction may have cost nothing and have no logs (SIMD-0290).
-  result = {
-    ...found,
-    version: 1,
-    meta: { err: 'AccountInUse', fee: 0, loadedAddresses: found.meta.loadedAddresses },
-  };
-  t.match(await rpc.getTransaction('sig'), {
-    err: 'AccountInUse',
-    fee: 0n,
-    logs: null,
-    inner: new Map(),
-  });
-});
+      fee: 0n,
+      logs: null,
+      inner: new Map(),
+    });
+  },
+);
 
 void t.test(
   'a transaction or a history that one endpoint lacks is asked of the others',
@@ -535,14 +538,14 @@ void t.test(
     const refused = [-32602, -32603, -32004, -32011, -32601, -32000].map(
       (code) => [rpcError(code, 'no'), 'refused'] as const,
     );
-    const answers = [
+    const responses = [
       ...refused,
       [rpcError(-32015, 'Transaction version (2) is not supported'), 'version'],
       [null, 'missing'],
       [{ ...TRANSACTION, meta: null }, 'undecodable'],
       [{ ...TRANSACTION, transaction: 'base64' }, 'undecodable'],
     ] as const;
-    for (const [given, unreadable] of answers) {
+    for (const [given, unreadable] of responses) {
       const alone = await setup(t, () => given);
       t.same(await alone.rpc.getTransaction('sig'), { signature: 'sig', unreadable });
       t.match(alone.rpc.health(), [{ failures: 0, lastFault: null }]);
@@ -552,7 +555,7 @@ void t.test(
         () => TRANSACTION,
       );
       t.match(await rpc.getTransaction('sig'), { slot: 8n, fee: 0n, logs: null });
-      t.equal(calls.length, 1, 'the good one is asked within the same look-up');
+      t.equal(calls.length, 1, 'the good one is asked within the same read');
       t.match(rpc.health(), [{ failures: 0 }, { failures: 0 }]);
     }
     const worse = await setup(
@@ -577,7 +580,7 @@ void t.test(
 );
 
 void t.test(
-  'without a reachable endpoint a transaction is unknown; an endpoint that is down does not delay another’s answer',
+  'without a reachable endpoint a transaction is unknown; an endpoint that is down does not delay another’s response',
   async (t) => {
     stopClock(t);
     const silence = () => HANDLED;

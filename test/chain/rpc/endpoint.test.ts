@@ -55,7 +55,7 @@ void t.test(
     t.notOk(endpoint.down(later));
     server.behave(() => 5);
     const trial = ask();
-    t.ok(endpoint.down(later), 'somebody is trying it');
+    t.ok(endpoint.down(later), 'another request is trying it');
     t.equal(await trial, 5);
     t.notOk(endpoint.down(performance.now()));
     t.match(endpoint.health(), { failures: 0, lastFault: 'http' });
@@ -110,7 +110,7 @@ void t.test('after a 429 it waits for Retry-After and stays healthy', async (t) 
   }
 });
 
-void t.test('its own rate is kept', async (t) => {
+void t.test('its own rate holds', async (t) => {
   const wait = stopClock(t);
   const { endpoint, ask } = await endpointOf(t, () => 1, { requestsPerSecond: 2 });
   t.equal(endpoint.delay(performance.now()), 0);
@@ -120,7 +120,7 @@ void t.test('its own rate is kept', async (t) => {
   t.equal(endpoint.delay(performance.now()), 650, 'the third 1,050 ms after the first');
 });
 
-void t.test('an answer that trickles is given up in time', async (t) => {
+void t.test('a response that trickles is aborted in time', async (t) => {
   const { ask } = await endpointOf(
     t,
     (_, response) => {
@@ -135,7 +135,7 @@ void t.test('an answer that trickles is given up in time', async (t) => {
 });
 
 void t.test(
-  'an answer that the caller cannot read is the endpoint’s fault; a bug of the caller is not',
+  'a response that the caller cannot read is the endpoint’s fault; a bug of the caller is not',
   async (t) => {
     const { endpoint, ask } = await endpointOf(t, () => 1);
     const malformed = await ask(() => {

@@ -24,7 +24,7 @@ void t.test(
   (t) => {
     const cause = new Error('connect ECONNREFUSED');
     const failures = [
-      new EndpointFailure('timeout', 'no answer within 10000 ms', {
+      new EndpointFailure('timeout', 'no response within 10000 ms', {
         endpoint: 'https://one.example',
       }),
       new EndpointFailure('rate_limited', 'too many requests (429)', {
@@ -36,7 +36,7 @@ void t.test(
     const outage = new RpcUnreachable('getSlot', failures);
     t.equal(
       outage.message,
-      'no Solana RPC endpoint answered getSlot: https://one.example: no answer within 10000 ms; ' +
+      'no Solana RPC endpoint answered getSlot: https://one.example: no response within 10000 ms; ' +
         'https://two.example: too many requests (429); https://three.example: refused',
     );
     t.same(

@@ -1,10 +1,11 @@
-// A blockhash is dead only if every endpoint that answers says so at finalized.
+// A blockhash is dead only if every endpoint that responds reports so at finalized.
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { SYSTEM_PROGRAM } from '../../../src/chain/program/addresses.ts';
-import { isWitnessed, lifetimeKey, witnessExpiry } from '../../../src/chain/rpc/expiry.ts';
+import { createRpc } from '../../../src/chain/rpc/client.ts';
 import { RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
-import { createRpc, type Lifetime } from '../../../src/chain/rpc/client.ts';
+import { isWitnessed, lifetimeKey, witnessExpiry } from '../../../src/chain/rpc/expiry.ts';
+import type { Lifetime } from '../../../src/chain/rpc/rpc.ts';
 import { answer, type Behaviour, rpcError, startRpcServer } from '../../fixtures/rpc-server.ts';
 
 const log = pino({ level: 'silent' });
@@ -65,8 +66,8 @@ void t.test('many transactions share a blockhash, which is asked about once', as
   t.equal(asked().length, 1);
 });
 
-void t.test('a height of one answer decides nothing', async (t) => {
-  // The endpoint that gave the blockhash told a last block that is too low, and tells a height that
+void t.test('a height of one response decides nothing', async (t) => {
+  // The endpoint that gave the blockhash reported a last block that is too low, and a height that
   // is too high.
   const early = { ...lifetime, lastValidBlockHeight: 3n };
   const { judge } = await setup(
@@ -88,7 +89,7 @@ void t.test('two endpoints say so: the older state counts', async (t) => {
   t.equal(isWitnessed((await setup(t, node())).rpc, 1), true, 'the only endpoint');
 });
 
-void t.test('an endpoint that cannot judge has not answered', async (t) => {
+void t.test('an endpoint that cannot judge does not count', async (t) => {
   const instead =
     (result: unknown): Behaviour =>
     (seen, ...rest) =>
@@ -96,7 +97,7 @@ void t.test('an endpoint that cannot judge has not answered', async (t) => {
   const cases: [string, Behaviour][] = [
     ['it has not finalized the slot', node({ slot: 99 })],
     ['it ignores minContextSlot', instead({ context: { slot: 99 }, value: true })],
-    ['its answer is malformed', node({ isValid: null })],
+    ['its response is malformed', node({ isValid: null })],
     ['it lacks the method', instead(rpcError(-32601, 'Method not found'))],
     ['it refuses the request', instead(rpcError(-32602, 'Invalid params'))],
     ['it is down', (_, response) => answer(response, '', 500)],
@@ -108,8 +109,8 @@ void t.test('an endpoint that cannot judge has not answered', async (t) => {
   }
   const near = await setup(t, node(), node({ slot: 150, blockHeight: 200 }));
   t.equal((await near.judge(lifetime)).size, 0, 'one that is near holds it back');
-  const nobody = await setup(t, (_, response) => answer(response, '', 500));
-  await t.rejects(nobody.judge(lifetime), RpcUnreachable);
+  const allDown = await setup(t, (_, response) => answer(response, '', 500));
+  await t.rejects(allDown.judge(lifetime), RpcUnreachable);
 });
 
 void t.test('a blockhash of an earlier release has no slot', async (t) => {

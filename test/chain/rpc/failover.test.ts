@@ -5,12 +5,9 @@ import { createServer, type AddressInfo } from 'node:net';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { SYSTEM_PROGRAM } from '../../../src/chain/program/addresses.ts';
-import {
-  Failover,
-  type FailoverOptions,
-  type ObservedRequest,
-} from '../../../src/chain/rpc/failover.ts';
+import type { ObservedRequest } from '../../../src/chain/rpc/call-errors.ts';
 import { EndpointFailure, RpcError, RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
+import { Failover, type FailoverOptions } from '../../../src/chain/rpc/failover.ts';
 import { stopClock } from '../../fixtures/clock.ts';
 import {
   answer,
@@ -61,7 +58,7 @@ const failed = async (promise: Promise<unknown>): Promise<RpcUnreachable> => {
 };
 
 void t.test('only the preferred endpoint is used while it is up', async (t) => {
-  // The second would be preferred to a slow answer.
+  // The second would be preferred to a slow response.
   stopClock(t);
   const { failover, counts } = await setup(t, [() => 'first', () => 'second']);
   for (let call = 0; call < 20; call += 1)
@@ -110,15 +107,15 @@ void t.test('each kind of failure leads to a request to the next endpoint', asyn
 });
 
 void t.test(
-  'without an answer the error names each endpoint and its fault, and no secret of its URL',
+  'without a response the error names each endpoint and its fault, and no secret of its URL',
   async (t) => {
-    const nobody = await closedPort();
+    const closed = await closedPort();
     const [hung, broken] = await Promise.all([
       startRpcServer(() => HANDLED),
       startRpcServer((_, response) => answer(response, 'x', 502)),
     ]);
     const urls = [
-      `${nobody}/?api-key=SECRET`,
+      `${closed}/?api-key=SECRET`,
       `${hung.url}/SECRET`,
       broken.url.replace('//', '//user:SECRET@'),
     ];
@@ -132,14 +129,14 @@ void t.test(
     t.same(
       error.failures.map(({ endpoint, fault }) => [endpoint, fault]),
       [
-        [nobody, 'unreachable'],
+        [closed, 'unreachable'],
         [hung.url, 'timeout'],
         [broken.url, 'http'],
       ],
     );
     t.match(
       error.message,
-      /^no Solana RPC endpoint answered getSlot: .*ECONNREFUSED.*; .*no answer within 2000 ms; .*HTTP status 502$/,
+      /^no Solana RPC endpoint answered getSlot: .*ECONNREFUSED.*; .*no response within 2000 ms; .*HTTP status 502$/,
     );
     t.notMatch(JSON.stringify(error) + String(error.stack), /SECRET/);
     t.equal(
@@ -203,22 +200,22 @@ void t.test(
   'an endpoint that trickles is given up with the first byte after the timeout',
   async (t) => {
     const wait = stopClock(t);
-    const held: ServerResponse[] = [];
+    const pending: ServerResponse[] = [];
     const trickle: Behaviour = (_, response) => {
       response.writeHead(200).write('{"jsonrpc":"2.0",');
-      held.push(response);
+      pending.push(response);
       return HANDLED;
     };
     const { failover } = await setup(t, [trickle]);
     const inTime = failover.call('m', [], text);
-    while (held.length < 1) await new Promise(setImmediate);
+    while (pending.length < 1) await new Promise(setImmediate);
     wait(60_000);
-    held[0]!.end('"id":1,"result":"at last"}');
+    pending[0]!.end('"id":1,"result":"at last"}');
     t.equal(await inTime, 'at last');
     const late = failed(failover.call('m', [], text));
-    while (held.length < 2) await new Promise(setImmediate);
+    while (pending.length < 2) await new Promise(setImmediate);
     wait(60_001);
-    held[1]!.write(' ');
+    pending[1]!.write(' ');
     t.equal((await late).failures[0]?.fault, 'timeout');
   },
 );
@@ -227,7 +224,7 @@ void t.test(
   'after a failure an endpoint is not used for a while, then tried by one request only',
   async (t) => {
     const wait = stopClock(t);
-    const held: (() => void)[] = [];
+    const pending: (() => void)[] = [];
     const { failover, servers, counts } = await setup(t, [
       (_, response) => answer(response, '', 503),
       () => 'second',
@@ -236,22 +233,22 @@ void t.test(
     // The shortest time that it is left alone.
     wait(249);
     for (let call = 0; call < 10; call += 1) await failover.call('m', [], text);
-    t.same(counts(), [1, 11], 'nobody asks it again at once');
+    t.same(counts(), [1, 11], 'no call tries it again at once');
 
     servers[0]!.behave((_, response) => {
-      held.push(() => answer(response, { result: 'first' }));
+      pending.push(() => answer(response, { result: 'first' }));
       return HANDLED;
     });
     // The longest.
     wait(251);
     const trial = failover.call('m', [], text);
-    while (held.length === 0) await new Promise(setImmediate);
+    while (pending.length === 0) await new Promise(setImmediate);
     t.same(await Promise.all([1, 2, 3].map(() => failover.call('m', [], text))), [
       'second',
       'second',
       'second',
     ]);
-    held[0]!();
+    pending[0]!();
     t.equal(await trial, 'first');
     servers[0]!.behave(() => 'first');
     t.equal(await failover.call('m', [], text), 'first', 'and is back for all');
@@ -279,20 +276,20 @@ void t.test(
   'a request that was under way when the endpoint failed counts no second failure, also when it fails after the pause',
   async (t) => {
     const wait = stopClock(t);
-    const held: (() => void)[] = [];
+    const pending: (() => void)[] = [];
     const { failover, servers } = await setup(t, [
       (_, response) => {
-        held.push(() => answer(response, '', 503));
+        pending.push(() => answer(response, '', 503));
         return HANDLED;
       },
     ]);
     const both = [failed(failover.call('m', [], text)), failed(failover.call('m', [], text))];
-    while (held.length < 2) await new Promise(setImmediate);
-    held[0]!();
+    while (pending.length < 2) await new Promise(setImmediate);
+    pending[0]!();
     await Promise.race(both);
     // Longer than the pause after the first failure.
     wait(520);
-    held[1]!();
+    pending[1]!();
     await Promise.all(both);
     t.equal(failover.health()[0]?.failures, 1);
     servers[0]!.behave((_, response) => answer(response, '', 503));
@@ -357,13 +354,15 @@ void t.test('an endpoint that asks for no pause gets one all the same', async (t
   t.ok((counts()[0] ?? 0) <= 7, `1.5 seconds of asking every quarter: ${counts()[0]} requests`);
 });
 
-void t.test('the rate per endpoint is kept, the others take the rest', async (t) => {
+void t.test('the rate per endpoint holds, the others take the rest', async (t) => {
   const { failover, counts } = await setup(t, [() => 'first', () => 'second'], {
     requestsPerSecond: 1,
   });
   const started = performance.now();
-  const answers = await Promise.all(Array.from({ length: 2 }, () => failover.call('m', [], text)));
-  t.equal(answers.length, 2);
+  const responses = await Promise.all(
+    Array.from({ length: 2 }, () => failover.call('m', [], text)),
+  );
+  t.equal(responses.length, 2);
   t.same(counts(), [1, 1]);
   await failover.call('m', [], text);
   const waited = performance.now() - started;
@@ -394,13 +393,13 @@ void t.test('an endpoint that is behind by its slot is passed over', async (t) =
   t.equal(failover.health()[0]?.lag, 40);
   t.equal(await failover.call('m', [], text), 'second');
   servers[0]!.behave(at(1041, 'first'));
-  // A machine that stalls makes the first endpoint look slow for some calls.
+  // A machine that stalls makes the first endpoint slow for some calls.
   while ((await failover.call('m', [], text)) !== 'first')
     await new Promise((resolve) => setTimeout(resolve, 20));
   t.equal(failover.health()[0]?.lag, 0, 'until it has caught up');
 });
 
-/** Reads the value of an answer with a context. */
+/** Reads the value of a response with a context. */
 const valueIn = (result: unknown) => (result as { value: string }).value;
 
 void t.test('a slot far ahead of the other endpoint is not believed', async (t) => {
@@ -416,7 +415,7 @@ void t.test('a slot far ahead of the other endpoint is not believed', async (t) 
   t.ok((failover.health()[0]?.lag ?? 0) > 1000);
 });
 
-void t.test('an endpoint that hangs makes no good one look far ahead', async (t) => {
+void t.test('an endpoint that hangs does not make a good one implausible', async (t) => {
   const slots = { onDisbelief: () => t.fail('believed') };
   const hanging = at(1000, 'hanging', -3600);
   const { failover } = await setup(t, [at(9000, 'good'), hanging], { slots, probeMs: 60_000 });
@@ -454,12 +453,12 @@ void t.test(
     t.equal(
       await failover.call('getGenesisHash', [], text),
       'theirs',
-      'whoever asks for the hash hears it',
+      'a caller of getGenesisHash gets it',
     );
   },
 );
 
-void t.test('a preferred endpoint that answers far more slowly is passed over', async (t) => {
+void t.test('a preferred endpoint that responds far more slowly is skipped', async (t) => {
   const slow: Behaviour = (_, response) => {
     setTimeout(() => answer(response, { result: 'first' }), 300);
     return HANDLED;
@@ -498,7 +497,7 @@ void t.test('requests to all endpoints at once', async (t) => {
     while (counts().includes(0)) await new Promise(setImmediate);
     t.same(counts(), [1, 1, 1]);
   });
-  await t.test('collects all answers there are', async (t) => {
+  await t.test('collects all responses', async (t) => {
     const { failover } = await setup(t, [
       () => 'first',
       (_, response) => answer(response, '', 500),
@@ -576,7 +575,7 @@ void t.test('closing ends requests that are under way or waiting', async (t) => 
   for (const call of calls) t.equal((await call).failures[0]?.fault, 'unreachable');
 });
 
-void t.test('a bug in the reading of an answer stays a bug', async (t) => {
+void t.test('a bug in the parser of a response stays a bug', async (t) => {
   const { failover } = await setup(t, [() => 'x', () => 'y']);
   const bug = (): never => {
     throw new TypeError('a bug');
@@ -607,20 +606,20 @@ void t.test('a request with a deadline is handed to no endpoint after it', async
 void t.test(
   'a request with a deadline is not sent when a connection becomes free after it',
   async (t) => {
-    const held: (() => void)[] = [];
+    const pending: (() => void)[] = [];
     const hold: Behaviour = (_, response) => {
-      held.push(() => answer(response, { result: 'late' }));
+      pending.push(() => answer(response, { result: 'late' }));
       return HANDLED;
     };
     for (const ask of ['call', 'callAny'] as const) {
       const { failover, servers } = await setup(t, [hold]);
       const hung = Array.from({ length: 64 }, () => failover.call('hung', [], text));
-      while (held.length < 64) await new Promise((resolve) => setTimeout(resolve, 5));
+      while (pending.length < 64) await new Promise((resolve) => setTimeout(resolve, 5));
       const soon = failover[ask]('soon', [], text, { withinMs: 100 }).catch(
         (error: unknown) => error,
       );
       await new Promise((resolve) => setTimeout(resolve, 200));
-      for (const release of held.splice(0)) release();
+      for (const release of pending.splice(0)) release();
       await Promise.all(hung);
       t.match(await soon, { failures: [{ fault: 'busy' }] }, ask);
       servers[0]!.behave(() => 'well');

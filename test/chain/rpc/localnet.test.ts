@@ -1,11 +1,8 @@
 // rpc, builders, decoders and the stream against the local chain: the same calls that serve and the
 // keeper make.
 import { pino } from 'pino';
-import {
-  createPlanTransaction,
-  sunsetPlanTransaction,
-} from '../../../src/chain/transactions/plans.ts';
 import t, { type Test } from 'tap';
+import { generateKeypair, type Keypair, signatureOf } from '../../../src/chain/keypair.ts';
 import {
   authorityIn,
   planIn,
@@ -20,36 +17,41 @@ import {
 } from '../../../src/chain/program/addresses.ts';
 import { classifyPullError, type PullLayout } from '../../../src/chain/program/errors.ts';
 import { programEvents } from '../../../src/chain/program/events.ts';
-import { generateKeypair, type Keypair, signatureOf } from '../../../src/chain/keypair.ts';
+import {
+  cancelSubscriptionNow,
+  closeInstruction,
+  revokeAuthority,
+} from '../../../src/chain/program/instructions.ts';
+import { decodeClock } from '../../../src/chain/program/layouts.ts';
+import { hasSilentCall } from '../../../src/chain/program/logs.ts';
+import { pullPeriod } from '../../../src/chain/program/period.ts';
+import { updatePlan } from '../../../src/chain/program/plan-instructions.ts';
+import { createRpc } from '../../../src/chain/rpc/client.ts';
+import type { Rpc } from '../../../src/chain/rpc/rpc.ts';
+import {
+  followProgram,
+  type ProgramNotification,
+  websocketUrl,
+} from '../../../src/chain/streams/program.ts';
 import {
   type Collection,
   signPayments,
   transferPlaces,
   transfersOf,
 } from '../../../src/chain/transactions/collection.ts';
-import { decodeClock } from '../../../src/chain/program/layouts.ts';
-import { hasSilentCall } from '../../../src/chain/program/logs.ts';
 import { addSignature } from '../../../src/chain/transactions/message.ts';
-import { closeInstruction } from '../../../src/chain/program/instructions.ts';
-import { memo } from '../../../src/chain/transactions/system-instructions.ts';
-import { pullPeriod } from '../../../src/chain/program/period.ts';
-import { createRpc, type Rpc } from '../../../src/chain/rpc/client.ts';
-import {
-  followProgram,
-  type ProgramNotice,
-  websocketUrl,
-} from '../../../src/chain/streams/program.ts';
+import { createPlanTransaction } from '../../../src/chain/transactions/plans.ts';
 import {
   approveTransaction,
-  cancelNowTransaction,
   cancelTransaction,
   closeTransaction,
   resumeTransaction,
-  revokeTransaction,
   signTransaction,
   type SubscribeState,
   subscribeTransaction,
 } from '../../../src/chain/transactions/subscriptions.ts';
+import { memo } from '../../../src/chain/transactions/system-instructions.ts';
+import { walletTransaction } from '../../../src/chain/transactions/wallet.ts';
 import { startLocalnet } from '../../../src/local/chain/start.ts';
 import { readable } from '../../fixtures/transactions.ts';
 
@@ -102,7 +104,7 @@ async function setup(t: Test) {
   }
 
   /** Everything the keeper reads of a subscription, in one request, the clock included. */
-  async function look(plan: string, subscriber: string) {
+  async function readState(plan: string, subscriber: string) {
     const subscription = subscriptionAddress(programId, plan, subscriber).address;
     const authority = authorityAddress(programId, subscriber, mint).address;
     const ata = tokenAccountAddress(subscriber, mint).address;
@@ -124,7 +126,7 @@ async function setup(t: Test) {
   }
 
   async function subscribe(plan: string, wallet: Keypair, change: Partial<SubscribeState> = {}) {
-    const seen = await look(plan, wallet.address);
+    const seen = await readState(plan, wallet.address);
     const state = {
       plan: seen.plan!,
       authority: seen.authority,
@@ -198,7 +200,7 @@ async function setup(t: Test) {
     programId,
     mint,
     publish,
-    look,
+    readState,
     subscribe,
     subscriber,
     collect,
@@ -234,14 +236,14 @@ void t.test(
       programId,
       mint,
       publish,
-      look,
+      readState,
       subscriber,
       collect,
       advance,
     } = await setup(t);
     const plan = await publish(1n);
     const { parties } = await subscriber(plan);
-    const before = await look(plan, parties.subscriber);
+    const before = await readState(plan, parties.subscriber);
     t.match(before.plan, {
       owner: merchant.address,
       amount: AMOUNT,
@@ -268,7 +270,7 @@ void t.test(
 
     const { signature, err } = await collect(parties);
     t.equal(err, null);
-    const after = await look(plan, parties.subscriber);
+    const after = await readState(plan, parties.subscriber);
     const period = pullPeriod(after.subscription!, after.plan, after.now);
     t.match(period, {
       verdict: 'collected',
@@ -313,16 +315,16 @@ void t.test(
     t.same(
       programEvents(readable(await rpc.getTransaction(again.signature)), programId),
       [],
-      'a failed transaction told nothing',
+      'a failed transaction emits no event',
     );
 
     await advance(3n * HOUR);
-    const later = await look(plan, parties.subscriber);
+    const later = await readState(plan, parties.subscriber);
     const due = pullPeriod(later.subscription!, later.plan, later.now);
     t.match(due, { verdict: 'collectable', start: period.start + 3n * HOUR, available: AMOUNT });
     t.equal((await collect(parties)).err, null);
     t.equal(
-      (await look(plan, parties.subscriber)).subscription?.periodStart,
+      (await readState(plan, parties.subscriber)).subscription?.periodStart,
       due.start,
       'missed periods are gone, as the arithmetic said',
     );
@@ -350,7 +352,7 @@ void t.test('the compute limit made from a simulation suffices for the payment',
 });
 
 void t.test(
-  'each failure that a wallet can cause is classified from the chain’s answer',
+  'each failure that a wallet can cause is classified from the chain’s response',
   async (t) => {
     const {
       rpc,
@@ -359,20 +361,20 @@ void t.test(
       mint,
       programId,
       publish,
-      look,
+      readState,
       subscribe,
       subscriber,
       collect,
       advance,
     } = await setup(t);
     const plan = await publish(1n);
-    const fate = async (
+    const charge = async (
       parties: { subscriber: string; plan: string; subscription: string },
       change: Partial<Collection> = {},
     ) => {
       const { err, layout, signature } = await collect(parties, change);
       if (err === null) return 'paid';
-      const { account } = await look(parties.plan, parties.subscriber);
+      const { account } = await readState(parties.plan, parties.subscriber);
       const { logs } = readable(await rpc.getTransaction(signature));
       const failure = classifyPullError(err, {
         layout,
@@ -386,28 +388,34 @@ void t.test(
 
     await t.test('too little money, until it is topped up', async (t) => {
       const { parties } = await subscriber(plan, AMOUNT - 1n);
-      t.equal(await fate(parties), 'subscriber insufficient_funds');
+      t.equal(await charge(parties), 'subscriber insufficient_funds');
       t.equal(
-        (await look(plan, parties.subscriber)).account?.amount,
+        (await readState(plan, parties.subscriber)).account?.amount,
         AMOUNT - 1n,
         'the net transfer was taken back with the fee',
       );
       await fund(parties.subscriber, { usdc: 1n });
-      t.equal(await fate(parties), 'paid');
+      t.equal(await charge(parties), 'paid');
     });
     await t.test('the approval revoked, and given again', async (t) => {
       const { parties, wallet } = await subscriber(plan);
-      const { authority } = await look(plan, wallet.address);
       t.equal(
         await land(
           rpc,
-          revokeTransaction(programId, { authority: authority!, blockhash: await hash() }),
+          walletTransaction(
+            wallet.address,
+            [revokeAuthority(programId, { user: wallet.address, mint })],
+            await hash(),
+          ),
           wallet,
         ),
         null,
       );
-      t.match(await look(plan, wallet.address), { authority: null, account: { delegate: null } });
-      t.equal(await fate(parties), 'subscriber authority_closed');
+      t.match(await readState(plan, wallet.address), {
+        authority: null,
+        account: { delegate: null },
+      });
+      t.equal(await charge(parties), 'subscriber authority_closed');
       t.equal(
         await land(
           rpc,
@@ -417,16 +425,16 @@ void t.test(
         null,
       );
       t.equal(
-        await fate(parties),
+        await charge(parties),
         'subscriber authority_replaced',
         'another authority than the one subscribed with',
       );
     });
     await t.test('cancelled, resumed, cancelled and over, closed, subscribed again', async (t) => {
       const { parties, wallet } = await subscriber(plan);
-      t.equal(await fate(parties), 'paid');
+      t.equal(await charge(parties), 'paid');
       t.equal(await land(rpc, cancelTransaction(programId, parties, await hash()), wallet), null);
-      const { subscription } = await look(plan, wallet.address);
+      const { subscription } = await readState(plan, wallet.address);
       t.equal(subscription?.expiresAt, subscription!.periodStart + HOUR);
       const back = resumeTransaction(
         programId,
@@ -434,15 +442,15 @@ void t.test(
         await hash(),
       );
       t.equal(await land(rpc, back, wallet), null);
-      t.equal((await look(plan, wallet.address)).subscription?.expiresAt, 0n);
+      t.equal((await readState(plan, wallet.address)).subscription?.expiresAt, 0n);
       t.equal(await land(rpc, cancelTransaction(programId, parties, await hash()), wallet), null);
       await advance(HOUR);
-      t.equal(await fate(parties), 'cancelled');
+      t.equal(await charge(parties), 'cancelled');
 
       const { err } = await subscribe(plan, wallet, { previous: null });
       t.match(err, { InstructionError: [2, { Custom: 517 }] }, 'the old account is in the way');
       t.equal((await subscribe(plan, wallet)).err, null, 'and is closed by the same transaction');
-      t.equal((await look(plan, wallet.address)).subscription?.amountPulled, 0n);
+      t.equal((await readState(plan, wallet.address)).subscription?.amountPulled, 0n);
 
       t.equal(await land(rpc, cancelTransaction(programId, parties, await hash()), wallet), null);
       await advance(HOUR);
@@ -455,46 +463,48 @@ void t.test(
         ),
         null,
       );
-      t.equal((await look(plan, wallet.address)).subscription, null);
+      t.equal((await readState(plan, wallet.address)).subscription, null);
       t.ok((await rpc.getBalance(wallet.address)) > lamports, 'the rent came back');
-      t.equal(await fate(parties), 'subscription_closed');
+      t.equal(await charge(parties), 'subscription_closed');
     });
     await t.test('cancelled at once by both', async (t) => {
       const { parties, wallet } = await subscriber(plan);
-      const { subscription } = await look(plan, wallet.address);
-      const now = cancelNowTransaction(
-        programId,
-        { ...parties, merchant: merchant.address, periodStart: subscription!.periodStart },
+      const { subscription } = await readState(plan, wallet.address);
+      const { periodStart } = subscription!;
+      const cancel = { ...parties, merchant: merchant.address, periodStart };
+      const now = walletTransaction(
+        wallet.address,
+        [cancelSubscriptionNow(programId, cancel)],
         await hash(),
       );
       t.equal(await land(rpc, now, wallet, merchant), null);
-      t.equal(await fate(parties), 'cancelled');
+      t.equal(await charge(parties), 'cancelled');
     });
     await t.test('a plan that ended, paid up to its last second', async (t) => {
-      const { now } = await look(plan, merchant.address);
+      const { now } = await readState(plan, merchant.address);
       const ending = await publish(2n, now + 2n * HOUR);
       const { parties } = await subscriber(ending);
-      t.equal(await fate(parties), 'paid');
+      t.equal(await charge(parties), 'paid');
       await advance(HOUR + 1800n);
-      const seen = await look(ending, parties.subscriber);
+      const seen = await readState(ending, parties.subscriber);
       t.match(pullPeriod(seen.subscription!, seen.plan, seen.now), {
         verdict: 'collectable',
         end: seen.plan!.endTs,
         next: null,
       });
-      t.equal(await fate(parties), 'paid');
+      t.equal(await charge(parties), 'paid');
       await advance(HOUR);
-      const over = await look(ending, parties.subscriber);
+      const over = await readState(ending, parties.subscriber);
       t.match(pullPeriod(over.subscription!, over.plan, over.now), { verdict: 'plan_ended' });
-      t.equal(await fate(parties), 'plan_ended');
+      t.equal(await charge(parties), 'plan_ended');
     });
     await t.test('not the keeper’s to pull, not the treasury’s to receive', async (t) => {
       const { parties } = await subscriber(plan);
       const stranger = generateKeypair().address;
       await fund(stranger, { usdc: 1n });
-      t.equal(await fate(parties, { treasury: stranger }), 'ours destination_refused');
+      t.equal(await charge(parties, { treasury: stranger }), 'ours destination_refused');
       t.equal(
-        await fate(parties, { merchant: generateKeypair().address }),
+        await charge(parties, { merchant: generateKeypair().address }),
         'ours receiver_account_missing',
       );
     });
@@ -503,19 +513,20 @@ void t.test(
       async (t) => {
         const other = await publish(3n);
         const { parties } = await subscriber(other);
-        const { plan: seen, now } = await look(other, parties.subscriber);
-        const sunset = sunsetPlanTransaction(programId, {
-          plan: other,
-          seen: seen!,
-          endTs: now + 10n * HOUR,
-          blockhash: await hash(),
-        });
+        const { plan: seen, now } = await readState(other, parties.subscriber);
+        const owner = merchant.address;
+        const edit = { ...seen!, status: 'sunset', endTs: now + 10n * HOUR } as const;
+        const sunset = walletTransaction(
+          owner,
+          [updatePlan(programId, { owner, plan: other, edit, seen: seen! })],
+          await hash(),
+        );
         t.equal(await land(rpc, sunset, merchant), null);
-        t.match((await look(other, parties.subscriber)).plan, {
+        t.match((await readState(other, parties.subscriber)).plan, {
           status: 'sunset',
           endTs: now + 10n * HOUR,
         });
-        t.equal(await fate(parties), 'paid');
+        t.equal(await charge(parties), 'paid');
         const late = generateKeypair();
         await fund(late.address, { lamports: 1_000_000_000n, usdc: 1n });
         t.match((await subscribe(other, late)).err, { InstructionError: [3, { Custom: 500 }] });
@@ -528,7 +539,7 @@ void t.test(
   'the stream reports payments, cancellations, and a gap after the node was unreachable',
   async (t) => {
     const { chain, rpc, keeper, programId, publish, subscriber, collect } = await setup(t);
-    const notices: ProgramNotice[] = [];
+    const notifications: ProgramNotification[] = [];
     let gaps = 0;
     const slots: bigint[] = [];
     const transactions = new Map<string, boolean>();
@@ -536,7 +547,7 @@ void t.test(
     const follower = followProgram({
       urls: [chain.wsUrl],
       programId,
-      onNotice: (notice) => notices.push(notice),
+      onNotification: (notification) => notifications.push(notification),
       onTransaction: ({ signature, logs }) =>
         transactions.set(signature, hasSilentCall(logs, programId)),
       onGap: () => (gaps += 1),
@@ -548,14 +559,16 @@ void t.test(
     const { parties, wallet } = await subscriber(await publish(1n));
     const seen = async (pulled: bigint, expires: boolean) => {
       for (;;) {
-        const notice = notices.findLast(({ address }) => address === parties.subscription);
-        const subscription = notice && subscriptionIn(notice, programId);
+        const notification = notifications.findLast(
+          ({ address }) => address === parties.subscription,
+        );
+        const subscription = notification && subscriptionIn(notification, programId);
         if (
           subscription &&
           subscription.amountPulled === pulled &&
           (subscription.expiresAt !== 0n) === expires
         )
-          return notice;
+          return notification;
         await pause(5);
       }
     };
@@ -567,7 +580,7 @@ void t.test(
     t.equal(
       transactions.get(signature),
       false,
-      'a payment tells of itself: nobody has to ask for its transaction',
+      'a payment is reported with its logs, without a read of its transaction',
     );
     const { blockhash } = await rpc.getLatestBlockhash();
     await land(rpc, cancelTransaction(programId, parties, blockhash), wallet);

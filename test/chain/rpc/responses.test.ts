@@ -3,22 +3,22 @@
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';
-import * as answers from '../../../src/chain/rpc/responses.ts';
 import { EndpointFailure } from '../../../src/chain/rpc/errors.ts';
+import * as responses from '../../../src/chain/rpc/responses.ts';
 
 const readers: Record<string, (value: unknown) => unknown> = {
-  object: (value) => answers.object(value, 'it'),
-  array: (value) => answers.array(value, 'it'),
-  text: (value) => answers.text(value, 'it'),
-  integer: (value) => answers.integer(value, 'it'),
-  big: (value) => answers.big(value, 'it'),
-  account: answers.account,
-  accounts: (value) => answers.accounts(value, 2),
-  statuses: (value) => answers.statuses(value, 2),
-  signatureInfos: answers.signatureInfos,
-  confirmedTransaction: answers.confirmedTransaction,
-  simulation: answers.simulation,
-  inContext: (value) => answers.inContext(value, 5n, (inner) => inner),
+  object: (value) => responses.object(value, 'it'),
+  array: (value) => responses.array(value, 'it'),
+  text: (value) => responses.text(value, 'it'),
+  integer: (value) => responses.integer(value, 'it'),
+  big: (value) => responses.big(value, 'it'),
+  account: responses.account,
+  accounts: (value) => responses.accounts(value, 2),
+  statuses: (value) => responses.statuses(value, 2),
+  signatureInfos: responses.signatureInfos,
+  confirmedTransaction: responses.confirmedTransaction,
+  simulation: responses.simulation,
+  inContext: (value) => responses.inContext(value, 5n, (inner) => inner),
 };
 
 /** A transaction as a node sends it; each part can be replaced. */
@@ -36,7 +36,7 @@ const transaction = (replaced: Record<string, unknown> = {}) => ({
     err: null,
     fee: 5000,
     logMessages: ['log'],
-    loadedAddresses: { writable: ['looked up, writable'], readonly: ['looked up'] },
+    loadedAddresses: { writable: ['of a table, writable'], readonly: ['of a table'] },
     innerInstructions: [
       { index: 0, instructions: [{ programIdIndex: 3, accounts: [1], data: '', stackHeight: 2 }] },
     ],
@@ -80,7 +80,7 @@ const isFault = (run: () => unknown) => {
   }
 };
 
-void t.test('any answer is either read or counted as the endpoint’s fault', async (t) => {
+void t.test('any response is either read or counted as the endpoint’s fault', async (t) => {
   for (const [name, read] of Object.entries(readers)) {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => isFault(() => read(value))),
@@ -104,7 +104,7 @@ void t.test(
   'a response with an older slot than requested marks the endpoint as behind',
   async (t) => {
     const at = (slot: number, minSlot?: bigint) =>
-      answers.inContext({ context: { slot }, value: 'x' }, minSlot, (value) => value);
+      responses.inContext({ context: { slot }, value: 'x' }, minSlot, (value) => value);
     t.same(at(5), { slot: 5n, value: 'x' });
     t.same(at(5, 5n), { slot: 5n, value: 'x' });
     t.throws(() => at(4, 5n), { fault: 'behind', message: 'at slot 4, not yet at 5' });
@@ -114,15 +114,15 @@ void t.test(
 void t.test(
   'a response must contain as many accounts and statuses as were requested',
   async (t) => {
-    t.throws(() => answers.accounts([null], 2), {
+    t.throws(() => responses.accounts([null], 2), {
       fault: 'malformed',
       message: /1 accounts instead of 2/,
     });
-    t.throws(() => answers.statuses([null, null, null], 2), {
+    t.throws(() => responses.statuses([null, null, null], 2), {
       fault: 'malformed',
       message: /3 statuses instead of 2/,
     });
-    t.throws(() => answers.account({ owner: 'x', lamports: 1, data: ['hi', 'base58'] }), {
+    t.throws(() => responses.account({ owner: 'x', lamports: 1, data: ['hi', 'base58'] }), {
       message: /not base64/,
     });
   },
@@ -130,7 +130,7 @@ void t.test(
 
 void t.test('how far a transaction is, also where a node leaves the commitment out', async (t) => {
   const commitmentOf = (status: Record<string, unknown>) =>
-    answers.statuses([{ slot: 1, err: null, ...status }], 1)[0]?.commitment;
+    responses.statuses([{ slot: 1, err: null, ...status }], 1)[0]?.commitment;
   for (const commitment of ['processed', 'confirmed', 'finalized'])
     t.equal(commitmentOf({ confirmations: 3, confirmationStatus: commitment }), commitment);
   t.equal(commitmentOf({ confirmations: 12 }), 'processed', 'never taken for more than is certain');
@@ -153,18 +153,18 @@ void t.test('a transaction without its error is malformed, not successful', asyn
   const info = { signature: 's', slot: 1, blockTime: null };
   const meta = { fee: 5000, innerInstructions: [] };
   const malformed = { fault: 'malformed', message: /./ };
-  t.throws(() => answers.statuses([status], 1), malformed);
-  t.throws(() => answers.signatureInfos([info]), malformed);
-  t.throws(() => answers.confirmedTransaction(transaction({ meta })), malformed);
-  t.throws(() => answers.simulation({ logs: [] }), malformed);
-  t.equal(answers.statuses([{ ...status, err: null }], 1)[0]?.err, null);
+  t.throws(() => responses.statuses([status], 1), malformed);
+  t.throws(() => responses.signatureInfos([info]), malformed);
+  t.throws(() => responses.confirmedTransaction(transaction({ meta })), malformed);
+  t.throws(() => responses.simulation({ logs: [] }), malformed);
+  t.equal(responses.statuses([{ ...status, err: null }], 1)[0]?.err, null);
 });
 
 void t.test('a transaction that succeeded has its inner instructions', async (t) => {
   for (const innerInstructions of [null, undefined])
     t.throws(
       () =>
-        answers.readableTransaction(
+        responses.readableTransaction(
           transaction({ meta: { err: null, fee: 5000, innerInstructions } }),
         ),
       { fault: 'undecodable', message: /./ },
@@ -173,9 +173,9 @@ void t.test('a transaction that succeeded has its inner instructions', async (t)
 });
 
 void t.test(
-  'a transaction is resolved: its own keys first, then the looked-up writable ones, then the others',
+  'a transaction is resolved: its own keys first, then the writable ones of lookup tables, then the others',
   async (t) => {
-    const found = answers.confirmedTransaction(transaction());
+    const found = responses.confirmedTransaction(transaction());
     t.match(found, {
       signature: 'first',
       slot: 9n,
@@ -187,7 +187,7 @@ void t.test(
     t.same(found.instructions, [
       {
         programId: 'program',
-        accounts: ['payer', 'looked up, writable', 'looked up'],
+        accounts: ['payer', 'of a table, writable', 'of a table'],
         data: Buffer.from([1, 2, 3]),
         stackHeight: 1,
       },
@@ -199,7 +199,7 @@ void t.test(
           0,
           [
             {
-              programId: 'looked up',
+              programId: 'of a table',
               accounts: ['program'],
               data: Buffer.alloc(0),
               stackHeight: 2,
@@ -209,13 +209,13 @@ void t.test(
       ],
     );
     t.throws(
-      () => answers.readableTransaction(null),
+      () => responses.readableTransaction(null),
       new EndpointFailure('missing', 'it does not have the transaction'),
     );
-    t.throws(() => answers.readableTransaction({ slot: 1 }), { message: /another shape/ });
+    t.throws(() => responses.readableTransaction({ slot: 1 }), { message: /another shape/ });
     const meta = { err: { InstructionError: [0, { Custom: 1 }] }, fee: 5000 };
     t.match(
-      answers.confirmedTransaction(
+      responses.confirmedTransaction(
         transaction({
           blockTime: null,
           meta,

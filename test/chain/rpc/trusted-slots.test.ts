@@ -20,12 +20,12 @@ function setup() {
       return false;
     }
   };
-  const heard = (endpoint: object, slot: number, off = 0) =>
-    trusted.heard(endpoint, {
+  const report = (endpoint: object, slot: number, off = 0) =>
+    trusted.record(endpoint, {
       slot: BigInt(slot),
       unixTimestamp: BigInt(START + seconds + off),
     });
-  return { trusted, reported, believes, heard, pass: (by: number) => (seconds += by) };
+  return { trusted, reported, believes, report, pass: (by: number) => (seconds += by) };
 }
 
 const [one, other, third] = [{}, {}, {}];
@@ -49,9 +49,9 @@ void t.test(
 );
 
 void t.test('another endpoint counts, not the own last slot', async (t) => {
-  const { believes, heard, pass } = setup();
-  heard(one, 5000);
-  heard(other, 1_000_000);
+  const { believes, report, pass } = setup();
+  report(one, 5000);
+  report(other, 1_000_000);
   t.equal(believes(other, 1_000_000), false, 'it lies');
   t.equal(believes(one, 5001), true);
   pass(10);
@@ -60,27 +60,27 @@ void t.test('another endpoint counts, not the own last slot', async (t) => {
 });
 
 void t.test('two endpoints that agree are right, whatever one of them said before', async (t) => {
-  const { believes, heard } = setup();
-  heard(one, 5000);
-  heard(other, 5000);
+  const { believes, report } = setup();
+  report(one, 5000);
+  report(other, 5000);
   t.equal(believes(one, 90_000), false);
-  heard(one, 90_000);
-  heard(other, 90_000);
+  report(one, 90_000);
+  report(other, 90_000);
   t.equal(believes(one, 90_001), true);
-  heard(third, 4_000_000);
+  report(third, 4_000_000);
   t.equal(believes(third, 4_000_000), false);
 });
 
 void t.test('an endpoint that hangs, or catches up, has an old clock', async (t) => {
-  const { believes, heard } = setup();
-  heard(one, 1000, -3600);
+  const { believes, report } = setup();
+  report(one, 1000, -3600);
   t.equal(believes(other, 1000 + 9000), true, 'an hour of slots');
   t.equal(believes(other, 1_000_000), false);
 });
 
-void t.test('an answer without a context is not judged', async (t) => {
-  const { trusted, heard } = setup();
-  heard(one, 5);
+void t.test('a response without a context is not judged', async (t) => {
+  const { trusted, report } = setup();
+  report(one, 5);
   for (const result of [null, 5, 'x', {}, { context: null }, { context: { slot: 'x' } }])
     t.doesNotThrow(() => trusted.check(other, result));
 });

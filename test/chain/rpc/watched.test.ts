@@ -6,10 +6,10 @@ import {
   RpcError,
   RpcUnreachable,
 } from '../../../src/chain/rpc/errors.ts';
-import type { Rpc } from '../../../src/chain/rpc/client.ts';
-import type { Log } from '../../../src/log.ts';
-import { createMetrics } from '../../../src/keeper/metrics.ts';
+import type { Rpc } from '../../../src/chain/rpc/rpc.ts';
 import { watchRpc } from '../../../src/chain/rpc/watched.ts';
+import { createMetrics } from '../../../src/keeper/metrics.ts';
+import type { Log } from '../../../src/log.ts';
 
 const unreachable = (...faults: EndpointFault[]) =>
   new RpcUnreachable(
@@ -20,7 +20,7 @@ const unreachable = (...faults: EndpointFault[]) =>
   );
 
 /** A client whose getSlot returns the given results one after the other. */
-function watched(...answers: (bigint | Error | Promise<bigint>)[]) {
+function watched(...responses: (bigint | Error | Promise<bigint>)[]) {
   const said: string[] = [];
   const log = {
     error: (_: unknown, text: string) => said.push(text),
@@ -29,9 +29,9 @@ function watched(...answers: (bigint | Error | Promise<bigint>)[]) {
   const registry = new Registry();
   const metrics = createMetrics(registry);
   const getSlot = async () => {
-    const answer = answers.shift();
-    if (answer instanceof Error) throw answer;
-    return answer!;
+    const response = responses.shift();
+    if (response instanceof Error) throw response;
+    return response!;
   };
   const watch = watchRpc(
     { getSlot, health: () => [], close: async () => undefined } as unknown as Rpc,
@@ -43,7 +43,7 @@ function watched(...answers: (bigint | Error | Promise<bigint>)[]) {
   return { ask, outage: () => watch.outage(), said, reachable };
 }
 
-void t.test('a call that fails after a later one was answered begins no outage', async (t) => {
+void t.test('a call that fails after a later one succeeded begins no outage', async (t) => {
   let fail: (error: Error) => void = () => undefined;
   const slow = new Promise<bigint>((_, reject) => (fail = reject));
   const { ask, outage, said } = watched(unreachable('http'), slow, 1n);
@@ -105,7 +105,7 @@ void t.test('an endpoint without the method is there: no outage', async (t) => {
   t.same(said, []);
 });
 
-void t.test('a refusal is an answer: the endpoint is there', async (t) => {
+void t.test('a refusal is a response: the endpoint is there', async (t) => {
   const refusal = new RpcError('http://0', 'getSlot', -32602, 'Invalid params');
   const { ask, outage, said } = watched(unreachable('unreachable'), refusal, refusal);
   await ask();

@@ -1,16 +1,16 @@
 // Reads that several endpoints have to agree on, and groups of accounts that are read together.
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
+import { generateKeypair } from '../../../src/chain/keypair.ts';
+import { CLOCK_SYSVAR, SYSTEM_PROGRAM } from '../../../src/chain/program/addresses.ts';
 import { witnessAbsence } from '../../../src/chain/rpc/absence.ts';
 import { readAccountGroups } from '../../../src/chain/rpc/account-groups.ts';
-import { CLOCK_SYSVAR, SYSTEM_PROGRAM } from '../../../src/chain/program/addresses.ts';
-import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
-import { RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
 import { createRpc, type RpcOptions } from '../../../src/chain/rpc/client.ts';
-import { memo } from '../../../src/chain/transactions/system-instructions.ts';
-import { generateKeypair } from '../../../src/chain/keypair.ts';
-import { signTransaction } from '../../../src/chain/transactions/subscriptions.ts';
+import { RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
 import { type BelievesClock, createTrustedClock } from '../../../src/chain/rpc/trusted-clock.ts';
+import { signTransaction } from '../../../src/chain/transactions/subscriptions.ts';
+import { memo } from '../../../src/chain/transactions/system-instructions.ts';
 import { answer, type Behaviour, HANDLED, startRpcServer } from '../../fixtures/rpc-server.ts';
 
 const log = pino({ level: 'silent' });
@@ -32,7 +32,7 @@ const encoded = (data: Buffer, owner = SUBSCRIPTIONS_PROGRAM) => ({
   lamports: 5,
 });
 
-/** An endpoint at a slot that answers for each address as `of` says. */
+/** An endpoint at a slot that responds for each address as `of` returns. */
 const accountsOf =
   (slot: number, of: (address: string) => unknown): Behaviour =>
   ({ params }) => ({ context: { slot }, value: (params[0] as string[]).map(of) });

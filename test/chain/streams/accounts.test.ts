@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../../src/chain/program/addresses.ts';
 import {
-  type AccountNotice,
+  type AccountNotification,
   followAccounts,
   type FollowAccountsOptions,
 } from '../../../src/chain/streams/accounts.ts';
@@ -38,7 +38,7 @@ async function startAccountsNode(t: Test, refuses: (address: unknown) => boolean
       socket.send(JSON.stringify({ jsonrpc: '2.0', id, ...outcome }));
     });
   });
-  const tell = (address: string, slot: number, owner = TOKEN_PROGRAM) =>
+  const send = (address: string, slot: number, owner = TOKEN_PROGRAM) =>
     node.notify('accountNotification', ids.get(address) ?? 0, {
       context: { slot },
       value: {
@@ -48,22 +48,22 @@ async function startAccountsNode(t: Test, refuses: (address: unknown) => boolean
         executable: false,
       },
     });
-  return { ...node, ids, tell, maxUnanswered: () => most };
+  return { ...node, ids, send, maxUnanswered: () => most };
 }
 
 function follow(t: Test, node: Pick<Node, 'url'>, options: Partial<FollowAccountsOptions> = {}) {
-  const notices: AccountNotice[] = [];
+  const notifications: AccountNotification[] = [];
   let gaps = 0;
   const follower = followAccounts({
     urls: [node.url],
-    most: 1000,
-    onNotice: (notice) => notices.push(notice),
+    maxAccounts: 1000,
+    onNotification: (notification) => notifications.push(notification),
     onGap: () => (gaps += 1),
     log,
     ...options,
   });
   t.teardown(() => follower.close());
-  return { follower, notices, gaps: () => gaps };
+  return { follower, notifications, gaps: () => gaps };
 }
 
 const names = (count: number) => Array.from({ length: count }, (_, place) => `account ${place}`);
@@ -74,17 +74,17 @@ void t.test(
   'each change is reported with address and slot, a closed account as an empty one of the System program',
   async (t) => {
     const node = await startAccountsNode(t);
-    const { follower, notices } = follow(t, node);
+    const { follower, notifications } = follow(t, node);
     t.equal(node.sockets.length, 0, 'nothing is opened for nothing');
     for (const address of ['a', 'b', 'a']) t.ok(follower.add(address));
     await until(() => follower.followed() === 2);
     t.same(subscribed(node), ['a', 'b']);
-    node.tell('b', 8);
-    node.tell('a', 9, SYSTEM_PROGRAM);
-    node.notify('accountNotification', 4, 'of nobody');
-    node.tell('b', 10);
-    await until(() => notices.length === 3);
-    t.match(notices, [
+    node.send('b', 8);
+    node.send('a', 9, SYSTEM_PROGRAM);
+    node.notify('accountNotification', 4, 'of no account');
+    node.send('b', 10);
+    await until(() => notifications.length === 3);
+    t.match(notifications, [
       { address: 'b', slot: 8n, owner: TOKEN_PROGRAM, lamports: 7n, data: Buffer.from('b') },
       { address: 'a', slot: 9n, owner: SYSTEM_PROGRAM },
       { address: 'b', slot: 10n },
@@ -96,7 +96,7 @@ void t.test(
   'limits apply to accounts per connection, in total, and to concurrent requests',
   async (t) => {
     const node = await startAccountsNode(t);
-    const { follower } = follow(t, node, { most: 250, perConnection: 100 });
+    const { follower } = follow(t, node, { maxAccounts: 250, perConnection: 100 });
     t.equal(names(300).filter((name) => follower.add(name)).length, 250);
     await until(() => follower.followed() === 250);
     t.equal(node.sockets.length, 3);
@@ -118,13 +118,13 @@ void t.test(
       t,
       (address) => refusing && Number(String(address).slice(8)) >= 10,
     );
-    const { follower, notices, gaps } = follow(t, node, { refusedMs: 300 });
+    const { follower, notifications, gaps } = follow(t, node, { refusedMs: 300 });
     for (const name of names(100)) follower.add(name);
     await until(() => follower.followed() === 10 && !follower.add('account 50'));
     const asked = subscribed(node).length;
     t.ok(asked < 100);
-    node.tell('account 3', 5);
-    await until(() => notices.length === 1);
+    node.send('account 3', 5);
+    await until(() => notifications.length === 1);
     t.equal(node.sockets.length, 1, 'on the same connection');
     refusing = false;
     wait(299);
@@ -140,17 +140,17 @@ void t.test(
   'after a reconnect all accounts are subscribed again, and then the gap is reported',
   async (t) => {
     const node = await startAccountsNode(t);
-    const { follower, notices, gaps } = follow(t, node);
+    const { follower, notifications, gaps } = follow(t, node);
     for (const name of names(120)) follower.add(name);
     await until(() => follower.followed() === 120);
-    t.equal(gaps(), 0, 'none at first: whoever asks to follow has just looked');
+    t.equal(gaps(), 0, 'none at first: a caller that adds accounts has just read them');
     follower.drop('account 0');
     node.sockets[0]!.terminate();
     await until(() => gaps() === 1);
     t.equal(follower.followed(), 119);
     t.notOk(subscribed(node).slice(120).includes('account 0'));
-    node.tell('account 119', 3);
-    await until(() => notices.length === 1);
+    node.send('account 119', 3);
+    await until(() => notifications.length === 1);
     // A message that cannot be read is a known gap too.
     node.notify('accountNotification', node.ids.get('account 1')!, {
       context: { slot: 1 },
@@ -161,31 +161,31 @@ void t.test(
 );
 
 void t.test(
-  'a subscription that was dropped before its answer is cancelled at the node and reports nothing',
+  'a subscription that was dropped before its response is cancelled at the node and reports nothing',
   async (t) => {
     const node = await startAccountsNode(t);
-    const { follower, notices } = follow(t, node);
+    const { follower, notifications } = follow(t, node);
     follower.add('a');
     await until(() => subscribed(node).length === 1);
     follower.drop('a');
     await until(() => subscribed(node, 'accountUnsubscribe').length === 1);
     follower.add('b');
     await until(() => follower.followed() === 1);
-    node.tell('a', 1);
-    node.tell('b', 2);
-    await until(() => notices.length === 1);
-    t.equal(notices[0]?.address, 'b');
+    node.send('a', 1);
+    node.send('b', 2);
+    await until(() => notifications.length === 1);
+    t.equal(notifications[0]?.address, 'b');
   },
 );
 
 void t.test('closing is final, and no account is followed afterwards', async (t) => {
   const node = await startAccountsNode(t);
-  const { follower, notices } = follow(t, node);
+  const { follower, notifications } = follow(t, node);
   follower.add('a');
   await until(() => follower.followed() === 1);
   follower.close();
   t.notOk(follower.add('b'));
-  node.tell('a', 1);
+  node.send('a', 1);
   await new Promise((resolve) => setTimeout(resolve, 300));
-  t.same([notices.length, node.sockets.length], [0, 1]);
+  t.same([notifications.length, node.sockets.length], [0, 1]);
 });

@@ -8,14 +8,14 @@ import { generateKeypair } from '../../../src/chain/keypair.ts';
 import {
   followProgram,
   type FollowOptions,
-  type ProgramNotice,
-  type TransactionNotice,
+  type ProgramNotification,
+  type TransactionNotification,
   websocketUrl,
 } from '../../../src/chain/streams/program.ts';
 import { type Socket, startNode, until } from '../../fixtures/stream-node.ts';
 
 const log = pino({ level: 'silent' });
-/** Far longer than a slow machine needs for an answer. */
+/** Far longer than a slow machine needs for a response. */
 const silenceMs = 2000;
 const SUBSCRIBED: Record<string, number> = {
   programSubscribe: 100,
@@ -23,29 +23,29 @@ const SUBSCRIBED: Record<string, number> = {
   logsSubscribe: 300,
 };
 
-/** A follower whose notices and gaps can be awaited. */
+/** A follower whose notifications and gaps can be awaited. */
 function follow(t: Test, urls: string[], options: Partial<FollowOptions> = {}) {
-  const notices: ProgramNotice[] = [];
-  const transactions: TransactionNotice[] = [];
+  const notifications: ProgramNotification[] = [];
+  const transactions: TransactionNotification[] = [];
   const slots: bigint[] = [];
   let gaps = 0;
   const follower = followProgram({
     urls,
     programId: SUBSCRIPTIONS_PROGRAM,
-    onNotice: (notice) => notices.push(notice),
-    onTransaction: (notice) => transactions.push(notice),
+    onNotification: (notification) => notifications.push(notification),
+    onTransaction: (notification) => transactions.push(notification),
     onGap: () => (gaps += 1),
     onSlot: (slot) => slots.push(slot),
     log,
     ...options,
   });
   t.teardown(() => follower.close());
-  return { follower, notices, transactions, slots, gaps: () => gaps };
+  return { follower, notifications, transactions, slots, gaps: () => gaps };
 }
 
 void t.test('an open stream reports accounts with address, slot and data', async (t) => {
   const node = await startNode(t);
-  const { follower, notices, slots, gaps } = follow(t, [node.url]);
+  const { follower, notifications, slots, gaps } = follow(t, [node.url]);
   t.equal(follower.connected(), false);
   await until(() => gaps() === 1);
   t.equal(follower.connected(), true);
@@ -63,8 +63,8 @@ void t.test('an open stream reports accounts with address, slot and data', async
   const address = generateKeypair().address;
   node.slot(7);
   node.account(address, 8);
-  await until(() => notices.length === 1);
-  t.same(notices, [
+  await until(() => notifications.length === 1);
+  t.same(notifications, [
     { address, slot: 8n, owner: SUBSCRIPTIONS_PROGRAM, lamports: 5n, data: Buffer.from('data') },
   ]);
   t.same(slots, [7n]);
@@ -91,7 +91,7 @@ void t.test(
 
 void t.test('after a lost socket the stream reconnects and then reports the gap', async (t) => {
   const node = await startNode(t);
-  const { follower, notices, gaps } = follow(t, [node.url]);
+  const { follower, notifications, gaps } = follow(t, [node.url]);
   await until(() => gaps() === 1);
   for (const [round, end] of [
     (socket: Socket) => socket.terminate(),
@@ -103,8 +103,8 @@ void t.test('after a lost socket the stream reconnects and then reports the gap'
     t.equal(follower.connected(), true);
     const address = generateKeypair().address;
     node.account(address, 9);
-    await until(() => notices.length === round + 1);
-    t.equal(notices.at(-1)?.address, address);
+    await until(() => notifications.length === round + 1);
+    t.equal(notifications.at(-1)?.address, address);
   }
 });
 
@@ -139,7 +139,7 @@ void t.test('a silent connection is given up', async (t) => {
   await until(() => gaps() === 2);
 });
 
-void t.test('a node that accepts and never answers is given up', async (t) => {
+void t.test('a node that accepts and never responds is left', async (t) => {
   const open = createTcpServer(() => undefined);
   open.listen(0, '127.0.0.1');
   await once(open, 'listening');
@@ -158,7 +158,7 @@ void t.test(
     const ended: unknown[] = [];
     const dead = createTcpServer((socket) => {
       socket.on('error', () => undefined).once('close', () => ended.push(socket));
-      // Upgrades, and is never heard of again.
+      // Upgrades, and sends nothing more.
       socket.once('data', (request) => {
         const key = /sec-websocket-key: (.*)\r/i.exec(request.toString())![1]!;
         const accept = createHash('sha1')
@@ -212,7 +212,7 @@ void t.test('a refused subscription is requested again, and the others stay', as
   t.equal(node.sockets.length, 1);
 });
 
-void t.test('without slots the answers to pings keep a connection', async (t) => {
+void t.test('without slots the pongs keep a connection open', async (t) => {
   const node = await startNode(t);
   node.onRequest((socket, { id, method }) => {
     const outcome =
@@ -221,11 +221,11 @@ void t.test('without slots the answers to pings keep a connection', async (t) =>
         : { result: SUBSCRIBED[method] };
     socket.send(JSON.stringify({ jsonrpc: '2.0', id, ...outcome }));
   });
-  const { gaps, notices } = follow(t, [node.url], { silenceMs });
+  const { gaps, notifications } = follow(t, [node.url], { silenceMs });
   await until(() => gaps() === 1);
   await new Promise((resolve) => setTimeout(resolve, 1.5 * silenceMs));
   node.account(generateKeypair().address, 8);
-  await until(() => notices.length === 1);
+  await until(() => notifications.length === 1);
   t.equal(node.sockets.length, 1);
 });
 
@@ -239,7 +239,7 @@ void t.test('each list of filters has its own subscription', async (t) => {
     { offset: 0, bytes: '5' },
     { offset: 43, bytes: SUBSCRIPTIONS_PROGRAM },
   ];
-  const { gaps, notices } = follow(t, [node.url], { filters: [[kind], [kind, mint]] });
+  const { gaps, notifications } = follow(t, [node.url], { filters: [[kind], [kind, mint]] });
   await until(() => gaps() === 1);
   t.same(
     node.requests.flatMap(({ method, params }) =>
@@ -253,16 +253,16 @@ void t.test('each list of filters has its own subscription', async (t) => {
       context: { slot: 7 },
       value: { pubkey: `of ${subscription}`, account },
     });
-  await until(() => notices.length === 2);
+  await until(() => notifications.length === 2);
   t.same(
-    notices.map(({ address }) => address),
+    notifications.map(({ address }) => address),
     ['of 3', 'of 4'],
   );
 });
 
 void t.test('an unreadable message is reported as a gap', async (t) => {
   const node = await startNode(t);
-  const { gaps, notices } = follow(t, [node.url]);
+  const { gaps, notifications } = follow(t, [node.url]);
   await until(() => gaps() === 1);
   for (const [round, message] of ['{', '7', '{"method":"programNotification"}'].entries()) {
     node.sockets.at(-1)!.send(message);
@@ -270,46 +270,46 @@ void t.test('an unreadable message is reported as a gap', async (t) => {
   }
   node.notify('programNotification', 100, { context: { slot: 1 }, value: { pubkey: 7 } });
   await until(() => gaps() === 5);
-  t.same(notices, []);
+  t.same(notifications, []);
 });
 
-void t.test('notices of a subscription that is not ours are not ours', async (t) => {
+void t.test('notifications of an unknown subscription are ignored', async (t) => {
   const node = await startNode(t);
-  const { gaps, notices, slots } = follow(t, [node.url]);
+  const { gaps, notifications, slots } = follow(t, [node.url]);
   await until(() => gaps() === 1);
   node.notify('programNotification', 999, { nonsense: true });
   node.notify('accountNotification', 100, { nonsense: true });
   node.slot(3);
   await until(() => slots.length === 1);
-  t.same(notices, []);
+  t.same(notifications, []);
   t.equal(gaps(), 1);
 });
 
 void t.test('a listener that throws does not stop the stream', async (t) => {
   const node = await startNode(t);
-  let told = 0;
+  let calls = 0;
   const { gaps } = follow(t, [node.url], {
-    onNotice: () => {
-      told += 1;
+    onNotification: () => {
+      calls += 1;
       throw new Error('a bug');
     },
   });
   await until(() => gaps() === 1);
   node.account(generateKeypair().address, 1);
   node.account(generateKeypair().address, 2);
-  await until(() => told === 2);
+  await until(() => calls === 2);
   t.equal(gaps(), 1);
 });
 
 void t.test('closing is final', async (t) => {
   const node = await startNode(t);
-  const { follower, gaps, notices } = follow(t, [node.url]);
+  const { follower, gaps, notifications } = follow(t, [node.url]);
   await until(() => gaps() === 1);
   follower.close();
   t.equal(follower.connected(), false);
   node.account(generateKeypair().address, 1);
   await new Promise((resolve) => setTimeout(resolve, 400));
-  t.same([gaps(), notices.length, node.sockets.length], [1, 0, 1]);
+  t.same([gaps(), notifications.length, node.sockets.length], [1, 0, 1]);
   const away = follow(t, ['ws://127.0.0.1:1']);
   await new Promise((resolve) => setTimeout(resolve, 50));
   away.follower.close();
@@ -327,7 +327,7 @@ void t.test('a bad URL is refused at the start', (t) => {
     followProgram({
       urls,
       programId: SUBSCRIPTIONS_PROGRAM,
-      onNotice() {},
+      onNotification() {},
       onTransaction() {},
       onGap() {},
       log,

@@ -4,7 +4,7 @@ import { silent } from '../../fixtures/billing.ts';
 
 const shape = { pulls: 2, tries: 0 };
 
-function feesOf(answers: {
+function feesOf(responses: {
   fees?: bigint[] | Error;
   units?: number;
   err?: unknown;
@@ -13,14 +13,14 @@ function feesOf(answers: {
   return new Fees(
     {
       getRecentPrioritizationFees: async () => {
-        if (answers.fees instanceof Error) throw answers.fees;
-        return answers.fees ?? [];
+        if (responses.fees instanceof Error) throw responses.fees;
+        return responses.fees ?? [];
       },
       simulateTransaction: async () => ({
-        err: answers.err ?? null,
+        err: responses.err ?? null,
         logs: [],
-        unitsConsumed: BigInt(answers.units ?? 0),
-        loadedDataBytes: answers.loaded ?? null,
+        unitsConsumed: BigInt(responses.units ?? 0),
+        loadedDataBytes: responses.loaded ?? null,
         slot: 1n,
       }),
     },

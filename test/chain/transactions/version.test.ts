@@ -1,10 +1,10 @@
 // Which version is signed on a cluster with version 1, on one without it, and where an endpoint
 // refuses it.
 import t, { type Test } from 'tap';
+import { generateKeypair } from '../../../src/chain/keypair.ts';
 import { createRpc } from '../../../src/chain/rpc/client.ts';
 import { RpcError } from '../../../src/chain/rpc/errors.ts';
 import { signPayments } from '../../../src/chain/transactions/collection.ts';
-import { generateKeypair } from '../../../src/chain/keypair.ts';
 import {
   TransactionVersions,
   type VersionSetting,
@@ -41,7 +41,7 @@ async function versionsOn(t: Test, setting: VersionSetting = 'auto') {
 }
 
 void t.test(
-  'without the feature account legacy transactions are signed; it is looked at again after ten minutes, and either way',
+  'without the feature account legacy transactions are signed; it is read again after ten minutes, and either way',
   async (t) => {
     const { versions, clock, setV1 } = await versionsOn(t);
     await setV1(false);

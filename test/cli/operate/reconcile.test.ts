@@ -1,12 +1,13 @@
-import { generateKeypair } from '../../../src/chain/keypair.ts';
 import t from 'tap';
+import { generateKeypair } from '../../../src/chain/keypair.ts';
+import { createRpc } from '../../../src/chain/rpc/client.ts';
+import type { Rpc } from '../../../src/chain/rpc/rpc.ts';
 import { reconcile } from '../../../src/cli/operate/reconcile/compare.ts';
-import { createRpc, type Rpc } from '../../../src/chain/rpc/client.ts';
 import { readLastReconciliation } from '../../../src/db/reconciliation.ts';
 import { paidOnce } from '../../fixtures/agreement.ts';
+import { HOUR, silent, type Stage, startStage } from '../../fixtures/billing.ts';
 import { runShared } from '../../fixtures/command.ts';
 import { asRole } from '../../fixtures/postgres.ts';
-import { HOUR, silent, type Stage, startStage } from '../../fixtures/billing.ts';
 
 /** What `billing reconcile` works with; `rpc` in place of the stage's. */
 function reconcilerOf({ sql, rpc, net, keeper }: Stage, other: Rpc = rpc) {

@@ -2,9 +2,11 @@
 // error, and the process survives.
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
+import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import {
   connect,
+  limitsWithin,
   type Queryable,
   silenceOf,
   type Sql,
@@ -90,25 +92,29 @@ void t.test(
   'a transaction commits, rolls back, and accepts options and lists of queries as in postgres.js',
   async (t) => {
     const { sql } = await testDatabase(t);
-    await sql`create table kept (n int)`;
-    t.equal(await sql.begin(async (tx) => (await tx`insert into kept values (1)`).count), 1);
+    await sql`create table stored (n int)`;
+    t.equal(await sql.begin(async (tx) => (await tx`insert into stored values (1)`).count), 1);
     await t.rejects(
       sql.begin(async (tx) => {
-        await tx`insert into kept values (2)`;
+        await tx`insert into stored values (2)`;
         throw new Error('no');
       }),
       { message: 'no' },
     );
     await t.rejects(
-      sql.begin('read only', (tx) => tx`insert into kept values (3)`),
+      sql.begin('read only', (tx) => tx`insert into stored values (3)`),
       { code: '25006' },
     );
     t.equal(
-      (await sql.begin((tx) => [tx`insert into kept values (4)`, tx`insert into kept values (5)`]))
-        .length,
+      (
+        await sql.begin((tx) => [
+          tx`insert into stored values (4)`,
+          tx`insert into stored values (5)`,
+        ])
+      ).length,
       2,
     );
-    t.same(await sql`select n from kept order by n`, [{ n: 1 }, { n: 4 }, { n: 5 }]);
+    t.same(await sql`select n from stored order by n`, [{ n: 1 }, { n: 4 }, { n: 5 }]);
   },
 );
 
@@ -130,10 +136,10 @@ async function wired(t: Test, { statementMs = 1500, silentMs = 2000 } = {}) {
 void t.test('a connection that receives nothing is dropped, and LISTEN starts again', async (t) => {
   const { sql, wire } = await wired(t);
   let listens = 0;
-  const heard: string[] = [];
+  const received: string[] = [];
   await sql.listen(
     'news',
-    (payload) => heard.push(payload),
+    (payload) => received.push(payload),
     () => (listens += 1),
   );
   await sql`select 1`;
@@ -156,8 +162,8 @@ void t.test('a connection that receives nothing is dropped, and LISTEN starts ag
   );
   await until(() => listens === 2);
   await sql.notify('news', 'today');
-  await until(() => heard.length > 0);
-  t.same(heard, ['today']);
+  await until(() => received.length > 0);
+  t.same(received, ['today']);
 });
 
 void t.test(
@@ -204,21 +210,18 @@ void t.test(
   },
 );
 
-void t.test(
-  'a slow statement is cancelled by the server, and its connection is kept',
-  async (t) => {
-    const { sql, wire, direct } = await wired(t, { silentMs: 10_000 });
-    await sql`select 1`;
-    await t.rejects(Promise.resolve(sql`select pg_sleep(3600)`), { code: '57014' });
-    await direct`create table locked (n int)`;
-    await direct.begin(async (tx) => {
-      await tx`lock table locked`;
-      await t.rejects(Promise.resolve(sql`select * from locked`), { code: '55P03' });
-    });
-    t.same([...(await sql`select 3 as answer`)], [{ answer: 3 }]);
-    t.equal(wire.connections, 1);
-  },
-);
+void t.test('a slow statement is cancelled by the server, and its connection stays', async (t) => {
+  const { sql, wire, direct } = await wired(t, { silentMs: 10_000 });
+  await sql`select 1`;
+  await t.rejects(Promise.resolve(sql`select pg_sleep(3600)`), { code: '57014' });
+  await direct`create table locked (n int)`;
+  await direct.begin(async (tx) => {
+    await tx`lock table locked`;
+    await t.rejects(Promise.resolve(sql`select * from locked`), { code: '55P03' });
+  });
+  t.same([...(await sql`select 3 as answer`)], [{ answer: 3 }]);
+  t.equal(wire.connections, 1);
+});
 
 void t.test('the server ends an idle transaction', async (t) => {
   const { sql } = await wired(t);
@@ -268,4 +271,91 @@ void t.test('errors name the port of the server', async (t) => {
     (thrown: unknown) => thrown,
   );
   t.notMatch(messageOf(error), /undefined/);
+});
+
+/** A queue's pool of one connection, and the wire that it goes over. */
+async function wiredQueue(t: Test, limitMs: number) {
+  const { url } = await testDatabase(t);
+  const proxy = await startProxy(t, Number(new URL(url).port));
+  const via = new URL(url);
+  via.port = String(proxy.port);
+  const sql = connect(via.href, { max: 1, name: 'test' });
+  const queue = connect(sql, { max: 1, planning: 'queue', limits: limitsWithin(limitMs) });
+  t.teardown(() => queue.end({ timeout: 0 }));
+  return { proxy, queue };
+}
+
+void t.test(
+  'a queue: a statement without a response is rejected; later ones and LISTEN get new connections',
+  async (t) => {
+    const { proxy, queue } = await wiredQueue(t, 2000);
+    let listens = 0;
+    const received: string[] = [];
+    await queue.listen(
+      'news',
+      (payload) => received.push(payload),
+      () => (listens += 1),
+    );
+    await queue`select 1`;
+    t.equal(proxy.connections, 2);
+    proxy.hold();
+    const began = performance.now();
+    const both = [queue`select 1`, queue`select 2`.raw()].map((asked) =>
+      t.rejects(asked, { code: 'CONNECTION_CLOSED' }),
+    );
+    await Promise.all(both);
+    t.ok(performance.now() - began >= 1990);
+    proxy.release();
+    t.same([...(await queue`select 3 as answer`)], [{ answer: 3 }]);
+    await until(() => listens === 2);
+    await queue.notify('news', 'of today');
+    await until(() => received.length > 0);
+    t.same(received, ['of today']);
+  },
+);
+
+void t.test(
+  'a queue: the server cancels a slow statement, and its connection stays, as an idle one does',
+  async (t) => {
+    const { proxy, queue } = await wiredQueue(t, 2000);
+    await queue`select 1`;
+    await t.rejects(queue`select pg_sleep(3600)`, { code: '57014' });
+    for (let n = 0; n < 3; n += 1) await queue`select pg_sleep(0.4)`;
+    await new Promise((resolve) => setTimeout(resolve, 1200));
+    t.same([...(await queue`select 3 as answer`)], [{ answer: 3 }]);
+    t.equal(proxy.connections, 1);
+  },
+);
+
+void t.test('arrays of the schema’s types come back from Postgres as they were sent', async (t) => {
+  const { sql } = await testDatabase(t);
+  // Postgres stores no NUL.
+  const text = fc.string({ unit: 'binary' }).map((value) => value.replaceAll('\0', ''));
+  const special = fc.constantFrom(
+    '',
+    'NULL',
+    'null',
+    '{}',
+    '"',
+    '\\',
+    ',',
+    ' a ',
+    "'",
+    '{"a","b"}',
+  );
+  const whole = fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.oneof(text, special)),
+      fc.array(fc.uuid()),
+      fc.array(whole),
+      async (texts, uuids, ints) => {
+        const [row] = await sql`
+          select ${texts}::text[] as texts, ${uuids}::uuid[] as uuids, ${ints}::int[] as ints, null::text[] as none,
+            array(select unnest(${texts}::text[])) as rebuilt, cardinality(${texts}::text[]) as length`;
+        t.same(row, { texts, uuids, ints, none: null, rebuilt: texts, length: texts.length });
+      },
+    ),
+    { numRuns: 200 },
+  );
 });

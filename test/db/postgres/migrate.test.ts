@@ -102,7 +102,7 @@ void t.test(
   'attempts of the release before get the address of their subscription, unless one address has two open ones',
   async (t) => {
     const migrations = (await listMigrations()).filter(({ version }) => version <= 7);
-    const ours = migrations.pop()!.text;
+    const own = migrations.pop()!.text;
     const before = async () => {
       const { sql } = await testDatabase(t, { empty: true });
       for (const { text } of migrations) await sql.unsafe(text);
@@ -128,7 +128,7 @@ void t.test(
       return { sql, attempt };
     };
     const fine = await before();
-    await fine.sql.begin((tx) => tx.unsafe(ours));
+    await fine.sql.begin((tx) => tx.unsafe(own));
     t.same(
       [...(await fine.sql`select subscription_pda, state from payment_attempts order by state`)],
       [
@@ -139,7 +139,7 @@ void t.test(
     const twice = await before();
     await twice.attempt('cancelled', 'open');
     await t.rejects(
-      twice.sql.begin((tx) => tx.unsafe(ours)),
+      twice.sql.begin((tx) => tx.unsafe(own)),
       { code: '23505', detail: /\(address\)/ },
     );
   },

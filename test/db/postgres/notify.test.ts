@@ -7,49 +7,49 @@ import { testDatabase } from '../../fixtures/postgres.ts';
 /** Counts the notifications on test_channel; `twice` resolves with the second. */
 async function listening(sql: Sql) {
   let onSecond = () => {};
-  const heard = { count: 0, twice: new Promise<void>((resolve) => (onSecond = resolve)) };
+  const received = { count: 0, twice: new Promise<void>((resolve) => (onSecond = resolve)) };
   await sql.listen('test_channel', () => {
-    heard.count += 1;
-    if (heard.count === 2) onSecond();
+    received.count += 1;
+    if (received.count === 2) onSecond();
   });
-  return heard;
+  return received;
 }
 
 void t.test(
   'a burst of wakes costs few notifications, and the last of them is never lost',
   async (t) => {
     const { sql } = await testDatabase(t);
-    const heard = await listening(sql);
+    const received = await listening(sql);
     const notifier = createNotifier(sql, 'test_channel', 20);
     for (let n = 0; n < 1000; n += 1) notifier.notify();
-    await heard.twice;
+    await received.twice;
     await notifier.flush();
-    t.equal(heard.count, 2, 'one at once, one for all that came after it');
+    t.equal(received.count, 2, 'one at once, one for all that came after it');
   },
 );
 
 void t.test('flush sends the pending notification', async (t) => {
   const { sql } = await testDatabase(t);
-  const heard = await listening(sql);
+  const received = await listening(sql);
   const notifier = createNotifier(sql, 'test_channel', 3_600_000);
   notifier.notify();
   notifier.notify();
   await notifier.flush();
-  await heard.twice;
-  t.equal(heard.count, 2);
+  await received.twice;
+  t.equal(received.count, 2);
 });
 
 void t.test(
   'a notification has the ids, or an empty payload if they are too many or unknown',
   async (t) => {
     const { sql } = await testDatabase(t);
-    const heard: (string[] | undefined)[] = [];
+    const received: (string[] | undefined)[] = [];
     let onHeard = () => {};
     await sql.listen('test_channel', (payload) => {
-      heard.push(namedIn(payload).endpoints?.sort());
+      received.push(namedIn(payload).endpoints?.sort());
       onHeard();
     });
-    const told = async (...wanted: (string[] | undefined)[]) => {
+    const payloadOf = async (...wanted: (string[] | undefined)[]) => {
       const notifier = createNotifier(sql, 'test_channel', 3_600_000);
       const next = () => new Promise<void>((resolve) => (onHeard = resolve));
       const first = next();
@@ -59,14 +59,14 @@ void t.test(
       for (const ids of wanted) notifier.notify(ids && new Set(ids));
       await notifier.flush();
       await second;
-      return heard.at(-1);
+      return received.at(-1);
     };
     const ids = Array.from({ length: 201 }, () => randomUUID()).sort();
-    t.same(await told(ids.slice(0, 2), [], ids.slice(1, 4)), ids.slice(0, 4), 'each once');
-    t.same(await told(ids.slice(0, 200)), ids.slice(0, 200), 'as many as the payload holds');
-    t.equal(await told(ids.slice(0, 150), ids.slice(100)), undefined, 'one more');
+    t.same(await payloadOf(ids.slice(0, 2), [], ids.slice(1, 4)), ids.slice(0, 4), 'each once');
+    t.same(await payloadOf(ids.slice(0, 200)), ids.slice(0, 200), 'as many as the payload holds');
+    t.equal(await payloadOf(ids.slice(0, 150), ids.slice(100)), undefined, 'one more');
     t.equal(
-      await told(ids.slice(0, 1), undefined, ids.slice(1, 2)),
+      await payloadOf(ids.slice(0, 1), undefined, ids.slice(1, 2)),
       undefined,
       'anything is not made less by what is named',
     );
@@ -75,10 +75,10 @@ void t.test(
 
 void t.test('an empty list of ids sends no notification', async (t) => {
   const { sql } = await testDatabase(t);
-  const heard: string[] = [];
+  const received: string[] = [];
   let onHeard = () => {};
   await sql.listen('test_channel', (payload) => {
-    heard.push(payload);
+    received.push(payload);
     onHeard();
   });
   const something = new Promise<void>((resolve) => (onHeard = resolve));
@@ -87,7 +87,7 @@ void t.test('an empty list of ids sends no notification', async (t) => {
   notifier.notify();
   await notifier.flush();
   await something;
-  t.same(heard, ['']);
+  t.same(received, ['']);
 });
 
 void t.test('a malformed payload counts as a notification about everything', (t) => {

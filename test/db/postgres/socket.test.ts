@@ -176,7 +176,7 @@ void t.test(
   },
 );
 
-void t.test('sslmode is kept as postgres.js understands it', async (t) => {
+void t.test('sslmode means what it means to postgres.js', async (t) => {
   const { url } = await testDatabase(t);
   const wire = await startProxy(t, Number(new URL(url).port), { tls: true });
   const asked = async (port: number, sslmode: string) => {

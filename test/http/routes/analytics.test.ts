@@ -58,7 +58,7 @@ void t.test('every figure of a range and of each of its days', async (t) => {
     failureReason: 'insufficient_funds',
     attempt: 2,
   });
-  // Another app's rows are not ours.
+  // Rows of another app do not count.
   const other = await api.merchant();
   await insertPayment(
     api.sql,

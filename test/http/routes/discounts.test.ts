@@ -35,7 +35,7 @@ void t.test(
       nextAmount: '499',
       discount: { percentOff: 50, amountOff: null, periodsLeft: null },
     });
-    t.equal(api.woken.keepers, 1, 'a keeper looks whether a past-due one can be paid now');
+    t.equal(api.woken.keepers, 1, 'a keeper checks whether a past-due one can be paid now');
     t.match(await patch({ amountOff: '99', periods: 3 }), {
       nextAmount: '900',
       discount: { percentOff: null, amountOff: '99', periodsLeft: 3 },

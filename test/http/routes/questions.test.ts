@@ -44,7 +44,11 @@ void t.test(
       planId: await insertPlan(api.sql, stranger),
     });
     const [pastDue, expired, active] = subscriptions as [string, string, string];
-    t.same(await get('/merchant/subscriptions'), subscriptions, 'of both apps, and nobody else’s');
+    t.same(
+      await get('/merchant/subscriptions'),
+      subscriptions,
+      'of both apps, and of no other merchant',
+    );
     t.same(await get('/merchant/subscriptions?status=active,cancelled'), [pastDue, active]);
     const app = `/merchant/apps/${merchant.appId}`;
     t.same(await get(`${app}/subscriptions?status=active,cancelled`), [pastDue, active]);

@@ -10,10 +10,10 @@ import {
 } from '@solana/web3.js';
 import t from 'tap';
 import type { Keypair } from '../../../src/chain/keypair.ts';
-import { isLong } from '../../fixtures/long.ts';
-import { ASSERTION_PROGRAM } from '../../fixtures/page-wallet.ts';
 import { type ChainApi, chainApi, randomAddress } from '../../fixtures/http.ts';
 import { call as rpcCall } from '../../fixtures/localnet.ts';
+import { isLong } from '../../fixtures/long.ts';
+import { ASSERTION_PROGRAM } from '../../fixtures/page-wallet.ts';
 
 const MEMO_PROGRAM = 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr';
 
@@ -30,7 +30,7 @@ function sign(keypair: Keypair, transaction: string): string {
   return bytes.toString('base64');
 }
 
-/** The transaction with further instructions behind ours, signed. */
+/** The transaction with further instructions after the built ones, signed. */
 function extended(
   keypair: Keypair,
   transaction: string,
@@ -184,7 +184,7 @@ void t.test('other transactions are refused and not sent', async (t) => {
       }),
     ],
     [
-      'an assertion before ours',
+      'an assertion before the built instructions',
       (() => {
         const message = TransactionMessage.decompile(
           Message.from(Buffer.from(transaction, 'base64').subarray(65)),

@@ -247,7 +247,7 @@ void t.test(
         })
       ).status,
       400,
-      'not somebody else’s',
+      'not another wallet’s',
     );
   },
 );
@@ -374,7 +374,7 @@ void t.test(
       { cancelRequestedBy: 'merchant', cancelRequestedAt: requestedAt.toISOString() },
       'after the subscriber’s request it is the merchant’s too',
     );
-    t.equal((await api.sql`select 1 from events`).length, 1, 'which was told already');
+    t.equal((await api.sql`select 1 from events`).length, 1, 'which was reported already');
 
     const unpaid = await insertSubscription(
       api.sql,
@@ -433,7 +433,7 @@ void t.test(
     t.same(
       row,
       { due: true, claimId: null },
-      'the keeper looks once more whether there is an account to close',
+      'the keeper checks once more for an account to close',
     );
     t.equal((await cancel('force')).status, 409);
     t.equal((await cancel('period_end')).status, 409);

@@ -46,7 +46,7 @@ void t.test(
     const [row] = await api.sql<{ chainPeriodStart: Date; dueAt: Date }[]>`
       select chain_period_start, due_at from subscriptions where id = ${made.id}`;
     t.equal(trialEnds, row!.chainPeriodStart.getTime() + 30 * hourMs, 'counted from its period');
-    t.ok(row!.dueAt.getTime() < trialEnds, 'the keeper looks at it at once nevertheless');
+    t.ok(row!.dueAt.getTime() < trialEnds, 'the keeper reads it at once nevertheless');
     t.match(made, { nextPaymentDue: made.trialEndsAt, paidThrough: null });
     t.equal(Date.parse(made.accessUntil!), trialEnds + 2 * hourMs);
     t.equal(made.nextAmount, String((10_000_000 * 18) / 24), '18 of the 24 hours are left');

@@ -2,13 +2,13 @@
 // keeper pull on chain is recorded (missing.ts). With `repair` it records missing payments. It
 // deletes and changes nothing.
 import bs58 from 'bs58';
-import type { Rpc } from '../../../chain/rpc/client.ts';
 import type {
   ConfirmedTransaction,
   FoundTransaction,
   SignatureInfo,
   UnreadableTransaction,
 } from '../../../chain/rpc/responses.ts';
+import type { Rpc } from '../../../chain/rpc/rpc.ts';
 import { readListed } from '../../../chain/rpc/transactions.ts';
 import { timeOf, unixSeconds } from '../../../chain/time.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';

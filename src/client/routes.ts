@@ -21,7 +21,7 @@ type BodyOf<O> = O extends { requestBody: { content: { 'application/json': infer
   : O extends { requestBody?: { content: { 'application/json': infer B } } }
     ? { body?: B }
     : { body?: undefined };
-type AnswerOf<O> = O extends { responses: infer R }
+type ResponseOf<O> = O extends { responses: infer R }
   ? R extends { 200: { content: { 'application/json': infer A } } }
     ? A
     : R extends { 201: { content: { 'application/json': infer A } } }
@@ -59,16 +59,16 @@ export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
     : never) &
   (Given<Operation<P, M>, 'header'> extends { 'idempotency-key'?: string }
     ? {
-        /** One is made up where this is absent. */
+        /** Default: a random one. */
         idempotencyKey?: string | undefined;
       }
     : { idempotencyKey?: undefined });
 
-/** The payload of a route's successful answer. */
+/** The payload of a route's successful response. */
 export type Data<P extends keyof paths, M extends Method> =
-  AnswerOf<Operation<P, M>> extends { data: infer D } ? D : never;
+  ResponseOf<Operation<P, M>> extends { data: infer D } ? D : never;
 
-/** The routes whose answer is a page of a list. */
+/** The routes whose response is a page of a list. */
 export type ListPath = {
   [P in PathOf<'get'>]: Given<Operation<P, 'get'>, 'query'> extends { cursor?: string } ? P : never;
 }[PathOf<'get'>];
@@ -77,3 +77,39 @@ export type Item<P extends ListPath> = Data<P, 'get'> extends readonly (infer I)
 
 /** Whether a call can be made without arguments. */
 export type Rest<A> = Partial<A> extends A ? [given?: A] : [given: A];
+
+export interface Client {
+  get<P extends PathOf<'get'>>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'get'>>
+  ): Promise<Data<P, 'get'>>;
+  post<P extends PathOf<'post'>>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'post'>>
+  ): Promise<Data<P, 'post'>>;
+  patch<P extends PathOf<'patch'>>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'patch'>>
+  ): Promise<Data<P, 'patch'>>;
+  delete<P extends PathOf<'delete'>>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'delete'>>
+  ): Promise<Data<P, 'delete'>>;
+  /**
+   * Every row of a list, newest first; a page is requested when the previous one is consumed.
+   * `query.limit` is the size of a page.
+   */
+  list<P extends ListPath>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'get'>>
+  ): AsyncGenerator<Item<P>, void, undefined>;
+  /** A list page by page. */
+  pages<P extends ListPath>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'get'>>
+  ): AsyncGenerator<Item<P>[], void, undefined>;
+  /** The CSV export as it comes in (Pro). */
+  exportTransactions(
+    given: Arguments<'/merchant/apps/{appId}/transactions/export', 'get'>,
+  ): Promise<ReadableStream<Uint8Array<ArrayBuffer>>>;
+}
