@@ -1,6 +1,5 @@
-// Builds program/subscriptions.so: compiles every C file beside this one with clang-19 and links
-// the objects into what the Solana loader takes. `--check` builds in memory and compares with the
-// committed file instead.
+// Builds program/subscriptions.so: compiles program/*.c with clang-19 and links the objects into what
+// the Solana loader takes. `--check` builds in memory and compares with the committed file instead.
 //
 // No linker of a distribution makes this file. The loader wants ELF64, ET_DYN, EM_BPF, flags 0
 // (SBPF version 0), with every address equal to its file offset, because it maps the image as one

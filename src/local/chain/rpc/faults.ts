@@ -1,5 +1,5 @@
 // Faults of a node that tests switch on over RPC.
-import { type ResponseFault, type Chain, MAX_LAG, type RateLimit } from '../state.ts';
+import { type ResponseFault, type Chain, type Faults, MAX_LAG, type RateLimit } from '../state.ts';
 import {
   choice,
   integer,
@@ -121,8 +121,8 @@ export function clearFaults(chain: Chain): void {
     lag: 0,
     height: null,
     rate: null,
-    answers: [],
-  });
+    responses: [],
+  } satisfies Faults);
   chain.events.emit('faultsCleared');
 }
 
