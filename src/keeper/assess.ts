@@ -1,5 +1,5 @@
-// The decision about each subscription from a snapshot of its accounts, and from what has to be
-// looked up besides.
+// Decides about each subscription from a snapshot of its accounts. Where a decision needs more,
+// looks up pulls (in the database, then in the account's history) and accounts that are missing.
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
@@ -15,16 +15,16 @@ import type { Context } from './context.ts';
 import { findPulls, partiesOf, type PullHistory } from './pull-history.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
 
-/** The snapshot, what was found besides, and the decision for each row. */
+/** The snapshot, the lookup results by subscription id, and the decision for each row. */
 export interface Assessed<Row> {
   snapshot: Snapshot;
-  findings: Map<string, LookupResult>;
+  lookups: Map<string, LookupResult>;
   decisions: Map<Row, Decision>;
 }
 
 /**
- * Decides about one row. Accounts that cannot be decoded count as a setback, not as the
- * subscriber's failure.
+ * Decides about one row. Accounts that cannot be decoded are a keeper failure, not a failed
+ * payment.
  */
 export function assess(
   { rules }: Context,
@@ -44,7 +44,9 @@ export function assess(
   return { update, alert: { reason: 'malformed', detail: view.message } };
 }
 
-/** The findings with what the books have about their pulls. */
+/**
+ * The lookup results, each pull marked with what the books have recorded about it and its period.
+ */
 export function withBooks(
   lookups: LookupResult | undefined,
   { subscriptionPda }: Pick<KeeperSubscription, 'subscriptionPda'>,
@@ -58,8 +60,8 @@ export function withBooks(
 }
 
 /**
- * The account that was registered, null when it is gone, undefined when the accounts cannot be
- * decoded.
+ * The registered account; null when it is gone or another account has its address; undefined when
+ * the accounts cannot be decoded.
  */
 function accountOf(row: KeeperSubscription, snapshot: Snapshot) {
   const view = snapshot.of(row);
@@ -67,10 +69,10 @@ function accountOf(row: KeeperSubscription, snapshot: Snapshot) {
 }
 
 /**
- * Reads the accounts and decides about each row. Pulls that a decision needs are taken from our
- * records, and with `history` from the chain's history, which takes long; else the decision keeps
- * its `needs`. `closed`: closing was tried, and these accounts are closed. `minSlot`: no older
- * state is read.
+ * Reads the accounts and decides about each row. Pulls that a decision needs come from the
+ * database, and with `history` also from the chain, which takes long; without them the decision
+ * keeps its `needs`. `closed`: the accounts that were just closed; closing the others failed.
+ * `minSlot`: the oldest state to accept.
  */
 export async function assessAll<Row extends KeeperSubscription>(
   context: Context,
@@ -104,7 +106,7 @@ export async function assessAll<Row extends KeeperSubscription>(
     if (history && unknown.length > 0) note(await findInHistory(context, unknown, snapshot));
     for (const row of asking) decisions.set(row, decisionOf(row));
   }
-  return { snapshot, findings: lookups, decisions };
+  return { snapshot, lookups: lookups, decisions };
 }
 
 async function findInHistory(
@@ -125,8 +127,8 @@ async function findInHistory(
       found.push([row.id, { closingNotFinal: true }]);
       continue;
     }
-    // The first period of a registration is the one that runs: earlier pulls belong to no period of
-    // it.
+    // A registration begins with the period that runs then; earlier pulls belong to none of its
+    // periods.
     const first =
       account?.periodStart ??
       (row.periodAnchor === null ? snapshot.now : unixSeconds(row.periodAnchor));
@@ -139,24 +141,27 @@ async function findInHistory(
       finalAccount.amountPulled === account.amountPulled;
     const history = await findPulls(context.rpc, partiesOf(context, row), since);
     context.reportUnreadable(history?.unreadable ?? []);
-    found.push([row.id, { ...findingsOf(history), ...(isFinal && { pulledFinally: true }) }]);
+    found.push([row.id, { ...resultOf(history), ...(isFinal && { pulledFinally: true }) }]);
   }
   return found;
 }
 
-function findingsOf(history: PullHistory | undefined): LookupResult {
+function resultOf(history: PullHistory | undefined): LookupResult {
   if (history === undefined) return { tooMany: true };
   const pulls = history.pulls.map((pull) => ({ ...pull, recorded: false, isPeriodPaid: false }));
   return history.unreadable.length > 0 ? { pulls, unreadable: true } : { pulls };
 }
 
-/** The accounts without which something ends, and those without which something is not paid. */
+/**
+ * A missing ENDING account ends the subscription, revokes the delegation or fails the payment; a
+ * missing RECEIVING account blocks the plan or leaves the fee owed.
+ */
 const ENDING = ['subscription', 'plan', 'authority', 'subscriberTokens'] as const;
 const RECEIVING = ['merchantTokens', 'treasuryTokens'] as const;
 
 /**
- * Subscriptions with an account that this endpoint does not have, and that is not gone for sure.
- * What we closed ourselves is gone.
+ * Subscriptions with an account that is missing here, but not certainly gone
+ * (chain/rpc/absence.ts). An account that the keeper has just closed is gone.
  */
 async function findDoubted(
   { programId, absence }: Context,
@@ -166,7 +171,7 @@ async function findDoubted(
 ): Promise<LookupEntry[]> {
   const missing = rows.flatMap((row) => {
     const view = snapshot.of(row);
-    // An account that no keeper has seen yet is waited for anyway.
+    // decide.ts waits for an account that no keeper has read yet, so it needs no check here.
     const isNew = row.periodAnchor === null && row.ageSeconds <= YOUNG_SECONDS;
     if (view instanceof Error || closed?.has(row.id) === true) return [];
     return [...(isNew ? [] : ENDING), ...RECEIVING]

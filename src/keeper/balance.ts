@@ -9,20 +9,16 @@ const EMPTY = 5_000_000n;
 const SOL = 1_000_000_000;
 
 /**
- * Milliseconds between reads of a balance that suffices: while payments are in flight, and while
- * none is.
+ * Milliseconds between reads of a sufficient balance: while payments are in flight, and otherwise.
  */
 const SPENDING_AGE_MS = 10_000;
 
 const IDLE_AGE_MS = 300_000;
 
 export interface Balance {
-  /**
-   * Reads the balances, but for those of which the last reading is recent enough. Throws as the RPC
-   * client does.
-   */
+  /** Reads the balances whose last read is too old. Throws as the RPC client does. */
   check(isSpending: boolean): Promise<void>;
-  /** Why nothing can be paid for; undefined while the balance of the wallet in use suffices. */
+  /** Why the wallet in use cannot pay for transactions; undefined while it can. */
   shortage(): string | undefined;
   /** Whether this wallet was out of SOL when its balance was last read. */
   isEmpty(keeper: string): boolean;

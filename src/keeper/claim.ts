@@ -1,13 +1,13 @@
-// Claims what is due, recovers expired claims with open attempts, and splits a batch that fails. A
-// claimed batch is read, decided, signed and committed in commit.ts; committed attempts go to the
+// Claims due subscriptions, recovers expired claims with open attempts, and splits a batch that
+// fails. commit.ts reads, decides, signs and commits a claimed batch; committed attempts go to the
 // queue of the tracker.
 import { randomUUID } from 'node:crypto';
 import postgres from 'postgres';
 import { ChainDataError } from '../chain/program/layouts.ts';
 import { unixSeconds } from '../chain/time.ts';
 import { readOpenAttempts } from '../db/payment-attempts.ts';
-import { claimKeysOf } from '../db/subscription-leases.ts';
 import {
+  claimKeysOf,
   claimDue,
   claimOrphans,
   type DuePlace,
@@ -30,29 +30,29 @@ const BATCH = 200;
 const MAX_WAIT_MS = 5000;
 const LEAST_WAIT_MS = 100;
 /**
- * A pass over what is due starts again after this, so that subscriptions that became due behind it
- * wait no longer.
+ * A pass through the due subscriptions starts again after this (ms), which bounds the wait of
+ * subscriptions that became due behind its position.
  */
 const PASS_MS = 2000;
 
-/** Look-ups at once. Each makes several requests, and takes 10 s or more for a long history. */
+/** Concurrent look-ups. Each makes several requests, and takes 10 s or more for a long history. */
 const LOOKUPS_AT_ONCE = 8;
 /**
- * Look-ups that are taken at once. Where all are slow, the last one begins within 40 s, before its
- * lease (45 s) ends, and renews it then.
+ * Look-ups in the queue, including running ones. If all are slow, the last one begins within 40 s,
+ * before its lease (45 s) ends, and renews it then.
  */
-const MAX_LOOKUPS = 32;
+const MAX_TAKEN = 32;
 
-/** Where committed attempts go. */
+/** Takes committed attempts. */
 export interface Queue {
-  /** How many more it takes. */
+  /** Number of payments that can be added. */
   room(): number;
   add(attempts: readonly InFlightPayment[]): void;
 }
 
 /**
- * Claims what is due and hands the committed attempts to the queue. Look-ups and closings run
- * outside the turns.
+ * Claims due subscriptions, commits their payments and hands them to the queue. Look-ups and
+ * closings run outside the turns.
  */
 export class Collector {
   readonly #context: Context;
@@ -78,7 +78,7 @@ export class Collector {
       },
     });
     this.#lookups = new SideQueue(context, {
-      max: MAX_LOOKUPS,
+      max: MAX_TAKEN,
       atOnce: LOOKUPS_AT_ONCE,
       renewsLeases: true,
       run: ({ claimId, rows }) =>
@@ -114,7 +114,7 @@ export class Collector {
         (row, error) => this.#fault(claimId, row, error),
       );
     } catch (error) {
-      // The next claim does it again. Without Postgres the leases run out by themselves.
+      // The rows are claimed again. Without Postgres the leases expire by themselves.
       await releaseClaims(sql, claimKeysOf(claimId, due)).catch(() => undefined);
       throw error;
     }
@@ -131,7 +131,10 @@ export class Collector {
     await Promise.all([this.#closings.stop(), this.#lookups.stop()]);
   }
 
-  /** Claims in due order, behind the batch before: claimed rows stay due until they are settled. */
+  /**
+   * Claims in due order, behind the last batch, because claimed rows stay due until they are
+   * settled.
+   */
   async #claim(claimId: string, chainNow: Date, limit: number): Promise<DuePlace[]> {
     const { sql } = this.#context;
     if (performance.now() - this.#passedAt > PASS_MS) this.#after = undefined;
@@ -177,7 +180,7 @@ export class Collector {
 
   async #close({ claimId, rows }: SideWork, signal: AbortSignal): Promise<void> {
     const closed = await closeAccounts(this.#context, rows, signal);
-    // Closing may have taken long: the lease is renewed at once.
+    // Closing may have taken long, so the tracker has to renew the lease at once.
     await this.#commit({ claimId, leasedAt: -Infinity }, rows, { closed, history: false });
   }
 
@@ -204,8 +207,8 @@ function furthest(due: readonly DuePlace[], after?: DuePlace): DuePlace | undefi
 }
 
 /**
- * Takes over one batch of open attempts whose keeper is gone, or whose subscription the API took by
- * cancelling it: they may still land. Resolves with true when there may be more.
+ * Takes over one batch of open attempts whose keeper is gone, or whose claim the API ended with a
+ * cancellation: they may still land. Resolves with true when there may be more.
  */
 export async function recover({ sql, log }: Context, queue: Queue): Promise<boolean> {
   const limit = Math.min(BATCH, queue.room());
@@ -241,8 +244,8 @@ export async function recover({ sql, log }: Context, queue: Queue): Promise<bool
 }
 
 /**
- * Whether an error comes from the data and would come again, rather than from a database or chain
- * out of reach.
+ * Whether an error is caused by the data and would come again, not by an unreachable database or
+ * chain.
  */
 function isFaulty(error: unknown): boolean {
   // Classes 22 and 23: data exceptions and violated constraints. P0: raised by our own triggers.

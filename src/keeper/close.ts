@@ -1,6 +1,6 @@
-// Closes on-chain subscriptions whose rent we paid, once the prepaid time is over, outside the
-// collect loop. No one else's money moves and the program refuses a second close, so nothing is
-// committed before it is sent.
+// Closes on-chain subscriptions whose rent the keeper paid, once the paid time is over, outside the
+// collect loop. No one else's money moves and the program refuses a second close, so these
+// transactions are not committed before they are sent.
 import { setTimeout as pause } from 'node:timers/promises';
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import { describeTransactionError } from '../chain/program/errors.ts';
@@ -15,10 +15,10 @@ const CLOSING_UNITS = 50_000;
 const POLL_MS = 400;
 const RESEND_MS = 2000;
 const PATIENCE_MS = 20_000;
-/** Batches that are closed at once. */
+/** Maximum number of batches that are closed at the same time. */
 export const MAX_CLOSINGS = 4;
 
-/** Subscriptions by id whose account is closed, with the slot of that. */
+/** Ids of subscriptions whose account is closed, each with the slot of the closing. */
 export type Closed = ReadonlyMap<string, bigint>;
 
 /**
@@ -53,7 +53,7 @@ export async function closeAccounts(
   while (open.length > 0 && performance.now() < deadline) {
     if (performance.now() - sentAt >= RESEND_MS) {
       sentAt = performance.now();
-      // Only the status shows the outcome.
+      // Errors are ignored: only the status shows the outcome.
       await Promise.allSettled(open.map(({ bytes }) => rpc.sendTransaction(bytes)));
     }
     const { statuses } = await rpc.getSignatureStatuses(

@@ -1,5 +1,5 @@
-// Commits one claimed batch: reads, decides, signs, and writes each transaction with its payments
-// before the first send, in the database transaction that writes what else was decided.
+// Commits one claimed batch: reads the accounts, decides, signs, and writes each transaction with
+// its payments before the first send. The same database transaction writes the other decisions.
 import { timeOf } from '../chain/time.ts';
 import { readBrake } from '../db/collection-holds.ts';
 import { claimKeysOf, releaseClaims } from '../db/subscription-leases.ts';
@@ -23,11 +23,11 @@ import type { Context } from './context.ts';
 import { type InFlightPayment, newPayment } from './in-flight.ts';
 import { report, reportBlocked } from './reports.ts';
 import { withinFunds } from './shared-funds.ts';
-import type { Signer, Terms } from './signer.ts';
+import type { Signer, SigningTerms } from './signer.ts';
 import { afterSimulation } from './simulate.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** What became of a batch. */
+/** The result of a batch. */
 export interface Committed {
   /** Committed payments. */
   payments: InFlightPayment[];
@@ -35,14 +35,14 @@ export interface Committed {
   closable: KeeperSubscriptionForEvents[];
   /** Rows whose pulls must be looked up first. */
   lookups: KeeperSubscriptionForEvents[];
-  /** What was decided, as it was written. */
+  /** The rows as they were written. */
   written: KeeperSubscription[];
 }
 
 /**
- * Reads, decides, signs and commits one claimed batch. `closed`: closing was tried, and these
- * accounts are closed; `history`: pulls are looked up on chain. Throws when chain or database
- * cannot be reached; the claims are held still.
+ * Reads, decides, signs and commits one claimed batch. `closed`: the accounts that were just
+ * closed; closing the others failed. `history`: pulls are looked up on chain. Throws when the chain
+ * or the database cannot be reached; the claims stay.
  */
 export async function commit(
   context: Context,
@@ -63,7 +63,7 @@ export async function commit(
   const claimOf = ({ id }: { id: string }): ClaimedRow => {
     return { id, claimId: lease.claimId, notices: notices.get(id) ?? 0 };
   };
-  let terms: Terms | undefined;
+  let terms: SigningTerms | undefined;
   const assessRows = async (rows: readonly KeeperSubscriptionForEvents[], books: Books) => {
     const alone = rows
       .map((row) => ({ row, decision: decide(row, books) }))
@@ -76,7 +76,7 @@ export async function commit(
     const attempts = terms === undefined ? undefined : attemptsOf(signer.sign(due, terms), terms);
     const simulated = await afterSimulation(context, decided, snapshot, attempts);
     return simulated.flatMap(({ row, decision }) => {
-      // A row that changed may need a look-up now: the next claim makes it.
+      // A row that has changed may need a look-up now: it is made under the next claim.
       if (decision.needs !== undefined) return [];
       const attempt = decision.collect && attempts?.get(row.id);
       const { update, blocks } = decision;
@@ -100,7 +100,7 @@ export async function commit(
     const chainNow = timeOf(snapshot.now);
     await settleRows(sql, decidable, { chainNow, timeline, assess: assessRows, onSettled });
   } catch (error) {
-    // What is committed goes on; the rest is claimed again.
+    // Committed payments are sent; the other rows are released and claimed again.
     if (payments.length === 0) throw error;
     context.log.warn({ err: error }, 'part of a batch was not signed');
   }
@@ -114,27 +114,28 @@ export async function commit(
 }
 
 /**
- * Reads and decides. `decide` takes what the books are known to have by now; `isStopped`:
- * collection is held, and with it this decision.
+ * Reads the accounts and decides. `decide` decides about one row with the books known so far.
+ * `isStopped`: collection is held for this decision.
  */
 async function read(
   context: Context,
   batch: readonly KeeperSubscriptionForEvents[],
   how: { closed?: Closed; history: boolean },
 ) {
-  // Before the accounts: what is decided from them is only signed on this timeline of Postgres.
+  // Read before the accounts: payments that are decided from them are only committed on this
+  // timeline.
   const brake = await readBrake(context.sql);
   const minSlot = brake.readsFromSlot;
   const {
     snapshot,
-    findings: lookups,
+    lookups: lookups,
     decisions,
   } = await assessAll(context, batch, { ...how, minSlot });
   const isStopped = (row: KeeperSubscriptionForEvents, decision: Decision | undefined) =>
     decision !== undefined && isBraked(decision) && isHeld(brake, row);
   const decide = (row: KeeperSubscriptionForEvents, books: Books) => {
     const known = lookups.get(row.id);
-    // The same row without findings leads to the same decision.
+    // Without lookup results the same row leads to the same decision.
     const earlier = known === undefined ? decisions.get(row) : undefined;
     return earlier ?? assess(context, row, snapshot, withBooks(known, row, books));
   };
@@ -146,7 +147,7 @@ type NewAttempt = NonNullable<ClaimedAssessment['attempt']>;
 /** The attempts of signed transactions, by subscription. */
 function attemptsOf(
   transactions: ReturnType<Signer['sign']>,
-  { blockhash }: Terms,
+  { blockhash }: SigningTerms,
 ): Map<string, NewAttempt> {
   return new Map(
     transactions.flatMap(({ payments, signed }) =>
@@ -170,10 +171,7 @@ function attemptsOf(
   );
 }
 
-/**
- * The committed payment of an assessment, whose row is as it was written; nothing where it had
- * none.
- */
+/** The committed payment of an assessment, with the row as written; empty when it has none. */
 function inFlightPayment(
   { row, decision, attempt, claim }: ClaimedAssessment & { decision: Decision },
   ids: ReadonlyMap<string, string>,
@@ -194,7 +192,7 @@ function inFlightPayment(
   ];
 }
 
-/** The on-chain subscription after this payment and nothing else. */
+/** The on-chain subscription as this payment alone leaves it. */
 function expectedAccountOf(
   row: KeeperSubscription,
   snapshot: Snapshot,

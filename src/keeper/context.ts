@@ -12,20 +12,23 @@ import type { Log } from '../log.ts';
 import type { KeeperMetrics } from './metrics.ts';
 import type { ReportUnreadable } from './reports.ts';
 
-/** What every step of the keeper works with. */
+/** Dependencies and settings that all steps of the keeper share. */
 export interface Context {
   readonly sql: Sql;
   readonly log: Log;
   readonly rpc: Rpc;
   readonly clock: ChainClock;
-  /** Learns of expired and landed payments, and of exceeded compute limits. */
+  /**
+   * Priority fees and compute limits; adapts to payments that landed, expired or ran out of compute
+   * units.
+   */
   readonly fees: Fees;
   readonly versions: Pick<TransactionVersions, 'refused'>;
   readonly metrics: KeeperMetrics;
   readonly reportUnreadable: ReportUnreadable;
-  /** Gets each subscription that is read, and again as it was written. */
+  /** Called with subscriptions after they are read, and again after they are written. */
   readonly onRead: (rows: readonly KeeperSubscription[]) => void;
-  /** Tells whether accounts that an endpoint does not have are gone. */
+  /** Decides whether an account that an RPC endpoint lacks is gone. */
   readonly absence: AbsenceJudge;
   /** Wakes the dispatchers. */
   readonly deliveries: Notifier;
@@ -33,11 +36,13 @@ export interface Context {
   readonly mint: string;
   /** The keypair in use. */
   readonly keypair: Keypair;
-  /** All keypairs by their address: a plan is collected from with one that it names. */
+  /**
+   * All keypairs by address. A payment is signed with a keypair that its plan names as a puller.
+   */
   readonly keypairs: ReadonlyMap<string, Keypair>;
-  /** Our wallets, former ones too. */
+  /** All keeper wallets, including former ones. */
   readonly keeperWallets: readonly string[];
-  /** Wallets that take the fee, the preferred one first. */
+  /** Wallets that can receive the fee, the preferred one first. */
   readonly treasuries: readonly string[];
   readonly rules: Rules;
 }

@@ -1,5 +1,5 @@
-// Whether a signature can still land. Only the chain ends an attempt that was never seen, and every
-// endpoint is asked.
+// Decides whether a signature can still land. An attempt that was never seen ends only by what the
+// chain shows, and every endpoint is asked.
 import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/rpc/expiry.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import type { Lifetime, Rpc } from '../chain/rpc/rpc.ts';
@@ -7,24 +7,28 @@ import { blockhashOf } from '../chain/transactions/collection.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
 import type { InFlightPayment } from './in-flight.ts';
 
-type Signed = Pick<
+type SignedWith = Pick<
   AttemptRow,
   'signature' | 'transaction' | 'lastValidBlockHeight' | 'blockhashSlot'
 >;
 
-const lifetimeOf = ({ transaction, lastValidBlockHeight, blockhashSlot }: Signed): Lifetime => ({
+const lifetimeOf = ({
+  transaction,
+  lastValidBlockHeight,
+  blockhashSlot,
+}: SignedWith): Lifetime => ({
   blockhash: blockhashOf(transaction),
   lastValidBlockHeight,
   slot: blockhashSlot,
 });
 
 /**
- * The signatures of those attempts whose blockhash is dead by every endpoint that answers. Throws
+ * The signatures of the attempts whose blockhash has expired at every endpoint that answers. Throws
  * as the RPC client does.
  */
 export async function findExpired(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
-  attempts: readonly Signed[],
+  attempts: readonly SignedWith[],
 ): Promise<ReadonlySet<string>> {
   const ends = await witnessExpiry(rpc, attempts.map(lifetimeOf));
   const expired = attempts.filter((attempt) => ends.has(lifetimeKey(lifetimeOf(attempt))));
@@ -35,9 +39,9 @@ export async function findExpired(
 const fitsTwice = ({ attempt, row }: InFlightPayment) => attempt.amountGross * 2n <= row.amount;
 
 /**
- * Those of these attempts, of at most 256 transactions, that are on no endpoint and can never land;
- * `slot`: the state that shows it. The order matters: first the blockhash is dead, then the
- * signature unknown. A payment that fits twice needs two endpoints for each, where two are
+ * The attempts that are on no endpoint and can never land; `slot` is the state that shows it. Takes
+ * at most 256 transactions. The order matters: first the blockhash is dead, then the signature
+ * unknown. A payment that fits twice in a period needs two endpoints for each, where two are
  * configured.
  */
 export async function findDead<T extends InFlightPayment>(

@@ -1,13 +1,12 @@
-// Holds signing back after Postgres may have lost commits: a signature that was committed and lost
-// may still land, and the books would not know.
+// Stops signing after Postgres may have lost commits: a lost transaction may still land, unknown to
+// the database. Each keeper checks this itself; the recorded timeline and height are shared.
 //
 //   starting --signatures compared--> open
 //   open --the timeline of Postgres changed (a failover)--> waiting
 //   waiting --finalized height passed everywhere, signatures compared--> open
 //
-// Every keeper checks this for itself; the recorded timeline and height are shared. commit.ts and
-// settlement.ts compare the timeline again, within the transaction that commits an attempt. A
-// restored backup has no new timeline: it shows by payments on chain that the database lacks.
+// commit.ts and settlement.ts compare the timeline again when an attempt is committed. A restored
+// backup shows no new timeline: it is detected by payments on chain that the database lacks.
 import { hostname } from 'node:os';
 import { programEvents } from '../chain/program/events.ts';
 import { ChainDataError } from '../chain/program/layouts.ts';
@@ -34,10 +33,13 @@ import { heldInWords } from '../domain/collecting/brake.ts';
 import { chunks } from '../each.ts';
 import type { Context } from './context.ts';
 
-/** Signatures of each keeper key that are compared: what getSignaturesForAddress gives at once. */
+/** Signatures that are compared for each keeper key: one page of getSignaturesForAddress. */
 const COMPARED = 1000;
 const AT_ONCE = 16;
-/** An attempt that was lost in a failover is younger: it is found again and recorded by itself. */
+/**
+ * Age from which a payment that the database lacks counts as lost (ms). A younger one may come from
+ * an attempt that a failover lost; the keeper finds and records that one by itself.
+ */
 const RESTORED_MS = 600_000;
 
 /** A payment on chain that the database lacks. */
@@ -46,7 +48,7 @@ interface Missing {
   readonly keeper: string;
 }
 
-/** Checks what the database may have lost. */
+/** Detects commits that the database has lost. */
 export class History {
   readonly #context: Context;
   readonly #onOpen: () => void;
@@ -60,21 +62,21 @@ export class History {
     this.#onOpen = onOpen;
   }
 
-  /** Why nothing may be signed now, holds aside; undefined when payments may be signed. */
+  /** Why nothing may be signed now, apart from holds; undefined when payments may be signed. */
   reason(): string | undefined {
     return this.#reason;
   }
 
-  /** What is held back, as text; undefined when nothing is. */
+  /** The reason above and all holds, as text; undefined without any. */
   note(): string | undefined {
-    const held = this.#holds.map(heldInWords);
-    const all = this.#reason === undefined ? held : [this.#reason, ...held];
+    const reasons = this.#holds.map(heldInWords);
+    const all = this.#reason === undefined ? reasons : [this.#reason, ...reasons];
     return all.length === 0 ? undefined : all.join('; ');
   }
 
   /**
-   * Checks timeline, height and holds. Returns false: there is no more to do. Throws when chain or
-   * database cannot be reached.
+   * Checks timeline, height and holds. Resolves with false: nothing is left to do. Throws when the
+   * chain or the database cannot be reached.
    */
   async turn(): Promise<boolean> {
     const { sql, metrics } = this.#context;
@@ -102,7 +104,7 @@ export class History {
     return undefined;
   }
 
-  /** A keeper that sees a new timeline first records the height that has to pass. */
+  /** The first keeper that sees a new timeline records it, with the height that has to pass. */
   async #changed(before: string, now: string): Promise<string> {
     const { sql, rpc, log } = this.#context;
     const heights = await rpc.getHeights({ commitment: 'processed' });
@@ -137,8 +139,8 @@ export class History {
   }
 
   /**
-   * Holds collection when the chain has an older payment that the database lacks: then a backup was
-   * restored.
+   * Holds collection when the chain has a payment older than RESTORED_MS that the database lacks: a
+   * backup was restored, or another database collects with the same key.
    */
   async #compare(): Promise<void> {
     const { sql, log, metrics, clock, keeperWallets } = this.#context;
@@ -160,8 +162,8 @@ export class History {
   }
 
   /**
-   * A pull by this keeper in a span of block time that the database lacks, under a plan that it
-   * has; undefined without any.
+   * A pull by this keeper between two block times that the database lacks, under a plan that the
+   * database has; undefined when there is none.
    */
   async #missingOf(
     keeper: string,
@@ -187,8 +189,8 @@ export class History {
   }
 
   /**
-   * The plans under which the keeper pulled in a transaction; none in an unreadable one, which
-   * anyone can make.
+   * The plans under which the keeper pulled in a transaction. Empty for an unreadable transaction:
+   * anyone can make one.
    */
   async #plansOf(keeper: string, signature: string): Promise<string[]> {
     const { rpc, programId } = this.#context;

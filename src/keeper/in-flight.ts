@@ -9,7 +9,7 @@ import type { Polled } from './poll-schedule.ts';
 /** A committed payment whose end is not settled yet. */
 export interface InFlightPayment extends ClaimedRow {
   readonly attempt: AttemptRow;
-  /** The row when the attempt was committed or taken over. */
+  /** The row as of the commit or takeover, with the version of the last lease renewal. */
   row: KeeperSubscriptionForEvents;
   /** Start of the lease, by performance.now(). */
   readonly leasedAt: number;
@@ -30,15 +30,15 @@ export interface InFlightPayment extends ClaimedRow {
   /** The last read of the chain showed that the payment must not be sent. */
   isStopped: boolean;
   /**
-   * A notification showed another change than this payment. Later notifications are not explained
-   * then, because a cancel plus a resume looks like the payment alone.
+   * A notification showed a change other than this payment. From then on no notification counts as
+   * explained, because a cancellation followed by a resume looks like the payment alone.
    */
   isUnexplained: boolean;
 }
 
 /**
- * A payment that enters the index. One that another process signed may be outdated: `checked` is
- * null, and the keeper reads the chain before it sends.
+ * Creates a payment for the index. If another process signed it, `checked` is null and the keeper
+ * reads the chain before it sends: the subscription may have changed since.
  */
 export function newPayment(
   parts: Omit<InFlightPayment, 'checked' | 'isStopped' | 'isUnexplained'>,
@@ -59,8 +59,8 @@ export interface InFlightTransaction {
   /** Time of the last send. */
   sentAt: number;
   /**
-   * Signed by this process and claimed ever since. It decides when its status is polled, never
-   * whether it may have been sent.
+   * Signed by this process and claimed ever since. Decides when the status is polled; it does not
+   * show whether the transaction was sent.
    */
   isOwn: boolean;
   readonly takenAt: number;
@@ -150,7 +150,11 @@ export class InFlight {
     return [...this.#final].filter(({ settleAt }) => now >= settleAt);
   }
 
-  /** Whether a payment in flight fully explains the state of an account in a notice. */
+  /**
+   * Whether the account in a notification is exactly what a payment in flight leaves behind. If so,
+   * the slot counts as the one in which the payment landed; if not, the payment is marked
+   * unexplained.
+   */
   explains(address: string, account: SubscriptionAccount, slot: bigint): boolean {
     const id = this.#byAddress.get(address) ?? '';
     const [transaction, one] = [this.transactionOf(id), this.of(id)];

@@ -1,4 +1,4 @@
-// The keeper: collects what is due and follows the chain. Any number of keepers work on one
+// The keeper: collects due payments and follows the chain. Any number of keepers work on one
 // Postgres; a claim gives a subscription to one of them.
 //
 //   due --claim--> claimed --decide, sign, commit--> open attempt --send, poll--> final
@@ -46,7 +46,7 @@ import { Tracker } from './tracker.ts';
 
 /** Milliseconds that payments in flight get at a stop; the next keeper takes over what is left. */
 const GRACE_MS = 8000;
-/** Milliseconds between reads for notices: those that come together are read together. */
+/** Milliseconds between reads for notifications, so that one read serves several. */
 const NOTICES_MS = 200;
 /** Milliseconds after a jump of the chain's clock by which every endpoint shows it. */
 const JUMP_MS = 1000;
@@ -62,7 +62,7 @@ interface KeeperParts {
 
 /**
  * Starts a keeper. Throws an OperatorError when keypair or cluster differ from the configuration.
- * Without the chain it waits, and is not ready.
+ * While the chain is unreachable, the keeper runs and is not ready.
  */
 export async function startKeeper(parts: KeeperParts): Promise<Keeper> {
   const keeper = new Keeper(parts, await readInstallation(parts.config));
@@ -101,7 +101,7 @@ export class Keeper {
     return reason ?? (await databaseTrouble(this.#context.sql));
   };
 
-  /** What is not collected although the keeper is ready, and why. */
+  /** Payments that are not collected although the keeper is ready, and the reason. */
   readonly note = () => this.#history.note();
 
   constructor({ sql, config, log, registry }: KeeperParts, installation: Installation) {
@@ -147,7 +147,7 @@ export class Keeper {
     this.#plans = new PlanWatch(context);
     this.#collector = new Collector(context, new Signer(context, versions), this.#tracker);
     this.#notifications = new Notifications(context, {
-      sweep: { look: (ids, slot) => this.#sweep.look(ids, slot), gap: () => this.#gap() },
+      sweep: { readNow: (ids, slot) => this.#sweep.readNow(ids, slot), gap: () => this.#gap() },
       plans: this.#plans,
       inFlight: this.#tracker.inFlight,
       onDue: () => this.#collect(),
@@ -164,8 +164,8 @@ export class Keeper {
   }
 
   /**
-   * Verifies the chain, starts the loops and listens. Throws an OperatorError; where the chain is
-   * out of reach the loops verify it later.
+   * Verifies the chain, starts the loops and listens. Throws an OperatorError when the chain
+   * differs from the configuration; while the chain is unreachable, the loops verify it later.
    */
   async start(): Promise<void> {
     try {
@@ -181,7 +181,9 @@ export class Keeper {
     this.#stopListening = await this.#listen();
   }
 
-  /** Claims nothing more, waits some seconds for what is in flight, and releases its claims. */
+  /**
+   * Stops claiming, waits up to GRACE_MS for payments in flight, and releases the remaining claims.
+   */
   async stop(): Promise<void> {
     await this.#stopListening?.();
     this.#tokenAccounts.close();
@@ -219,8 +221,8 @@ export class Keeper {
     );
     this.#others = [
       this.#loop('checking the history of Postgres', 5000, () => this.#history.turn()),
-      // No subscription with an open attempt is claimed by anyone, so recovery and collecting may
-      // run at once.
+      // The collect loop claims no address with an open attempt, so recovery may run at the same
+      // time.
       this.#loop('recovering open attempts', 5000, () => recover(context, this.#tracker)),
       this.#loop('reading the SOL balance', 5000, async () => {
         await this.#balance.check(this.#tracker.inFlight.size > 0);
@@ -267,8 +269,8 @@ export class Keeper {
   }
 
   /**
-   * Follows the program over WebSocket and new registrations over NOTIFY; resolves with what ends
-   * both.
+   * Follows the program over WebSocket and new registrations over NOTIFY; resolves with a function
+   * that ends both.
    */
   async #listen(): Promise<() => Promise<void>> {
     const { sql, log, clock, metrics, programId, mint } = this.#context;
@@ -276,8 +278,8 @@ export class Keeper {
       urls: this.#wsUrls,
       programId,
       filters: accountFilters(mint),
-      onNotification: (notice) => this.#notifications.take(notice),
-      onTransaction: (notice) => this.#notifications.takeTransaction(notice),
+      onNotification: (notification) => this.#notifications.take(notification),
+      onTransaction: (notification) => this.#notifications.takeTransaction(notification),
       onGap: () => this.#gap(),
       onSlot: (slot, root) => {
         this.#tracker.rooted(root);
@@ -302,7 +304,10 @@ export class Keeper {
     this.#sweeping?.wake();
   }
 
-  /** The chain's time may have moved. An endpoint may show the time before for a moment. */
+  /**
+   * Collects after a jump of the chain's clock, and again after JUMP_MS, because an endpoint may
+   * still show the old time.
+   */
   #jumped(): void {
     this.#collect();
     setTimeout(() => this.#collect(), JUMP_MS).unref();

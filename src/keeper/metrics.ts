@@ -29,7 +29,7 @@ const otherAlerts = [
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];
 
 /**
- * What is not signed: everything, a merchant's or a plan's payments, or everything until the
+ * Scopes of holds: all payments, those of a merchant or a plan, or all of them (timeline) until the
  * history of Postgres is certain.
  */
 const HELD_SCOPES = ['all', 'merchant', 'plan', 'timeline'];
@@ -57,7 +57,7 @@ export function createMetrics(registry: Registry) {
   return metrics;
 }
 
-/** What became of payments. */
+/** Metrics of the outcomes of payments. */
 function paymentMetrics(registry: Registry) {
   const { counter } = makers(registry);
   return {
@@ -91,7 +91,7 @@ function paymentMetrics(registry: Registry) {
   };
 }
 
-/** What the chain was asked, and what transactions cost. */
+/** Metrics of transactions: reads, sends, stream refusals and costs. */
 function transactionMetrics(registry: Registry) {
   const { counter } = makers(registry);
   return {
@@ -134,7 +134,7 @@ function transactionMetrics(registry: Registry) {
   };
 }
 
-/** What waits, and how keeper and endpoints are. */
+/** Gauges of the backlog, the keeper and its endpoints. */
 function stateMetrics(registry: Registry) {
   const { gauge } = makers(registry);
   return {
@@ -197,7 +197,7 @@ function makers(registry: Registry) {
   };
 }
 
-/** Sets the gauges that are read from the database and of the endpoints. */
+/** Sets the gauges, from the database and from the health of the endpoints. */
 export async function measure(
   { sql, metrics }: { sql: Sql; metrics: KeeperMetrics },
   {

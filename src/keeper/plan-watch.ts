@@ -1,6 +1,7 @@
-// Plans on chain. A pending plan turns active once its account has its terms; a merchant's sunset,
-// end, close or re-creation is recorded. A blocked plan is free again once its accounts allow
-// payments. Subscriptions are left alone: the keeper reads the plan with each of them.
+// Updates plan records from their accounts on chain. A pending plan turns active once its account
+// has its terms; a sunset, end, close or re-creation is recorded; a blocked plan is unblocked once
+// its accounts allow payments. The states of subscriptions do not change here: the keeper reads the
+// plan with each of them.
 import { type ChainAccount, planIn, tokenAccountIn } from '../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../chain/program/addresses.ts';
 import { ChainDataError, type PlanAccount } from '../chain/program/layouts.ts';
@@ -24,14 +25,15 @@ import type { Context } from './context.ts';
 
 const BATCH = 100;
 /**
- * Seconds between reads of a plan: streams report changes at once, and this finds what they missed.
+ * Seconds between reads of a plan. Streams report changes at once; these reads find what they
+ * missed.
  */
 const EVERY_SECONDS = 3600;
 /** Seconds between reads of a blocked plan. */
 const BLOCKED_SECONDS = 300;
 const PENDING_AGE_SECONDS = 10;
 
-/** Keeps the records of plans as their accounts are. */
+/** Reads plans and updates their records. */
 export class PlanWatch {
   readonly #context: Context;
 
@@ -63,7 +65,7 @@ export class PlanWatch {
   }
 
   /** Reads the plans at these addresses now, at `minSlot` or later. */
-  async look(planPdas: string[], minSlot?: bigint): Promise<void> {
+  async readNow(planPdas: string[], minSlot?: bigint): Promise<void> {
     const plans = await findPlansAt(this.#context.sql, planPdas);
     if (plans.length > 0) await this.#read(plans, minSlot);
   }
@@ -85,7 +87,7 @@ async function update(
   minSlot?: bigint,
 ): Promise<void> {
   const { sql, rpc, clock, log, metrics, programId, absence } = context;
-  // An endpoint that is behind would show a new plan as closed, which is final here.
+  // An endpoint that lags would show a new plan as closed, and that end would be final.
   const addresses = plans.map(({ planPda }) => planPda);
   const { accounts, slot } = await readReachable(
     rpc,
@@ -127,7 +129,7 @@ async function update(
     );
 }
 
-/** Writes how a plan's record changes by its account. */
+/** Updates a plan's record from its account. */
 async function record(
   { sql, log, keeperWallets }: Pick<Context, 'sql' | 'log' | 'keeperWallets'>,
   plan: PlanRow,
@@ -153,8 +155,8 @@ async function record(
 }
 
 /**
- * Ends the block of those of these plans that can be collected from again, or that have ended.
- * Throws as RPC client and database do.
+ * Unblocks the plans that can be collected from again, and those that have ended. Throws as the RPC
+ * client and the database do.
  */
 async function recheckBlocked(
   context: Context,

@@ -9,17 +9,19 @@ export interface Polled {
   readonly polledAt: number;
   /** Number of sends by this process. */
   readonly sends: number;
-  /** Signed by this process. A transaction that another process signed may have been sent there. */
+  /**
+   * Signed by this process. Another process may have sent what it signed, even while `sends` is 0.
+   */
   readonly isOwn: boolean;
   readonly status: SignatureStatus | null;
-  /** The slot in which it landed, according to the last notice or poll. */
+  /** The slot in which it landed, according to the last notification or poll. */
   readonly slot: bigint | null;
 }
 
 /** The newest root reported by the streaming node: finalized, or about to be. */
 export interface Root {
   readonly slot: bigint;
-  readonly heardAt: number;
+  readonly receivedAt: number;
 }
 
 /** An unseen transaction is polled again after three tenths of its age, within these bounds. */
@@ -27,7 +29,7 @@ const SOONEST_MS = 150;
 const LATEST_MS = 1000;
 /**
  * Poll interval of a landed transaction that is not rooted: a fork may have dropped it, or the
- * notice was wrong.
+ * notification was wrong.
  */
 const LANDED_MS = 2500;
 /** Roots arrive with every slot; an older root means that the stream is silent. */
@@ -41,7 +43,7 @@ export function shouldPoll(
 ): boolean {
   // A finalized status does not change, and a transaction that was never sent has no status.
   if (status?.commitment === 'finalized' || (isOwn && sends === 0)) return false;
-  const isLanded = slot !== null && slot > root.slot && now - root.heardAt < ROOT_AGE_MS;
+  const isLanded = slot !== null && slot > root.slot && now - root.receivedAt < ROOT_AGE_MS;
   const pause = isLanded
     ? LANDED_MS
     : Math.min(LATEST_MS, Math.max(SOONEST_MS, 0.3 * (now - takenAt)));
@@ -55,8 +57,8 @@ export function shouldPoll(
 export const RESEND_MS = 2000;
 
 /**
- * Whether to send the transaction now, for the first time or again; false while a notice or a poll
- * has seen it. Pure.
+ * Whether to send the transaction now, for the first time or again; false while a notification or a
+ * poll has seen it. Pure.
  */
 export function isSentAgain(
   {

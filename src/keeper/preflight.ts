@@ -1,5 +1,5 @@
-// What is known before the first payment: keypair, program and mint, whether the chain is the
-// configured one, and the SOL of the keeper's wallets.
+// Checks before the first payment: keypairs, program, mint and treasuries, and whether the chain is
+// the configured one. Creates the RPC client.
 import { CLUSTERS, clusterMismatch, oneChain, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { type Keypair, readKeypair } from '../chain/keypair.ts';
 import { type ChainAccount, tokenAccountIn } from '../chain/program/accounts.ts';
@@ -21,13 +21,14 @@ export interface Installation {
   readonly programId: string;
   readonly mint: string;
   readonly treasury: string;
-  /** The one in use, then others that plans name. */
+  /** The keypair in use, then others that plans name. */
   readonly keypairs: readonly [Keypair, ...Keypair[]];
 }
 
 /**
- * Reads the configuration. Throws an OperatorError where the cluster has no mint, the keypair file
- * cannot be used or others can read it, or KEEPER_ADDRESS is another address.
+ * Reads program, mint, treasury and keypairs from the configuration. Throws an OperatorError when
+ * the cluster has no mint, a keypair file is unusable or readable by others, or KEEPER_ADDRESS does
+ * not list the address of a keypair.
  */
 export async function readInstallation(config: Config): Promise<Installation> {
   const { keeperKeypairs, treasury } = required(config, 'keeperKeypairs', 'treasury');
@@ -57,7 +58,10 @@ async function openKeypair({ keeperAddresses }: Config, path: string): Promise<K
   );
 }
 
-/** Why a treasury cannot receive, and what to do; undefined where it can. */
+/**
+ * Why a treasury cannot receive the fee, with the remedy, as a message to the operator; undefined
+ * when it can.
+ */
 async function treasuryFault(
   rpc: Rpc,
   mint: string,
@@ -68,16 +72,16 @@ async function treasuryFault(
   if (tokens?.owner === treasury) return undefined;
   if (tokens !== null)
     return `The USDC account of PLATFORM_TREASURY ${treasury} belongs to another wallet now, ${tokens.owner}. Name another treasury.`;
-  // An endpoint that is behind may not have the account yet.
+  // An endpoint that lags may not have the account yet, so every endpoint is asked.
   const answers = await rpc.getAccountsEverywhere([tokenAccountAddress(treasury, mint).address]);
   if (answers.some((answer) => answer.accounts[0] !== null)) return undefined;
   return `The wallet of PLATFORM_TREASURY ${treasury} has no account for the mint ${mint}, and the keeper opens none. Open it: spl-token create-account ${mint} --owner ${treasury} --fee-payer <keypair file>.`;
 }
 
 /**
- * Compares the chain with the configuration. Throws an OperatorError where they differ or no
- * treasury can receive, and as the RPC client does. Resolves with what is wrong with some of
- * several treasuries.
+ * Compares the chain with the configuration. Throws an OperatorError when they differ or no
+ * treasury can receive, and as the RPC client does. Resolves with a message for each treasury that
+ * cannot receive while another one can.
  */
 export async function verifyChain(
   rpc: Rpc,
@@ -104,21 +108,21 @@ export async function verifyChain(
       `There is no SPL Token mint at ${mint} on ${config.cluster}. Correct USDC_MINT.`,
       2,
     );
-  const looked = await Promise.all(
+  const faultsFound = await Promise.all(
     treasuries.map((one, place) => treasuryFault(rpc, mint, one, receiving[place] ?? null)),
   );
-  const faults = looked.filter((fault) => fault !== undefined);
+  const faults = faultsFound.filter((fault) => fault !== undefined);
   const [first] = faults;
   if (first !== undefined && faults.length === treasuries.length) throw new OperatorError(first, 2);
   return faults;
 }
 
-// A local chain has one node, which is believed, and its users move its clock.
+// On localnet the one node is always believed: its users change its clock.
 const isLocal = ({ cluster }: Config) => cluster === 'localnet';
 
 type Alarms = Parameters<typeof alarm>[0];
 
-/** Opens the RPC client of a keeper; nothing is sent yet. Throws a TypeError for a bad URL. */
+/** Creates the RPC client of a keeper; sends no request yet. Throws a TypeError for a bad URL. */
 export function openClient(
   config: Config,
   urls: readonly string[],
@@ -150,7 +154,7 @@ export function openClient(
   });
 }
 
-/** How this cluster's endpoints are believed about accounts that they do not have. */
+/** Creates the judge of missing accounts. On localnet a missing account is gone. */
 export function absenceJudge(config: Config, rpc: Rpc, alarms: Alarms): AbsenceJudge {
   const onAlarm = (reason: AbsenceAlarm, accounts: number) => alarm(alarms, reason, { accounts });
   return isLocal(config) ? believeAbsence : createAbsenceJudge(rpc, { onAlarm });

@@ -1,4 +1,4 @@
-// The history of a subscription's account: pulls that the database does not know, and payments
+// Reads the history of a subscription's account, for pulls that the database lacks and for payments
 // whose period the accounts alone do not show.
 import { ChainDataError } from '../chain/program/layouts.ts';
 import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/responses.ts';
@@ -13,7 +13,7 @@ import type { Context } from './context.ts';
 import type { InFlightPayment } from './in-flight.ts';
 import { asSigned, landedPull } from './landed-pull.ts';
 
-/** Whose pulls are looked for: the keeper's and others' under this subscription. */
+/** The parties by which the pulls of a subscription are recognised. */
 export function partiesOf(
   {
     programId,
@@ -36,12 +36,12 @@ export function partiesOf(
   };
 }
 
-/** What getSignaturesForAddress gives at once. */
+/** Page size of getSignaturesForAddress. */
 const PAGE = 1000;
 const AT_ONCE = 8;
 /**
- * Anyone can name a subscription in many transactions, and the caller holds a lease: the look-up
- * stops after this.
+ * Time limit of a look-up (ms): anyone can name a subscription in many transactions, and the caller
+ * holds a lease.
  */
 const PATIENCE_MS = 10_000;
 
@@ -54,13 +54,13 @@ export interface PullHistory {
   /** Each may hold a pull: with any of them the history is incomplete. */
   readonly unreadable: UnreadableListed[];
   /**
-   * When the newest listed transaction was, failed ones included; null where no endpoint tells the
-   * time of any.
+   * Block time of the newest listed transaction, failed ones included; null when no endpoint has a
+   * time.
    */
   readonly newestAt: bigint | null;
 }
 
-/** What one listed transaction moved under a subscription. Throws RpcUnreachable. */
+/** The pulls of one listed transaction under a subscription. Throws RpcUnreachable. */
 async function pullsOfListed(
   rpc: Pick<Rpc, 'getTransaction'>,
   parties: PullParties,
@@ -110,9 +110,9 @@ export async function findPulls(
 }
 
 /**
- * What a landed transaction moved: from the account where that is certain, else from the
- * transaction's events, and where no endpoint returns the transaction, from its block time.
- * Undefined while none of them shows it.
+ * The pull of a landed payment: from the account where that is certain, else from the transaction's
+ * events, else (when no endpoint returns the transaction) from its block time. Undefined when none
+ * shows it.
  */
 export async function pullOfLanded(
   context: Context,

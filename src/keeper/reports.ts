@@ -1,4 +1,4 @@
-// What is counted and logged of payments, plans and transactions once it is written or known.
+// Metrics and log lines about payments, plans and transactions, once they are written or known.
 import type { AbsenceAlarm } from '../chain/rpc/absence.ts';
 import type { SignatureStatus, UnreadableTransaction } from '../chain/rpc/responses.ts';
 import { transactionFee } from '../chain/transactions/collection.ts';
@@ -14,8 +14,8 @@ import type { KeeperMetrics } from './metrics.ts';
 const inCents = (baseUnits: bigint) => Number(baseUnits) / 10_000;
 
 /**
- * Counts a written draft's payments and raises `alert`, a failure that is not the subscriber's.
- * Called after the commit.
+ * Counts the payments of a written update and raises `alert`, a failure that is not the
+ * subscriber's. Called after the commit.
  */
 export function report(
   { log, metrics }: { log: Log; metrics: KeeperMetrics },
@@ -68,7 +68,7 @@ export function report(
   );
 }
 
-/** Raises an alert about endpoints that are not believed: counted, and logged. */
+/** Counts and logs an alert about endpoints that are not believed. */
 export function alarm(
   { log, metrics }: { log: Pick<Log, 'error'>; metrics: Pick<KeeperMetrics, 'alerts'> },
   reason: AbsenceAlarm | 'clock_not_believed' | 'slot_not_believed',
@@ -79,8 +79,8 @@ export function alarm(
 }
 
 /**
- * Counts the network's fee of a transaction that is final: for its payments, or for nothing where
- * it failed.
+ * Counts the network's fee of a final transaction. Its payments share the fee if it landed; if it
+ * failed, the payments that are charged with the failure do.
  */
 export function reportTransaction(
   { metrics, log, programId }: { metrics: KeeperMetrics; log: Log; programId: string },
@@ -97,7 +97,7 @@ export function reportTransaction(
   for (const { row } of charged) {
     const { merchantWallet: merchant, subscriberWallet: wallet } = row;
     metrics.merchantLamports.inc({ merchant, outcome }, share);
-    // By wallet only in the log: as a label it would be unbounded.
+    // The wallet is only logged: as a label it would be unbounded.
     if (err !== null)
       log.warn({ wallet, merchant, signature, lamports: share }, 'payment failed on chain');
   }
@@ -126,9 +126,7 @@ export function reportSettled(
   }
 }
 
-/**
- * Raises the one alert of a plan of which no payment can be collected, and has its event delivered.
- */
+/** Raises the alert of a newly blocked plan, and notifies the delivery of its event. */
 export function reportBlocked(
   { log, metrics, deliveries }: { log: Log; metrics: KeeperMetrics; deliveries: Notifier },
   { planId, planPda, reason, queued }: BlockedPlan,
@@ -144,7 +142,6 @@ const MAX_KNOWN = 10_000;
 /** Counts and logs unreadable transactions, each signature once. */
 export type ReportUnreadable = (found: readonly UnreadableTransaction[]) => void;
 
-/** Reports to `log` and `metrics`. */
 export function createUnreadableReport(
   log: Pick<Log, 'warn'>,
   metrics: Pick<KeeperMetrics, 'unreadable'>,

@@ -36,30 +36,30 @@ export interface FinalAttempt extends PendingAttempt {
   readonly status: SignatureStatus;
 }
 
-/** What became of a batch. */
+/** The result of a batch. */
 export interface ResolveResult {
-  /** Settled, or held by another keeper by now. */
+  /** Settled, or now claimed by another keeper. */
   readonly done: InFlightPayment[];
   /**
-   * Their end is unknown as yet: a transaction is unreadable, or the history is incomplete. They
-   * are settled later.
+   * Their end is still unknown, because a transaction is unreadable or a history incomplete. They
+   * are settled again later.
    */
   readonly unknown: InFlightPayment[];
-  /** Some are due again at once. */
+  /** Some subscriptions are due again at once. */
   readonly isDue: boolean;
 }
 
 /**
- * Tries (75 s) for which a complete history is waited for where the account has moved on to a later
- * period.
+ * Tries (75 s) that wait for a complete history when the account is in a later period than the
+ * attempt.
  */
 const PATIENT_TRIES = 4;
-/** Look-ups in vain (a quarter of an hour) after which an attempt may end as unexplained. */
-const MAX_LOOKUPS = 8;
+/** Failed look-ups (a quarter of an hour) after which an attempt may end as unexplained. */
+const MAX_SETTLE_TRIES = 8;
 /** Transactions of a batch looked up at once. */
 const LOOKUPS_AT_ONCE = 16;
 
-/** Settles attempts and reports what became of them. */
+/** Settles attempts and reports their outcome. */
 export class Resolver {
   readonly #context: Context;
   readonly #blockTimes: ReturnType<typeof createBlockTimes>;
@@ -80,8 +80,8 @@ export class Resolver {
     );
     const slots = new Map(batch.map(({ id, status }) => [id, status.slot]));
     const [snapshot, times] = await Promise.all([
-      // For a landed payment only the period matters; the one that failed needs the other accounts
-      // too.
+      // A landed payment only needs its period; a failed one needs the other accounts for the
+      // reason.
       readSnapshot(this.#context, rows, {
         periodsOnly: ({ id }) => !charged.has(id),
         commitment: 'finalized',
@@ -118,8 +118,8 @@ export class Resolver {
   }
 
   /**
-   * Settles those of some unseen attempts, of at most 256 transactions, that can never land any
-   * more. The others are in neither list.
+   * Settles the unseen attempts that can never land any more; the others are in neither list. Takes
+   * at most 256 transactions.
    */
   async expired(batch: readonly PendingAttempt[]): Promise<ResolveResult> {
     const { rpc, sql } = this.#context;
@@ -164,17 +164,17 @@ export class Resolver {
     onRead(written.map(({ row, update }) => ({ ...row, ...update.state })));
     for (const { row, update, alert } of written)
       report(this.#context, update, alert, byId.get(row.id)?.attempt.signature);
-    for (const [id, end] of ends) this.#tell(byId.get(id), end);
+    for (const [id, end] of ends) this.#reportEnd(byId.get(id), end);
     const isLeft = new Set(left);
     const isDone = ({ id }: InFlightPayment) => ends.has(id) && !isLeft.has(id);
     return {
       done: batch.filter(isDone),
       unknown: batch.filter((one) => !isDone(one)),
-      isDue: [...ends.values()].some(({ kind }) => kind === 'spared'),
+      isDue: [...ends.values()].some(({ kind }) => kind === 'signed_again'),
     };
   }
 
-  #tell(one: InFlightPayment | undefined, end: AttemptEnd): void {
+  #reportEnd(one: InFlightPayment | undefined, end: AttemptEnd): void {
     const { fees, metrics } = this.#context;
     if (one === undefined) return;
     if (end.kind === 'paid') fees.landed(one.id);
@@ -190,7 +190,7 @@ export class Resolver {
 /**
  * The end of a payment that landed. If it landed in a later period than it was signed for, others
  * may have pulled the periods between, which only the history shows. Undefined while that history
- * is incomplete, for a limited number of tries.
+ * is incomplete, for PATIENT_TRIES tries.
  */
 async function paid(
   context: Context,
@@ -204,7 +204,7 @@ async function paid(
   const { pulls, unreadable } = history ?? { pulls: [], unreadable: [] };
   context.reportUnreadable(unreadable);
   const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;
-  // A transaction of the period in which this payment landed pulled nothing of a period before.
+  // Only transactions before this payment's period can hold pulls of earlier periods.
   const earliest = unreadable.filter(({ blockTime: at }) => at === null || at < pull.periodStart);
   const isComplete = earliest.every(isOwn) && [...pulls, ...unreadable].some(isOwn);
   if (!isComplete && settleTries < PATIENT_TRIES) return undefined;
@@ -214,8 +214,8 @@ async function paid(
 
 /**
  * The end of an attempt whose signature no endpoint knows, after its blockhash has expired.
- * Undefined while it is not certain. After MAX_LOOKS in vain it is unexplained once a later period
- * has begun, because then nothing more can be collected for its own.
+ * Undefined while it is uncertain. After MAX_LOOKUPS failed look-ups it is unexplained once a later
+ * period has begun, because nothing more can be collected for its own.
  */
 async function endOfDead(
   context: Context,
@@ -234,7 +234,7 @@ async function endOfDead(
   if (end !== undefined) return end;
   const periodEnd = signedFor + periodSeconds(BigInt(row.periodHours));
   const isOver = view.now >= periodEnd || (view.subscription?.periodStart ?? 0n) > signedFor;
-  if (isOver && settleTries >= MAX_LOOKUPS) return { kind: 'unexplained' };
+  if (isOver && settleTries >= MAX_SETTLE_TRIES) return { kind: 'unexplained' };
   context.log.warn(
     { signature: attempt.signature, unreadable: history?.unreadable.length, tries: settleTries },
     'expired payment waits: no RPC endpoint explains what the account shows',
@@ -256,8 +256,8 @@ async function endInHistory(
   context.reportUnreadable(unreadable);
   const { attempt, settleTries = 0 } = one;
   const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;
-  const ours = pulls.find(isOwn);
-  if (ours !== undefined) return paid(context, one, row, asSigned(ours, attempt));
+  const ownPull = pulls.find(isOwn);
+  if (ownPull !== undefined) return paid(context, one, row, asSigned(ownPull, attempt));
   const account = registeredAccount(row, view.subscription);
   const unread = unreadable.find(isOwn);
   if (unread !== undefined) {
@@ -270,15 +270,15 @@ async function endInHistory(
     return (await context.absence.gone([pda])).has(pda) ? { kind: 'expired' } : undefined;
   }
   const signedFor = unixSeconds(attempt.periodStart);
-  // An account that counts an earlier period shows that the attempt did not land: it would have
-  // moved the account on.
+  // An account in an earlier period shows that the attempt did not land: it would have moved the
+  // account to its own period.
   if (account !== null && account.periodStart < signedFor) return { kind: 'expired' };
-  // One that counts a later period shows nothing of the attempt's own: the histories decide, once
-  // they have had the time to list it.
+  // An account in a later period shows nothing about the attempt. The history decides, once
+  // endpoints had the time to list it.
   const isLater = account !== null && account.periodStart > signedFor;
   if (isLater && (unreadable.length > 0 || settleTries < PATIENT_TRIES)) return undefined;
-  // The attempt could land before its account was replaced, so the history has to reach up to the
-  // new one.
+  // Another account has the address. The attempt may have landed before the old one closed, so the
+  // history has to reach up to the new one.
   const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
   return isRead && explains(pulls, other) ? { kind: 'expired' } : undefined;
 }

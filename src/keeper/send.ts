@@ -1,8 +1,7 @@
-// Sends signed transactions. Right before each send the rows of all its payments are read: what was
-// cancelled, or taken from this keeper, is not sent, and with it the rest of its transaction. Where
-// a notice arrived since signing, or another keeper signed, the chain is read again first. A
-// transaction that may not be sent stays open until its blockhash expires, because another send of
-// it may be on its way (resolve.ts).
+// Sends signed transactions. Right before each send the rows of all its payments are read: when one
+// is cancelled or claimed elsewhere, the whole transaction is not sent. When a notification came
+// since signing, or another keeper signed, the chain is read first. An unsent transaction stays
+// open until its blockhash expires, because another send of it may be on its way (resolve.ts).
 import { setTimeout as pause } from 'node:timers/promises';
 import { pullPeriod } from '../chain/program/period.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
@@ -24,18 +23,16 @@ import { isReached, readSnapshot } from './snapshot.ts';
 
 /** Transactions that are checked and sent together. */
 export const SENT_AT_ONCE = 64;
-/** No endpoint is asked later than this after the rows were read. */
+/** No send begins later than this after the rows were read (ms). */
 const CHECKED_MS = 100;
 const CHECKS = 3;
-/**
- * The longest wait for a round of sends. Sends without an answer by then go on beside the next
- * round.
- */
+/** Longest wait for a round of sends (ms). Unanswered sends continue beside the next round. */
 const ROUND_MS = 1000;
 
 /**
- * Sends each transaction that may be sent once. What could not be sent in time is to be sent in a
- * later round: its `sentAt` is -Infinity. Throws when chain or database cannot be reached.
+ * Sends once each transaction that may be sent. `sentAt` of one that could not be sent in time is
+ * set to -Infinity, so that a later round sends it. Throws when the chain or the database cannot be
+ * reached.
  */
 export async function sendAll(
   context: Context,
@@ -44,11 +41,11 @@ export async function sendAll(
   let left = ready;
   for (let tries = 0; left.length > 0 && tries < CHECKS; tries += 1) {
     const checkedAt = performance.now();
-    const notices = await notificationCounts(context, left);
-    const verdicts = left.map((one) => ({ one, verdict: verdictOf(one, notices) }));
+    const counts = await notificationCounts(context, left);
+    const verdicts = left.map((one) => ({ one, verdict: verdictOf(one, counts) }));
     const allowed = verdicts.filter(({ verdict }) => verdict === 'send').map(({ one }) => one);
     const unread = verdicts.filter(({ verdict }) => verdict === 'read').map(({ one }) => one);
-    // The check is too old where Postgres was slow: it is made again.
+    // After a slow answer of Postgres the check is too old and is made again.
     const withinMs = CHECKED_MS - (performance.now() - checkedAt);
     const isFresh = withinMs > 0;
     if (isFresh) await sendRound(context, allowed, checkedAt);
@@ -59,8 +56,8 @@ export async function sendAll(
 }
 
 /**
- * The counts of notices of the subscriptions that may still be collected from, under the claims of
- * these payments.
+ * Counts of notifications (`notices`), of the subscriptions that may still be collected from under
+ * the claims of these payments.
  */
 async function notificationCounts(
   { sql }: Context,
@@ -72,8 +69,8 @@ async function notificationCounts(
 }
 
 /**
- * `read`: the chain is to be read first. `stop`: a payment of it is cancelled, or was taken from
- * this keeper.
+ * `read`: the chain is to be read first, because a notification came or another process signed.
+ * `stop`: a payment is cancelled, claimed elsewhere, or must not be sent by the last read.
  */
 function verdictOf(
   { payments, size }: InFlightTransaction,
@@ -120,7 +117,7 @@ async function sendOne(
     await rpc.sendTransaction(one.bytes, { withinMs });
     metrics.sends.inc({ outcome: one.sends === 1 ? 'first' : 'again' });
   } catch (error) {
-    // It may have arrived nevertheless: only its status tells. A later round sends it again.
+    // It may have arrived: only its status shows that. A later round sends it again.
     metrics.sends.inc({ outcome: 'failed' });
     if (error instanceof RpcError) {
       versions.refused(error);
@@ -129,7 +126,8 @@ async function sendOne(
         'RPC endpoint refused a transaction',
       );
     } else if (!(error instanceof RpcUnreachable)) throw error;
-    // No endpoint took it for its rate or for lack of a connection: it is sent as soon as one may.
+    // All endpoints were at their rate limit or out of connections: it is sent as soon as one is
+    // free.
     else if (error.failures.every(({ fault }) => fault === 'rate_limited' || fault === 'busy'))
       one.sentAt = -Infinity;
   }
@@ -153,9 +151,9 @@ function mayBeSent(
 }
 
 /**
- * Reads the chain for these payments again and marks what may be sent; a cancellation that it shows
- * is written with its event. The program would allow a pull until the end of a cancelled period; we
- * do not send it. Throws as the RPC client does.
+ * Reads the chain again and marks which of these payments may be sent; writes a cancellation that
+ * it shows, with its event. A payment of a cancelled subscription is not sent, although the program
+ * would allow it until the period ends. Throws as the RPC client does.
  */
 async function recheck(
   context: Context,
@@ -165,7 +163,7 @@ async function recheck(
     transactions.flatMap((one) => [...one.payments]),
   );
   const rows = await readSubscriptions(context.sql, [...payments.keys()]);
-  // No older than what they were signed by.
+  // No older than the state that the payments were signed from.
   const slotOf = ({ id, observedSlot }: KeeperSubscription) =>
     newestSlot([observedSlot, payments.get(id)?.row.observedSlot ?? 0n]);
   const snapshot = await readSnapshot(context, rows, { commitment: 'confirmed', slotOf });

@@ -1,5 +1,5 @@
-// Payments of one batch from the same wallet. Each is decided on its own; together they may exceed
-// the wallet's balance.
+// Limits the payments of one batch to the funds of their wallet. Each is decided on its own;
+// together they may exceed the wallet's balance or approval.
 import type { KeeperSubscription } from '../db/subscription-work.ts';
 import type { View } from '../domain/collecting/chain-view.ts';
 import { type Decision, retrySoon } from '../domain/collecting/decision.ts';

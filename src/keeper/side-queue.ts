@@ -1,5 +1,5 @@
-// Work that takes long, on claimed subscriptions, outside the collect loop: look-ups of pulls and
-// closings of accounts. Bounded: what finds no room is postponed.
+// Queue for slow work on claimed subscriptions, outside the collect loop: look-ups of pulls and
+// closings of accounts. It is bounded; work beyond the limit is postponed.
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { type ClaimKey, claimKeysOf, renewed } from '../db/subscription-leases.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
@@ -15,14 +15,14 @@ export interface SideWork {
 }
 
 interface SideQueueOptions {
-  /** Maximum number of works that are taken at once, waiting ones included. */
+  /** Maximum number of works in the queue, including the running ones. */
   readonly max: number;
   readonly atOnce: number;
-  /** Whether the leases are renewed first, because work may have waited. */
+  /** Whether to renew the leases before `run`, because the work may have waited. */
   readonly renewsLeases?: boolean;
   /** Does the work and writes its outcome. The signal aborts at `stop`. */
   readonly run: (work: SideWork, signal: AbortSignal) => Promise<void>;
-  /** Gets work that cannot be done, unless the chain was out of reach. */
+  /** Called when `run` throws. When the chain cannot be reached, the work is postponed instead. */
   readonly onFault: (work: SideWork, error: unknown) => Promise<void>;
 }
 
@@ -41,7 +41,7 @@ export class SideQueue {
     this.#options = options;
   }
 
-  /** Queues works, or postpones those without room. Does not wait for them. */
+  /** Queues works and postpones those beyond the limit. Does not wait for them. */
   async take(works: readonly SideWork[]): Promise<void> {
     const { max, atOnce } = this.#options;
     const room = this.#stopping.signal.aborted ? 0 : max - this.#taken.size;
@@ -53,7 +53,7 @@ export class SideQueue {
     if (others.length > 0) await this.#putOff(others);
   }
 
-  /** Aborts: claims are released, and nothing more is written. */
+  /** Aborts the work and releases its claims. Nothing more is written. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#waiting.length = 0;
@@ -83,14 +83,14 @@ export class SideQueue {
     } catch (error) {
       // After a stop the claims are released already.
       if (signal.aborted) return;
-      // Without Postgres the leases run out by themselves.
+      // Without Postgres the leases expire by themselves.
       const end =
         error instanceof RpcUnreachable ? this.#putOff([work]) : this.#options.onFault(work, error);
       await end.catch(() => undefined);
     }
   }
 
-  /** The work on the rows whose claim still holds, each as of its renewed lease. */
+  /** The work without the rows whose claim is lost; the others as of their renewed lease. */
   async #renewed(work: SideWork): Promise<SideWork> {
     const leases = await renewLeases(this.#context.sql, claimsOf(work), LEASE_SECONDS);
     const byId = new Map(leases.map((lease) => [lease.id, lease]));

@@ -29,7 +29,7 @@ import type { Collectable } from '../domain/collecting/decision.ts';
 const MAX_FAILED_PACKS = 2;
 
 /** The shared parts of all transactions of a batch. */
-export interface Terms {
+export interface SigningTerms {
   readonly version: TransactionVersion;
   readonly blockhash: Blockhash;
   /** Micro-lamports per compute unit. */
@@ -70,7 +70,7 @@ export class Signer {
    * Version, blockhash and priority fee for a batch. Simulates payments with unknown compute limits
    * first. Throws as the RPC client does.
    */
-  async terms(batch: readonly Due[]): Promise<Terms> {
+  async terms(batch: readonly Due[]): Promise<SigningTerms> {
     const [version, blockhash, price] = await Promise.all([
       this.#versions.current(),
       this.#parts.rpc.getLatestBlockhash(),
@@ -91,7 +91,7 @@ export class Signer {
   }
 
   /** Simulates payments whose compute limits need a sample. Throws as the RPC client does. */
-  async #learn(batch: readonly Due[], terms: Terms): Promise<void> {
+  async #learn(batch: readonly Due[], terms: SigningTerms): Promise<void> {
     for (const one of batch) {
       const shape = this.#shapeOf(one);
       if (!this.#fees.wantsSample(shape)) continue;
@@ -104,7 +104,10 @@ export class Signer {
    * Signed transactions, each with its payments in order. Each transaction is signed by one keeper
    * key.
    */
-  sign(batch: readonly Due[], terms: Terms): { payments: Packed[]; signed: SignedTransaction }[] {
+  sign(
+    batch: readonly Due[],
+    terms: SigningTerms,
+  ): { payments: Packed[]; signed: SignedTransaction }[] {
     const { version } = terms;
     const payments = batch
       .map((one) => this.#packed(one))
@@ -147,7 +150,7 @@ export class Signer {
   #sign(
     pack: readonly Packed[],
     keeper: string,
-    { version, blockhash, price }: Terms,
+    { version, blockhash, price }: SigningTerms,
   ): SignedTransaction {
     const { keypair, keypairs } = this.#parts;
     const computeUnits = pack.reduce((sum, { part }) => sum + part.computeUnits, 0);
@@ -176,6 +179,9 @@ const periodOf = ({ row, collect }: Due): PaidPeriod => ({
   periodStart: collect.periodStart,
 });
 
-/** A text in the transaction that makes two tries of one period with the same blockhash differ. */
+/**
+ * Reference text of a transaction. It makes two tries of one period differ when they have the same
+ * blockhash.
+ */
 const referenceOf = ({ row, collect }: Due) =>
   [row.id, collect.periodStart, row.failedAttempts, row.setbacks, row.failedPacks].join(' ');

@@ -1,5 +1,6 @@
-// Simulates payments before they are committed, where one failed on chain in the same period
-// (domain/early-tries.ts). A payment that would fail again is not sent, so it costs nothing.
+// Simulates a payment before it is committed, if one failed on chain in the same period
+// (domain/collecting/early-tries.ts). A payment that would fail again is not sent and costs
+// nothing.
 import {
   classifyPullError,
   describeTransactionError,
@@ -23,8 +24,8 @@ interface Decided<Row> {
 }
 
 /**
- * The decisions, where those payments that their simulation refused are not collected. `signed` has
- * the transactions by subscription.
+ * The decisions after the simulation: a payment whose simulation fails is not collected. `signed`
+ * has the transactions by subscription id.
  */
 export async function afterSimulation<Row extends KeeperSubscription>(
   context: Context,
@@ -48,8 +49,9 @@ export async function afterSimulation<Row extends KeeperSubscription>(
 }
 
 /**
- * Why the payment would fail as of `minSlot` or later: the subscriber's reason, null for any other
- * and without an answer, undefined when it would land.
+ * Simulates a payment on the state of `minSlot` or later. Resolves with the subscriber's reason
+ * when it would fail for one, null when it would fail otherwise or no answer came, undefined when
+ * it would land.
  */
 async function simulate(
   { rpc, programId, versions, log }: Context,
@@ -57,7 +59,7 @@ async function simulate(
   minSlot: bigint,
 ): Promise<SubscriberReason | null | undefined> {
   try {
-    // Processed, because what the payer did last decides.
+    // Commitment processed, because the payer's latest transactions decide.
     const { err, logs } = await rpc.simulateTransaction(bytes, {
       commitment: 'processed',
       minSlot,
@@ -67,7 +69,8 @@ async function simulate(
       layout: { pulls: transferPlaces(bytes, programId, row.subscriptionPda) },
       logs,
       gross: collect.amounts.gross,
-      // Not read as of the simulation: a reason that needs it is found at the next read.
+      // The account was not read as of the simulation; a reason that depends on it is found by the
+      // next read.
       subscriberAccount: undefined,
     });
     if (failure.kind === 'subscriber') return failure.reason;

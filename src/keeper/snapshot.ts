@@ -1,4 +1,4 @@
-// One read of the accounts of many subscriptions, each account once.
+// Reads the accounts of many subscriptions, each account once.
 import {
   authorityIn,
   type ChainAccount,
@@ -24,18 +24,18 @@ export interface Snapshot {
 }
 
 /**
- * Whether a view shows the chain as of this slot or later. Accounts that cannot be decoded have no
- * other state to wait for.
+ * Whether a view shows this slot or a later one. A view that cannot be decoded counts as reached,
+ * because there is no other state to wait for.
  */
 export const isReached = (view: View, slot: bigint) => view instanceof Error || view.slot >= slot;
 
 interface SnapshotOptions extends ReadOptions {
   /**
-   * The slot that a row's accounts are wanted of. Where no endpoint has reached it, the row gets an
-   * older view: its slot shows that.
+   * The slot that a row's accounts should have. If no endpoint has reached it, the row gets an
+   * older view, which its `slot` shows.
    */
   readonly slotOf?: (row: KeeperSubscription) => bigint;
-  /** Of these rows subscription and plan alone are read; the other accounts look absent. */
+  /** Rows of which only the subscription and the plan are read; their other accounts are null. */
   readonly periodsOnly?: (row: KeeperSubscription) => boolean;
 }
 
@@ -53,7 +53,7 @@ export async function readSnapshot(
     const receivers = backupsOf(row, treasuries).map(({ address }) => address);
     return [CLOCK_SYSVAR, ...Object.values(addressesOf(row, programId)), ...receivers];
   });
-  // Without rows too, the chain's time is wanted.
+  // Without rows the clock alone is read.
   const groups = await readReachable(rpc, rows.map(slotOf), options, (as) =>
     readAccountGroups(rpc, wanted.length === 0 ? [[CLOCK_SYSVAR]] : wanted, as),
   );
@@ -93,11 +93,12 @@ export async function readSnapshot(
   };
 }
 
-/** The place of the authority's address in a request: behind clock, subscription and plan. */
+/** Index of the authority's address in a request, after clock, subscription and plan. */
 const AUTHORITY = 3;
 
 /**
- * A row that is read again has the same accounts unless the treasury of its plan's record changed.
+ * The key of a row's view. A row that is read again has the same accounts unless the treasury of
+ * its plan's record changed.
  */
 const keyOf = ({ id, treasury }: KeeperSubscription) => `${id} ${treasury}`;
 

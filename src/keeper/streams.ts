@@ -1,18 +1,18 @@
-// Notices from the streams. They say where to read: each turn reads the accounts that came up, and
-// makes subscriptions with news due.
+// Collects notifications from the streams. Each turn reads the accounts that they name and makes
+// changed subscriptions due. A lost notification is no problem: the sweep finds its change later.
 import { decodeAuthority, decodeSubscription, kindOf } from '../chain/program/layouts.ts';
 import { hasSilentCall } from '../chain/program/logs.ts';
 import { addressesIn } from '../chain/rpc/named-addresses.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import type { ProgramNotification, TransactionNotification } from '../chain/streams/program.ts';
 import type { Follows } from '../chain/streams/token-accounts.ts';
-import { readUnderWay } from '../db/payment-attempts.ts';
+import { readUnderWay, type UnderWay } from '../db/payment-attempts.ts';
 import {
   findFollowed,
   type KeeperSubscription,
   readSubscriptions,
 } from '../db/subscription-work.ts';
-import { accountChanged } from '../domain/collecting/changes.ts';
+import { accountChanged, withPayment } from '../domain/collecting/changes.ts';
 import { amountPastDue } from '../domain/collecting/price.ts';
 import { chunks } from '../each.ts';
 import { messageOf } from '../errors.ts';
@@ -21,15 +21,15 @@ import type { InFlight } from './in-flight.ts';
 import type { PlanWatch } from './plan-watch.ts';
 import type { Sweep } from './sweep.ts';
 
-/** Notices kept while the chain cannot be read; beyond that the sweep finds their changes. */
-const MOST = 10_000;
-/** Failed turns in a row before the notices are dropped and a sweep is started. */
+/** Notifications kept while the chain cannot be read; beyond that the sweep finds the changes. */
+const MAX_PENDING = 10_000;
+/** Failed turns in a row before the notifications are dropped and a sweep is started. */
 const MAX_FAILURES = 10;
-const LOOK_AT_ONCE = 100;
-/** Turns for which a transaction that no endpoint returns is looked up. */
+const READ_AT_ONCE = 100;
+/** Turns in which a transaction that no endpoint returns is requested again. */
 const MAX_MISSES = 25;
 
-/** What has come in, by subject, each with its slot. */
+/** Pending notifications by account, wallet or transaction, each with its slot. */
 class PendingNotifications {
   readonly subscriptions = new Map<string, ProgramNotification>();
   readonly wallets = new Map<string, bigint>();
@@ -44,11 +44,13 @@ class PendingNotifications {
   /** The highest slot of all. */
   get newest(): bigint {
     const { subscriptions, wallets, planPdas, transactions } = this;
-    const noticed = [...subscriptions.values(), ...transactions.values()].map(({ slot }) => slot);
-    return newestSlot([...noticed, ...wallets.values(), ...planPdas.values()]);
+    const notifications = [...subscriptions.values(), ...transactions.values()].map(
+      ({ slot }) => slot,
+    );
+    return newestSlot([...notifications, ...wallets.values(), ...planPdas.values()]);
   }
 
-  /** Adds older notices; a newer one of the same subject stays. */
+  /** Adds older notifications; a newer one of the same subject stays. */
   addOlder(older: PendingNotifications): void {
     for (const name of ['subscriptions', 'wallets', 'planPdas', 'transactions'] as const) {
       const own = this[name] as Map<string, unknown>;
@@ -58,18 +60,18 @@ class PendingNotifications {
 }
 
 export interface NotificationsOptions {
-  readonly sweep: Pick<Sweep, 'look' | 'gap'>;
-  readonly plans: Pick<PlanWatch, 'look'>;
+  readonly sweep: Pick<Sweep, 'readNow' | 'gap'>;
+  readonly plans: Pick<PlanWatch, 'readNow'>;
   readonly inFlight: Pick<InFlight, 'explains' | 'isOwn'>;
   /** Called when subscriptions were made due. */
   readonly onDue: () => void;
 }
 
-/** Gathers notices; each turn reads the chain for them. */
+/** Collects notifications; each turn reads the chain for them. */
 export class Notifications {
   readonly #context: Context;
   readonly #options: NotificationsOptions;
-  #heard = new PendingNotifications();
+  #pending = new PendingNotifications();
   #failures = 0;
 
   constructor(context: Context, options: NotificationsOptions) {
@@ -78,49 +80,51 @@ export class Notifications {
   }
 
   /** An account of the program changed. */
-  take(notice: ProgramNotification): void {
-    const { address, data, slot } = notice;
+  take(notification: ProgramNotification): void {
+    const { address, data, slot } = notification;
     try {
       const kind = kindOf(data);
-      if (kind === 'subscription' && !this.#isExplained(notice))
-        this.#add((heard) => heard.subscriptions.set(address, notice));
+      if (kind === 'subscription' && !this.#isExplained(notification))
+        this.#add((pending) => pending.subscriptions.set(address, notification));
       if (kind === 'authority') this.takeWallet(decodeAuthority(data).user, slot);
-      if (kind === 'plan') this.#add((heard) => heard.planPdas.set(address, slot));
+      if (kind === 'plan') this.#add((pending) => pending.planPdas.set(address, slot));
     } catch (error) {
-      this.#context.log.debug({ address, reason: messageOf(error) }, 'notice undecodable');
+      this.#context.log.debug({ address, reason: messageOf(error) }, 'notification undecodable');
     }
   }
 
   /** A transaction named the program. */
   takeTransaction({ signature, slot, logs }: TransactionNotification): void {
-    // A call with an event changes an account that stays, and its notice comes anyway.
+    // Only a call without an event needs a look-up. A call with an event changes an account that
+    // still exists afterwards, and that account has a notification of its own.
     if (this.#options.inFlight.isOwn(signature) || !hasSilentCall(logs, this.#context.programId))
       return;
-    this.#add((heard) => heard.transactions.set(signature, { slot, misses: 0 }));
+    this.#add((pending) => pending.transactions.set(signature, { slot, misses: 0 }));
   }
 
   /** A wallet changed in a way that the program's accounts do not show. */
   takeWallet(wallet: string, slot: bigint): void {
-    this.#add((heard) => heard.wallets.set(wallet, slot));
+    this.#add((pending) => pending.wallets.set(wallet, slot));
   }
 
   /**
-   * Reads the chain for what has come in. Resolves with false. Throws as RPC client and database
-   * do; the notices stay for the next turn.
+   * Reads the chain for the pending notifications. Resolves with false: nothing is left to do.
+   * Throws as the RPC client and the database do; the notifications are then kept for the next
+   * turn, or replaced by a sweep after MAX_FAILURES.
    */
   async turn(): Promise<boolean> {
-    const taken = this.#heard;
+    const taken = this.#pending;
     if (taken.size === 0) return false;
-    this.#heard = new PendingNotifications();
+    this.#pending = new PendingNotifications();
     try {
-      await this.#lookInto(taken);
+      await this.#read(taken);
       this.#failures = 0;
       return false;
     } catch (error) {
       this.#failures += 1;
-      // Mostly an endpoint that is behind the notice's slot.
-      if (this.#failures < MAX_FAILURES && this.#heard.size + taken.size < MOST)
-        this.#heard.addOlder(taken);
+      // The usual cause is an endpoint that is behind the notification's slot.
+      if (this.#failures < MAX_FAILURES && this.#pending.size + taken.size < MAX_PENDING)
+        this.#pending.addOlder(taken);
       else {
         this.#failures = 0;
         this.#options.sweep.gap();
@@ -129,15 +133,18 @@ export class Notifications {
     }
   }
 
-  #add(put: (heard: PendingNotifications) => void): void {
-    if (this.#heard.size >= MOST) {
+  #add(put: (pending: PendingNotifications) => void): void {
+    if (this.#pending.size >= MAX_PENDING) {
       this.#options.sweep.gap();
       return;
     }
-    put(this.#heard);
+    put(this.#pending);
   }
 
-  /** Our own payments cause most notices: those need no read. */
+  /**
+   * Whether a payment in flight explains the notification, so that no read is needed. Most
+   * notifications come from the keeper's own payments.
+   */
   #isExplained({ address, owner, data, slot }: ProgramNotification): boolean {
     const { programId } = this.#context;
     try {
@@ -150,22 +157,22 @@ export class Notifications {
     }
   }
 
-  async #lookInto(taken: PendingNotifications): Promise<void> {
+  async #read(taken: PendingNotifications): Promise<void> {
     const { subscriptions, wallets, planPdas } = taken;
     const { sweep, plans, onDue } = this.#options;
     const newest = taken.newest;
     const named = await this.#addressesIn(taken);
-    const plansHeard = [...planPdas.keys(), ...named];
-    if (plansHeard.length > 0) await plans.look(plansHeard, newest);
+    const planAddresses = [...planPdas.keys(), ...named];
+    if (planAddresses.length > 0) await plans.readNow(planAddresses, newest);
     if (subscriptions.size + wallets.size + named.length === 0) return;
-    const notable = await this.#notable(subscriptions, [...wallets.keys(), ...named], named);
-    for (const some of chunks(notable, LOOK_AT_ONCE)) await sweep.look(some, newest);
-    if (notable.length > 0) onDue();
+    const changed = await this.#changedIds(subscriptions, [...wallets.keys(), ...named], named);
+    for (const some of chunks(changed, READ_AT_ONCE)) await sweep.readNow(some, newest);
+    if (changed.length > 0) onDue();
   }
 
   /**
-   * The addresses in transactions whose effects no notice shows. Unreadable transactions are looked
-   * up again for some turns.
+   * The addresses in the transactions whose effects no account notification shows. A transaction
+   * that is missing at all endpoints is requested again in later turns.
    */
   async #addressesIn({ transactions }: PendingNotifications): Promise<string[]> {
     const { rpc, reportUnreadable } = this.#context;
@@ -174,56 +181,59 @@ export class Notifications {
       const { slot, misses } = transactions.get(one.signature) ?? { slot: 0n, misses: 0 };
       transactions.delete(one.signature);
       if (one.unreadable === 'missing' && misses < MAX_MISSES)
-        this.#heard.transactions.set(one.signature, { slot, misses: misses + 1 });
-      // The sweep and the read before each payment see its changes.
+        this.#pending.transactions.set(one.signature, { slot, misses: misses + 1 });
+      // Its changes are found by the sweep and by the read before each payment.
       else reportUnreadable([one]);
     }
     return addresses;
   }
 
   /**
-   * Ids of subscriptions that are to be read: those of `certain` wallets or addresses, and those
-   * whose notice shows news.
+   * Ids of the subscriptions to read: those with a wallet or address in `certain`, and those whose
+   * notification shows a change.
    */
-  async #notable(
-    noticed: ReadonlyMap<string, ProgramNotification>,
+  async #changedIds(
+    notifications: ReadonlyMap<string, ProgramNotification>,
     certain: readonly string[],
     named: readonly string[],
   ): Promise<string[]> {
     const { sql } = this.#context;
     const ids = await findFollowed(sql, {
-      pdas: [...noticed.keys(), ...named],
+      pdas: [...notifications.keys(), ...named],
       wallets: [...certain],
     });
     if (ids.length === 0) return [];
     const [rows, open] = await Promise.all([readSubscriptions(sql, ids), readUnderWay(sql, ids)]);
-    const underWay = new Set(open.map(({ subscriptionId }) => subscriptionId));
+    const underWay = new Map(open.map((one) => [one.subscriptionId, one]));
     const isCertain = new Set(certain);
     return rows
       .filter((row) => {
         if (isCertain.has(row.subscriberWallet) || isCertain.has(row.subscriptionPda)) return true;
-        const notice = noticed.get(row.subscriptionPda);
-        return notice !== undefined && isNotableNotice(row, notice, underWay.has(row.id));
+        const notification = notifications.get(row.subscriptionPda);
+        return (
+          notification !== undefined && mayHaveChanged(row, notification, underWay.get(row.id))
+        );
       })
       .map(({ id }) => id);
   }
 }
 
-function isNotableNotice(
+function mayHaveChanged(
   row: KeeperSubscription,
-  notice: ProgramNotification,
-  underWay: boolean,
+  notification: ProgramNotification,
+  underWay: UnderWay | undefined,
 ): boolean {
   try {
-    return accountChanged(row, decodeSubscription(notice.data), underWay);
+    const account = decodeSubscription(notification.data);
+    return accountChanged(withPayment(row, account, underWay), account);
   } catch {
     return true;
   }
 }
 
 /**
- * What the streams of token accounts need of a row; its fields are named, since copying all of them
- * takes long.
+ * The fields of a row that the token account streams need. They are named one by one, because
+ * copying the whole row is slow.
  */
 export function followsOf(row: KeeperSubscription): Follows {
   const { id, subscriberWallet, delegationRevokedAt, observedSlot, dueAt } = row;

@@ -1,6 +1,6 @@
-// The sweep behind the streams: one walk through all subscriptions in SWEEP_MINUTES, at once after
-// a stream broke off. What it finds is only noted, by making the subscription due: the rest happens
-// under a claim (claim.ts).
+// The sweep finds changes that the streams missed: it reads every subscription once per
+// SWEEP_MINUTES, and at once after a stream was interrupted. It only makes changed subscriptions
+// due; they are decided about under a claim (claim.ts).
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { timeOf } from '../chain/time.ts';
@@ -14,54 +14,57 @@ import type { Context } from './context.ts';
 import { readSnapshot } from './snapshot.ts';
 
 /**
- * Four requests' worth: each subscription has three accounts of its own and shares the others. They
- * are read at once.
+ * Subscriptions per step: four concurrent requests, because each subscription has three accounts of
+ * its own and shares the others.
  */
 const BATCH = 128;
-/** The part of SWEEP_MINUTES that a lap takes: the rest is for a keeper that dies with a batch. */
+/**
+ * Part of SWEEP_MINUTES over which a lap is spread. The rest is a reserve for a keeper that dies
+ * with an unread batch.
+ */
 const SPREAD = 0.8;
 /**
- * Seconds after which the walk is looked at again, though no step is due: another keeper may have
- * begun a lap.
+ * Seconds after which the position of the sweep is read again, though no step is due: another
+ * keeper may have begun a lap.
  */
 const MAX_WAIT_SECONDS = 30;
-/** Between steps of a lap whose length is unknown. */
+/** Seconds between the steps of a lap whose length is unknown. */
 const STEP_SECONDS = 1;
-/** Between steps that are late: collecting comes first. */
+/** Pause between late steps, so that collecting comes first. */
 const CATCH_UP_PAUSE_MS = 50;
 
-/** A place in the walk through all subscriptions, lap by lap. */
+/** A position of the sweep: the lap, and the place in due order. */
 interface Mark extends DuePlace {
   lap: bigint;
 }
 
 /**
- * Where a walk that begins behind `after` has seen everything, `last` being the last place of all
- * when it began. A subscription that is paid meanwhile moves beyond that place, and was read for
- * its payment: following it would never end. Pure.
+ * The position at which a sweep that continues behind `after` has read every subscription. `last`:
+ * the last place in due order at the start. A subscription that is paid meanwhile moves behind
+ * `last`, but was read for its payment; following those would never end. Pure.
  */
 function allRound({ lap, after }: SweepStep, last: DuePlace): Mark {
   return after.dueAt.getTime() === 0 ? { lap, ...last } : { lap: lap + 1n, ...after };
 }
 
-/** Whether the walk has come to `mark`. Pure. */
+/** Whether the step has reached `mark`. Pure. */
 function isPast({ nextLap, place }: SweepStep, mark: Mark): boolean {
   if (nextLap !== mark.lap) return nextLap > mark.lap;
   const byTime = place.dueAt.getTime() - mark.dueAt.getTime();
   return byTime > 0 || (byTime === 0 && place.id >= mark.id);
 }
 
-/** The walk of this keeper through all subscriptions. */
+/** This keeper's part in the sweep, whose position all keepers share. */
 export class Sweep {
   readonly #context: Context;
-  /** Seconds in which every subscription is looked at once. */
+  /** Seconds in which every subscription is read once. */
   readonly #everySeconds: number;
   #isGap = false;
-  /** Once the walk has come round to here, everything has been looked at since the gap. */
+  /** The position at which every subscription was read since the gap; undefined without a gap. */
   #goal: Mark | undefined;
   /**
-   * A batch that was taken and could not be looked at: the walk does not come by again before its
-   * next lap.
+   * Ids of a batch that was taken and could not be read. They are read first in the next turn,
+   * because the sweep only returns to them in the next lap.
    */
   #missed: readonly string[] = [];
   #waitSeconds = 0;
@@ -71,14 +74,14 @@ export class Sweep {
     this.#everySeconds = 60 * minutes;
   }
 
-  /** Takes the next step when it is due; resolves with true while the walk is late. */
+  /** Takes the next step when it is due; resolves with true while the sweep is late. */
   async turn(): Promise<boolean> {
     const step = this.#missed.length === 0 ? await this.#step() : undefined;
     const isAgain = this.#missed.length > 0 && step === undefined;
     try {
-      if (this.#missed.length > 0) await this.look(this.#missed);
+      if (this.#missed.length > 0) await this.readNow(this.#missed);
     } catch (error) {
-      // A bug or an odd account must not stop the walk: the next lap reads the account again.
+      // A bug or an odd account must not stop the sweep: the next lap reads the batch again.
       if (!(error instanceof RpcUnreachable) && outageOf(error) === undefined) this.#missed = [];
       throw error;
     }
@@ -97,16 +100,16 @@ export class Sweep {
     return Math.min(MAX_WAIT_SECONDS, this.#waitSeconds) * 1000;
   }
 
-  /** A stream was off: everything is to be looked at soon. */
+  /** Called after a stream was interrupted: the sweep then reads every subscription soon. */
   gap(): void {
     this.#isGap = true;
   }
 
   /**
-   * Reads these now, as of `minSlot` or later: an endpoint that is behind the notice would show
-   * nothing new.
+   * Reads these subscriptions now and makes the changed ones due. `minSlot` is the slot of the
+   * notification: an endpoint that is behind it would not show the change.
    */
-  async look(ids: readonly string[], minSlot?: bigint): Promise<void> {
+  async readNow(ids: readonly string[], minSlot?: bigint): Promise<void> {
     const { sql, rules, log, clock, absence, onRead } = this.#context;
     const rows = await readSubscriptions(sql, [...ids]);
     if (rows.length === 0) return;
@@ -114,21 +117,25 @@ export class Sweep {
     const snapshot = await readSnapshot(this.#context, rows, { minSlot });
     clock.observe(snapshot.now);
     absence.read(rows.length);
-    const isNew = (row: KeeperSubscription) => hasChanged(row, snapshot.of(row), rules);
-    const seen = rows.filter(isNew).map(({ id }) => id);
+    const isChanged = (row: KeeperSubscription) => hasChanged(row, snapshot.of(row), rules);
+    const seen = rows.filter(isChanged).map(({ id }) => id);
     if (seen.length === 0) return;
-    // Mostly our own payments, which are recorded once they are final. One that was settled
-    // meanwhile shows in the rows as they are now.
+    // Most changes are the keeper's own payments, which are recorded once they are final. The rows
+    // are read again, because a payment may have been settled since.
     const underWay = new Map(
       (await readUnderWay(sql, seen)).map((one) => [one.subscriptionId, one]),
     );
     const again = await readSubscriptions(sql, seen);
-    const news = again
-      .filter((row) => isNew(withPayment(row, snapshot.of(row), underWay.get(row.id))))
+    const changed = again
+      .filter((row) => {
+        const view = snapshot.of(row);
+        const account = view instanceof Error ? null : view.subscription;
+        return isChanged(withPayment(row, account, underWay.get(row.id)));
+      })
       .map(({ id }) => id);
-    if (news.length === 0) return;
-    log.debug({ subscriptions: news.length }, 'subscriptions changed on chain');
-    await makeDue(sql, news, { chainNow: timeOf(snapshot.now), slot: snapshot.slot });
+    if (changed.length === 0) return;
+    log.debug({ subscriptions: changed.length }, 'subscriptions changed on chain');
+    await makeDue(sql, changed, { chainNow: timeOf(snapshot.now), slot: snapshot.slot });
   }
 
   async #step(): Promise<SweepStep | undefined> {

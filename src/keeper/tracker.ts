@@ -1,12 +1,10 @@
-// Transactions in flight. The same bytes are sent every 2 s until the chain has them, and their
-// status is polled until it is final: a fork can drop a confirmed block, and then they are sent
-// again. A transaction lives and dies as one; each of its payments is settled for itself.
+// Sends transactions, polls them and sends them again until they are final. The same bytes are sent
+// every 2 s until an endpoint has seen them, and again if a fork drops their confirmed block. A
+// transaction lands or fails as a whole; resolve.ts settles each of its payments separately.
 //
 //   committed -> sent -> seen (processed, confirmed) -> final: landed | failed
-//   sent, never seen -> its blockhash has expired, finally -> expired | unexplained
-//   committed, may not be sent (a payment of it is cancelled) -> as if never seen
-//
-// resolve.ts settles what is final.
+//   sent, never seen -> blockhash expired (finalized) -> expired | unexplained | landed
+//   committed, not to be sent (a payment of it is cancelled) -> as if never seen
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { STATUSES_AT_ONCE } from '../chain/rpc/transactions.ts';
@@ -23,22 +21,25 @@ import { reportSettled, reportTransaction } from './reports.ts';
 import type { ResolveResult, FinalAttempt, Resolver, PendingAttempt } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
 
-/** Payments. */
+/** Maximum number of payments in flight. */
 const MAX_IN_FLIGHT = 8192;
 /**
- * Payments: a signed transaction ages while it waits, and no other keeper can take it. Collectors
- * continue while half of these are sent.
+ * Maximum number of unsent payments: a signed transaction ages while it waits, and no other keeper
+ * can take it. Collectors that ran out of room continue once half of it is free.
  */
 const MAX_UNSENT = 1024;
-/** The same in seconds, where sends have a rate: a blockhash is good for some 30. */
+/**
+ * The same limit in seconds of sending, where sends have a rate limit: a blockhash is good for some
+ * 30 s.
+ */
 const MAX_UNSENT_SECONDS = 10;
 /** Loops of sending and of settling: one waits for the network while the other uses Postgres. */
 const [SENDERS, SETTLERS] = [2, 2];
-/** How long a round waits for the rate limit of sends before it looks again. */
+/** Pause while the rate limit allows no send. */
 const SEND_PAUSE_MS = 200;
 const RESEND_SCAN_MS = 500;
 /**
- * The pause between polls grows with the number in flight, since each poll looks through all of
+ * The pause between polls grows with the number in flight, since each poll goes through all of
  * them.
  */
 const SOONEST_POLL_MS = 100;
@@ -52,8 +53,8 @@ const SETTLED_AT_ONCE = 256;
 const RECENT_MS = 45_000;
 const EXPIRY_CHECK_MS = 2000;
 /**
- * A transaction with an unknown end is settled again after the first pause, doubled up to the
- * second; after a bug, after the third.
+ * Pauses before a transaction is settled again: SETTLE_AGAIN_MS when its end is unknown, doubled up
+ * to SETTLE_LATEST_MS; FAULT_PAUSE_MS after an error caused by its data.
  */
 const SETTLE_AGAIN_MS = 5000;
 const SETTLE_LATEST_MS = 300_000;
@@ -74,7 +75,7 @@ export class Tracker implements Queue {
   readonly #senders: Loop[];
   readonly #settlers: Loop[];
   readonly #others: Loop[];
-  #root: Root = { slot: 0n, heardAt: -Infinity };
+  #root: Root = { slot: 0n, receivedAt: -Infinity };
   #scannedAt = -Infinity;
   #expiryCheckedAt = -Infinity;
   #isRoomAwaited = false;
@@ -119,9 +120,9 @@ export class Tracker implements Queue {
     for (const sender of this.#senders) sender.wake();
   }
 
-  /** Tells the node's newest root: what landed at or before it is about to be final. */
+  /** Sets the streaming node's newest root: what landed at or before it is about to be final. */
   rooted(slot: bigint): void {
-    this.#root = { slot, heardAt: performance.now() };
+    this.#root = { slot, receivedAt: performance.now() };
   }
 
   /** Waits up to `ms` until nothing is in flight, then releases the claims of what is left. */
@@ -136,7 +137,7 @@ export class Tracker implements Queue {
     const { sql, log, metrics } = this.#context;
     if (this.inFlight.size > 0) {
       log.info({ payments: this.inFlight.size }, 'payments in flight are left to the next keeper');
-      await releaseClaims(sql, [...this.inFlight.all()].flatMap(heldOf));
+      await releaseClaims(sql, [...this.inFlight.all()].flatMap(paymentsOf));
     }
     this.inFlight.clear();
     this.#unsent.length = 0;
@@ -144,13 +145,13 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Sends what is new and what was not seen for a while, as much as the rate of sends allows now.
+   * Sends new transactions, and again those that were not seen for a while, within the rate limit.
    */
   async #send(): Promise<boolean> {
     const { allowed } = this.#context.rpc.sendRate();
-    // What the other loop has taken may not count for the rate yet.
+    // The rate limit may not count yet what the other sender has taken.
     const ready = this.#takeUnsent(Math.min(SENT_AT_ONCE, allowed - this.#beingSent));
-    this.#tellRoom();
+    this.#reportRoom();
     if (ready.length > 0) {
       this.#beingSent += ready.length;
       await sendAll(this.#context, ready).finally(() => (this.#beingSent -= ready.length));
@@ -204,7 +205,7 @@ export class Tracker implements Queue {
    * forgotten.
    */
   async #renew(old: readonly InFlightTransaction[], now: number): Promise<void> {
-    const payments = old.flatMap(heldOf);
+    const payments = old.flatMap(paymentsOf);
     const kept = await renewLeases(this.#context.sql, payments, LEASE_SECONDS);
     const versions = new Map(kept.map((one) => [one.id, one]));
     for (const one of old) one.renewedAt = now;
@@ -234,10 +235,10 @@ export class Tracker implements Queue {
     const now = performance.now();
     const batch: FinalAttempt[] = [];
     for (const one of this.inFlight.settleable(now)) {
-      const { status, settleTries: settleTries } = one;
+      const { status, settleTries } = one;
       if (status === null || batch.length >= SETTLED_AT_ONCE) continue;
       one.settleAt = now + SETTLE_AGAIN_MS;
-      batch.push(...heldOf(one).map((payment) => ({ ...payment, settleTries, status })));
+      batch.push(...paymentsOf(one).map((payment) => ({ ...payment, settleTries, status })));
     }
     const settle = async (some: readonly FinalAttempt[]) => {
       const ends = await this.#resolver.landed(some);
@@ -249,8 +250,8 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Settles what was never seen and can never land any more, what was looked at the longest ago
-   * first.
+   * Settles the transactions that were never seen and can never land any more, beginning with the
+   * one that has waited longest since its last try.
    */
   async #expire(): Promise<boolean> {
     const now = performance.now();
@@ -262,7 +263,7 @@ export class Tracker implements Queue {
     );
     if (unseen.length === 0) return false;
     unseen.sort((a, b) => a.settleAt - b.settleAt);
-    const attempts = unseen.flatMap((one) => heldOf(one).slice(0, 1));
+    const attempts = unseen.flatMap((one) => paymentsOf(one).slice(0, 1));
     const expired = await findExpired(
       this.#context.rpc,
       attempts.map(({ attempt }) => attempt),
@@ -272,7 +273,7 @@ export class Tracker implements Queue {
       .slice(0, STATUSES_AT_ONCE);
     for (const one of past) one.settleAt = now + SETTLE_AGAIN_MS;
     const batch = past.flatMap((one) =>
-      heldOf(one).map((payment) => ({ ...payment, settleTries: one.settleTries })),
+      paymentsOf(one).map((payment) => ({ ...payment, settleTries: one.settleTries })),
     );
     const settle = async (some: readonly PendingAttempt[]) =>
       this.#conclude(await this.#resolver.expired(some));
@@ -280,7 +281,7 @@ export class Tracker implements Queue {
     return past.length === STATUSES_AT_ONCE;
   }
 
-  /** Forgets what is done; what has an unknown end is settled again later, less and less often. */
+  /** Removes settled payments. A transaction with an unknown end is settled again with backoff. */
   #conclude({ done, unknown, isDue }: ResolveResult): void {
     this.#forget(done);
     for (const one of new Set(unknown.map(({ id }) => this.inFlight.transactionOf(id)))) {
@@ -306,7 +307,7 @@ export class Tracker implements Queue {
     this.inFlight.forget(done);
     this.#context.metrics.inFlight.set(this.inFlight.size);
     if (this.inFlight.size === 0) this.#onEmpty?.();
-    this.#tellRoom();
+    this.#reportRoom();
   }
 
   #free(): number {
@@ -316,11 +317,11 @@ export class Tracker implements Queue {
     return isLong ? 0 : Math.min(MAX_IN_FLIGHT - this.inFlight.size, MAX_UNSENT - unsent);
   }
 
-  #tellRoom(): void {
+  #reportRoom(): void {
     if (!this.#isRoomAwaited || this.#free() < MAX_UNSENT / 2) return;
     this.#isRoomAwaited = false;
     this.onRoom();
   }
 }
 
-const heldOf = (one: InFlightTransaction | undefined) => [...(one?.payments.values() ?? [])];
+const paymentsOf = (one: InFlightTransaction | undefined) => [...(one?.payments.values() ?? [])];

@@ -1,5 +1,4 @@
-// On-chain accounts whose rent the keeper paid: closed when the prepaid time is over, and no
-// others.
+// Closing of on-chain accounts: those whose rent the keeper paid, once the paid time is over.
 import t, { type Test } from 'tap';
 import { planIn } from '../../src/chain/program/accounts.ts';
 import { cancelSubscription } from '../../src/chain/program/instructions.ts';
@@ -44,7 +43,7 @@ async function lamportsOf(stage: Stage, address: string): Promise<bigint> {
 }
 
 void t.test(
-  'after a cancellation: closed with the end of the paid time, and the rent is back',
+  'an account whose rent the keeper paid is closed at the end of the paid time of a cancelled subscription, and the rent returns',
   async (t) => {
     const { stage, subscription } = await started(t);
     await cancelOnChain(stage, subscription);
@@ -75,7 +74,7 @@ void t.test(
 );
 
 void t.test(
-  'after a forced end: closed once the prepaid time is over and the subscriber cancelled too, without another event',
+  'after a forced end the account is closed once the paid time is over and the subscriber has cancelled, without another event',
   async (t) => {
     const { stage, subscription } = await started(t);
     const { paidThrough } = await stage.row(subscription);
@@ -104,7 +103,7 @@ void t.test(
 );
 
 void t.test(
-  'after a forced end, with the subscription live on chain: read once a day, never pulled, closed when its plan ends',
+  'after a forced end an account that is live on chain is read once a day, never pulled from, and closed when its plan ends',
   async (t) => {
     const { stage, plan, subscription } = await started(t);
     await force(stage, subscription);
@@ -143,7 +142,7 @@ void t.test(
 );
 
 void t.test(
-  'an account that the subscriber paid for is left alone, after a forced end as after any other',
+  'an account whose rent the subscriber paid is never closed by the keeper',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });
@@ -170,26 +169,29 @@ void t.test(
   },
 );
 
-void t.test('after seven days past due: closed once the subscriber has cancelled', async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan({ periodHours: 24 });
-  const subscription = await stage.subscriber(plan, { payer: stage.keeper, usdc: 0n });
-  await stage.startKeeper();
-  await stage.until(
-    'it is past due',
-    async () => (await stage.row(subscription)).status === 'past_due',
-  );
-  for (let days = 0; days < 8; days += 1) {
-    stage.net.passSeconds(DAY + 5);
-    await stage.quiet();
-  }
-  t.equal((await stage.row(subscription)).status, 'expired');
-  t.not((await stage.row(subscription)).dueAt, null);
-  await cancelOnChain(stage, subscription);
-  stage.net.passSeconds(2 * DAY);
-  await stage.until('it is closed', async () => (await stage.onChain(subscription)) === null);
-  t.equal((await stage.row(subscription)).status, 'expired');
-});
+void t.test(
+  'the account of a subscription that expired past due is closed once the subscriber has cancelled',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ periodHours: 24 });
+    const subscription = await stage.subscriber(plan, { payer: stage.keeper, usdc: 0n });
+    await stage.startKeeper();
+    await stage.until(
+      'it is past due',
+      async () => (await stage.row(subscription)).status === 'past_due',
+    );
+    for (let days = 0; days < 8; days += 1) {
+      stage.net.passSeconds(DAY + 5);
+      await stage.quiet();
+    }
+    t.equal((await stage.row(subscription)).status, 'expired');
+    t.not((await stage.row(subscription)).dueAt, null);
+    await cancelOnChain(stage, subscription);
+    stage.net.passSeconds(2 * DAY);
+    await stage.until('it is closed', async () => (await stage.onChain(subscription)) === null);
+    t.equal((await stage.row(subscription)).status, 'expired');
+  },
+);
 
 void t.test('a closing that does not land delays neither collections nor a stop', async (t) => {
   const { stage, plan, subscription: closing, keeper } = await started(t);

@@ -1,5 +1,5 @@
-// Whether a signed payment can still land is asked of every endpoint: one that lags or lies about
-// heights ends no attempt.
+// Every endpoint is asked whether a signed payment can still land: an endpoint that lags or lies
+// about heights ends no attempt.
 import t, { type Test } from 'tap';
 import { createRpc } from '../../src/chain/rpc/client.ts';
 import { findDead, findExpired } from '../../src/keeper/dead.ts';
@@ -7,8 +7,8 @@ import { AMOUNT } from '../fixtures/agreement.ts';
 import { silent, startStage } from '../fixtures/billing.ts';
 
 /**
- * A payment at full price and one at 40 %, signed while the main endpoint tells block heights this
- * much too high.
+ * A payment at full price and one at 40 %, signed while the main endpoint reports block heights
+ * that are `liesBy` too high.
  */
 async function signed(t: Test, { liesBy = 0 } = {}) {
   const stage = await startStage(t, { blockMs: 0, lagPort: 0 });
@@ -38,7 +38,7 @@ async function signed(t: Test, { liesBy = 0 } = {}) {
   return { stage, full, cheap, rpc, lie, taken, resolver, dead, expired };
 }
 
-void t.test('the slot of the blockhash is stored with the transaction', async (t) => {
+void t.test('the slot of the blockhash is stored with its transaction', async (t) => {
   const { stage, taken } = await signed(t);
   t.equal(taken.length, 2);
   const rows = await stage.sql<{ slot: bigint }[]>`select blockhash_slot as slot from transactions`;
@@ -49,19 +49,22 @@ void t.test('the slot of the blockhash is stored with the transaction', async (t
   t.ok(rows.every(({ slot }) => slot > 40n));
 });
 
-void t.test('a last block height that is told too low ends nothing', async (t) => {
-  const { stage, taken, dead, expired } = await signed(t, { liesBy: -1_000_000 });
-  t.equal(taken[0]?.attempt.lastValidBlockHeight, 0n);
-  t.same(await dead(), [false, false], 'its slot is not rooted');
-  stage.net.mineBlocks(40);
-  t.same(await dead(), [false, false], 'the blockhash is valid');
-  stage.net.mineBlocks(100);
-  t.equal(await expired(), 0);
-  stage.net.mineBlocks(60);
-  t.same(await dead(), [true, true]);
-});
+void t.test(
+  'a last valid block height that is reported too low expires no attempt early',
+  async (t) => {
+    const { stage, taken, dead, expired } = await signed(t, { liesBy: -1_000_000 });
+    t.equal(taken[0]?.attempt.lastValidBlockHeight, 0n);
+    t.same(await dead(), [false, false], 'its slot is not rooted');
+    stage.net.mineBlocks(40);
+    t.same(await dead(), [false, false], 'the blockhash is valid');
+    stage.net.mineBlocks(100);
+    t.equal(await expired(), 0);
+    stage.net.mineBlocks(60);
+    t.same(await dead(), [true, true]);
+  },
+);
 
-void t.test('a height that is told too high ends nothing', async (t) => {
+void t.test('a block height that is reported too high expires no attempt early', async (t) => {
   const { stage, lie, taken, dead, expired, resolver } = await signed(t);
   await lie(1_000_000);
   stage.net.mineBlocks(40);
@@ -73,20 +76,23 @@ void t.test('a height that is told too high ends nothing', async (t) => {
   t.equal((await resolver.expired(taken)).done.length, 2);
 });
 
-void t.test('an endpoint that lags holds a payment back, one far behind does not', async (t) => {
-  const { stage, dead } = await signed(t);
-  const lag = (slots: number) => stage.net.rpc('localnet_setFault', { kind: 'lag', slots });
-  stage.net.mineBlocks(190);
-  await lag(60);
-  t.same(await dead(), [false, false], 'by its height it may land');
-  await lag(160);
-  t.same(await dead(), [true, false], 'it has not finalized the slot of the blockhash');
-  await lag(0);
-  t.same(await dead(), [true, true]);
-});
+void t.test(
+  'an attempt does not expire while an endpoint that lags shows its blockhash valid; one without the slot of the blockhash is ignored',
+  async (t) => {
+    const { stage, dead } = await signed(t);
+    const lag = (slots: number) => stage.net.rpc('localnet_setFault', { kind: 'lag', slots });
+    stage.net.mineBlocks(190);
+    await lag(60);
+    t.same(await dead(), [false, false], 'by its height it may land');
+    await lag(160);
+    t.same(await dead(), [true, false], 'it has not finalized the slot of the blockhash');
+    await lag(0);
+    t.same(await dead(), [true, true]);
+  },
+);
 
 void t.test(
-  'one endpoint is down: a full price ends by the other, a payment that fits twice waits for both',
+  'while one endpoint is down, a payment at full price expires by the other; a payment that fits twice waits for both',
   async (t) => {
     const { stage, full, cheap, taken, dead, resolver } = await signed(t);
     stage.net.mineBlocks(200);
@@ -108,14 +114,17 @@ void t.test(
   },
 );
 
-void t.test('a payment that fits twice needs both histories', async (t) => {
-  const { stage, dead } = await signed(t);
-  stage.net.mineBlocks(200);
-  await stage.net.rpc('localnet_setFault', {
-    kind: 'status',
-    status: 500,
-    endpoint: 'lagging',
-    methods: ['getSignatureStatuses'],
-  });
-  t.same(await dead(), [true, false]);
-});
+void t.test(
+  'a payment that fits twice expires only when both endpoints lack its signature',
+  async (t) => {
+    const { stage, dead } = await signed(t);
+    stage.net.mineBlocks(200);
+    await stage.net.rpc('localnet_setFault', {
+      kind: 'status',
+      status: 500,
+      endpoint: 'lagging',
+      methods: ['getSignatureStatuses'],
+    });
+    t.same(await dead(), [true, false]);
+  },
+);

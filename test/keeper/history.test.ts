@@ -1,5 +1,5 @@
-// After a loss of history nothing is signed until a lost signature can no longer land, and after a
-// restore until an operator resumes.
+// Nothing is signed after a failover until a lost signature can no longer land, nor after a restore
+// until an operator resumes collection.
 import t, { type Test } from 'tap';
 import {
   holdCollection,
@@ -13,7 +13,7 @@ import type { Stage, Subscription } from '../fixtures/billing.ts';
 const operator = { who: 'tester', host: 'here' };
 const all = { merchantId: null, planId: null, what: null, reason: 'a test', by: operator };
 
-/** The row that daemons record at their start. */
+/** Inserts the row that daemons record at their start. */
 async function install({ sql, net, keeper, treasury }: Stage): Promise<void> {
   await sql`
     insert into installation (cluster, mint, program_id, keepers, treasuries)
@@ -27,8 +27,8 @@ async function staged(t: Test, options = {}) {
 }
 
 /**
- * Drops the commits since a payment was signed, as a failover to an asynchronous standby does: its
- * timeline is another one.
+ * Drops the commits since a payment was signed and records another timeline, as a failover to an
+ * asynchronous standby does.
  */
 async function failOver(stage: Stage): Promise<void> {
   await stage.sql.begin(async (tx) => {
@@ -47,7 +47,7 @@ const successes = async (stage: Stage, subscription: Subscription) =>
 for (const percent of [null, 60])
   for (const survives of [true, false])
     void t.test(
-      `a signature that a failover lost, discount ${percent ?? 0}, its keeper ${survives ? 'goes on' : 'is gone'}: one pull`,
+      `a payment whose commit a failover lost is pulled once, discount ${percent ?? 0}, its keeper ${survives ? 'keeps running' : 'is gone'}`,
       async (t) => {
         const { stage, subscription } = await staged(t, { blockMs: 400 });
         if (percent !== null)
@@ -56,7 +56,7 @@ for (const percent of [null, 60])
         const keeper = await stage.startKeeper();
         await sent(stage, keeper);
         if (!survives) {
-          // A keeper that is killed releases nothing; this one must not settle what it sent.
+          // A killed keeper releases no claims; this one must not settle what it sent.
           await stage.sql`update subscriptions set claim_id = gen_random_uuid()`;
           await keeper.stop();
         }
@@ -83,7 +83,7 @@ for (const percent of [null, 60])
           'signing continues',
           async () => (await readBrake(stage.sql)).collectsAfterHeight === null,
         );
-        // Read anew: held payments are looked at every minute of chain time.
+        // The payment is decided again: under a hold this happens every minute of chain time.
         await stage.until('the payment is recorded', async () => {
           stage.net.passSeconds(10);
           return (await successes(stage, subscription)).length > 0;
@@ -104,7 +104,7 @@ for (const percent of [null, 60])
     );
 
 void t.test(
-  'a restored backup: collection is held until an operator resumes it, once',
+  'after the restore of a backup, collection is held until an operator resumes it once',
   async (t) => {
     const { stage, plan, subscription } = await staged(t);
     const first = await stage.startKeeper();
@@ -134,7 +134,7 @@ void t.test(
       reason: new RegExp(`${signature}.*billing reconcile --repair.*billing collection resume`),
     });
     t.match(await second.registry.metrics(), /keeper_alerts_total\{reason="history_missing"\} 1/);
-    // What the chain shows is recorded; what is due is not collected.
+    // Payments on chain are recorded, due payments are not collected.
     const other = await stage.subscriber(plan);
     await stage.until('the payment is recorded again', async () => {
       stage.net.passSeconds(10);
@@ -166,7 +166,7 @@ void t.test(
 );
 
 void t.test(
-  'a database without these plans shares the key of another: nothing is held',
+  'a database without the plans of a missing payment holds nothing: another database uses the same key',
   async (t) => {
     const { stage, subscription } = await staged(t);
     const first = await stage.startKeeper();
@@ -187,7 +187,7 @@ void t.test(
 );
 
 void t.test(
-  'a hold of one plan: the others are collected, nothing fails, and it is due still',
+  'a hold of one plan leaves its payments due without a failure; other plans are collected',
   async (t) => {
     const { stage, plan, subscription } = await staged(t);
     const poor = await stage.subscriber(plan, { usdc: 0n });

@@ -5,7 +5,7 @@ import { InFlight, type InFlightPayment, newPayment } from '../../src/keeper/in-
 
 const account = { periodStart: 5n, amountPulled: 100n, expiresAt: 0n } as SubscriptionAccount;
 
-/** A committed attempt with the fields that are tracked. */
+/** A committed payment with the fields that the index uses. */
 function signed({
   id = '',
   address = 'another',
@@ -30,7 +30,7 @@ function signed({
 }
 
 void t.test(
-  'finished payments are forgotten by claim: the same subscription under a new claim stays',
+  'a finished payment is removed by its claim; a payment of the same subscription under a new claim stays',
   (t) => {
     const book = new InFlight();
     const id = randomUUID();
@@ -56,7 +56,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment taken over by another keeper no longer explains notices by earlier signatures of this keeper',
+  'a payment that another keeper signed replaces this keeper’s: notifications of the earlier one are no longer explained',
   (t) => {
     const book = new InFlight();
     const id = randomUUID();
@@ -72,28 +72,25 @@ void t.test(
   },
 );
 
-void t.test(
-  'only transactions in flight are settled, and not before their pause has passed',
-  (t) => {
-    const book = new InFlight();
-    const id = randomUUID();
-    const [before] = book.add([signed({ id })]);
-    const [after] = book.add([signed({ id })]);
-    const [other] = book.add([signed()]);
-    after!.settleAt = 20;
-    other!.settleAt = 10;
-    for (const one of [before!, after!, other!]) book.ended(one);
-    t.same(book.settleable(9), []);
-    t.same(book.settleable(10), [other]);
-    t.same(book.settleable(20), [after, other]);
-    book.forget([...other!.payments.values()]);
-    t.same(book.settleable(20), [after]);
-    t.end();
-  },
-);
+void t.test('only transactions in flight are settled, and not before their `settleAt`', (t) => {
+  const book = new InFlight();
+  const id = randomUUID();
+  const [before] = book.add([signed({ id })]);
+  const [after] = book.add([signed({ id })]);
+  const [other] = book.add([signed()]);
+  after!.settleAt = 20;
+  other!.settleAt = 10;
+  for (const one of [before!, after!, other!]) book.ended(one);
+  t.same(book.settleable(9), []);
+  t.same(book.settleable(10), [other]);
+  t.same(book.settleable(20), [after, other]);
+  book.forget([...other!.payments.values()]);
+  t.same(book.settleable(20), [after]);
+  t.end();
+});
 
 void t.test(
-  'a payment signed by another process explains no notice, and the chain is read before it is sent',
+  'a payment that another process signed explains no notification, and its `checked` is null until the chain is read',
   (t) => {
     const book = new InFlight();
     const theirs = signed({ here: false });
@@ -108,40 +105,47 @@ void t.test(
   },
 );
 
-void t.test('payments of one transaction are in flight together, and leave it one by one', (t) => {
-  const book = new InFlight();
-  const pack = { signature: 'pack', payments: 3 };
-  const [first, second, third] = [signed(pack), signed(pack), signed(pack)];
-  const [transaction] = book.add([first, second, third]);
-  t.equal(book.size, 3);
-  t.equal([...book.all()].length, 1);
-  t.equal(book.transactionOf(second.id), transaction);
-  book.ended(transaction!);
-  book.forget([first, third]);
-  t.same([...transaction!.payments.keys()], [second.id]);
-  t.same(book.settleable(Infinity), [transaction]);
-  book.forget([second]);
-  t.same(book.settleable(Infinity), []);
-  t.notOk(book.has(transaction!));
-  t.end();
-});
+void t.test(
+  'payments of one transaction are in flight together and are removed one by one',
+  (t) => {
+    const book = new InFlight();
+    const pack = { signature: 'pack', payments: 3 };
+    const [first, second, third] = [signed(pack), signed(pack), signed(pack)];
+    const [transaction] = book.add([first, second, third]);
+    t.equal(book.size, 3);
+    t.equal([...book.all()].length, 1);
+    t.equal(book.transactionOf(second.id), transaction);
+    book.ended(transaction!);
+    book.forget([first, third]);
+    t.same([...transaction!.payments.keys()], [second.id]);
+    t.same(book.settleable(Infinity), [transaction]);
+    book.forget([second]);
+    t.same(book.settleable(Infinity), []);
+    t.notOk(book.has(transaction!));
+    t.end();
+  },
+);
 
 void t.test(
-  'a payment claimed back from another keeper returns to its transaction, which counts as sent by the other',
+  'a payment that is claimed back from another keeper returns to its transaction, which then no longer counts as own',
   (t) => {
     const book = new InFlight();
     const pack = { signature: 'pack', payments: 2 };
     const [first, second] = [signed(pack), signed(pack)];
     const [transaction] = book.add([first, second]);
     book.forget([first]);
-    t.same(book.add([{ ...first, claimId: randomUUID(), periodEnd: null }]), [], 'nothing new');
+    t.same(
+      book.add([newPayment({ ...first, claimId: randomUUID(), periodEnd: null })]),
+      [],
+      'nothing new',
+    );
     t.equal(transaction!.payments.size, 2);
     t.equal(transaction!.isOwn, false);
     t.end();
   },
 );
 
-void t.test('after a notice of another change the payment explains no later notice', (t) => {
+void t.test('a payment explains no further notification after one of another change', (t) => {
   const book = new InFlight();
   const [one] = book.add([signed({ address: 'account' })]);
   t.ok(book.explains('account', account, 3n));

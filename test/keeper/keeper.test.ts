@@ -6,7 +6,7 @@ import { silent, startStage } from '../fixtures/billing.ts';
 import { startProxy } from '../fixtures/proxy.ts';
 
 void t.test(
-  'Postgres out of reach: not ready, and says why; back, it goes on without a restart',
+  'a keeper without Postgres is not ready and reports why; it continues without a restart once Postgres is back',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();

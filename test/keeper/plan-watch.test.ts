@@ -5,11 +5,11 @@ import { endAbandonedPlans, takeUnwatchedPlans } from '../../src/db/plans.ts';
 import { PlanWatch } from '../../src/keeper/plan-watch.ts';
 import { startStage } from '../fixtures/billing.ts';
 
-void t.test('a plan that is published while the keeper runs turns active', async (t) => {
+void t.test('a pending plan that is published while the keeper runs turns active', async (t) => {
   const stage = await startStage(t);
   const plan = await stage.plan();
   await stage.startKeeper();
-  // No notice tells of this one: it is found by looking, once it has waited for ten seconds.
+  // No notification reports this one: the plan poll finds it once its last read is ten seconds old.
   await stage.sql`
     update plans set status = 'pending', chain_created_at = null, observed_at = now() - interval '9 seconds' where id = ${plan.id}`;
   await stage.until(
@@ -38,7 +38,7 @@ void t.test('a plan that is published while the keeper runs turns active', async
   );
 });
 
-void t.test('an endpoint from before a plan was published does not end it', async (t) => {
+void t.test('an endpoint that has not reached a plan’s slot does not end the plan', async (t) => {
   const stage = await startStage(t);
   const plan = await stage.plan();
   await stage.sql`update plans set status = 'pending', chain_created_at = null`;
@@ -55,28 +55,31 @@ void t.test('an endpoint from before a plan was published does not end it', asyn
   t.match(await stage.sql`select status from plans where id = ${plan.id}`, [{ status: 'active' }]);
 });
 
-void t.test('a plan with the largest possible end does not stop the watch of others', async (t) => {
-  const stage = await startStage(t);
-  const late = 2n ** 63n - 1n;
-  const [endless, sunset] = [await stage.plan({ endTs: late }), await stage.plan()];
-  const subscription = await stage.subscriber(endless);
-  await stage.sql`update plans set ends_at = null`;
-  await stage.sql`update plans set chain_created_at = to_timestamp(1) where id = ${sunset.id}`;
-  await stage.startKeeper();
-  await stage.until('the other is judged', async () => {
+void t.test(
+  'a plan with the largest possible end does not stop the reads of other plans',
+  async (t) => {
+    const stage = await startStage(t);
+    const late = 2n ** 63n - 1n;
+    const [endless, sunset] = [await stage.plan({ endTs: late }), await stage.plan()];
+    const subscription = await stage.subscriber(endless);
+    await stage.sql`update plans set ends_at = null`;
+    await stage.sql`update plans set chain_created_at = to_timestamp(1) where id = ${sunset.id}`;
+    await stage.startKeeper();
+    await stage.until('the other is judged', async () => {
+      const [plan] = await stage.sql<
+        [{ status: string }]
+      >`select status from plans where id = ${sunset.id}`;
+      return plan.status === 'ended';
+    });
     const [plan] = await stage.sql<
-      [{ status: string }]
-    >`select status from plans where id = ${sunset.id}`;
-    return plan.status === 'ended';
-  });
-  const [plan] = await stage.sql<
-    [{ status: string; endsAt: Date }]
-  >`select status, ends_at from plans where id = ${endless.id}`;
-  t.same(plan, { status: 'active', endsAt: new Date('9999-12-31T23:59:59Z') });
-  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
-});
+      [{ status: string; endsAt: Date }]
+    >`select status, ends_at from plans where id = ${endless.id}`;
+    t.same(plan, { status: 'active', endsAt: new Date('9999-12-31T23:59:59Z') });
+    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  },
+);
 
-void t.test('a pending plan is looked at ever more rarely, and ends after 7 days', async (t) => {
+void t.test('a pending plan is read ever more rarely and ends after 7 days', async (t) => {
   const stage = await startStage(t);
   const plan = await stage.plan();
   const due = async (age: string, lookedAt: string) => {

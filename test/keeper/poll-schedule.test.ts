@@ -2,10 +2,10 @@ import t from 'tap';
 import { isSentAgain, shouldPoll, type Polled } from '../../src/keeper/poll-schedule.ts';
 
 const sent: Polled = { takenAt: 0, polledAt: 0, sends: 1, isOwn: true, status: null, slot: null };
-const silent = { slot: 0n, heardAt: -Infinity };
+const silent = { slot: 0n, receivedAt: -Infinity };
 const confirmed = { slot: 7n, err: null, commitment: 'confirmed' } as const;
 
-void t.test('a young transaction is looked for often, an old one every second', (t) => {
+void t.test('a young transaction is polled often, an old one every second', (t) => {
   t.notOk(shouldPoll(sent, silent, 100));
   t.ok(shouldPoll(sent, silent, 150));
   t.notOk(shouldPoll({ ...sent, polledAt: 10_000 }, silent, 10_900));
@@ -13,16 +13,19 @@ void t.test('a young transaction is looked for often, an old one every second', 
   t.end();
 });
 
-void t.test('a landed transaction is polled once it is rooted, and now and then before', (t) => {
+void t.test('a landed transaction is polled once it is rooted, and rarely before', (t) => {
   for (const landed of [
     { ...sent, slot: 7n, polledAt: 10_000 },
     { ...sent, slot: 7n, status: confirmed, polledAt: 10_000 },
   ]) {
-    t.notOk(shouldPoll(landed, { slot: 6n, heardAt: 12_000 }, 12_100));
-    t.ok(shouldPoll(landed, { slot: 6n, heardAt: 12_400 }, 12_500), 'a fork may have dropped it');
-    t.ok(shouldPoll(landed, { slot: 7n, heardAt: 12_000 }, 12_000));
+    t.notOk(shouldPoll(landed, { slot: 6n, receivedAt: 12_000 }, 12_100));
     t.ok(
-      shouldPoll(landed, { slot: 6n, heardAt: 9000 }, 11_000),
+      shouldPoll(landed, { slot: 6n, receivedAt: 12_400 }, 12_500),
+      'a fork may have dropped it',
+    );
+    t.ok(shouldPoll(landed, { slot: 7n, receivedAt: 12_000 }, 12_000));
+    t.ok(
+      shouldPoll(landed, { slot: 6n, receivedAt: 9000 }, 11_000),
       'the stream tells nothing any more',
     );
   }
@@ -30,7 +33,7 @@ void t.test('a landed transaction is polled once it is rooted, and now and then 
 });
 
 void t.test(
-  'finalized transactions are not polled, nor unsent ones unless another process may have sent them',
+  'a finalized transaction is not polled, nor is an unsent one unless another process may have sent it',
   (t) => {
     t.notOk(
       shouldPoll({ ...sent, status: { ...confirmed, commitment: 'finalized' } }, silent, 60_000),
@@ -42,7 +45,7 @@ void t.test(
 );
 
 void t.test(
-  'an unseen transaction is sent again after two seconds, later if its status was not polled',
+  'an unseen transaction is sent again after two seconds, later if its status was not polled since',
   (t) => {
     const one = { ...sent, sentAt: 10_000 };
     t.ok(isSentAgain({ ...one, sends: 0, sentAt: -Infinity }, 0), 'the first time at once');

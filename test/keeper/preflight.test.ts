@@ -68,7 +68,7 @@ void t.test(
 );
 
 void t.test(
-  'a keeper that is set up for another cluster, program or mint does not start',
+  'a keeper that is configured for another cluster, program or mint does not start',
   async (t) => {
     const stage = await startStage(t);
     await t.rejects(stage.startKeeper({ cluster: 'devnet' }), {
@@ -92,7 +92,7 @@ void t.test(
   },
 );
 
-void t.test('a keeper whose first treasury cannot receive starts where another can', async (t) => {
+void t.test('a keeper whose first treasury cannot receive starts if another one can', async (t) => {
   const stage = await startStage(t);
   const treasury = generateKeypair().address;
   const said: string[] = [];
@@ -110,7 +110,7 @@ void t.test('a keeper whose first treasury cannot receive starts where another c
 });
 
 void t.test(
-  'RPC out of reach: the keeper waits, is not ready, says so once, and goes on when it is back',
+  'a keeper without RPC is not ready and reports it once; it continues once RPC is back',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -132,11 +132,11 @@ void t.test(
 );
 
 void t.test(
-  'an endpoint of another chain among the URLs: its word that a subscription is gone is not taken',
+  'an endpoint of another chain among the URLs is not used: no subscription counts as gone because of it',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
-    // It is ahead, and has none of our accounts.
+    // The other chain is ahead and has none of the accounts.
     const other = await startTestChain(t);
     other.mineBlocks(3000);
     const devnet = await startRpcServer(({ method, params }, response) => {

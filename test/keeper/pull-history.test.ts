@@ -1,4 +1,4 @@
-// What the chain says was pulled, read from real transactions.
+// Pulls, read from real transactions.
 import t from 'tap';
 import { transferSubscription } from '../../src/chain/program/instructions.ts';
 import { pullsIn } from '../../src/domain/collecting/pulls.ts';
@@ -31,7 +31,7 @@ const pullOf = (
   });
 
 void t.test(
-  'one transaction: its transfers are one pull a period, of one subscription; the fee is the transfer to the treasury',
+  'the transfers of a transaction are one pull per period and subscription; the fee is the transfer to the treasury',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan();
@@ -45,8 +45,8 @@ void t.test(
     await collector.turn();
     const [signed] = taken;
     await stage.rpc.sendTransaction(signed!.attempt.transaction);
-    // The plan's owner, under two subscriptions at once, to the treasury among others: what the
-    // owner pulls is the owner's.
+    // The plan's owner pulls under two subscriptions at once, and to the treasury too. These pulls
+    // carry no fee.
     const both = await stage.send(
       [plan.merchant],
       [
@@ -82,7 +82,7 @@ void t.test(
 );
 
 void t.test(
-  'all that was pulled since a period began, newest first; failed transactions and older periods are not',
+  'the pulls since the start of a period are found, newest first, without failed transactions and older periods',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ periodHours: 1 });
@@ -108,7 +108,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull is found behind however many transactions that only name the account, as long as there is time to read them',
+  'a pull is found behind any number of transactions that only name the account, within the time limit',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -148,7 +148,7 @@ void t.test(
   },
 );
 
-/** An endpoint that keeps no history: providers drop it after some days. */
+/** An endpoint without history: providers drop it after some days. */
 const forgetful = {
   getSignaturesForAddress: () => Promise.resolve([]),
   getTransaction: (signature: string) =>
@@ -156,7 +156,7 @@ const forgetful = {
 };
 
 void t.test(
-  'a period that an earlier registration paid is known from the books, without any history of the chain',
+  'a period that an earlier registration paid is known from the books, without the history of the chain',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -184,7 +184,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull of a past period that no history shows does not prevent the collection of the next periods',
+  'a pull of a past period that no history shows delays the next periods for half an hour, not for good',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ periodHours: 1 });

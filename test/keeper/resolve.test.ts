@@ -1,5 +1,4 @@
-// When an attempt has come to its end, and when nobody knows yet: nothing is signed anew that may
-// still land.
+// The end of an attempt: nothing is signed again while the earlier signature may still land.
 import t, { type Test } from 'tap';
 import {
   cancelSubscription,
@@ -15,7 +14,7 @@ import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../f
 
 const nothing = { done: [], unknown: [], isDue: false };
 
-/** A payment that was signed and never sent, `blocks` blocks ago. */
+/** A payment that was signed `blocks` blocks ago and never sent. */
 async function signed(t: Test, blocks: number, replaced: (rpc: Rpc) => Partial<Rpc> = () => ({})) {
   const { stage, plan, subscription } = await due(t, { blockMs: 0 });
   const parts = stage.parts(replaced(stage.rpc));
@@ -43,7 +42,7 @@ async function reopen(stage: Stage, plan: Plan, { pda, wallet }: Subscription) {
 }
 
 void t.test(
-  'never sent and its blockhash expired: the attempt expires without an event, and the payment is due as before',
+  'an attempt that was never sent expires with its blockhash, without an event, and its payment stays due',
   async (t) => {
     const { stage, subscription, flying, resolver, attempt } = await signed(t, 200);
     const before = await stage.row(subscription);
@@ -67,7 +66,7 @@ void t.test(
 );
 
 void t.test(
-  'never expired before the finalized height is past its last block, or while any endpoint knows the signature',
+  'an attempt does not expire before the finalized height is past its last block, nor while an endpoint knows its signature',
   async (t) => {
     const young = await signed(t, 100);
     t.same(await young.resolver.expired([young.flying]), nothing);
@@ -83,8 +82,7 @@ void t.test(
     const known = await signed(t, 200, (rpc) => ({
       getSignatureStatuses: async (signatures, options) => ({
         ...(await rpc.getSignatureStatuses(signatures, options)),
-        // One endpoint of several, which is not the first to be asked, and has it in its history
-        // alone.
+        // One of several endpoints, not the first one asked, has it in its history only.
         statuses: signatures.map(() =>
           options?.everywhere === true && options.history === true
             ? { slot: 1n, err: null, commitment: 'processed' as const }
@@ -98,7 +96,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt whose account was closed and opened anew expires, once the history reaches up to the new account',
+  'an attempt whose account was closed and reopened expires once the history reaches up to the new account',
   async (t) => {
     let isListed = false;
     const listing = (rpc: Rpc): Partial<Rpc> => ({
@@ -107,7 +105,7 @@ void t.test(
     });
     const { stage, plan, subscription, flying, attempt, ...parts } = await signed(t, 0, listing);
     await reopen(stage, plan, subscription);
-    // The judge of a public cluster: the address is not empty.
+    // The judge of a public cluster. The address has an account again.
     const absence = createAbsenceJudge(stage.rpc, { onAlarm: () => undefined });
     const resolver = new Resolver({ ...parts.context, absence });
     t.same(await resolver.expired([flying]), { done: [], unknown: [flying], isDue: false });
@@ -122,7 +120,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment that landed before its account was closed and opened anew is recorded, whatever is there now',
+  'a payment that landed before its account was closed and reopened is recorded',
   async (t) => {
     const { stage, plan, subscription, flying, attempt, ...parts } = await signed(t, 0, (rpc) => ({
       getSignatureStatuses: async (signatures, options) => ({
@@ -140,7 +138,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull that no endpoint explains: neither expired nor paid until it is known',
+  'an attempt stays open while no endpoint explains a pull that its account counts',
   async (t) => {
     let blind = true;
     const { stage, plan, subscription, flying, resolver, attempt } = await signed(t, 0, (rpc) => ({
@@ -167,7 +165,7 @@ void t.test(
 );
 
 void t.test(
-  'the signature is unknown and the pull was the keeper’s: recorded as its payment',
+  'an attempt with an unknown signature is recorded as paid when the history shows its pull',
   async (t) => {
     const { stage, subscription, flying, resolver, attempt } = await signed(t, 0, (rpc) => ({
       getSignatureStatuses: async (signatures, options) => ({
@@ -186,7 +184,7 @@ void t.test(
 );
 
 void t.test(
-  'a merchant who is the treasury as well: taken over, the payment has the fee that it was signed with, and the books agree',
+  'a payment that was taken over has the fee that it was signed with, also when the merchant is the treasury',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     stage.net.fund(stage.treasury.address, { lamports: 10_000_000_000n, usdc: 1n });

@@ -1,4 +1,4 @@
-// What may be sent is decided by one read of the rows right before it is sent.
+// The rows are read right before each send and decide what may be sent.
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { RpcError, RpcUnreachable } from '../../src/chain/rpc/errors.ts';
@@ -10,7 +10,7 @@ import { startStage, type Stage } from '../fixtures/billing.ts';
 import { stopClock } from '../fixtures/clock.ts';
 import { randomAddress } from '../fixtures/http.ts';
 
-/** `count` transactions of `size` claimed subscriptions each; the chain is not asked for them. */
+/** `count` transactions of `size` claimed subscriptions each, which the chain does not have. */
 async function transactions(stage: Stage, count: number, size = 1): Promise<InFlightTransaction[]> {
   const plan = await stage.plan();
   const claimId = randomUUID();
@@ -41,8 +41,8 @@ async function transactions(stage: Stage, count: number, size = 1): Promise<InFl
 }
 
 /**
- * An endpoint that takes transactions once it is released. The clock stands still, so that no check
- * is too old before `pass`.
+ * An endpoint that answers a send once it is released. The clock is stopped, so that no check is
+ * too old before `pass`.
  */
 function endpoint(t: Test) {
   const pass = stopClock(t);
@@ -73,7 +73,7 @@ const cancelled = (stage: Stage, id: string, cancel: typeof forceCancel = forceC
   stage.sql.begin((tx) => cancel(tx, { id, status: 'active' }));
 
 void t.test(
-  'after the answer to a cancellation neither its payment nor the rest of its transaction is sent',
+  'once a cancellation is committed, neither its payment nor the rest of its transaction is sent',
   async (t) => {
     const stage = await startStage(t);
     const { begun, sendTransaction } = endpoint(t);
@@ -94,7 +94,7 @@ void t.test(
   },
 );
 
-void t.test('a stopped transaction that was sent before is not sent again', async (t) => {
+void t.test('a transaction with a cancelled payment is not sent again', async (t) => {
   const stage = await startStage(t);
   const [sent] = (await transactions(stage, 1, 2)) as [InFlightTransaction];
   const { begun, sendTransaction } = endpoint(t);
@@ -105,7 +105,7 @@ void t.test('a stopped transaction that was sent before is not sent again', asyn
   t.same(begun, [sent.signature]);
 });
 
-void t.test('a cancellation does not wait for a send that is on its way', async (t) => {
+void t.test('a cancellation does not wait for a send without an answer', async (t) => {
   const stage = await startStage(t);
   const [one] = await transactions(stage, 1);
   const { begun, hold, release, within, sendTransaction } = endpoint(t);
@@ -121,37 +121,31 @@ void t.test('a cancellation does not wait for a send that is on its way', async 
   t.equal(begun.length, 1, 'and it is not sent again');
 });
 
-void t.test(
-  'a check that took longer than 100 ms is made again before anything is sent',
-  async (t) => {
-    const stage = await startStage(t);
-    const [late, fine] = (await transactions(stage, 2)) as [
-      InFlightTransaction,
-      InFlightTransaction,
-    ];
-    const { pass, begun, sendTransaction } = endpoint(t);
-    const { context } = stage.parts({ sendTransaction });
-    let checks = 0;
-    const delayed = async (query: unknown) => {
-      const rows = await query;
-      checks += 1;
-      if (checks === 1) {
-        await cancelled(stage, idsOf(late)[0]!);
-        pass(150);
-      }
-      return rows;
-    };
-    const slow = new Proxy(stage.sql, {
-      apply(target, self, args: [readonly string[], ...unknown[]]) {
-        const query: unknown = Reflect.apply(target, self, args);
-        return args[0].join('').includes('select') ? delayed(query) : query;
-      },
-    });
-    await sendAll({ ...context, sql: slow }, [late, fine]);
-    t.equal(checks, 2);
-    t.same(begun, [fine.signature]);
-  },
-);
+void t.test('a check that took longer than 100 ms is made again before a send', async (t) => {
+  const stage = await startStage(t);
+  const [late, fine] = (await transactions(stage, 2)) as [InFlightTransaction, InFlightTransaction];
+  const { pass, begun, sendTransaction } = endpoint(t);
+  const { context } = stage.parts({ sendTransaction });
+  let checks = 0;
+  const delayed = async (query: unknown) => {
+    const rows = await query;
+    checks += 1;
+    if (checks === 1) {
+      await cancelled(stage, idsOf(late)[0]!);
+      pass(150);
+    }
+    return rows;
+  };
+  const slow = new Proxy(stage.sql, {
+    apply(target, self, args: [readonly string[], ...unknown[]]) {
+      const query: unknown = Reflect.apply(target, self, args);
+      return args[0].join('').includes('select') ? delayed(query) : query;
+    },
+  });
+  await sendAll({ ...context, sql: slow }, [late, fine]);
+  t.equal(checks, 2);
+  t.same(begun, [fine.signature]);
+});
 
 void t.test('a keeper does not send a payment whose claim it lost', async (t) => {
   const stage = await startStage(t);
@@ -163,14 +157,14 @@ void t.test('a keeper does not send a payment whose claim it lost', async (t) =>
   const { begun, sendTransaction } = endpoint(t);
   const { context } = stage.parts({ sendTransaction });
   await stage.sql`update subscriptions set claim_id = ${randomUUID()} where id = ${idsOf(taken)[1]!}`;
-  // A payment that is not held here any more, though its transaction still carries it.
+  // This payment is no longer claimed here, though its transaction still carries it.
   (split.payments as Map<string, InFlightPayment>).delete(idsOf(split)[0]!);
   await sendAll(context, [kept, taken, split]);
   t.same(begun, [kept.signature]);
 });
 
 void t.test(
-  'after a notice the chain is read first, and a payment that it no longer allows is not sent',
+  'after a notification the chain is read first, and a payment that it no longer allows is not sent',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -192,7 +186,7 @@ void t.test(
 );
 
 void t.test(
-  'a refused version is reported; an unreachable endpoint is tried again later',
+  'a refused transaction version is reported; after an unreachable endpoint the send is tried again later',
   async (t) => {
     const stage = await startStage(t);
     const [refused, lost] = (await transactions(stage, 2)) as [

@@ -33,7 +33,7 @@ const kept = (decided: ReturnType<typeof withinFunds>) =>
   decided.filter(({ decision }) => decision.collect !== undefined).map(({ row }) => row.id);
 
 void t.test(
-  'payments of one wallet are collected as far as its money and its approval go; the others wait twenty seconds',
+  'payments of one wallet are collected up to its balance and approval; the others wait twenty seconds',
   async (t) => {
     const batch = () => [
       collected('a', 'rich', 400n),

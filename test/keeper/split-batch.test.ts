@@ -2,7 +2,7 @@ import t from 'tap';
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import { splitBatch } from '../../src/keeper/claim.ts';
 
-void t.test('a faulty item is reported alone, and the others are done', async (t) => {
+void t.test('an item that fails is reported alone, and the others are processed', async (t) => {
   const done: number[] = [];
   const faulty: number[] = [];
   const work = async (items: readonly number[]) => {
@@ -13,7 +13,7 @@ void t.test('a faulty item is reported alone, and the others are done', async (t
   t.same([done, faulty], [[1, 2, 4], [3]]);
 });
 
-void t.test('one bad row of 256 costs a few batches, not a call for each row', async (t) => {
+void t.test('one bad row of 256 takes a few batches, not a call for each row', async (t) => {
   const rows = Array.from({ length: 256 }, (_, n) => n);
   const faulty: number[] = [];
   let calls = 0;
@@ -26,7 +26,7 @@ void t.test('one bad row of 256 costs a few batches, not a call for each row', a
   t.equal(calls, 2 * Math.log2(rows.length) + 1);
 });
 
-void t.test('an outage is thrown and does not split the batch', async (t) => {
+void t.test('an outage is thrown without splitting the batch', async (t) => {
   let calls = 0;
   const work = async () => {
     calls += 1;

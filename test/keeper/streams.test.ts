@@ -15,7 +15,7 @@ import { Sweep } from '../../src/keeper/sweep.ts';
 import { HOUR, silent, startStage, type Stage } from '../fixtures/billing.ts';
 
 void t.test(
-  'repeated, late and forged notices change nothing: they only lead to a look at the chain',
+  'repeated, late and forged notifications change nothing: they only cause reads of the chain',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -42,12 +42,12 @@ void t.test(
       slot: 1n,
     });
 
-    // As it is, again and again.
+    // The unchanged account, repeatedly.
     for (let times = 0; times < 5; times += 1) notices.take(notice(live.data));
     await notices.turn();
     t.equal(woken, 0);
-    // Forged: cancelled, pulled in full for a later period, nonsense of every length, strangers'
-    // accounts.
+    // Forged: cancelled, pulled in full for a later period, random bytes of every length, accounts
+    // of strangers.
     const cancelled = Buffer.from(live.data);
     cancelled.writeBigInt64LE(1n, 147);
     notices.take(notice(cancelled));
@@ -67,10 +67,10 @@ void t.test(
   },
 );
 
-void t.test('the sweep finds changes of the time while the stream was down', async (t) => {
+void t.test('the sweep finds changes that were made while the stream was down', async (t) => {
   const stage = await startStage(t);
   const subscription = await stage.subscriber(await stage.plan());
-  // Nothing listens there.
+  // No node listens at this port.
   await stage.startKeeper({ wsUrls: ['ws://127.0.0.1:1'] });
   await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
   await stage.quiet();
@@ -95,10 +95,7 @@ void t.test('the sweep finds changes of the time while the stream was down', asy
   t.equal((await stage.payments(subscription)).length, 1);
 });
 
-/**
- * A paid subscription, and the stream with nothing behind it: no sweep finds what the stream does
- * not tell.
- */
+/** A paid subscription followed by the stream alone: no sweep runs. */
 async function streamAlone(t: Test, replaced: (stage: Stage) => Partial<Rpc> = () => ({})) {
   const stage = await startStage(t);
   const subscription = await stage.subscriber(await stage.plan());
@@ -156,7 +153,7 @@ void t.test(
   },
 );
 
-void t.test('a token approval that is given again is seen by the stream alone', async (t) => {
+void t.test('a renewed token approval is found by the stream alone', async (t) => {
   const { stage, subscription, follow } = await streamAlone(t);
   const { wallet } = subscription;
   const row = () => stage.row(subscription);
@@ -172,7 +169,7 @@ void t.test('a token approval that is given again is seen by the stream alone', 
   t.match(await row(), { status: 'active', failedAttempts: 0 });
 });
 
-void t.test('a transaction that the endpoint does not have yet is asked for again', async (t) => {
+void t.test('a transaction that the endpoint does not have yet is requested again', async (t) => {
   let asked = 0;
   const { stage, subscription, follow } = await streamAlone(t, ({ rpc }) => ({
     getTransaction: async (signature, options) => {
@@ -194,29 +191,26 @@ void t.test('a transaction that the endpoint does not have yet is asked for agai
   t.ok(asked > 3);
 });
 
-void t.test(
-  'a notice that is ahead of the endpoint is looked into again once the endpoint is there',
-  async (t) => {
-    let behind = 2;
-    const { stage, subscription, follow } = await streamAlone(t, ({ rpc }) => ({
-      getMultipleAccounts: async (addresses, options) => {
-        if (options?.minSlot !== undefined && behind-- > 0)
-          throw new RpcUnreachable('getMultipleAccounts', []);
-        return rpc.getMultipleAccounts(addresses, options);
-      },
-    }));
-    const parties = {
-      subscriber: subscription.wallet.address,
-      plan: subscription.plan.pda,
-      subscription: subscription.pda,
-    };
-    await stage.send([subscription.wallet], [cancelSubscription(stage.net.programId, parties)]);
-    await stage.until('the cancellation is seen', async () => {
-      await follow().catch((error: unknown) => {
-        if (!(error instanceof RpcUnreachable)) throw error;
-      });
-      return (await stage.row(subscription)).cancelRequestedAt !== null;
+void t.test('a notification is read again once the endpoint has reached its slot', async (t) => {
+  let behind = 2;
+  const { stage, subscription, follow } = await streamAlone(t, ({ rpc }) => ({
+    getMultipleAccounts: async (addresses, options) => {
+      if (options?.minSlot !== undefined && behind-- > 0)
+        throw new RpcUnreachable('getMultipleAccounts', []);
+      return rpc.getMultipleAccounts(addresses, options);
+    },
+  }));
+  const parties = {
+    subscriber: subscription.wallet.address,
+    plan: subscription.plan.pda,
+    subscription: subscription.pda,
+  };
+  await stage.send([subscription.wallet], [cancelSubscription(stage.net.programId, parties)]);
+  await stage.until('the cancellation is seen', async () => {
+    await follow().catch((error: unknown) => {
+      if (!(error instanceof RpcUnreachable)) throw error;
     });
-    t.ok(behind < 0);
-  },
-);
+    return (await stage.row(subscription)).cancelRequestedAt !== null;
+  });
+  t.ok(behind < 0);
+});

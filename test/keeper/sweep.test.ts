@@ -1,5 +1,5 @@
-// In which order the sweep looks, how much at once, and that nothing is left out. What it finds:
-// life.test.ts, follow.test.ts.
+// Order, pace and completeness of the sweep. What a sweep changes is tested in
+// test/scenarios/life.test.ts.
 import t, { type Test } from 'tap';
 import { cancelSubscription } from '../../src/chain/program/instructions.ts';
 import { createRpc } from '../../src/chain/rpc/client.ts';
@@ -13,8 +13,8 @@ const SIZE = 128;
 const MINUTES = 60;
 
 /**
- * Rows that fall due one after the other in a year, in this order; sweeps that tell which of them a
- * turn reads.
+ * Rows that fall due one after the other in a year, in the order of `ids`; `looks` has the ids that
+ * each read returned.
  */
 async function swept(t: Test, count: number) {
   const stage = await startStage(t);
@@ -41,8 +41,8 @@ async function swept(t: Test, count: number) {
       return new Sweep({ ...context, onRead }, { minutes: MINUTES });
     },
     /**
-     * The lap began so many seconds ago, or begins in so many where that is negative; the lap
-     * before took so many subscriptions.
+     * Sets the start of the lap to `secondsAgo` (negative: in the future) and the length of the
+     * previous lap.
      */
     begin: (secondsAgo = 0, length = 0) => stage.sql`
       update sweeps set starts_at = now() - ${secondsAgo} * interval '1 second', length = ${length}`,
@@ -50,7 +50,7 @@ async function swept(t: Test, count: number) {
 }
 
 void t.test(
-  'a turn reads one batch in due order; the next lap begins SWEEP_MINUTES after this one',
+  'a turn reads one batch in due order; the next lap starts SWEEP_MINUTES after this one',
   async (t) => {
     const { stage, ids, looks, sweep, begin } = await swept(t, 2 * SIZE + 10);
     await begin();
@@ -71,7 +71,7 @@ void t.test(
 );
 
 void t.test(
-  'a lap is spread over four fifths of its time: the next step waits for its share of it',
+  'a lap is spread over four fifths of SWEEP_MINUTES, and each step waits for its share',
   async (t) => {
     const { ids, looks, sweep, begin } = await swept(t, 4 * SIZE);
     await begin(0, ids.length);
@@ -89,36 +89,30 @@ void t.test(
   },
 );
 
-void t.test(
-  'a lap that is behind its time is caught up with at once, and no further than to its time',
-  async (t) => {
-    const { ids, looks, sweep, begin } = await swept(t, 4 * SIZE);
-    const spread = 0.8 * MINUTES * 60;
-    await begin(spread / 2 + 10, ids.length);
-    const keeper = sweep();
-    t.equal(await keeper.turn(), true);
-    t.equal(await keeper.turn(), true, 'half of the time is over, and a little more');
-    t.equal(await keeper.turn(), false);
-    t.equal(looks.length, 3);
-    await begin(spread + 1, ids.length);
-    while (await keeper.turn());
-    t.same(looks.flat().toSorted(), ids.toSorted(), 'each once');
-  },
-);
+void t.test('a late lap catches up at once, and only up to its schedule', async (t) => {
+  const { ids, looks, sweep, begin } = await swept(t, 4 * SIZE);
+  const spread = 0.8 * MINUTES * 60;
+  await begin(spread / 2 + 10, ids.length);
+  const keeper = sweep();
+  t.equal(await keeper.turn(), true);
+  t.equal(await keeper.turn(), true, 'half of the time is over, and a little more');
+  t.equal(await keeper.turn(), false);
+  t.equal(looks.length, 3);
+  await begin(spread + 1, ids.length);
+  while (await keeper.turn());
+  t.same(looks.flat().toSorted(), ids.toSorted(), 'each once');
+});
+
+void t.test('a lap that is longer than the one before catches up as well', async (t) => {
+  const { ids, looks, sweep, begin } = await swept(t, 3 * SIZE);
+  await begin(0.8 * MINUTES * 60 + 1, 1);
+  const keeper = sweep();
+  while (await keeper.turn());
+  t.same(looks.flat().toSorted(), ids.toSorted(), 'each once');
+});
 
 void t.test(
-  'a lap that takes longer than its time is caught up with, though the one before was short',
-  async (t) => {
-    const { ids, looks, sweep, begin } = await swept(t, 3 * SIZE);
-    await begin(0.8 * MINUTES * 60 + 1, 1);
-    const keeper = sweep();
-    while (await keeper.turn());
-    t.same(looks.flat().toSorted(), ids.toSorted(), 'each once');
-  },
-);
-
-void t.test(
-  'after a gap everything is looked at again at once, from where the walk is, all round',
+  'after a gap every subscription is read again at once, from the current position',
   async (t) => {
     const { ids, looks, sweep, begin } = await swept(t, 3 * SIZE + 20);
     await begin();
@@ -137,7 +131,7 @@ void t.test(
 );
 
 void t.test(
-  'after a gap nothing is looked at for having been paid and moved on meanwhile: the way round would have no end',
+  'after a gap a subscription that is paid and rescheduled meanwhile is not read again, so the lap ends',
   async (t) => {
     const { stage, ids, looks, sweep, begin } = await swept(t, 3 * SIZE);
     await begin(-3600);
@@ -154,7 +148,7 @@ void t.test(
   },
 );
 
-void t.test('keepers share the walk: after a gap they make one lap together', async (t) => {
+void t.test('keepers share the sweep: after a gap they read one lap together', async (t) => {
   const { ids, looks, sweep, begin } = await swept(t, 8 * SIZE);
   await begin(-3600);
   const keepers = [sweep(), sweep(), sweep()];
@@ -164,8 +158,8 @@ void t.test('keepers share the walk: after a gap they make one lap together', as
   };
   await Promise.all(keepers.map(run));
   t.same([...new Set(looks.flat())].toSorted(), ids.toSorted());
-  // One batch each from where the others were when it began, and one in which it sees that the walk
-  // has come round.
+  // Each keeper reads at most one batch more, from the others' position at its start, and one in
+  // which it sees that the lap is complete.
   t.ok(
     looks.flat().length <= ids.length + 2 * keepers.length * SIZE,
     `${looks.flat().length} looks at ${ids.length}`,
@@ -173,7 +167,7 @@ void t.test('keepers share the walk: after a gap they make one lap together', as
 });
 
 void t.test(
-  'the accounts of one subscription are read in one request, four requests at once',
+  'the accounts of one subscription are read in one request, with four concurrent requests',
   async (t) => {
     const requests: (readonly string[])[] = [];
     let open = 0;
@@ -202,7 +196,7 @@ void t.test(
   },
 );
 
-void t.test('a batch that could not be read comes first in the next turn', async (t) => {
+void t.test('a batch that could not be read is read first in the next turn', async (t) => {
   const { stage, ids, looks, sweep, begin } = await swept(t, SIZE + 10);
   let away = true;
   const keeper = sweep({
@@ -236,54 +230,54 @@ void t.test('a batch that a dead keeper had taken is read in the next lap', asyn
   t.same(looks.at(-1), ids.slice(0, SIZE).toSorted());
 });
 
-void t.test('a batch that fails of itself does not stop the walk', async (t) => {
-  const { stage, ids, looks, sweep, begin } = await swept(t, SIZE + 10);
-  let fails = true;
-  const keeper = sweep({
-    getMultipleAccounts: async (...args) => {
-      if (fails) throw new TypeError('an oddity');
-      return stage.rpc.getMultipleAccounts(...args);
-    },
-  });
-  await begin();
-  await t.rejects(keeper.turn(), TypeError);
-  fails = false;
-  await keeper.turn();
-  t.same(looks.at(-1), ids.slice(SIZE).toSorted());
-});
-
 void t.test(
-  'a read makes changed subscriptions due, as of the chain’s time, and no others',
+  'a batch that fails for a reason other than an outage does not stop the sweep',
   async (t) => {
-    const stage = await startStage(t);
-    const plan = await stage.plan();
-    const [still, cancelled] = [await stage.subscriber(plan), await stage.subscriber(plan)];
-    const keeper = await stage.startKeeper();
-    await stage.until(
-      'both are paid',
-      async () => (await stage.sql`select 1 from payments`).length === 2,
-    );
-    await stage.quiet();
-    await keeper.stop();
-    const parties = {
-      subscriber: cancelled.wallet.address,
-      plan: plan.pda,
-      subscription: cancelled.pda,
-    };
-    await stage.send([cancelled.wallet], [cancelSubscription(stage.net.programId, parties)]);
-    const before = await stage.row(still);
-    const { context } = stage.parts();
-    const looked = stage.now();
-    await new Sweep(context, { minutes: MINUTES }).look([still.id, cancelled.id]);
-    t.same(await stage.row(still), before);
-    const { dueAt, cancelRequestedAt } = await stage.row(cancelled);
-    t.equal(cancelRequestedAt, null, 'what follows from it is done under a claim');
-    const due = dueAt!.getTime() / 1000;
-    t.ok(due >= looked - 2 && due <= stage.now(), `${due} for a look at ${looked}`);
+    const { stage, ids, looks, sweep, begin } = await swept(t, SIZE + 10);
+    let fails = true;
+    const keeper = sweep({
+      getMultipleAccounts: async (...args) => {
+        if (fails) throw new TypeError('an oddity');
+        return stage.rpc.getMultipleAccounts(...args);
+      },
+    });
+    await begin();
+    await t.rejects(keeper.turn(), TypeError);
+    fails = false;
+    await keeper.turn();
+    t.same(looks.at(-1), ids.slice(SIZE).toSorted());
   },
 );
 
-void t.test('a state that was read is not undone by an endpoint that is behind', async (t) => {
+void t.test('a read makes only changed subscriptions due, at the chain’s time', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan();
+  const [still, cancelled] = [await stage.subscriber(plan), await stage.subscriber(plan)];
+  const keeper = await stage.startKeeper();
+  await stage.until(
+    'both are paid',
+    async () => (await stage.sql`select 1 from payments`).length === 2,
+  );
+  await stage.quiet();
+  await keeper.stop();
+  const parties = {
+    subscriber: cancelled.wallet.address,
+    plan: plan.pda,
+    subscription: cancelled.pda,
+  };
+  await stage.send([cancelled.wallet], [cancelSubscription(stage.net.programId, parties)]);
+  const before = await stage.row(still);
+  const { context } = stage.parts();
+  const looked = stage.now();
+  await new Sweep(context, { minutes: MINUTES }).readNow([still.id, cancelled.id]);
+  t.same(await stage.row(still), before);
+  const { dueAt, cancelRequestedAt } = await stage.row(cancelled);
+  t.equal(cancelRequestedAt, null, 'what follows from it is done under a claim');
+  const due = dueAt!.getTime() / 1000;
+  t.ok(due >= looked - 2 && due <= stage.now(), `${due} for a look at ${looked}`);
+});
+
+void t.test('an endpoint that lags does not undo a change that was read', async (t) => {
   const stage = await startStage(t, { blockMs: 0, lagPort: 0 });
   const subscription = await stage.subscriber(await stage.plan());
   stage.net.mineBlocks(60);
@@ -294,7 +288,7 @@ void t.test('a state that was read is not undone by an endpoint that is behind',
     subscription: subscription.pda,
   };
   await stage.send([subscription.wallet], [cancelSubscription(stage.net.programId, parties)]);
-  // How far behind it is was not found out yet.
+  // The client has not measured the lag of the endpoint yet.
   const rpc = createRpc({
     urls: [stage.net.lagUrl!, stage.net.rpcUrl],
     probeMs: Infinity,
@@ -307,7 +301,10 @@ void t.test('a state that was read is not undone by an endpoint that is behind',
     0n,
     'it knows of no cancellation',
   );
-  await new Sweep(context, { minutes: MINUTES }).look([subscription.id], await stage.rpc.getSlot());
+  await new Sweep(context, { minutes: MINUTES }).readNow(
+    [subscription.id],
+    await stage.rpc.getSlot(),
+  );
   await collector.turn();
   t.same(taken, [], 'nothing is collected');
   t.same(
@@ -317,7 +314,7 @@ void t.test('a state that was read is not undone by an endpoint that is behind',
 });
 
 void t.test(
-  'the keeper’s own landed payment is no news before it is recorded; other changes are',
+  'the keeper’s own payment does not count as a change before it is recorded; other changes do',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan();
@@ -341,23 +338,23 @@ void t.test(
       subscription: cancelled.pda,
     };
     await stage.send([cancelled.wallet], [cancelSubscription(stage.net.programId, parties)]);
-    // What another amount tells of, nobody has under way.
+    // With another amount the pull is not that of the open attempt.
     await stage.sql`update payment_attempts set amount_gross = amount_gross + 1, amount_net = amount_net + 1 where subscription_id = ${foreign.id}`;
     const all = [paid, cancelled, foreign].map(({ id }) => id);
     const noticed = async () =>
       (await stage.sql<{ id: string }[]>`select id from subscriptions where notices > 0`)
         .map(({ id }) => id)
         .sort();
-    await new Sweep(context, { minutes: MINUTES }).look(all);
+    await new Sweep(context, { minutes: MINUTES }).readNow(all);
     t.same(await noticed(), [cancelled.id, foreign.id].sort());
     await stage.sql`update payment_attempts set state = 'expired', resolved_at = now() where subscription_id = ${paid.id}`;
-    await new Sweep(context, { minutes: MINUTES }).look(all);
+    await new Sweep(context, { minutes: MINUTES }).readNow(all);
     t.same(await noticed(), all.sort(), 'nobody is going to record it');
   },
 );
 
 void t.test(
-  'a sweep finds a top-up and a new approval that no stream reported, and retries past-due payments at once',
+  'a top-up and a new approval that no stream reported are found by the sweep, and the past-due payment is retried at once',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -383,7 +380,7 @@ void t.test(
         }),
       ],
     );
-    await new Sweep(context, { minutes: MINUTES }).look([toppedUp.id, poor.id]);
+    await new Sweep(context, { minutes: MINUTES }).readNow([toppedUp.id, poor.id]);
     await collect();
     t.same(
       taken.map(({ id }) => id),

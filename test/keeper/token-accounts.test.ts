@@ -9,11 +9,11 @@ import { Sweep } from '../../src/keeper/sweep.ts';
 import { startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 import { payTokens, revokeApproval } from '../fixtures/tokens.ts';
 
-/** Nothing of it names our program. */
+/** A revocation that does not name the Subscriptions program. */
 const revoke = (stage: Stage, { wallet }: Subscription) =>
   revokeApproval({ owner: wallet.address, mint: stage.net.mint });
 
-/** Paid subscriptions whose accounts are followed, with no sweep behind it. */
+/** Paid subscriptions whose token accounts are followed; no sweep runs. */
 async function followed(t: Test, { most = 100, count = 1 } = {}) {
   const stage = await startStage(t);
   const plan = await stage.plan();
@@ -69,7 +69,7 @@ async function followed(t: Test, { most = 100, count = 1 } = {}) {
 }
 
 void t.test(
-  'revoked and renewed token approvals are found; ordinary transfers are no news',
+  'a revoked and a renewed token approval are reported, an ordinary transfer is not',
   async (t) => {
     const { stage, subscriptions, changes, following, turn } = await followed(t);
     const subscription = subscriptions[0]!;
@@ -109,23 +109,26 @@ void t.test(
   },
 );
 
-void t.test('as many are followed as are allowed, and ended ones make room', async (t) => {
-  const { stage, subscriptions, changes, following, gaps } = await followed(t, {
-    most: 2,
-    count: 3,
-  });
-  await following(2);
-  await stage.sql`update subscriptions set status = 'cancelled', cancelled_at = now(), ended_at = now(), due_at = null where id = ${subscriptions[0]!.id}`;
-  await following(2);
-  await stage.send([subscriptions[0]!.wallet], [revoke(stage, subscriptions[0]!)]);
-  await stage.send([subscriptions[2]!.wallet], [revoke(stage, subscriptions[2]!)]);
-  await stage.until('the one in its place is told of', async () => changes.length > 0);
-  t.same(changes, [subscriptions[2]!.wallet.address]);
-  t.equal(gaps(), 0);
-});
+void t.test(
+  'token accounts are followed up to the limit, and ended subscriptions make room',
+  async (t) => {
+    const { stage, subscriptions, changes, following, gaps } = await followed(t, {
+      most: 2,
+      count: 3,
+    });
+    await following(2);
+    await stage.sql`update subscriptions set status = 'cancelled', cancelled_at = now(), ended_at = now(), due_at = null where id = ${subscriptions[0]!.id}`;
+    await following(2);
+    await stage.send([subscriptions[0]!.wallet], [revoke(stage, subscriptions[0]!)]);
+    await stage.send([subscriptions[2]!.wallet], [revoke(stage, subscriptions[2]!)]);
+    await stage.until('the one in its place is told of', async () => changes.length > 0);
+    t.same(changes, [subscriptions[2]!.wallet.address]);
+    t.equal(gaps(), 0);
+  },
+);
 
 void t.test(
-  'a keeper follows the token accounts that it collects from: a revocation has its event, though the sweep rests',
+  'a keeper follows the token accounts of its subscriptions: a revocation has its event without a sweep',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -134,7 +137,7 @@ void t.test(
     await stage.until('it is followed', async () =>
       /billing_keeper_accounts_followed(\{.*\})? 1/.test(await keeper.registry.metrics()),
     );
-    // The sweep has just been by, so it is the stream that tells.
+    // The next lap of the sweep is an hour away, so only the stream can report the revocation.
     await stage.sql`update sweeps set starts_at = now() + interval '1 hour'`;
     await stage.send([subscription.wallet], [revoke(stage, subscription)]);
     await stage.until(
@@ -145,8 +148,8 @@ void t.test(
 );
 
 /**
- * A keeper that has heard of a payment failing, whose sweep rests: streams alone tell of what
- * follows.
+ * A keeper with a past-due subscription. The next lap of the sweep is an hour away, so only streams
+ * report changes.
  */
 async function pastDue(t: Test, usdc: bigint) {
   const stage = await startStage(t);
@@ -163,7 +166,7 @@ async function pastDue(t: Test, usdc: bigint) {
 }
 
 void t.test(
-  'a past-due wallet that approves again is collected from by the followed token account, though the sweep rests',
+  'a past-due wallet that approves again is collected from without a sweep',
   async (t) => {
     const { stage, subscription, status } = await pastDue(t, 1_000_000_000n);
     const { wallet } = subscription;
@@ -175,7 +178,7 @@ void t.test(
 );
 
 void t.test(
-  'a past-due wallet that is topped up is retried at once, though the sweep rests; less than the due amount is no news',
+  'a past-due wallet is retried at once when a top-up reaches the due amount, without a sweep',
   async (t) => {
     const { stage, subscription, status } = await pastDue(t, 0n);
     const giver = stage.wallet();
@@ -200,7 +203,7 @@ void t.test(
   },
 );
 
-void t.test('where there is no room, a past-due account takes the place of another', async (t) => {
+void t.test('a past-due account takes the place of another one at the limit', async (t) => {
   const { stage, subscriptions, changes, following } = await followed(t, { most: 1, count: 2 });
   await following(1);
   await stage.sql`update subscriptions set status = 'past_due', past_due_since = now() where id = ${subscriptions[1]!.id}`;

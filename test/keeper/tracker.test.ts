@@ -1,5 +1,4 @@
-// What happens to signed transactions between commit and settlement: sent, sent again, watched,
-// given back.
+// Transactions between commit and settlement: sends, resends, polls, and the release of claims.
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import type { Commitment, SignatureStatus } from '../../src/chain/rpc/responses.ts';
@@ -7,7 +6,7 @@ import type { InFlightPayment } from '../../src/keeper/in-flight.ts';
 import type { Resolver } from '../../src/keeper/resolve.ts';
 import { startStage } from '../fixtures/billing.ts';
 
-/** Signed payments in a tracker whose chain says of each what the test wants. */
+/** Signed payments and a tracker; the test sets the status of each transaction. */
 async function aloft(t: Test, count: number, resolver: Partial<Resolver> = {}) {
   const stage = await startStage(t);
   const plan = await stage.plan();
@@ -29,7 +28,7 @@ async function aloft(t: Test, count: number, resolver: Partial<Resolver> = {}) {
       return { slot: 1n, witnesses: 1, statuses: signatures.map(statusOf) };
     },
   });
-  // Each in a transaction of its own.
+  // Puts each payment in a transaction of its own.
   await stage.sql`update subscriptions set failed_packs = 2`;
   await parts.collector.turn();
   const { taken } = parts;
@@ -53,7 +52,7 @@ async function aloft(t: Test, count: number, resolver: Partial<Resolver> = {}) {
 }
 
 void t.test(
-  'the same bytes go out again until the chain has seen them, and then no more; a fork that forgets them brings them back',
+  'a transaction is sent again with the same bytes until it is seen, and again after a fork drops it',
   async (t) => {
     const { stage, tracker, taken, statuses, bytes, times, polled } = await aloft(t, 2);
     const [seen, unseen] = bytes as [string, string];
@@ -64,7 +63,7 @@ void t.test(
     polled.length = 0;
     await stage.until('its status is read', async () => polled.includes(signature));
     const before = times(unseen);
-    // One round may be under way.
+    // A round that has begun may still send the seen one.
     await stage.until('the unseen one goes on', async () => times(unseen) >= before + 2);
     const quiet = times(seen);
     await stage.until('and on', async () => times(unseen) >= before + 3);
@@ -74,7 +73,7 @@ void t.test(
   },
 );
 
-void t.test('only final transactions are settled', async (t) => {
+void t.test('only finalized transactions are settled', async (t) => {
   const landed: string[] = [];
   const { stage, tracker, taken, statuses, inFlight, metrics } = await aloft(t, 3, {
     landed: async (batch) => {
@@ -99,7 +98,7 @@ void t.test('only final transactions are settled', async (t) => {
 });
 
 void t.test(
-  'the tracker takes no more than it can send soon, and calls onRoom when it has room again',
+  'the tracker takes no more than it can send soon, and calls onRoom once there is room again',
   async (t) => {
     const { stage, tracker, taken, rooms } = await aloft(t, 1);
     const room = tracker.room();
@@ -124,7 +123,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment with an unknown end is settled later; the others of its batch at once',
+  'a payment with an unknown end is settled later; the others of its batch are settled at once',
   async (t) => {
     const tries: number[] = [];
     const waiting = new Set<string>();
@@ -147,7 +146,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment that cannot be settled is logged and waits; the others are settled',
+  'a payment that cannot be settled raises an alert and waits; the others of its batch are settled',
   async (t) => {
     const bad = new Set<string>();
     const { stage, tracker, taken, statuses, inFlight, metrics } = await aloft(t, 3, {
@@ -166,26 +165,23 @@ void t.test(
   },
 );
 
-void t.test(
-  'a stop waits for payments that are about to end, and no longer than until they have',
-  async (t) => {
-    const { stage, tracker, taken, statuses, inFlight } = await aloft(t, 2);
-    tracker.add(taken);
-    // Longer than a file may take.
-    const stopped = tracker.stop(3_600_000);
-    for (const { attempt } of taken) statuses.set(attempt.signature, 'finalized');
-    await stopped;
-    t.equal(await inFlight(), 0);
-    t.same(
-      await stage.sql`select id from subscriptions where claim_id is null`,
-      [],
-      'they were settled by whoever landed them',
-    );
-  },
-);
+void t.test('a stop waits until all payments are settled, and no longer', async (t) => {
+  const { stage, tracker, taken, statuses, inFlight } = await aloft(t, 2);
+  tracker.add(taken);
+  // Longer than the timeout of a test file.
+  const stopped = tracker.stop(3_600_000);
+  for (const { attempt } of taken) statuses.set(attempt.signature, 'finalized');
+  await stopped;
+  t.equal(await inFlight(), 0);
+  t.same(
+    await stage.sql`select id from subscriptions where claim_id is null`,
+    [],
+    'they were settled by whoever landed them',
+  );
+});
 
 void t.test(
-  'a stop whose time is over releases the claims of what has not ended, and no others',
+  'a stop that reaches its time limit releases the claims of unsettled payments only',
   async (t) => {
     const { stage, tracker, taken, statuses, inFlight } = await aloft(t, 2);
     tracker.add(taken);
@@ -206,12 +202,10 @@ void t.test(
 );
 
 void t.test(
-  'a notice of nothing but a payment under way is explained; after anything else nothing is, for it may be taken back',
+  'a payment in flight explains the notification of itself alone, and none after another change',
   async (t) => {
     const { tracker, taken } = await aloft(t, 2);
-    const [{ address, account }, other] = taken.map(
-      ({ expectedAccount: afterwards }) => afterwards!,
-    ) as [
+    const [{ address, account }, other] = taken.map(({ expectedAccount }) => expectedAccount!) as [
       NonNullable<InFlightPayment['expectedAccount']>,
       NonNullable<InFlightPayment['expectedAccount']>,
     ];

@@ -6,7 +6,7 @@ import { createBalance } from '../../src/keeper/balance.ts';
 import type { Context } from '../../src/keeper/context.ts';
 import { createMetrics } from '../../src/keeper/metrics.ts';
 
-/** A wallet whose balance the test sets, and what is said of it. */
+/** A wallet whose balance the test sets, and the log messages about it. */
 function walletWith(lamports: bigint) {
   const wallet = { lamports };
   const said: string[] = [];
@@ -38,7 +38,7 @@ function walletWith(lamports: bigint) {
 }
 
 void t.test(
-  'nothing is signed before the balance is known, nor with too little to pay for a batch',
+  'nothing is signed before the balance is known, nor with less than the cost of a batch',
   async (t) => {
     const { wallet, funds } = walletWith(4_999_999n);
     t.match(funds.shortage(), /not been read yet/);
@@ -79,7 +79,7 @@ void t.test(
 );
 
 void t.test(
-  'a balance that suffices is read every five minutes, every ten seconds while payments are in flight; a low one at once',
+  'a sufficient balance is read every five minutes, or every ten seconds while payments are in flight; a low one each time',
   async (t) => {
     const { wallet, funds, time } = walletWith(1_000_000_000n);
     const readsAt = async (ms: number, isSpending: boolean) => {
@@ -98,7 +98,7 @@ void t.test(
 );
 
 void t.test(
-  'each key has its own balance: an empty former one is alerted and stops nothing else',
+  'each key has its own balance: an empty former one raises an alert and stops nothing else',
   async (t) => {
     const [inUse, former] = [generateKeypair(), generateKeypair()];
     const metrics = createMetrics(new Registry());
@@ -132,7 +132,7 @@ void t.test(
   },
 );
 
-void t.test('a wallet that has enough from the start is not worth a word', async (t) => {
+void t.test('a wallet that has enough from the start is not logged', async (t) => {
   const { funds, said } = walletWith(100_000_000n);
   await funds.check(false);
   t.same(said, []);

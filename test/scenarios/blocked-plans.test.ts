@@ -1,5 +1,5 @@
-// A plan of which no payment can be collected stops as one, and goes on as one; and a treasury that
-// cannot receive stops nothing.
+// A plan whose payments cannot be collected is blocked and unblocked as a whole. A treasury that
+// cannot receive blocks nothing.
 import t, { type Test } from 'tap';
 import { planIn } from '../../src/chain/program/accounts.ts';
 import { SYSTEM_PROGRAM } from '../../src/chain/program/addresses.ts';
@@ -8,7 +8,7 @@ import { cancelSubscription } from '../../src/chain/program/instructions.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 
-/** The plan's owner changes who may pull. */
+/** The plan's owner changes the pullers. */
 async function setPullers(stage: Stage, plan: Plan, pullers: string[]) {
   const { accounts } = await stage.rpc.getMultipleAccounts([plan.pda]);
   const seen = planIn(accounts[0] ?? null, stage.net.programId)!;
@@ -43,7 +43,7 @@ async function differences(stage: Stage, keepers = [stage.keeper.address]) {
 }
 
 void t.test(
-  'a keeper that is taken off a plan’s pullers: the plan is blocked with one alert, its subscriptions wait unharmed, and all are paid once it is named again',
+  'a plan that no longer names the keeper is blocked with one alert; its subscriptions wait unchanged and are paid once it names the keeper again',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -95,12 +95,12 @@ void t.test(
       await keeper.registry.metrics(),
       /billing_keeper_alerts_total\{.*reason="not_a_puller".*\} 1/,
     );
-    // Read by the loop that measures.
+    // The measuring loop sets the gauge.
     await stage.until('the gauge counts it', async () =>
       /billing_plans_blocked\{.*reason="not_a_puller".*\} 1/.test(await keeper.registry.metrics()),
     );
 
-    // The stream tells of the change of the plan.
+    // The stream reports the change of the plan.
     await setPullers(stage, plan, [stage.keeper.address]);
     await paid(stage, subscriptions, 1);
     t.equal(await blockedReason(stage, plan), null);
@@ -114,7 +114,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscription of a blocked plan is tried once more in each period, and a cancellation is seen meanwhile',
+  'a subscription of a blocked plan is tried again in each period, and its cancellation is read meanwhile',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });
@@ -146,52 +146,46 @@ void t.test(
       await keeper.registry.metrics(),
       /billing_keeper_alerts_total\{.*reason="not_a_puller".*\} 1/,
     );
-    // Neither of the missed periods is charged later.
+    // The missed periods are not charged later.
     await setPullers(stage, plan, [stage.keeper.address]);
     await paid(stage, [stays], 2);
     t.equal((await stage.payments(leaves)).length, 1);
   },
 );
 
-void t.test(
-  'the end of a blocked plan is not held up: the mark goes and its subscriptions end',
-  async (t) => {
-    const stage = await startStage(t);
-    const plan = await stage.plan({ periodHours: 24 });
-    await setPullers(stage, plan, []);
-    const subscription = await stage.subscriber(plan);
-    await stage.startKeeper();
-    await stage.until('it is blocked', async () => (await blockedReason(stage, plan)) !== null);
-    await stage.quiet();
-    await stage.net.rpc('surfnet_setAccount', plan.pda, {
-      lamports: 0,
-      data: '',
-      owner: SYSTEM_PROGRAM,
-    });
-    await stage.sql`update plans set observed_at = null`;
-    await stage.until(
-      'it has ended',
-      async () => (await stage.row(subscription)).status === 'expired',
-    );
-    t.match(await stage.row(subscription), { endReason: 'plan_closed' });
-    const ended = async () =>
-      (
-        await stage.sql`select 1 from plans where status = 'ended' and collection_blocked_reason is null`
-      ).length === 1;
-    await stage.until('the plan has ended as well', ended);
-  },
-);
+void t.test('a blocked plan that is closed is unblocked, and its subscriptions end', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan({ periodHours: 24 });
+  await setPullers(stage, plan, []);
+  const subscription = await stage.subscriber(plan);
+  await stage.startKeeper();
+  await stage.until('it is blocked', async () => (await blockedReason(stage, plan)) !== null);
+  await stage.quiet();
+  await stage.net.rpc('surfnet_setAccount', plan.pda, {
+    lamports: 0,
+    data: '',
+    owner: SYSTEM_PROGRAM,
+  });
+  await stage.sql`update plans set observed_at = null`;
+  await stage.until(
+    'it has ended',
+    async () => (await stage.row(subscription)).status === 'expired',
+  );
+  t.match(await stage.row(subscription), { endReason: 'plan_closed' });
+  const ended = async () =>
+    (
+      await stage.sql`select 1 from plans where status = 'ended' and collection_blocked_reason is null`
+    ).length === 1;
+  await stage.until('the plan has ended as well', ended);
+});
 
 async function treasuryState(stage: Stage, state: 'frozen' | 'initialized', owner: string) {
   await stage.net.rpc('surfnet_setTokenAccount', owner, stage.net.mint, { state });
-  // The keeper reads what is confirmed.
+  // The keeper reads at commitment confirmed.
   stage.net.mineBlocks(2);
 }
 
-/**
- * A stage with a plan of short periods, one subscription, and a keeper that knows a backup
- * treasury.
- */
+/** A stage with a plan of short periods, one subscription, and a keeper with a backup treasury. */
 async function withTreasuries(t: Test, named: boolean) {
   const stage = await startStage(t);
   const backup = stage.wallet({ usdc: 1n });
@@ -229,7 +223,7 @@ void t.test('the next treasury that the plan names takes the fee', async (t) => 
 });
 
 void t.test(
-  'without a treasury that can receive, the net alone is collected and the fee is booked as owed',
+  'without a treasury that can receive, only the net is collected and the fee is recorded as owed',
   async (t) => {
     const { stage, backup, plan, subscription, keeper } = await withTreasuries(t, false);
     const before = await stage.balance(subscription.wallet.address);
@@ -259,18 +253,21 @@ void t.test(
   },
 );
 
-void t.test('a payment whose fee was owed is booked with it by the next keeper too', async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan();
-  const subscription = await stage.subscriber(plan);
-  await treasuryState(stage, 'frozen', stage.treasury.address);
-  const { collect, taken } = stage.parts();
-  await collect();
-  const [signed] = taken;
-  t.match(signed?.attempt, { amountGross: 4_950_000n, platformFee: 0n, feeOwed: 50_000n });
-  await stage.rpc.sendTransaction(signed!.attempt.transaction);
-  await stage.sql`update subscriptions set lease_until = now() - interval '1 second'`;
-  await stage.startKeeper();
-  await paid(stage, [subscription], 1);
-  t.match((await stage.payments(subscription))[0], { platformFee: 0n, feeOwed: 50_000n });
-});
+void t.test(
+  'a payment that another keeper takes over is recorded with the fee that it was signed to owe',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    const subscription = await stage.subscriber(plan);
+    await treasuryState(stage, 'frozen', stage.treasury.address);
+    const { collect, taken } = stage.parts();
+    await collect();
+    const [signed] = taken;
+    t.match(signed?.attempt, { amountGross: 4_950_000n, platformFee: 0n, feeOwed: 50_000n });
+    await stage.rpc.sendTransaction(signed!.attempt.transaction);
+    await stage.sql`update subscriptions set lease_until = now() - interval '1 second'`;
+    await stage.startKeeper();
+    await paid(stage, [subscription], 1);
+    t.match((await stage.payments(subscription))[0], { platformFee: 0n, feeOwed: 50_000n });
+  },
+);

@@ -1,5 +1,5 @@
-// Two payments of the keeper in one period: a loss of history made the keeper forget one that was
-// on its way, and at 60 % off both fit in the period.
+// Two payments of the keeper in one period: it lost the commit of one that was in flight, and at 60
+// % off both fit in the period.
 import bs58 from 'bs58';
 import { type Logger, pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -17,12 +17,12 @@ import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';
 const GROSS = (AMOUNT * 2n) / 5n;
 const FEE = GROSS / 100n;
 
-/** A payment at 60 % off is signed and committed, and the commit is lost. */
+/** Signs and commits a payment at 60 % off, then drops the commit. */
 async function forgotten(t: Test) {
   const { stage, subscription } = await due(t, { blockMs: 400 });
   await stage.sql`update subscriptions set discount_percent = 60 where id = ${subscription.id}`;
   const [lost] = await signAndDie(stage);
-  // With another blockhash the next signature is another one.
+  // Another blockhash makes the next signature differ.
   stage.net.mineBlocks(2);
   await stage.sql`delete from payment_attempts`;
   await stage.sql`delete from transactions`;
@@ -30,7 +30,7 @@ async function forgotten(t: Test) {
   return { stage, subscription, lost: lost! };
 }
 
-/** A keeper signs anew, and its payment is final and recorded. */
+/** A keeper signs again, and its payment is final and recorded. */
 async function paidAnew(stage: Stage, subscription: Subscription, log?: Logger) {
   const keeper = await stage.startKeeper({}, { ...(log && { log }) });
   await sent(stage, keeper);
@@ -62,7 +62,9 @@ interface Recorded {
   further: boolean;
 }
 
-/** Checks the two payments, one event, and books that equal the chain; returns the further one. */
+/**
+ * Checks the two payments, one event, and books that equal the chain; returns the further payment.
+ */
 async function bothBooked(t: Test, stage: Stage, subscription: Subscription): Promise<Recorded> {
   const rows = await stage.sql<Recorded[]>`select * from payments order by further`;
   const whole = { status: 'succeeded', source: 'keeper', amountGross: GROSS, platformFee: FEE };
@@ -84,7 +86,7 @@ async function bothBooked(t: Test, stage: Stage, subscription: Subscription): Pr
 }
 
 void t.test(
-  'a second payment of the keeper in a period is recorded with its fee, alerted and refundable; the next period is collected once',
+  'a second payment of the keeper in a period is recorded with its fee, raises an alert and can be refunded; the next period is collected once',
   async (t) => {
     const { stage, subscription, lost } = await forgotten(t);
     const said: Record<string, unknown>[] = [];
@@ -92,7 +94,7 @@ void t.test(
     const keeper = await paidAnew(stage, subscription, pino({ level: 'error' }, { write }));
     await land(stage, lost);
     await stage.until('both are recorded', async () => {
-      // What is not final yet is looked up again after some seconds.
+      // Pulls that are not final yet are looked up again after some seconds.
       stage.net.passSeconds(11);
       return (await stage.payments(subscription)).length === 2;
     });
@@ -144,7 +146,7 @@ void t.test(
   },
 );
 
-void t.test('reconcile records a second payment that no keeper has seen, once', async (t) => {
+void t.test('reconcile records a second payment that no keeper has read, once', async (t) => {
   const { stage, subscription, lost } = await forgotten(t);
   await (await paidAnew(stage, subscription)).stop();
   await land(stage, lost);
@@ -156,31 +158,28 @@ void t.test('reconcile records a second payment that no keeper has seen, once', 
   t.match(await stage.row(subscription), { status: 'active', claimId: null });
 });
 
-void t.test(
-  'a landed attempt of a period that is paid already is settled as a further payment',
-  async (t) => {
-    const { stage, subscription, lost } = await forgotten(t);
-    await (await paidAnew(stage, subscription)).stop();
-    const { paidThrough } = await stage.row(subscription);
-    const parts = stage.parts();
-    // The lost attempt is there again, as after a restore of both halves of a history.
-    const { signature, transaction, lastValidBlockHeight, periodStart } = lost.attempt;
-    await stage.sql`update subscriptions set claim_id = ${lost.claimId}, lease_until = now() + interval '1 hour'`;
-    const [{ id: transactionId }] = await stage.sql<[{ id: string }]>`
+void t.test('a landed attempt of a paid period is settled as a further payment', async (t) => {
+  const { stage, subscription, lost } = await forgotten(t);
+  await (await paidAnew(stage, subscription)).stop();
+  const { paidThrough } = await stage.row(subscription);
+  const parts = stage.parts();
+  // Inserts the lost attempt again, as after a restore of both halves of a history.
+  const { signature, transaction, lastValidBlockHeight, periodStart } = lost.attempt;
+  await stage.sql`update subscriptions set claim_id = ${lost.claimId}, lease_until = now() + interval '1 hour'`;
+  const [{ id: transactionId }] = await stage.sql<[{ id: string }]>`
       insert into transactions (signature, bytes, last_valid_block_height)
       select signature, ${Buffer.from(transaction)}, ${lastValidBlockHeight}
       from (values (decode(${Buffer.from(bs58.decode(signature)).toString('hex')}, 'hex'))) as v (signature) returning id`;
-    await stage.sql`
+  await stage.sql`
       insert into payment_attempts (id, subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
       values (${lost.attempt.id}, ${subscription.id}, ${subscription.pda}, ${transactionId}, ${periodStart}, ${lost.claimId}, ${GROSS}, ${FEE}, ${GROSS - FEE})`;
-    await land(stage, lost);
-    const { statuses } = await stage.rpc.getSignatureStatuses([signature]);
-    const { done, unknown } = await parts.resolver.landed([{ ...lost, status: statuses[0]! }]);
-    t.same([done.length, unknown.length], [1, 0]);
-    await bothBooked(t, stage, subscription);
-    t.match(await stage.sql`select state from payment_attempts where id = ${lost.attempt.id}`, [
-      { state: 'landed' },
-    ]);
-    t.match(await stage.row(subscription), { status: 'active', paidThrough });
-  },
-);
+  await land(stage, lost);
+  const { statuses } = await stage.rpc.getSignatureStatuses([signature]);
+  const { done, unknown } = await parts.resolver.landed([{ ...lost, status: statuses[0]! }]);
+  t.same([done.length, unknown.length], [1, 0]);
+  await bothBooked(t, stage, subscription);
+  t.match(await stage.sql`select state from payment_attempts where id = ${lost.attempt.id}`, [
+    { state: 'landed' },
+  ]);
+  t.match(await stage.row(subscription), { status: 'active', paidThrough });
+});

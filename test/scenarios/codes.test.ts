@@ -1,6 +1,6 @@
-// Every way in which a pull that was signed in good order can fail on chain, by the error that the
-// program, SPL Token or the runtime answers with: what becomes of the subscription. What each code
-// means alone is in test/chain/program/errors.test.ts.
+// Every error of the program, SPL Token or the runtime that a correctly signed pull can fail with
+// on chain, and its effect on the subscription. The codes alone are in
+// test/chain/program/errors.test.ts.
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import {
@@ -18,13 +18,13 @@ import { startStage, type Stage, type Subscription } from '../fixtures/billing.t
 import { approve, revokeApproval } from '../fixtures/tokens.ts';
 
 interface Case {
-  /** What happens between signing and resolver. */
+  /** The change on chain between signing and sending. */
   happens: (stage: Stage, subscription: Subscription) => Promise<unknown>;
-  /** As the attempt keeps it. */
+  /** The error in the attempt's row. */
   error: RegExp;
   /**
-   * The subscriber's: past due with this reason. Ours: an alert. Neither: the subscription when it
-   * was looked at again.
+   * `failed`: the subscriber's reason, the subscription is past due. `alert`: a keeper failure.
+   * `then`: neither; the subscription after it was read again.
    */
   failed?: string;
   alert?: string;
@@ -35,7 +35,7 @@ const gone = { lamports: 0, data: '', owner: SYSTEM_PROGRAM };
 const remove = (stage: Stage, address: string) =>
   stage.net.rpc('surfnet_setAccount', address, gone);
 
-/** Writes into an account what no instruction would. */
+/** Writes account data that no instruction would write. */
 async function edit(stage: Stage, address: string, change: (data: Buffer) => unknown) {
   const { accounts } = await stage.rpc.getMultipleAccounts([address], { commitment: 'processed' });
   const data = Buffer.from(accounts[0]!.data);
@@ -114,7 +114,7 @@ const cases: Record<string, Case> = {
     error: /error 110 /,
     alert: 'receiver_account_missing',
   },
-  // The next look at the account tells that it is the subscriber's.
+  // The next read of the account shows that it is the subscriber's reason.
   '130, the subscriber': {
     happens: (stage, { wallet }) =>
       edit(stage, tokenAccountAddress(wallet.address, stage.net.mint).address, (data) =>
@@ -204,7 +204,7 @@ const cases: Record<string, Case> = {
 };
 
 void t.test(
-  'a pull that fails on chain: past due for a subscriber’s reason, an alert for ours, and neither when it is no failure',
+  'a pull that fails on chain is past due for a subscriber’s reason and an alert for a keeper failure; other errors are no failure',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const subscriptions = new Map<string, Subscription>();
@@ -214,7 +214,7 @@ void t.test(
       ),
     );
     const { context, collector, collect, taken, track } = stage.parts();
-    // Each in a transaction of its own.
+    // Puts each payment in a transaction of its own.
     await stage.sql`update subscriptions set failed_packs = 2`;
     await collector.turn();
     t.equal(taken.length, subscriptions.size, 'all are signed');
@@ -228,7 +228,7 @@ void t.test(
     const alerts = async () =>
       (await context.metrics.alerts.get()).values.filter(({ value }) => value > 0);
     const alerting = Object.values(cases).filter(({ alert }) => alert !== undefined);
-    // An alert is told after what it is about is committed.
+    // An alert is counted after its change is committed.
     await stage.until('all have come to their end, and the operator is told', async () => {
       stage.net.mineBlocks(4);
       const open = await stage.sql`select 1 from payment_attempts where state = 'open'`;
@@ -278,7 +278,7 @@ void t.test(
       'each told to the operator',
     );
 
-    // What is no failure is looked at again at once, and the chain tells what it is.
+    // After an error that is no failure the accounts are read again at once, and decide.
     stage.net.mineBlocks(40);
     await collect();
     for (const [name, { then }] of Object.entries(cases)) {
@@ -297,7 +297,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment that runs out of compute units is ours: a higher limit is learnt, and it is paid',
+  'a payment that runs out of compute units is a keeper failure; the limit is raised, and it is paid',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const subscription = await stage.subscriber(await stage.plan({ amount: AMOUNT }));

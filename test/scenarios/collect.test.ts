@@ -91,7 +91,7 @@ void t.test("a merchant's own fee goes before the operator's", async (t) => {
 });
 
 void t.test(
-  'the keeper opens no token account: the payments of a merchant without one wait until it is there',
+  'the payments of a merchant without a token account wait until it is opened; the keeper opens none',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -114,44 +114,47 @@ void t.test(
       /billing_keeper_alerts_total\{.*reason="receiver_account_missing".*\} 1/,
     );
     stage.net.fund(plan.merchant.address, { usdc: 1n });
-    // The plan watch is due.
+    // The plan poll is due.
     await stage.sql`update plans set observed_at = null`;
     await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
     t.equal(await stage.balance(plan.merchant.address), 4_950_001n);
   },
 );
 
-void t.test('due at the boundary: not a second before it, at it, and after it', async (t) => {
-  for (const [offset, collected] of [
-    [-1, 0],
-    [0, 1],
-    [1, 1],
-  ] as const) {
-    const stage = await startStage(t, { blockMs: 0 });
-    const plan = await stage.plan({ periodHours: 1 });
-    const subscription = await stage.subscriber(plan);
-    const first = stage.parts();
-    const flight = first.track();
-    await first.collector.turn();
-    flight.add(first.taken);
-    await arrived(stage, first.taken);
-    await stage.until('the first payment is recorded', async () => {
-      stage.net.mineBlocks(4);
-      return (await stage.payments(subscription)).length === 1;
-    });
-    await flight.stop(0);
-    const boundary = Math.floor((await stage.row(subscription)).paidThrough!.getTime() / 1000);
-    stage.net.timeTravel({ absoluteTimestamp: (boundary + offset) * 1000 });
-    stage.net.mineBlocks();
-    t.equal((await stage.rpc.getClock()).unixTimestamp, BigInt(boundary + offset));
-    const { collector, taken } = stage.parts();
-    await collector.turn();
-    t.equal(taken.length, collected, `${offset} s from the boundary`);
-    if (collected === 1) t.equal(taken[0]!.attempt.periodStart.getTime() / 1000, boundary);
-  }
-});
+void t.test(
+  'a period is collected at its boundary and after it, not a second before',
+  async (t) => {
+    for (const [offset, collected] of [
+      [-1, 0],
+      [0, 1],
+      [1, 1],
+    ] as const) {
+      const stage = await startStage(t, { blockMs: 0 });
+      const plan = await stage.plan({ periodHours: 1 });
+      const subscription = await stage.subscriber(plan);
+      const first = stage.parts();
+      const flight = first.track();
+      await first.collector.turn();
+      flight.add(first.taken);
+      await arrived(stage, first.taken);
+      await stage.until('the first payment is recorded', async () => {
+        stage.net.mineBlocks(4);
+        return (await stage.payments(subscription)).length === 1;
+      });
+      await flight.stop(0);
+      const boundary = Math.floor((await stage.row(subscription)).paidThrough!.getTime() / 1000);
+      stage.net.timeTravel({ absoluteTimestamp: (boundary + offset) * 1000 });
+      stage.net.mineBlocks();
+      t.equal((await stage.rpc.getClock()).unixTimestamp, BigInt(boundary + offset));
+      const { collector, taken } = stage.parts();
+      await collector.turn();
+      t.equal(taken.length, collected, `${offset} s from the boundary`);
+      if (collected === 1) t.equal(taken[0]!.attempt.periodStart.getTime() / 1000, boundary);
+    }
+  },
+);
 
-void t.test('three skipped periods are gone: one payment, for the period that runs', async (t) => {
+void t.test('after three skipped periods only the current one is paid', async (t) => {
   const stage = await startStage(t);
   const plan = await stage.plan({ periodHours: 24 });
   const subscription = await stage.subscriber(plan);
@@ -174,7 +177,7 @@ void t.test('three skipped periods are gone: one payment, for the period that ru
 });
 
 void t.test(
-  "when the second transfer fails the first has not happened, and it is not the subscriber's failure",
+  'when the second transfer fails the first is reverted, and it is not the subscriber’s failure',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan();
@@ -203,7 +206,7 @@ void t.test(
 );
 
 void t.test(
-  'out of SOL: nothing is signed and readiness says why; refilled, it goes on',
+  'a keeper out of SOL signs nothing and its readiness gives the reason; it continues after a refill',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -223,7 +226,7 @@ void t.test(
   },
 );
 
-/** The plan's owner collects by itself. */
+/** The plan's owner pulls with its own key. */
 const ownPull = (stage: Stage, { wallet, plan, pda }: Subscription, amount: bigint) =>
   transferSubscription(stage.net.programId, {
     caller: plan.merchant.address,
@@ -236,7 +239,7 @@ const ownPull = (stage: Stage, { wallet, plan, pda }: Subscription, amount: bigi
   });
 
 void t.test(
-  'a pull by the plan owner is recognised: the period is paid, with its real signature and no fee',
+  'a pull by the plan owner pays the period, with its signature and no fee',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -266,7 +269,7 @@ void t.test(
       [],
       'the keeper does not pull in addition',
     );
-    // And in the middle of a later period, before the keeper gets to it.
+    // The owner also pulls in the middle of a later period, before the keeper does.
     const keeperBefore = (await stage.row(subscription)).paidThrough!;
     stage.net.passSeconds(720 * HOUR + 5);
     await stage.until(
@@ -281,7 +284,7 @@ void t.test(
 );
 
 void t.test(
-  'a further pull by the plan owner in a paid period is recorded and logged, and pays for nothing',
+  'a further pull by the plan owner in a paid period is recorded and logged, and pays no period',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -297,7 +300,7 @@ void t.test(
     const keeper = await stage.startKeeper({}, { log });
     const recorded = async (count: number) => {
       await stage.until(`${count} are recorded`, async () => {
-        // What is not final yet is looked up again after some seconds.
+        // Pulls that are not final yet are looked up again after some seconds.
         stage.net.passSeconds(11);
         return (await stage.payments(subscription)).length === count;
       });
@@ -342,7 +345,7 @@ void t.test(
 );
 
 void t.test(
-  'claims go on behind the last one, in the order of due time, and pass nothing that is behind it',
+  'claims continue after the previous one in due order, and skip no due subscription',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();

@@ -25,7 +25,7 @@ function clocks() {
 }
 
 void t.test(
-  'a quick answer sets the clock, late by the time of the request, and it runs on by itself',
+  'a quick answer sets the clock, late by the time of the request, and the clock runs on by itself',
   async (t) => {
     const { clock, answer, pass, error } = clocks();
     t.throws(() => clock.now());
@@ -38,7 +38,7 @@ void t.test(
   },
 );
 
-void t.test('a question that was long on its way does not set it into the future', async (t) => {
+void t.test('a slow request does not set the clock into the future', async (t) => {
   const { clock, answer, error } = clocks();
   await clock.sync(() => answer(1, 1));
   for (const [there, back, expected] of [
@@ -52,7 +52,7 @@ void t.test('a question that was long on its way does not set it into the future
 });
 
 void t.test(
-  'it follows the database where that is set, through slow answers as far as they prove it',
+  'the clock follows a change of the database clock, after slow answers only as far as they prove it',
   async (t) => {
     const { clock, database, answer, error } = clocks();
     await clock.sync(() => answer(1, 1));
@@ -71,7 +71,7 @@ void t.test(
 );
 
 void t.test(
-  'before anything goes by it a slow answer is not enough, but a database that is always slow is',
+  'the first sync repeats after a slow answer, and uses the best of four if all are slow',
   async (t) => {
     const once = clocks();
     const ways = [20_000, 1];

@@ -6,7 +6,7 @@ import { ok, startReceiver, status } from '../fixtures/receiver.ts';
 import { queueDeliveries, runDispatcher, seedApp, until } from '../fixtures/webhooks.ts';
 
 void t.test(
-  'a hung endpoint with 1,000 due deliveries does not delay nine healthy ones: theirs go out before its own',
+  'a hung endpoint with 1,000 due deliveries does not delay nine healthy ones',
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;
@@ -32,7 +32,7 @@ void t.test(
       await Promise.all(healthy.map(({ receiver }) => receiver.got(5 * round)));
     }
     await notifier.flush();
-    // A request that hangs holds its place for 5 s.
+    // A request that hangs occupies its place for 5 s.
     t.ok(hung.requests.length < 1000, `after ${hung.requests.length} of the 1,000`);
     await until(
       async () =>
@@ -68,7 +68,7 @@ void t.test('at most the configured number of requests is in flight to one endpo
 });
 
 void t.test(
-  '10,000 deliveries that failed together are spread when they are due again: new events are sent in between',
+  '10,000 deliveries that failed together are spread when they are due again, with new events in between',
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;
@@ -85,7 +85,7 @@ void t.test(
     });
     const apps = await Promise.all(Array.from({ length: 20 }, () => seedApp(sql, receiver.url)));
     for (const app of apps) await queueDeliveries(sql, app, 500);
-    // They failed together a minute ago.
+    // All of them failed together a minute ago.
     await sql`update delivery_queue set attempts = 1, due_at = clock_timestamp()`;
     const fresh = await startReceiver(t, ok);
     const other = await seedApp(sql, fresh.url);
@@ -109,7 +109,7 @@ void t.test(
 );
 
 void t.test(
-  'an endpoint that is down is probed by one request at a time; when it is back its backlog goes out, oldest first',
+  'an endpoint that is down is probed by one request at a time; once it is up its backlog is sent, oldest first',
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;
@@ -134,8 +134,8 @@ void t.test(
     await until(
       async () => (await sql`select 1 from all_deliveries where attempts = 0 limit 1`).length === 0,
     );
-    // By the receiver's order: the log's times go by a clock that is read from Postgres each
-    // second, and steps by as much as the answer took.
+    // In the receiver's order: the clock of the log is set from Postgres each second, and jumps by
+    // the latency of that answer.
     const events = await sql<
       { eventId: string; id: string }[]
     >`select event_id, id from all_deliveries`;
@@ -155,7 +155,7 @@ void t.test(
   },
 );
 
-void t.test('a refused connection is probed no differently', async (t) => {
+void t.test('an endpoint that refuses connections is probed in the same way', async (t) => {
   const database = await testDatabase(t);
   const { sql } = database;
   const receiver = await startReceiver(t, status(500));

@@ -1,5 +1,5 @@
-// Postgres goes away and comes back: no restart of the dispatcher, no delivery lost, no attempt
-// invented.
+// The dispatcher survives an outage of Postgres without a restart, loses no delivery and records no
+// false attempt.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ import {
 } from '../fixtures/webhooks.ts';
 
 void t.test(
-  'Postgres restart: not ready meanwhile, then deliveries and notifications continue',
+  'after a restart of Postgres, deliveries and notifications continue; meanwhile the dispatcher is not ready',
   async (t) => {
     const dataDir = await mkdtemp(join(tmpdir(), 'billing-outage-'));
     const first = await startEmbeddedPostgres({ dataDir });
@@ -36,15 +36,14 @@ void t.test(
     await migrate(sql);
     const port = Number(new URL(url).port);
     const wire = await startProxy(t, port);
-    // The outage begins between the request and its answer, which comes while there is nowhere to
-    // write it.
+    // The outage begins between the request and its answer, so the outcome cannot be written.
     const receiver = await startReceiver(t, (response) => {
       wire.cut();
       receiver.answer = (later) => later.end('ok');
       response.end('ok');
     });
     const app = await seedApp(sql, receiver.url);
-    // A lease that outlives the outage, however long the machine takes over it.
+    // A lease that is longer than the outage on any machine.
     const dispatcher = await runDispatcher(
       t,
       { url: url.replace(`:${port}/`, `:${wire.port}/`) },
@@ -107,8 +106,8 @@ void t.test(
       );
     await until(async () => (await waiting()) > 0 && (await inFlight()));
     turns = 0;
-    // Its sweeps wait on timers of this process too: 10 of them fit in here, however slow the
-    // machine is.
+    // The sweeps use timers of this process too, so at most some 10 of them run meanwhile on any
+    // machine.
     for (let sweeps = 0; sweeps < 10; sweeps += 1) await delay(100);
     t.ok(turns < 50, `${turns} turns, of which 10 are sweeps`);
     await sql`grant insert on deliveries to ${role}`;

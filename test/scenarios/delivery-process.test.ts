@@ -1,5 +1,5 @@
-// The dispatcher as a process: signals, kills, a frozen worker, a wrong clock, a certificate of
-// one's own authority.
+// The dispatcher as a process: signals, kills, a frozen worker, a wrong clock, and a certificate of
+// a private authority.
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:https';
 import { once } from 'node:events';
@@ -44,7 +44,7 @@ async function dispatch(
 }
 
 void t.test(
-  'SIGTERM lets the request in flight end and uses no attempt of unsent deliveries',
+  'SIGTERM lets the request in flight finish and counts no attempt of unsent deliveries',
   besides,
   async (t) => {
     const { sql, url } = await testDatabase(t);
@@ -57,7 +57,7 @@ void t.test(
     const ids = await queueDeliveries(sql, app, 20);
     await running.line('stopping');
     await delay(200);
-    // Of those that were on their way, too.
+    // Also answers the requests that were still on their way.
     receiver.answer = (response) => response.end('late');
     for (const response of held) response.end('late');
     t.equal((await running.ended).code, 0);
@@ -77,7 +77,7 @@ void t.test(
   besides,
   async (t) => {
     const { sql, url } = await testDatabase(t);
-    // Before its deadline for the answer.
+    // Killed before the deadline of its request.
     const receiver = await startReceiver(t, () => first.child.kill('SIGKILL'));
     const app = await seedApp(sql, receiver.url);
     const first = await dispatch(t, url, { WEBHOOK_LEASE_SECONDS: '6' });
@@ -116,12 +116,11 @@ void t.test(
     await receiver.got(1);
     const other = await dispatch(t, url, { WEBHOOK_LEASE_SECONDS: '6' });
     await attempted(sql, id);
-    // Before the retry is due.
+    // Killed before the retry is due.
     other.child.kill('SIGKILL');
     const before = await deliveryState(sql, id);
     t.match(before, { status: 'pending', attempts: 1 });
-    // Its answer is there when it thaws: 200, or its own deadline, which has passed; neither may
-    // count.
+    // When it resumes it gets a 200, or its own deadline has passed; it must record neither.
     for (const response of held) response.end('ok');
     frozen.child.kill('SIGCONT');
     frozen.child.kill('SIGTERM');
@@ -132,7 +131,7 @@ void t.test(
 );
 
 void t.test(
-  'a worker whose clock is ten minutes fast or slow signs and schedules by the database’s',
+  'a worker whose clock is ten minutes fast or slow signs and schedules by the database clock',
   besides,
   async (t) => {
     for (const minutes of [-10, 10]) {
@@ -153,7 +152,8 @@ void t.test(
       await attempted(sql, id);
       const [request] = receiver.requests;
       const [attempt] = await attemptsOf(sql, id);
-      // By the clock that all but the worker share: after it was queued and before it came.
+      // By the clock that everything but the worker uses: after the delivery was queued and before
+      // the request arrived.
       const during = (time: Date) =>
         time >= new Date(queuedAt.getTime() - minute) &&
         time <= new Date((request?.at ?? 0) + minute);
@@ -180,7 +180,7 @@ void t.test(
 );
 
 void t.test(
-  'with the guard on, an HTTPS endpoint with a trusted certificate gets its webhook under its name',
+  'with the address guard on, an HTTPS endpoint with a trusted certificate gets its webhook under its host name',
   besides,
   async (t) => {
     const { sql, url } = await testDatabase(t);
@@ -250,7 +250,7 @@ void t.test(
 );
 
 void t.test(
-  'a claim that is not longer than the deadline is refused at the start',
+  'a lease that is not longer than the request deadline is refused at the start',
   besides,
   async (t) => {
     const { url } = await testDatabase(t);
@@ -285,7 +285,7 @@ void t.test('two dispatchers on one queue send each delivery once', besides, asy
 });
 
 void t.test(
-  'a dispatcher that starts next to a busy one immediately takes a share of the work',
+  'a dispatcher that starts next to a busy one takes a share of the work at once',
   besides,
   async (t) => {
     const { sql, url } = await testDatabase(t);
@@ -298,7 +298,7 @@ void t.test(
       for (const app of apps) queued += (await queueDeliveries(sql, app, count)).length;
     };
     await queue(300);
-    // Eight endpoints want two places each, where there are eight.
+    // Eight endpoints of two places each compete for eight places.
     const env = { WEBHOOK_CONCURRENCY: '8', WEBHOOK_ENDPOINT_CONCURRENCY: '2' };
     await dispatch(t, url, env);
     await receiver.got(1);
@@ -311,7 +311,7 @@ void t.test(
       /billing_webhook_attempts_total\{.*outcome="delivered".*\} [1-9]/.test(
         await (await fetch(`${metrics}/metrics`)).text(),
       );
-    // There is enough to do for the first alone, however long the second takes to start.
+    // The first always has enough work, however long the second takes to start.
     await until(async () => {
       if (await delivers()) return true;
       if (queued - receiver.requests.length < 1200) await queue(50);

@@ -1,7 +1,6 @@
-// Three dispatchers, killed again and again, before receivers that hang, answer late and close:
-// every delivery ends, and one is sent again only where the outcome of a request was not written.
-// SOAK_KILLS sets the number of kills; `npm run soak:deliveries` takes 200 of them, this short form
-// a few.
+// Three dispatchers that are killed repeatedly, with receivers that hang, answer late or close.
+// Every delivery ends, and one is only sent again if the outcome of a request was not written.
+// SOAK_KILLS sets the number of kills: 200 in `npm run soak:deliveries`, a few by default.
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { Sql } from '../../src/db/postgres/connect.ts';
@@ -20,12 +19,12 @@ import {
 const isShort = process.env.SOAK_KILLS === undefined;
 const killsWanted = Number(process.env.SOAK_KILLS ?? 6);
 const dispatchers = 3;
-/** Requests between two kills: a slow machine has as many as a fast one. */
+/** Requests between two kills, the same number on a slow machine as on a fast one. */
 const requestsPerKill = 50;
-/** In the short form no claim of a live dispatcher expires, however slow the machine is. */
+/** In the short form no claim of a live dispatcher expires, even on a slow machine. */
 const leaseSeconds = isShort ? '3600' : '10';
 const queueEveryMs = 100;
-/** Deliveries queued at once to each endpoint, and the most that are ahead of the requests. */
+/** Deliveries queued at once to each endpoint, and the maximum number ahead of the requests. */
 const [batch, maxAhead] = [5, 500];
 const deadlineMs = 5000;
 
@@ -40,7 +39,7 @@ const closeInTheMiddle: Answer = (response) => {
 const slow: Answer = (response) => void setTimeout(() => response.end('ok'), 300);
 const hang: Answer = () => undefined;
 
-/** When each request for a delivery came, by the number in its body. */
+/** Arrival times of the requests for each delivery, by the number in its body. */
 function arrivals(receivers: readonly Receiver[]): Map<number, number[]> {
   const times = new Map<number, number[]>();
   for (const { at, body } of receivers.flatMap(({ requests }) => requests)) {
@@ -86,7 +85,7 @@ const countRequests = (receivers: readonly Receiver[]) =>
 
 /**
  * Unix ms before the signal was sent, and after the process had ended and its last requests were
- * seen.
+ * read.
  */
 interface Kill {
   sentAt: number;
@@ -101,8 +100,8 @@ async function endOf({ ended }: Running, sentAt: number): Promise<Kill> {
 }
 
 /**
- * Kills one of these dispatchers after another and starts one in its place, and all of them in the
- * end; returns when each was killed.
+ * Kills these dispatchers one after another and starts a new one in place of each, then kills all;
+ * returns the time of each kill.
  */
 async function killing(
   t: Test,
@@ -120,7 +119,7 @@ async function killing(
     kills.push(await endOf(victim, sentAt));
     running[turn % dispatchers] = await dispatch(t, url);
   }
-  // At a request, which is in flight then.
+  // Kills at the arrival of a request, so that one is in flight.
   let sentAt = 0;
   for (const receiver of receivers)
     receiver.answer = () => {
@@ -132,8 +131,7 @@ async function killing(
 }
 
 /**
- * Queues deliveries to every endpoint until the dispatchers are dead; returns their ids, each at
- * its number.
+ * Queues deliveries to every endpoint until the dispatchers are dead; returns their ids by number.
  */
 async function queueing(
   sql: Sql,
@@ -158,7 +156,7 @@ async function queueing(
 }
 
 void t.test(
-  'no delivery is lost to kill -9, and one is sent again only where an outcome was not written',
+  'no delivery is lost to SIGKILL, and one is only sent again if an outcome was not written',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     let turn = 0;
@@ -181,7 +179,7 @@ void t.test(
       queueing(sql, apps, receivers, () => isOver),
     ]);
 
-    // All are dead: their claims may pass at once, and one that lives has to find everything.
+    // All are dead, so their claims may expire at once; the next dispatcher has to find everything.
     await expireDispatchClaims(sql);
     for (const receiver of receivers) receiver.answer = ok;
     await dispatch(t, url);
@@ -201,7 +199,7 @@ void t.test(
         status === 'delivered' ? statuses.at(-1) === 200 : status === 'failed' && attempts === 6;
       const unexplained = came.slice(1).filter((at, place) => {
         const written = endedAt.filter((time) => time <= at).length;
-        // A busy machine notices late that a process has ended, and that a request has come.
+        // A busy machine reports the end of a process and the arrival of a request late.
         const killed = kills.filter(
           ({ sentAt, endedAt }) => endedAt >= (came[0] ?? 0) && sentAt <= at,
         ).length;

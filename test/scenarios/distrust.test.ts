@@ -1,5 +1,5 @@
-// An endpoint that has no account, lacks some, or has a wrong clock, beside a good one and alone:
-// nothing ends for good.
+// An endpoint that has no account, lacks some, or has a wrong clock, beside a good one or alone,
+// ends no subscription.
 import t, { type Test } from 'tap';
 import { CLOCK_SYSVAR } from '../../src/chain/program/addresses.ts';
 import { CLUSTERS } from '../../src/chain/clusters.ts';
@@ -11,13 +11,13 @@ interface Answered {
   value: ({ data: [string, string] } | null)[];
 }
 
-/** What a sick endpoint makes of the accounts at these addresses. */
+/** How a sick endpoint changes the accounts at these addresses. */
 type Sickness = (accounts: Answered['value'], addresses: readonly string[]) => Answered['value'];
 
 const withoutAny: Sickness = (accounts) => accounts.map(() => null);
 const withoutAnyButClock: Sickness = (accounts, addresses) =>
   accounts.map((account, place) => (addresses[place] === CLOCK_SYSVAR ? account : null));
-/** A sickness of its own each time: every hundredth account is missing, whichever it is. */
+/** Every hundredth account is missing, a different one each time. */
 const withoutOneInAHundred = (): Sickness => {
   let read = 0;
   return (accounts) => accounts.map((account) => ((read += 1) % 100 === 0 ? null : account));
@@ -31,16 +31,15 @@ const aDayAhead: Sickness = (accounts, addresses) =>
   });
 
 /**
- * Every subscription has been due for a second: the clock of the last confirmed block may show the
- * second before.
+ * Makes every subscription due a second ago: the clock of the last confirmed block may lag a
+ * second.
  */
 const makeAllDue = (stage: Stage) =>
   stage.sql`update subscriptions set due_at = ${new Date((stage.now() - 1) * 1000)}`;
 
 /**
- * Paid subscriptions, and endpoints of a public cluster, whose nodes are not ours: a sick one,
- * which may tell slots that are `ahead`, and a good one. A public cluster makes at most ten slots a
- * second.
+ * Paid subscriptions, and two endpoints that claim to be a public cluster: a sick one, whose slots
+ * are `ahead`, and a good one. A public cluster makes at most ten slots a second.
  */
 async function scene(t: Test, sickness: Sickness, ahead = 0) {
   const stage = await startStage(t, { blockMs: 100 });
@@ -79,7 +78,7 @@ async function scene(t: Test, sickness: Sickness, ahead = 0) {
       });
       await stage.until('it is ready', async () => (await keeper.ready()) === undefined);
       isSick = true;
-      // Every subscription is looked at under a claim, as if a notice had come.
+      // Every subscription is read under a claim, as after a notification.
       await stage.sql`update sweeps set starts_at = now() - interval '2 hours'`;
       await makeAllDue(stage);
       await stage.sql`update plans set observed_at = null`;
@@ -117,7 +116,7 @@ async function nothingEnded(
   ]);
 }
 
-void t.test('beside a good endpoint, one without any account is passed over', async (t) => {
+void t.test('an endpoint without any account is skipped beside a good endpoint', async (t) => {
   const { stage, subscriptions, start } = await scene(t, withoutAny);
   await start(true);
   await stage.quiet();
@@ -125,7 +124,7 @@ void t.test('beside a good endpoint, one without any account is passed over', as
 });
 
 void t.test(
-  'beside a good endpoint, one with a clock a day ahead is passed over, and the next period is paid when it is due',
+  'an endpoint with a clock a day ahead is skipped beside a good endpoint, and the next period is paid when it is due',
   async (t) => {
     const { stage, subscriptions, start, alerts } = await scene(t, aDayAhead);
     const keeper = await start(true);
@@ -137,7 +136,7 @@ void t.test(
 
 for (const beside of [true, false])
   void t.test(
-    `${beside ? 'beside a good endpoint' : 'alone'}, one that tells slots of the far future: none is stored, one alert`,
+    `an endpoint with slots of the far future, ${beside ? 'beside a good endpoint' : 'alone'}: none is stored, one alert`,
     async (t) => {
       const healthy: Sickness = (accounts) => accounts;
       const { stage, subscriptions, start, alerts } = await scene(t, healthy, 1_000_000_000);
@@ -151,7 +150,7 @@ for (const beside of [true, false])
   );
 
 void t.test(
-  'alone, an endpoint with a clock a day ahead is not believed: nothing is collected and nothing ends, one alert',
+  'an endpoint with a clock a day ahead is not believed alone: nothing is collected and nothing ends, one alert',
   async (t) => {
     const { stage, subscriptions, start, alerts } = await scene(t, aDayAhead);
     const keeper = await start(false);
@@ -163,7 +162,7 @@ void t.test(
 );
 
 void t.test(
-  'alone, an endpoint without any account but the clock: nothing ends, one alert',
+  'an endpoint without any account but the clock ends nothing alone, one alert',
   async (t) => {
     const { stage, subscriptions, start, alerts } = await scene(t, withoutAnyButClock);
     const keeper = await start(false);
@@ -175,7 +174,7 @@ void t.test(
 );
 
 void t.test(
-  'beside a good endpoint, one without any account but the clock: nothing ends',
+  'an endpoint without any account but the clock ends nothing beside a good endpoint',
   async (t) => {
     const { stage, subscriptions, start } = await scene(t, withoutAnyButClock);
     await start(true);
@@ -186,7 +185,7 @@ void t.test(
 
 for (const beside of [true, false])
   void t.test(
-    `${beside ? 'beside a good endpoint' : 'alone'}, one without every hundredth account: nothing ends, at most one alert`,
+    `an endpoint without every hundredth account, ${beside ? 'beside a good endpoint' : 'alone'}: nothing ends, at most one alert`,
     async (t) => {
       const { stage, subscriptions, start, alerts } = await scene(t, withoutOneInAHundred());
       const keeper = await start(beside);

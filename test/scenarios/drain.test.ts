@@ -1,5 +1,5 @@
-// A merchant, a subscriber and a stranger who try to make the keeper lose SOL, at random: it pays
-// the network's fees of what it collected, a bounded fee for each attempt that failed, and no rent.
+// Random acts of merchants, subscribers and strangers that try to drain the keeper's SOL. It pays
+// the network's fees of collected payments, a bounded fee for each failed attempt, and no rent.
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { planIn } from '../../src/chain/program/accounts.ts';
@@ -15,8 +15,7 @@ import { HOUR, type Plan, startStage, type Stage, type Subscription } from '../f
 import { approve, payTokens, revokeApproval } from '../fixtures/tokens.ts';
 
 /**
- * Lamports that a payment costs at most, alone in its transaction: a signature, and as much for
- * priority.
+ * Maximum lamports of a payment alone in its transaction: a signature, and as much for priority.
  */
 const MAX_LAMPORTS = 10_000n;
 /** The default of PLAN_MINIMUM_AMOUNT. */
@@ -44,7 +43,7 @@ async function setPullers(stage: Stage, plan: Plan, pullers: string[]) {
 const delegateOf = (stage: Stage, owner: string) =>
   authorityAddress(stage.net.programId, owner, stage.net.mint).address;
 
-/** What somebody does. An act that the chain refuses changes nothing. */
+/** Random acts. An act that the chain refuses changes nothing. */
 const acts: Record<string, Act> = {
   'a merchant closes its token account': ({ stage, plans }, pick) => {
     const { address } = tokenAccountAddress(one(plans, pick).merchant.address, stage.net.mint);
@@ -113,7 +112,7 @@ async function spent(stage: Stage, before: bigint) {
   return before - (await stage.rpc.getBalance(stage.keeper.address));
 }
 
-/** What all transactions cost that the keeper signed, and that reached the chain. */
+/** The fees of all transactions of the keeper that reached the chain. */
 async function feesOf(stage: Stage): Promise<bigint> {
   const listed = await stage.rpc.getSignaturesForAddress(stage.keeper.address, { limit: 1000 });
   let lamports = 0n;
@@ -145,7 +144,7 @@ async function world(t: Test): Promise<World> {
 }
 
 void t.test(
-  'whatever merchants, subscribers and strangers do, the keeper pays fees of what it tried to collect, bounded for each, and no rent',
+  'the keeper only pays the bounded fees of its payment attempts, and no rent, whatever merchants, subscribers and strangers do',
   async (t) => {
     const { stage, plans, subscriptions } = await world(t);
     const before = await stage.rpc.getBalance(stage.keeper.address);
@@ -163,7 +162,7 @@ void t.test(
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 10 }), async (steps) => {
         for (const { act, pick, wait } of steps) {
-          // The chain may refuse it, for example what a frozen account does.
+          // The chain may refuse an act, for example one of a frozen account.
           await acts[act]!({ stage, plans, subscriptions }, pick).catch(() => undefined);
           if (wait) await stage.quiet();
         }

@@ -1,5 +1,4 @@
-// What goes wrong between signing and settling: whatever it is, every period is paid once, and what
-// is recorded is what the chain moved.
+// Faults between signing and settling: every period is paid once, and the records equal the chain.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import t from 'tap';
@@ -19,7 +18,7 @@ import { payTokens } from '../fixtures/tokens.ts';
 import { readable } from '../fixtures/transactions.ts';
 
 void t.test(
-  'crash before the commit: the claim runs out and another keeper collects',
+  'after a crash before the commit the claim expires and another keeper collects',
   async (t) => {
     const { stage, subscription } = await due(t);
     const now = timeOf(BigInt(stage.now() + 1));
@@ -39,7 +38,7 @@ void t.test(
 );
 
 void t.test(
-  'crash between commit and send: the next keeper sends the very same transaction',
+  'after a crash between commit and send the next keeper sends the same transaction',
   async (t) => {
     const { stage, subscription } = await due(t, { blockMs: 0 });
     const [signed] = await signAndDie(stage);
@@ -50,7 +49,7 @@ void t.test(
   },
 );
 
-void t.test('crash after the send: the next keeper finds it landed', async (t) => {
+void t.test('after a crash after the send the next keeper finds the landed payment', async (t) => {
   const { stage, subscription } = await due(t, { blockMs: 0 });
   const [signed] = await signAndDie(stage);
   await stage.rpc.sendTransaction(signed!.attempt.transaction);
@@ -61,7 +60,7 @@ void t.test('crash after the send: the next keeper finds it landed', async (t) =
 });
 
 void t.test(
-  'crash after the confirmation, long ago: the next keeper finds it in the history',
+  'after a crash long ago the next keeper finds the confirmed payment in the history',
   async (t) => {
     const { stage, subscription } = await due(t, { blockMs: 0 });
     const [signed] = await signAndDie(stage);
@@ -75,7 +74,7 @@ void t.test(
 );
 
 void t.test(
-  'crash between commit and send, blockhash expired meanwhile: signed again, paid once',
+  'after a crash between commit and send whose blockhash has expired, the payment is signed again and paid once',
   async (t) => {
     const { stage, subscription } = await due(t);
     const [signed] = await signAndDie(stage);
@@ -93,7 +92,7 @@ void t.test(
   },
 );
 
-void t.test('a send that times out though it landed', async (t) => {
+void t.test('a send that times out although it landed is paid once', async (t) => {
   const { stage, subscription } = await due(t, { blockMs: 0 });
   const parts = stage.parts({
     async sendTransaction(bytes) {
@@ -111,7 +110,7 @@ void t.test('a send that times out though it landed', async (t) => {
 });
 
 void t.test(
-  'dropped silently and expired: not failed before its expiry, then signed again',
+  'a transaction that is dropped silently does not fail before its blockhash expires, then it is signed again',
   async (t) => {
     const { stage, subscription } = await due(t);
     await stage.net.rpc('localnet_setFault', { kind: 'drop', count: 3 });
@@ -122,7 +121,7 @@ void t.test(
   },
 );
 
-void t.test('a status that is null at first and found later', async (t) => {
+void t.test('a status that is null at first is found later', async (t) => {
   const { stage, subscription } = await due(t, { blockMs: 0 });
   let asked = 0;
   const parts = stage.parts({
@@ -142,7 +141,7 @@ void t.test('a status that is null at first and found later', async (t) => {
   t.ok(asked >= 8);
 });
 
-void t.test('an endpoint that answers 429, beside a good one', async (t) => {
+void t.test('a payment is collected beside an endpoint that answers 429', async (t) => {
   const { stage, subscription } = await due(t, { lagPort: 0 });
   await stage.net.rpc('localnet_setFault', {
     kind: 'status',
@@ -156,23 +155,26 @@ void t.test('an endpoint that answers 429, beside a good one', async (t) => {
   await agree(t, stage, subscription, 1);
 });
 
-void t.test('an endpoint that lags 20 blocks behind, preferred to a good one', async (t) => {
-  const { stage, subscription } = await due(t, { lagPort: 0 });
-  // The endpoint has the treasury's account by now.
-  stage.net.mineBlocks(60);
-  await stage.net.rpc('localnet_setFault', { kind: 'lag', slots: 20 });
-  await stage.startKeeper({ rpcUrls: [stage.net.lagUrl!, stage.net.rpcUrl] });
-  await agree(t, stage, subscription, 1);
-  stage.net.passSeconds(720 * HOUR + 5);
-  await stage.until(
-    'the second period is paid',
-    async () => (await stage.payments(subscription)).length === 2,
-  );
-  await agree(t, stage, subscription, 2);
-});
+void t.test(
+  'a payment is collected although an endpoint that lags 20 blocks is preferred to a good one',
+  async (t) => {
+    const { stage, subscription } = await due(t, { lagPort: 0 });
+    // The endpoint that lags has the treasury's account by now.
+    stage.net.mineBlocks(60);
+    await stage.net.rpc('localnet_setFault', { kind: 'lag', slots: 20 });
+    await stage.startKeeper({ rpcUrls: [stage.net.lagUrl!, stage.net.rpcUrl] });
+    await agree(t, stage, subscription, 1);
+    stage.net.passSeconds(720 * HOUR + 5);
+    await stage.until(
+      'the second period is paid',
+      async () => (await stage.payments(subscription)).length === 2,
+    );
+    await agree(t, stage, subscription, 2);
+  },
+);
 
 void t.test(
-  'a fee spike: a payment bids with the others up to the cap and no more, and lands',
+  'during a fee spike a payment raises its priority fee up to the cap and lands',
   async (t) => {
     const { stage, plan, subscription } = await due(t, { blockMs: 0 });
     const [rich, mint] = [stage.wallet(), stage.net.mint];

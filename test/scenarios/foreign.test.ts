@@ -1,5 +1,5 @@
-// What a plan's owner pulls by itself while nobody looks: no payment on chain stays unrecorded,
-// however the subscription goes on. (The plain case is in collect.test.ts.)
+// Pulls by a plan's owner while no keeper reads: each is recorded, however the subscription
+// continues. (The plain case is in collect.test.ts.)
 import t, { type Test } from 'tap';
 import {
   cancelSubscription,
@@ -32,7 +32,7 @@ async function ownerPulls(stage: Stage, subscription: Subscription) {
   await stage.send([merchant], [transferSubscription(stage.net.programId, pull)]);
 }
 
-/** The subscriber closes the account, which its cancellation has ended. */
+/** The subscriber closes the account after its cancellation has taken effect. */
 async function closeAccount(stage: Stage, { wallet, plan, pda }: Subscription) {
   const closing = { authority: wallet.address, plan: plan.pda, subscription: pda };
   await stage.send([wallet], [revokeDelegation(stage.net.programId, closing)]);
@@ -43,7 +43,7 @@ const sourcesOf = async (stage: Stage, subscription: Subscription) =>
 const typesOf = async (stage: Stage, subscription: Subscription) =>
   (await stage.events(subscription)).map(({ type }) => type);
 
-/** Paid once by a keeper that is stopped then, and a period later. */
+/** A subscription that a keeper paid once before it was stopped; the next period has begun. */
 async function paidAndLeft(t: Test) {
   const { stage, subscription } = await due(t);
   const keeper = await stage.startKeeper();
@@ -61,10 +61,10 @@ const OURS = { source: 'keeper', platformFee: AMOUNT / 100n };
 const THEIRS = { source: 'foreign', platformFee: 0n };
 
 void t.test(
-  'pulled while our payment is on its way, which then lands a period later: both are recorded',
+  'a foreign pull and the keeper’s payment that lands a period later are both recorded',
   async (t) => {
     const { stage, subscription } = await due(t, { blockMs: 0 });
-    // The keeper has looked, signed and sent; nothing of it is on chain yet.
+    // The keeper has read, signed and sent; the payment is not on chain yet.
     await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 90, count: 1 });
     await sent(stage, await stage.startKeeper());
     await ownerPulls(stage, subscription);
@@ -76,31 +76,28 @@ void t.test(
   },
 );
 
-void t.test(
-  'pulled while no keeper runs, and then the merchant forces the end: recorded all the same',
-  async (t) => {
-    const { stage, subscription } = await paidAndLeft(t);
-    await ownerPulls(stage, subscription);
-    await stage.sql.begin((tx) => forceCancel(tx, { id: subscription.id, status: 'active' }));
-    await stage.startKeeper();
-    await stage.until(
-      'there is nothing left to do',
-      async () => (await stage.row(subscription)).dueAt === null,
-    );
-    await agree(t, stage, subscription, 2);
-    t.same(await sourcesOf(stage, subscription), [OURS, THEIRS]);
-    t.same(await typesOf(stage, subscription), [
-      'subscription_created',
-      'payment_success',
-      'cancel_forced',
-      'payment_success',
-    ]);
-    t.equal((await stage.row(subscription)).status, 'cancelled');
-  },
-);
+void t.test('a foreign pull before a forced cancellation is recorded', async (t) => {
+  const { stage, subscription } = await paidAndLeft(t);
+  await ownerPulls(stage, subscription);
+  await stage.sql.begin((tx) => forceCancel(tx, { id: subscription.id, status: 'active' }));
+  await stage.startKeeper();
+  await stage.until(
+    'there is nothing left to do',
+    async () => (await stage.row(subscription)).dueAt === null,
+  );
+  await agree(t, stage, subscription, 2);
+  t.same(await sourcesOf(stage, subscription), [OURS, THEIRS]);
+  t.same(await typesOf(stage, subscription), [
+    'subscription_created',
+    'payment_success',
+    'cancel_forced',
+    'payment_success',
+  ]);
+  t.equal((await stage.row(subscription)).status, 'cancelled');
+});
 
 void t.test(
-  'pulled while no keeper runs, and then the subscriber cancels and closes the account: recorded before the end',
+  'a foreign pull before the subscriber cancelled and closed the account is recorded before the end',
   async (t) => {
     const { stage, subscription } = await paidAndLeft(t);
     const { wallet } = subscription;
@@ -126,7 +123,7 @@ void t.test(
 );
 
 /**
- * Closes the account, opens another at its address some minutes later and registers it as the API
+ * Closes the account, opens another at its address some minutes later, and registers it as the API
  * does.
  */
 async function openAnew(stage: Stage, subscription: Subscription): Promise<Subscription> {
@@ -154,7 +151,7 @@ async function openAnew(stage: Stage, subscription: Subscription): Promise<Subsc
 
 for (const isForced of [false, true])
   void t.test(
-    `pulled while no keeper runs, and then ${isForced ? 'forced to an end, ' : ''}closed, opened and registered again: recorded under the old registration`,
+    `a foreign pull before the account was ${isForced ? 'force-cancelled, ' : ''}closed, opened and registered again is recorded under the old registration`,
     async (t) => {
       const { stage, subscription: old } = await paidAndLeft(t);
       const { initId, periodStart } = (await stage.onChain(old))!;
@@ -184,8 +181,8 @@ for (const isForced of [false, true])
   );
 
 /**
- * Paid, forced to an end, registered again, and a period later: both are due, and the ended one is
- * in hands that are gone.
+ * A paid subscription that was force-cancelled and registered again, a period later. Both rows are
+ * due, and the ended one is claimed by a keeper that is gone.
  */
 async function registeredAgain(t: Test) {
   const { stage, subscription: old, plan } = await due(t);
@@ -213,7 +210,7 @@ async function registeredAgain(t: Test) {
 }
 
 void t.test(
-  'a payment of an account’s new registration is not booked on the ended one',
+  'a payment of an account’s new registration is not recorded under the ended one',
   async (t) => {
     const { stage, old, again, untouched } = await registeredAgain(t);
     await stage.startKeeper();
@@ -228,7 +225,7 @@ void t.test(
 );
 
 void t.test(
-  'nor is a payment in flight: the ended one is not read before it is settled',
+  'a payment in flight of the new registration is not recorded under the ended one, which is not read before it is settled',
   async (t) => {
     const { stage, old, untouched } = await registeredAgain(t);
     const [flying] = await signAndDie(stage);

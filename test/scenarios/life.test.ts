@@ -63,7 +63,7 @@ async function endPlan(stage: Stage, plan: Plan, endTs: bigint) {
 }
 
 void t.test(
-  'a wallet that runs dry is past due, tried after 1, 6, 24, 72 and 120 hours, and expires after seven days with a final failure',
+  'a wallet without money is past due, retried after 1, 6, 24, 72 and 120 hours, and expires after seven days with a final failure',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -114,7 +114,7 @@ void t.test(
   },
 );
 
-void t.test('a wallet that is topped up while past due is collected at the next try', async (t) => {
+void t.test('a past-due wallet that is topped up is collected from at the next try', async (t) => {
   const stage = await startStage(t);
   const subscription = await stage.subscriber(await stage.plan(), { usdc: 0n });
   await stage.startKeeper();
@@ -138,33 +138,28 @@ void t.test('a wallet that is topped up while past due is collected at the next 
   t.equal((await stage.payments(subscription)).at(-1)?.attempt, 2);
 });
 
-void t.test(
-  'the period that rolls over unpaid is never charged later; the new one is',
-  async (t) => {
-    const stage = await startStage(t);
-    const plan = await stage.plan({ periodHours: 48 });
-    const subscription = await stage.subscriber(plan, { usdc: 0n });
-    await stage.startKeeper();
-    await stage.until(
-      'it is past due',
-      async () => (await stage.row(subscription)).status === 'past_due',
-    );
-    const { periodStart } = (await stage.onChain(subscription))!;
-    stage.net.fund(subscription.wallet.address, { usdc: 1_000_000_000n });
-    stage.net.passSeconds(48 * HOUR + 5);
-    await paidOnce(stage, subscription);
-    const paid = (await stage.payments(subscription)).filter(
-      ({ status }) => status === 'succeeded',
-    );
-    t.same(
-      paid.map(({ periodStart: start }) => BigInt(start.getTime() / 1000)),
-      [periodStart + BigInt(48 * HOUR)],
-    );
-  },
-);
+void t.test('a period that ends unpaid is never charged later; the new one is', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan({ periodHours: 48 });
+  const subscription = await stage.subscriber(plan, { usdc: 0n });
+  await stage.startKeeper();
+  await stage.until(
+    'it is past due',
+    async () => (await stage.row(subscription)).status === 'past_due',
+  );
+  const { periodStart } = (await stage.onChain(subscription))!;
+  stage.net.fund(subscription.wallet.address, { usdc: 1_000_000_000n });
+  stage.net.passSeconds(48 * HOUR + 5);
+  await paidOnce(stage, subscription);
+  const paid = (await stage.payments(subscription)).filter(({ status }) => status === 'succeeded');
+  t.same(
+    paid.map(({ periodStart: start }) => BigInt(start.getTime() / 1000)),
+    [periodStart + BigInt(48 * HOUR)],
+  );
+});
 
 void t.test(
-  'cancelled on chain: one event, nothing more is collected, ended when the paid period is over',
+  'a cancellation on chain has one event, stops collection, and ends the subscription with its paid period',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -202,7 +197,7 @@ void t.test(
 );
 
 void t.test(
-  'cancelled on chain before anything was paid: requested and finalized at once',
+  'a cancellation on chain before the first payment is requested and finalized at once',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -222,7 +217,7 @@ void t.test(
 );
 
 void t.test(
-  'resumed before the end: the cancel fields are cleared, with an event, and the next period is collected',
+  'a resume before the end clears the cancel fields, with an event, and the next period is collected',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -252,7 +247,7 @@ void t.test(
 );
 
 void t.test(
-  'the merchant cancels after the subscriber did: a resumption on chain does not take that back',
+  'a merchant’s cancellation after the subscriber’s is not undone by a resume on chain',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -277,7 +272,7 @@ void t.test(
 );
 
 void t.test(
-  'the merchant cancels at period end: nothing more is collected and the end comes with the paid time',
+  'a merchant’s cancellation at period end stops collection and ends the subscription with the paid time',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -299,7 +294,7 @@ void t.test(
   },
 );
 
-void t.test('the merchant forces the end: nothing is collected afterwards', async (t) => {
+void t.test('a forced cancellation stops collection at once', async (t) => {
   const stage = await startStage(t);
   const subscription = await stage.subscriber(await stage.plan());
   await stage.startKeeper();
@@ -316,14 +311,14 @@ void t.test('the merchant forces the end: nothing is collected afterwards', asyn
 });
 
 void t.test(
-  'a revoked delegation has one event, fails when due, and is collected once it is approved again',
+  'a revoked delegation has one event, fails when due, and is collected from once it is approved again',
   async (t) => {
     const stage = await startStage(t);
     const { programId, mint } = stage.net;
     const subscription = await stage.subscriber(await stage.plan());
     await stage.startKeeper();
     await paidOnce(stage, subscription);
-    // The token account's own approval is taken away; the authority stays as it is.
+    // Revokes the approval of the token account; the authority stays.
     const wallet = subscription.wallet;
     const revoke = revokeApproval({ owner: wallet.address, mint });
     await stage.send([wallet], [revoke]);
@@ -360,7 +355,7 @@ void t.test(
 );
 
 void t.test(
-  'an authority that is closed and opened again does not carry old subscriptions: one event, past due',
+  'an authority that is closed and opened again does not allow old subscriptions: one event, past due',
   async (t) => {
     const stage = await startStage(t);
     const { programId, mint } = stage.net;
@@ -391,7 +386,7 @@ void t.test(
 );
 
 void t.test(
-  'a plan that ends: the last period is paid up to the end, then the subscription expires with a reason',
+  'the last period of a plan that ends is paid up to the end, then the subscription expires with a reason',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });
@@ -431,7 +426,7 @@ void t.test(
 );
 
 void t.test(
-  'a plan that is closed and published again with other terms: expired when the paid time is over, never charged again',
+  'a subscription of a plan that is closed and published again with other terms expires after the paid time and is never charged again',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });
@@ -439,8 +434,7 @@ void t.test(
     const keeper = await stage.startKeeper();
     await paidOnce(stage, subscription);
     await keeper.stop();
-    // All of it while no keeper looks: otherwise it may see the plan when it has ended, or when it
-    // is closed.
+    // No keeper runs meanwhile: it could otherwise read the plan while it is ended or closed.
     await endPlan(stage, plan, BigInt(stage.now() + 24 * HOUR + 10));
     stage.net.passSeconds(24 * HOUR + 15);
     await stage.send(
@@ -468,7 +462,7 @@ void t.test(
 );
 
 void t.test(
-  'an address that is closed and opened again is another subscription: the old one ends, the new one can be registered',
+  'an address that is closed and opened again has a new subscription: the old one ends, the new one can be registered',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });
@@ -476,7 +470,7 @@ void t.test(
     const keeper = await stage.startKeeper();
     await paidOnce(stage, subscription);
     await keeper.stop();
-    // All of it while no keeper looks.
+    // No keeper runs meanwhile.
     await cancelOnChain(stage, subscription);
     stage.net.passSeconds(24 * HOUR + 100);
     const { wallet, pda } = subscription;

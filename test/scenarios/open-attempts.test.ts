@@ -1,5 +1,5 @@
-// Two pulls fit in one period where a payment is at most half of the plan's amount: then only the
-// open attempt of an address protects the subscriber.
+// Two pulls fit in one period if a payment is at most half of the plan's amount. Then only the rule
+// of one open attempt per address protects the subscriber.
 import t, { type Test } from 'tap';
 import {
   cancelSubscription,
@@ -29,7 +29,7 @@ async function attemptsOf(stage: Stage, { id }: Subscription): Promise<string[]>
   return rows.map(({ state }) => state);
 }
 
-/** As `until`, while the chain goes on: what was sent lands, or expires. */
+/** As `until`, with new blocks, so that sent transactions land or expire. */
 const mining = (stage: Stage, what: string, holds: () => Promise<boolean>) =>
   stage.until(what, async () => {
     stage.net.mineBlocks(4);
@@ -37,7 +37,7 @@ const mining = (stage: Stage, what: string, holds: () => Promise<boolean>) =>
   });
 
 void t.test(
-  'one sender holds a transaction back for a cancellation while another sends it: its other payment is collected once',
+  'a transaction that one sender stops for a cancellation while another sends it collects its other payment once',
   async (t) => {
     const stage = await startStage(t, { blockMs: 400 });
     const plan = await stage.plan({ amount: AMOUNT });
@@ -54,8 +54,8 @@ void t.test(
     const check = async (query: PromiseLike<unknown>) => {
       const rows = await query;
       checks += 1;
-      // The other sender read the rows before the cancellation, and sends right after this one has
-      // decided to hold it back.
+      // The other sender has read the rows before the cancellation, and sends right after this one
+      // has decided not to.
       if (checks === 1) setImmediate(() => void sendElsewhere());
       return rows;
     };
@@ -86,7 +86,7 @@ void t.test(
 );
 
 /**
- * The subscriber cancels, closes the account, subscribes again and registers that; returns the new
+ * The subscriber cancels, closes the account, subscribes again and registers; returns the new
  * registration.
  */
 async function reopened(stage: Stage, plan: Plan, { id, wallet, pda }: Subscription) {
@@ -105,7 +105,7 @@ async function reopened(stage: Stage, plan: Plan, { id, wallet, pda }: Subscript
 }
 
 void t.test(
-  'an attempt of an earlier registration lands in the new account: its period is known to the new registration and not collected again',
+  'an attempt of an earlier registration that lands in the new account pays its period, which the new registration does not collect again',
   async (t) => {
     const { stage, plan, subscription: one } = await due(t, { blockMs: 400 });
     await discount(stage);
@@ -145,7 +145,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt of an earlier registration never lands: the new one is signed for once it has expired',
+  'a new registration is signed for once the attempt of an earlier one, which never lands, has expired',
   async (t) => {
     const { stage, plan, subscription: one } = await due(t, { blockMs: 400 });
     await discount(stage);
@@ -168,7 +168,7 @@ void t.test(
   },
 );
 
-/** An open attempt of an ended registration at the address of this one. */
+/** Inserts an open attempt of an ended registration at the same address. */
 async function insertOlderAttempt(stage: Stage, { id, pda }: Subscription): Promise<void> {
   await stage.sql`
     with older as (
@@ -183,7 +183,7 @@ async function insertOlderAttempt(stage: Stage, { id, pda }: Subscription): Prom
 }
 
 void t.test(
-  'an address that gets an open attempt between the claim and the commit is left out, and the others are signed without it',
+  'an address that gets an open attempt between claim and commit is left out, and the others are signed without it',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ amount: AMOUNT });
@@ -213,9 +213,7 @@ void t.test(
   },
 );
 
-/**
- * A signed payment whose signature no endpoint knows, and which no history lists while `isHidden`.
- */
+/** A signed payment whose signature no endpoint knows; no history lists it while `isHidden`. */
 async function unlisted(t: Test, { waited = 0 } = {}) {
   const { stage, subscription } = await due(t);
   await discount(stage);
@@ -258,7 +256,7 @@ function ownPull(stage: Stage, { wallet, plan, pda }: Subscription, amount: bigi
 }
 
 void t.test(
-  'the account counts more than the pulls in the history: the attempt waits, and is booked once the history lists it',
+  'an attempt waits while its account counts more than the pulls in the history, and is recorded once the history lists it',
   async (t) => {
     const { stage, subscription, flying, attempt, look, history, ...parts } = await unlisted(t);
     const { signature } = flying.attempt;
@@ -273,7 +271,7 @@ void t.test(
     t.equal(await look(1), 1);
     t.equal(await attempt(), 'landed');
     // The next read of the accounts records the merchant's pull.
-    await new Sweep(parts.context, { minutes: 60 }).look([subscription.id]);
+    await new Sweep(parts.context, { minutes: 60 }).readNow([subscription.id]);
     await parts.collect();
     t.match(await stage.payments(subscription), [
       { txSignature: signature, source: 'keeper', amountGross: REDUCED, platformFee: 20_000n },
@@ -284,7 +282,7 @@ void t.test(
 );
 
 void t.test(
-  'pulls of others that add up to all that the account counts end the attempt as expired',
+  'an attempt expires when other pulls add up to all that its account counts',
   async (t) => {
     const { stage, subscription, attempt, look } = await unlisted(t);
     await ownPull(stage, subscription, 1_000_000n);
@@ -296,7 +294,7 @@ void t.test(
 );
 
 void t.test(
-  'never explained: after eight look-ups and in a later period the attempt ends as unexplained, and the next period is collected',
+  'an attempt that is never explained ends as unexplained after eight look-ups and in a later period, and the next period is collected',
   async (t) => {
     const { stage, subscription, flying, attempt, look, ...parts } = await unlisted(t);
     const { context, taken } = parts;
@@ -352,7 +350,7 @@ void t.test(
 );
 
 void t.test(
-  'landed in the period after the one that it was signed for, and never explained: no period is collected twice',
+  'an unexplained attempt that landed a period later than it was signed for leads to no second pull of a period',
   async (t) => {
     const { stage, subscription, flying, attempt, look, ...parts } = await unlisted(t, {
       waited: PERIOD - 300,
@@ -383,7 +381,7 @@ void t.test(
 );
 
 void t.test(
-  'an account in a later period than the attempt shows nothing of it: the histories get the time to list it',
+  'an account in a later period than the attempt does not end it before the histories had the time to list it',
   async (t) => {
     const { stage, subscription, flying, attempt, look, history } = await unlisted(t);
     await stage.rpc.sendTransaction(flying.attempt.transaction);
@@ -404,7 +402,7 @@ void t.test(
 );
 
 void t.test(
-  'never sent, and the account in a later period: it expires once the histories have had the time to list it',
+  'an attempt that was never sent, with its account in a later period, expires once the histories had the time to list it',
   async (t) => {
     const { stage, subscription, attempt, look } = await unlisted(t);
     stage.net.mineBlocks(200);
@@ -419,7 +417,7 @@ void t.test(
 );
 
 void t.test(
-  'after the end of an attempt no registration of its address reads the account as of before it',
+  'after the end of an attempt no registration of its address reads an older account',
   async (t) => {
     const { stage, plan, subscription: one } = await due(t);
     const { collector, resolver, taken } = stage.parts();

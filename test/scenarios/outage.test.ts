@@ -12,7 +12,7 @@ const reasonOf = async (metricsUrl: string) => {
   return answer.ok ? undefined : (await answer.text()).trim();
 };
 
-/** Failed turns of a daemon's loops because of Postgres. */
+/** Turns of a daemon's loops that failed because of Postgres. */
 async function failuresOf(metricsUrl: string): Promise<number> {
   const text = await (await fetch(`${metricsUrl}/metrics`)).text();
   return readSamples(text)
@@ -27,41 +27,44 @@ async function running(t: Test, env: Record<string, string>) {
   return Promise.all(daemons.map((daemon) => startReady(t, daemon, env)));
 }
 
-void t.test('an outage is one line when it begins and one when it ends', async (t) => {
-  const env = await daemonEnv(t);
-  const url = new URL(env.DATABASE_URL ?? '');
-  const wire = await startProxy(t, Number(url.port));
-  url.port = String(wire.port);
-  const all = await running(t, { ...env, DATABASE_URL: url.href });
-  wire.cut();
-  await Promise.all(all.map((daemon) => daemon.line('Postgres is unavailable')));
-  for (const { metricsUrl } of all)
-    await until(async () => /Postgres/.test((await reasonOf(metricsUrl)) ?? ''));
-  for (const { metricsUrl } of all) await until(async () => (await failuresOf(metricsUrl)) >= 10);
-  wire.restore();
-  await Promise.all(all.map((daemon) => daemon.line('Postgres is available again')));
-  for (const { metricsUrl } of all)
-    await until(async () => (await reasonOf(metricsUrl)) === undefined);
-  for (const { child } of all) child.kill('SIGTERM');
-  for (const { ended } of all) {
-    const { stdout, code } = await ended;
-    t.equal(code, 0);
-    const lines = stdout
-      .split('\n')
-      .filter((line) => line.startsWith('{'))
-      .map((line) => JSON.parse(line) as { level: number; msg: string });
-    t.match(
-      lines.filter(({ level, msg }) => level >= 40 || msg.startsWith('Postgres')),
-      [
-        { level: 50, msg: 'Postgres is unavailable', reason: /^(?!.*undefined)/ },
-        { level: 30, msg: 'Postgres is available again', seconds: Number },
-      ],
-    );
-    t.equal(lines.filter(({ level }) => level >= 40).length, 1, stdout);
-  }
-});
+void t.test(
+  'an outage of Postgres is logged once when it begins and once when it ends',
+  async (t) => {
+    const env = await daemonEnv(t);
+    const url = new URL(env.DATABASE_URL ?? '');
+    const wire = await startProxy(t, Number(url.port));
+    url.port = String(wire.port);
+    const all = await running(t, { ...env, DATABASE_URL: url.href });
+    wire.cut();
+    await Promise.all(all.map((daemon) => daemon.line('Postgres is unavailable')));
+    for (const { metricsUrl } of all)
+      await until(async () => /Postgres/.test((await reasonOf(metricsUrl)) ?? ''));
+    for (const { metricsUrl } of all) await until(async () => (await failuresOf(metricsUrl)) >= 10);
+    wire.restore();
+    await Promise.all(all.map((daemon) => daemon.line('Postgres is available again')));
+    for (const { metricsUrl } of all)
+      await until(async () => (await reasonOf(metricsUrl)) === undefined);
+    for (const { child } of all) child.kill('SIGTERM');
+    for (const { ended } of all) {
+      const { stdout, code } = await ended;
+      t.equal(code, 0);
+      const lines = stdout
+        .split('\n')
+        .filter((line) => line.startsWith('{'))
+        .map((line) => JSON.parse(line) as { level: number; msg: string });
+      t.match(
+        lines.filter(({ level, msg }) => level >= 40 || msg.startsWith('Postgres')),
+        [
+          { level: 50, msg: 'Postgres is unavailable', reason: /^(?!.*undefined)/ },
+          { level: 30, msg: 'Postgres is available again', seconds: Number },
+        ],
+      );
+      t.equal(lines.filter(({ level }) => level >= 40).length, 1, stdout);
+    }
+  },
+);
 
-void t.test('a read-only Postgres is named by readiness and status', async (t) => {
+void t.test('readiness and status report a read-only Postgres', async (t) => {
   const env = await daemonEnv(t);
   const all = await running(t, env);
   const url = new URL(env.DATABASE_URL ?? '');

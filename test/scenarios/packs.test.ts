@@ -1,5 +1,5 @@
-// Several payments in one transaction: one that fails, is cancelled or is lost holds the others up
-// for no longer than a new transaction takes.
+// Several payments in one transaction: one that fails, is cancelled or is lost delays the others
+// only until a new transaction.
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { cancelSubscription } from '../../src/chain/program/instructions.ts';
@@ -15,7 +15,7 @@ import { arrived, pullsOnChain } from '../fixtures/agreement.ts';
 import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
-/** Subscribers to two plans, who are due. */
+/** Subscribers of two plans, whose payments are due. */
 async function subscribed(t: Test, count: number) {
   const stage = await startStage(t, { blockMs: 0 });
   const plans = [await stage.plan(), await stage.plan({ amount: 7_000_000n })];
@@ -28,7 +28,7 @@ async function subscribed(t: Test, count: number) {
 const setBalance = (stage: Stage, { wallet }: Subscription, amount: number) =>
   stage.net.rpc('surfnet_setTokenAccount', wallet.address, stage.net.mint, { amount });
 
-/** Collects, with a tracker that hands nothing to a collector, until no attempt is open. */
+/** Sends and settles the taken payments until no attempt is open, without another collect turn. */
 async function settle(stage: Stage, parts: ReturnType<Stage['parts']>) {
   const tracker = parts.track();
   const taken = parts.taken.splice(0);
@@ -41,7 +41,7 @@ async function settle(stage: Stage, parts: ReturnType<Stage['parts']>) {
   await tracker.stop(0);
 }
 
-/** Transactions by the number of payments in them, in the order in which they were signed. */
+/** The number of payments and the state of each transaction, in the order of signing. */
 const packsOf = async (stage: Stage) =>
   (
     await stage.sql<{ count: number; state: string }[]>`
@@ -60,7 +60,7 @@ const paidOnce = async (t: Test, stage: Stage, subscription: Subscription, count
 };
 
 void t.test(
-  'ten payments of two plans go in one transaction, each booked for itself',
+  'ten payments of two plans are sent in one transaction, and each is recorded separately',
   async (t) => {
     const { stage, subscriptions } = await subscribed(t, 10);
     const parts = stage.parts();
@@ -94,7 +94,7 @@ void t.test(
   },
 );
 
-void t.test('the chain takes ten payments in a transaction and refuses eleven', async (t) => {
+void t.test('the chain accepts ten payments in a transaction and refuses eleven', async (t) => {
   const { stage, subscriptions } = await subscribed(t, 11);
   const { programId, mint } = stage.net;
   const { blockhash } = await stage.rpc.getLatestBlockhash();
@@ -116,7 +116,7 @@ void t.test('the chain takes ten payments in a transaction and refuses eleven', 
 });
 
 void t.test(
-  'a keeper that dies before the first send: another one sends the same transaction and settles each of its payments',
+  'after a keeper dies before the first send, another one sends the same transaction and settles each payment',
   async (t) => {
     const { stage, subscriptions } = await subscribed(t, 10);
     const dead = stage.parts();
@@ -136,7 +136,7 @@ void t.test(
 );
 
 void t.test(
-  'one payer without money is past due; the nine others are signed again at once, and it counts as no failure of theirs',
+  'a payer without money is past due; the nine others are signed again at once, without a failure of theirs',
   async (t) => {
     const { stage, subscriptions } = await subscribed(t, 10);
     const parts = stage.parts();
@@ -163,7 +163,7 @@ void t.test(
 );
 
 void t.test(
-  'whatever payers fail, and however often the balances change unseen: each of the others is collected exactly once',
+  'payments beside any failing ones, with balances that change at any time, are collected exactly once',
   async (t) => {
     const subset = fc.uniqueArray(fc.nat(11), { minLength: 1, maxLength: 8 });
     await fc.assert(
@@ -185,7 +185,7 @@ void t.test(
         for (const [place, one] of subscriptions.entries()) {
           const { status } = await stage.row(one);
           const paid = (await stage.payments(one)).filter((p) => p.status === 'succeeded').length;
-          // Who was charged before the balance went away has paid.
+          // A payer that was charged before its balance was set to 1 has paid.
           t.ok(poor.has(place) ? paid <= 1 : paid === 1, `${place}: ${paid} ${status}`);
           t.equal(status, paid === 1 ? 'active' : 'past_due');
           await paidOnce(t, stage, one, paid);
@@ -196,27 +196,30 @@ void t.test(
   },
 );
 
-void t.test('a payment whose transaction failed twice for others goes alone', async (t) => {
-  const { stage, subscriptions } = await subscribed(t, 4);
-  const unlucky = subscriptions[0]!;
-  const parts = stage.parts();
-  for (const poor of subscriptions.slice(1, 3)) {
+void t.test(
+  'a payment whose transaction failed twice because of others is sent alone',
+  async (t) => {
+    const { stage, subscriptions } = await subscribed(t, 4);
+    const unlucky = subscriptions[0]!;
+    const parts = stage.parts();
+    for (const poor of subscriptions.slice(1, 3)) {
+      await parts.collect();
+      await setBalance(stage, poor, 1);
+      stage.net.mineBlocks();
+      await settle(stage, parts);
+      await setBalance(stage, poor, 0);
+    }
+    const [row] = await stage.sql`select failed_packs from subscriptions where id = ${unlucky.id}`;
+    t.equal(row!.failedPacks, 2);
     await parts.collect();
-    await setBalance(stage, poor, 1);
-    stage.net.mineBlocks();
     await settle(stage, parts);
-    await setBalance(stage, poor, 0);
-  }
-  const [row] = await stage.sql`select failed_packs from subscriptions where id = ${unlucky.id}`;
-  t.equal(row!.failedPacks, 2);
-  await parts.collect();
-  await settle(stage, parts);
-  await paidOnce(t, stage, unlucky);
-  t.same(await packsOf(stage), ['4 failed', '3 failed', '1 landed', '1 landed']);
-});
+    await paidOnce(t, stage, unlucky);
+    t.same(await packsOf(stage), ['4 failed', '3 failed', '1 landed', '1 landed']);
+  },
+);
 
 void t.test(
-  'a cancellation before the first send: the transaction is not sent, and its other payments are signed again once it has expired',
+  'a cancellation before the first send stops the transaction; its other payments are signed again once it has expired',
   async (t) => {
     for (const cancel of [forceCancel, requestCancel]) {
       const { stage, subscriptions } = await subscribed(t, 5);
@@ -257,7 +260,7 @@ void t.test(
 );
 
 void t.test(
-  'a cluster without version 1, before or in the middle: legacy transactions, and no payment is lost or doubled in the switch',
+  'a cluster without version 1, from the start or later, gets legacy transactions, and the switch loses or doubles no payment',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ periodHours: 1 });
@@ -266,7 +269,7 @@ void t.test(
     );
     let keeper = await stage.startKeeper();
     const paid = async (count: number) => {
-      // A block for each look: what is signed has a hundred and fifty looks to be sent.
+      // One block per check: a signed transaction has some 150 checks in which to be sent.
       await stage.until(`${count} are paid`, async () => {
         stage.net.mineBlocks();
         return (
@@ -277,7 +280,7 @@ void t.test(
     };
     await paid(5);
     t.equal((await stage.sql`select 1 from transactions where state = 'landed'`).length, 1);
-    // The keeper still believes in version 1, and is refused.
+    // The keeper still signs version 1, and is refused.
     await stage.net.rpc('localnet_setTransactionV1', false);
     stage.net.passSeconds(HOUR + 5);
     await stage.until('it was refused, and expires', async () => {
@@ -287,7 +290,7 @@ void t.test(
     await paid(10);
     t.ok((await stage.sql`select 1 from transactions where state = 'landed'`).length >= 4);
     for (const one of subscriptions) await paidOnce(t, stage, one, 2);
-    // One that starts now asks the cluster first: nothing is refused, and nothing expires.
+    // A keeper that starts now reads the cluster's versions first: nothing is refused or expires.
     await keeper.stop();
     const before = await packsOf(stage);
     keeper = await stage.startKeeper();
@@ -298,7 +301,7 @@ void t.test(
       legacy.every((pack) => /^[123] landed$/.test(pack)),
       legacy.join(),
     );
-    // And where version 1 has come meanwhile, the next one takes all in one.
+    // Once the cluster has version 1, the next keeper packs all payments in one transaction.
     await keeper.stop();
     await stage.net.rpc('localnet_setTransactionV1', true);
     await stage.startKeeper();
@@ -314,7 +317,7 @@ for (const [name, limit] of [
   ['approval', { delegatedAmount: 8_000_000 }],
 ] as const)
   void t.test(
-    `a wallet with three due subscriptions and ${name} for one: one is paid, the other payments fail without a transaction`,
+    `a wallet with three due subscriptions and ${name} for one pays one; the others fail without a transaction`,
     async (t) => {
       const stage = await startStage(t, { blockMs: 0 });
       const plans = [await stage.plan(), await stage.plan(), await stage.plan()];
@@ -366,7 +369,7 @@ for (const [name, limit] of [
     },
   );
 
-/** Of a transaction in the wire form of version 1, which begins with the version. */
+/** Whether a transaction has the wire form of version 1, which begins with the version. */
 const isVersion1 = (base64: unknown) => Buffer.from(String(base64), 'base64')[0] === 0x81;
 
 for (const [name, refuses, packs] of [
@@ -386,7 +389,7 @@ for (const [name, refuses, packs] of [
   ],
 ] as const)
   void t.test(
-    `a cluster with version 1 behind an endpoint that ${name} collect everything, and what is cancelled is written`,
+    `all payments are collected and cancellations written, at a cluster with version 1 behind an endpoint that ${name}`,
     async (t) => {
       const stage = await startStage(t, { blockMs: 0 });
       const plan = await stage.plan();

@@ -1,5 +1,5 @@
-// A provider's limits on sends and requests, the short form: `npm run bench -- keeper --only
-// provider` collects from 10,000 subscriptions and has the time.
+// A provider's limits on sends and requests, in short form. `npm run bench -- keeper --only
+// provider` collects from 10,000 subscriptions and measures the time.
 import t from 'tap';
 import { subscriptionIn } from '../../src/chain/program/accounts.ts';
 import { createRpc } from '../../src/chain/rpc/client.ts';
@@ -8,14 +8,14 @@ import { silent, startStage } from '../fixtures/billing.ts';
 
 const SUBSCRIPTIONS = 200;
 const [SENDS, REQUESTS] = [5, 10];
-/** What 10,000 subscriptions may take. */
+/** Time limit in seconds for 10,000 subscriptions. */
 const [MAX_SECONDS, OF] = [300, 10_000];
-/** A keeper's start simulates, and sweeps through all subscriptions. */
+/** Requests at the start of a keeper, which simulates and sweeps all subscriptions. */
 const START_REQUESTS = 20;
 const AT_ONCE = 20;
 
 void t.test(
-  'through 5 sends and 10 requests a second, subscriptions are collected with the requests that allow 10,000 in 5 minutes',
+  'at 5 sends and 10 requests a second, subscriptions are collected with requests that allow 10,000 in 5 minutes',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0, lagPort: 0 });
     const plan = await stage.plan();
@@ -67,8 +67,8 @@ void t.test(
         (sum, { labels, value }) => (methods.includes(labels.method) ? sum + value : sum),
         0,
       );
-    // Polls take what is left. A send that is repeated, and what a keeper reads at rest, depend on
-    // the time that it takes.
+    // Polls use the rest of the rate. Resends and the reads of an idle keeper depend on the elapsed
+    // time, so neither is counted.
     const transactions = (await stage.sql`select 1 from transactions`).length;
     const others = reads + made('getLatestBlockhash', 'simulateTransaction');
     const most = (perSecond: number) => (perSecond * MAX_SECONDS * SUBSCRIPTIONS) / OF;
@@ -83,12 +83,12 @@ void t.test(
 );
 
 void t.test(
-  'a keeper keeps to its rates by itself: sends and requests take at least the time that these allow',
+  'a keeper obeys its rates: sends and requests take at least the time that these allow',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan();
     await Promise.all(Array.from({ length: AT_ONCE }, () => stage.subscriber(plan)));
-    // Each in a transaction of its own.
+    // Puts each payment in a transaction of its own.
     await stage.sql`update subscriptions set failed_packs = 2`;
     let sends = 0;
     const endpoint = await startBadEndpoint(

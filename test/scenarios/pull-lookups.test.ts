@@ -1,4 +1,4 @@
-// What was pulled is looked up beside the collecting: nobody waits for somebody else's history.
+// Look-ups of pulls run outside the collect loop: a long history delays no other subscription.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
@@ -29,8 +29,8 @@ async function pulledByOwner(stage: Stage, subscription: Subscription): Promise<
 }
 
 /**
- * Forty subscriptions that somebody pulled from, whose history does not come before `open` says so,
- * and three that are simply due.
+ * Forty subscriptions that their merchant pulled from, whose history is only returned after `open`,
+ * and three that are due without a look-up.
  */
 async function crowded(t: Test) {
   const stage = await startStage(t, { blockMs: 20 });
@@ -61,7 +61,7 @@ async function crowded(t: Test) {
 }
 
 void t.test(
-  'rows that need no history are collected at once; look-ups without room are postponed, which is no failure',
+  'rows that need no history are collected at once; look-ups without room are postponed, which is no keeper failure',
   async (t) => {
     const { stage, quick, open, states, collector, taken } = await crowded(t);
     await collector.turn();
@@ -85,7 +85,7 @@ void t.test(
 );
 
 void t.test(
-  'an endpoint that does not answer for one is asked again later, and a stop gives everything back',
+  'a look-up without an answer is postponed, and a stop releases all claims',
   async (t) => {
     const { stage, open, states, collector } = await crowded(t);
     await collector.turn();
@@ -109,7 +109,7 @@ void t.test(
 );
 
 void t.test(
-  'a look-up renews its lease and writes in its first round; a row that changed before is assessed again',
+  'a look-up renews its lease first; a row that changed since it was read is not written',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ amount: AMOUNT });

@@ -1,5 +1,4 @@
-// Keepers among themselves, and what subscribers, merchants and forks do while a payment is on its
-// way.
+// Concurrent keepers, and acts of subscribers, merchants and forks while a payment is in flight.
 import bs58 from 'bs58';
 import t from 'tap';
 import { subscriptionIn } from '../../src/chain/program/accounts.ts';
@@ -10,7 +9,7 @@ import { AMOUNT, agree, due, pullsOnChain, sent, signAndDie } from '../fixtures/
 import { HOUR, startStage } from '../fixtures/billing.ts';
 
 for (const keepers of [2, 4]) {
-  void t.test(`${keepers} keepers at once: every subscription is paid once`, async (t) => {
+  void t.test(`every subscription is paid once by ${keepers} concurrent keepers`, async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ amount: AMOUNT });
     const subscriptions = await Promise.all(
@@ -42,7 +41,7 @@ for (const keepers of [2, 4]) {
 }
 
 void t.test(
-  'the subscriber cancels while a payment is on its way: it is recorded, and it is the last',
+  'a payment in flight when the subscriber cancels is recorded, and is the last one',
   async (t) => {
     const { stage, subscription } = await due(t, { blockMs: 0 });
     await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 90, count: 1 });
@@ -70,22 +69,25 @@ void t.test(
   },
 );
 
-void t.test('forced to an end between commit and send: never sent', async (t) => {
-  const { stage, subscription } = await due(t);
-  await signAndDie(stage);
-  await stage.sql.begin((tx) => forceCancel(tx, { id: subscription.id, status: 'active' }));
-  await stage.startKeeper();
-  await agree(t, stage, subscription, 0);
-  t.same(
-    (await stage.events(subscription)).map(({ type }) => type),
-    ['subscription_created', 'cancel_forced'],
-  );
-  const [attempt] = await stage.sql<[{ state: string }]>`select state from payment_attempts`;
-  t.equal(attempt.state, 'expired');
-});
+void t.test(
+  'a payment is not sent after a forced cancellation between commit and send',
+  async (t) => {
+    const { stage, subscription } = await due(t);
+    await signAndDie(stage);
+    await stage.sql.begin((tx) => forceCancel(tx, { id: subscription.id, status: 'active' }));
+    await stage.startKeeper();
+    await agree(t, stage, subscription, 0);
+    t.same(
+      (await stage.events(subscription)).map(({ type }) => type),
+      ['subscription_created', 'cancel_forced'],
+    );
+    const [attempt] = await stage.sql<[{ state: string }]>`select state from payment_attempts`;
+    t.equal(attempt.state, 'expired');
+  },
+);
 
 void t.test(
-  'a payment that lands after a forced end is recorded truthfully, and is the last',
+  'a payment that lands after a forced cancellation is recorded, and is the last one',
   async (t) => {
     const { stage, subscription } = await due(t, { blockMs: 0 });
     await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 90, count: 1 });
@@ -117,10 +119,10 @@ void t.test(
 );
 
 void t.test(
-  'a fork that drops a confirmed payment: the same transaction lands again, and only then it is recorded',
+  'a payment whose confirmed block a fork drops lands again with the same transaction, and is only then recorded',
   async (t) => {
     const { stage, subscription } = await due(t, { blockMs: 0 });
-    // What the wallet did is final before anything forks.
+    // The open subscription is final before the fork.
     stage.net.mineBlocks(40);
     await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 25, count: 1 });
     await sent(stage, await stage.startKeeper());
@@ -143,10 +145,10 @@ void t.test(
 );
 
 void t.test(
-  'a fork drops a confirmed payment and its blockhash: signed again, recorded once',
+  'a payment whose block and blockhash a fork drops is signed again and recorded once',
   async (t) => {
     const { stage, subscription } = await due(t, { blockMs: 0 });
-    // What the wallet did is final before anything forks.
+    // The open subscription is final before the fork.
     stage.net.mineBlocks(40);
     await sent(stage, await stage.startKeeper());
     await stage.until('the payment is confirmed', async () => {
@@ -161,7 +163,7 @@ void t.test(
 );
 
 void t.test(
-  'killed while a batch is under way, keeper after keeper: every subscription is paid once',
+  'every subscription is paid once when keeper after keeper dies within a batch',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ amount: AMOUNT });
@@ -182,7 +184,7 @@ void t.test(
 );
 
 void t.test(
-  'one subscription with broken books does not delay the others, and is not collected twice',
+  'a subscription with inconsistent records does not delay the others and is not collected twice',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ amount: AMOUNT });

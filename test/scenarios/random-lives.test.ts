@@ -6,7 +6,7 @@ import { isLong } from '../fixtures/long.ts';
 import { customer, play } from '../fixtures/random-life.ts';
 
 void t.test(
-  'any 24 periods: never above the ceiling, one payment per period, the fee of the collected amount, each payment announced once, access as promised',
+  'in any 24 periods no payment exceeds the plan’s amount, each period has one payment with its fee, each is announced once, and access follows the rule',
   (t) => {
     const outcomes = new Set<string>();
     fc.assert(
@@ -37,7 +37,7 @@ void t.test(
 
 void t.test('a rest of a period that rounds to zero counts as paid', (t) => {
   const plan = { amount: 1000n, periodHours: 1, trialHours: 0, graceHours: null } as const;
-  // 998 off leaves 2, and the pause leaves a tenth of the second period.
+  // 998 off leaves 2 per period; after the pause a tenth of the second period is left.
   const steps = [
     { act: 'discount', size: 997, after: 500 },
     { act: 'pause', size: 0, after: 200 },

@@ -1,9 +1,10 @@
 // A payment that was signed before the subscriber cancelled on chain, and not sent yet. The program
-// would take it until the period ends.
+// would accept it until the period ends.
 import t, { type Test } from 'tap';
 import { cancelSubscription, resumeSubscription } from '../../src/chain/program/instructions.ts';
 import { updateDiscount } from '../../src/db/subscription-changes.ts';
 import { pause, unpause } from '../../src/domain/subscribing/pausing.ts';
+import { newPayment } from '../../src/keeper/in-flight.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
 import { agree, AMOUNT, due, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';
@@ -22,7 +23,7 @@ const typesOf = async (stage: Stage, subscription: Subscription) =>
   (await stage.events(subscription)).map(({ type }) => type);
 
 void t.test(
-  'crash between commit and send, and the subscriber cancels before another keeper takes over: never sent',
+  'a payment is never sent when the subscriber cancels before another keeper takes it over',
   async (t) => {
     const { stage, subscription } = await due(t);
     await signAndDie(stage);
@@ -44,7 +45,7 @@ void t.test(
 );
 
 void t.test(
-  'cancelled while every send is lost: the event comes while the attempt is open, and it is not sent again',
+  'a cancellation has its event while the attempt is open, and the payment is not sent again',
   async (t) => {
     const { stage, subscription } = await due(t, { blockMs: 0 });
     let sends = 0;
@@ -60,8 +61,8 @@ void t.test(
     flight.add(taken);
     await stage.until('it was sent', async () => sends > 0);
     await cancel(stage, subscription);
-    // What the stream leads to.
-    await new Sweep(context, { minutes: 60 }).look([subscription.id]);
+    // The read that a notification causes.
+    await new Sweep(context, { minutes: 60 }).readNow([subscription.id]);
     await stage.until('the cancellation is told', async () =>
       (await typesOf(stage, subscription)).includes('cancel_requested'),
     );
@@ -83,49 +84,49 @@ void t.test(
   },
 );
 
-void t.test('cancelled and resumed before another keeper takes over: sent', async (t) => {
-  const { stage, subscription } = await due(t, { blockMs: 0 });
-  const [signed] = await signAndDie(stage);
-  await cancel(stage, subscription);
-  const { expiresAt } = (await stage.onChain(subscription))!;
-  const resume = resumeSubscription(stage.net.programId, {
-    ...parties(subscription),
-    mint: stage.net.mint,
-    expiresAt,
-  });
-  await stage.send([subscription.wallet], [resume]);
-  await sent(stage, await stage.startKeeper());
-  stage.mine();
-  await agree(t, stage, subscription, 1);
-  t.equal((await stage.payments(subscription))[0]?.txSignature, signed?.attempt.signature);
-  t.same(await typesOf(stage, subscription), ['subscription_created', 'payment_success']);
-});
-
 void t.test(
-  'the chain out of reach at a take-over: nothing is sent until it was looked at',
+  'a payment is sent when the subscriber cancelled and resumed before another keeper takes it over',
   async (t) => {
-    const { stage } = await due(t, { blockMs: 0 });
+    const { stage, subscription } = await due(t, { blockMs: 0 });
     const [signed] = await signAndDie(stage);
-    let sends = 0;
-    let reads = 0;
-    const { track } = stage.parts({
-      getMultipleAccounts: async (...args) => {
-        reads += 1;
-        if (reads <= 3) throw new Error('out of reach');
-        return stage.rpc.getMultipleAccounts(...args);
-      },
-      sendTransaction: async () => {
-        t.ok(reads > 3, 'looked at first');
-        sends += 1;
-        return '';
-      },
+    await cancel(stage, subscription);
+    const { expiresAt } = (await stage.onChain(subscription))!;
+    const resume = resumeSubscription(stage.net.programId, {
+      ...parties(subscription),
+      mint: stage.net.mint,
+      expiresAt,
     });
-    const flight = track();
-    t.teardown(() => flight.stop(0));
-    flight.add([{ ...signed!, periodEnd: null }]);
-    await stage.until('it is sent', async () => sends > 0);
+    await stage.send([subscription.wallet], [resume]);
+    await sent(stage, await stage.startKeeper());
+    stage.mine();
+    await agree(t, stage, subscription, 1);
+    t.equal((await stage.payments(subscription))[0]?.txSignature, signed?.attempt.signature);
+    t.same(await typesOf(stage, subscription), ['subscription_created', 'payment_success']);
   },
 );
+
+void t.test('a payment that is taken over is not sent before the chain was read', async (t) => {
+  const { stage } = await due(t, { blockMs: 0 });
+  const [signed] = await signAndDie(stage);
+  let sends = 0;
+  let reads = 0;
+  const { track } = stage.parts({
+    getMultipleAccounts: async (...args) => {
+      reads += 1;
+      if (reads <= 3) throw new Error('out of reach');
+      return stage.rpc.getMultipleAccounts(...args);
+    },
+    sendTransaction: async () => {
+      t.ok(reads > 3, 'looked at first');
+      sends += 1;
+      return '';
+    },
+  });
+  const flight = track();
+  t.teardown(() => flight.stop(0));
+  flight.add([newPayment({ ...signed!, periodEnd: null })]);
+  await stage.until('it is sent', async () => sends > 0);
+});
 
 /** The states of the attempts, oldest first, with their amounts. */
 const attemptsOf = async (stage: Stage) =>
@@ -137,8 +138,8 @@ const attemptsOf = async (stage: Stage) =>
 const halved = { discountPercent: 50, discountAmount: null, discountPeriods: null };
 
 /**
- * Signs, lets `change` happen before the first send, then tracks; a keeper takes over what that
- * loses, and collects what is due.
+ * Signs, makes the `change` before the first send, then tracks; a keeper takes over lost attempts
+ * and collects what is due.
  */
 async function changedBeforeSending(
   t: Test,
@@ -161,7 +162,7 @@ async function changedBeforeSending(
 }
 
 void t.test(
-  'a discount after the signature: not sent, and the new price is collected',
+  'a payment with a discount since its signature is not sent, and the new price is collected',
   async (t) => {
     const { attempts, payments } = await changedBeforeSending(t, (stage, { id }) =>
       updateDiscount(stage.sql, id, halved),
@@ -172,7 +173,7 @@ void t.test(
 );
 
 void t.test(
-  'a pause that began and ended after the signature: not sent, and the rest of the period is collected',
+  'a payment with a pause since its signature is not sent, and the rest of the period is collected',
   async (t) => {
     const { attempts, payments } = await changedBeforeSending(t, async (stage, { id }) => {
       const found = { id, status: 'active', cancelRequestedAt: null };
@@ -186,7 +187,7 @@ void t.test(
   },
 );
 
-void t.test('a discount that is set and cleared again: sent as it was signed', async (t) => {
+void t.test('a payment whose discount was set and cleared again is sent as signed', async (t) => {
   const { attempts } = await changedBeforeSending(t, async (stage, { id }) => {
     await updateDiscount(stage.sql, id, halved);
     const none = { discountPercent: null, discountAmount: null, discountPeriods: null };

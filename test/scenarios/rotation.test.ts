@@ -1,5 +1,5 @@
 // A rotation of the keeper's key while payments fall due: every period is paid once, with its fee,
-// and old payments stay ours.
+// and old payments count as the keeper's.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import { HOUR, type Plan, startStage, type Stage, type Subscription } from '../f
 
 const PERIOD_HOURS = 24;
 
-/** The file of a new keypair with SOL. */
+/** A new keypair with SOL, and its file. */
 async function newKey(t: Test, stage: Stage) {
   const directory = await mkdtemp(join(tmpdir(), 'billing-rotation-'));
   t.teardown(() => rm(directory, { recursive: true, force: true }));
@@ -26,7 +26,7 @@ async function newKey(t: Test, stage: Stage) {
   return { keypair, file };
 }
 
-/** The merchant puts other pullers on its plan. */
+/** The merchant changes the pullers of its plan. */
 async function setPullers(stage: Stage, plan: Plan, pullers: string[]) {
   const { accounts } = await stage.rpc.getMultipleAccounts([plan.pda]);
   const seen = planIn(accounts[0] ?? null, stage.net.programId)!;
@@ -36,7 +36,7 @@ async function setPullers(stage: Stage, plan: Plan, pullers: string[]) {
   await stage.send([plan.merchant], [updatePlan(stage.net.programId, { ...parties, edit, seen })]);
 }
 
-/** Who pulled the payments of a period, counted. */
+/** The number of payments of a period by puller. */
 async function pullers(stage: Stage, subscriptions: readonly Subscription[], period: number) {
   const counts = new Map<string, number>();
   for (const subscription of subscriptions) {
@@ -51,7 +51,7 @@ async function pullers(stage: Stage, subscriptions: readonly Subscription[], per
 }
 
 void t.test(
-  'a rotation under load: no subscription is lost, none is paid twice, each payment is booked with its fee',
+  'a rotation under load loses no subscription and pays none twice, and each payment is recorded with its fee',
   async (t) => {
     const stage = await startStage(t);
     const old = stage.keeper;
@@ -74,7 +74,7 @@ void t.test(
 
     const before = await stage.startKeeper();
     await paid(1);
-    // The first step: every keeper holds both keys, the new one first. No plan names it yet.
+    // Step 1: every keeper holds both keys, the new one first. No plan names it yet.
     const addresses = [next.keypair.address, old.address];
     const both = {
       keeperKeypairs: [next.file, oldFile!],
@@ -87,8 +87,7 @@ void t.test(
     await paid(2);
     t.same(await pullers(stage, subscriptions, 1), { [old.address]: subscriptions.length });
 
-    // The second: a merchant signs the new pullers while payments fall due; the other one takes its
-    // time.
+    // Step 2: one merchant signs the new pullers while payments fall due, the other one later.
     pass();
     await setPullers(stage, plans[0]!, addresses);
     await paid(3);
@@ -135,7 +134,7 @@ void t.test(
 );
 
 void t.test(
-  'a former key without SOL signs nothing: plans of the new key are collected, those of the former one wait for its refill',
+  'a former key without SOL signs nothing: plans with the new key are collected, the others wait for its refill',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const next = await newKey(t, stage);

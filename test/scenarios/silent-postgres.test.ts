@@ -1,5 +1,5 @@
-// Connections to Postgres that stay open and carry nothing, as behind a proxy that drops packets:
-// readiness says so, requests get 503, and everything goes on by itself afterwards.
+// Connections to Postgres that stay open without data, as behind a proxy that drops packets:
+// readiness fails, requests get 503, and everything recovers by itself.
 import t from 'tap';
 import { daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';
 import { startProxy } from '../fixtures/proxy.ts';

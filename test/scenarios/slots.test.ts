@@ -1,5 +1,4 @@
-// A row that was seen at a slot which no endpoint has reached: it waits alone, and the others of
-// its batch are paid.
+// A row whose observed slot no endpoint has reached waits alone; the others of its batch are paid.
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import t from 'tap';
@@ -20,7 +19,7 @@ function listening() {
 }
 
 void t.test(
-  'four of five are paid, the fifth is named, and paid once its slot is reached',
+  'four of five are paid; the fifth is named in an alert and paid once its slot is reached',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ amount: AMOUNT });
@@ -51,7 +50,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment is not sent by a state older than the one that it was signed by',
+  'a payment is not sent by a state older than the one that it was signed from',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ amount: AMOUNT });
@@ -63,11 +62,11 @@ void t.test(
         return '';
       },
     });
-    // Each in a transaction of its own.
+    // Puts each payment in a transaction of its own.
     await stage.sql`update subscriptions set failed_packs = 2`;
     await collector.turn();
     t.equal(taken.length, 2);
-    // A notice came since they were signed: both are read again before they are sent.
+    // A notification arrived since they were signed, so both are read again before the send.
     await stage.sql`update subscriptions set notices = notices + 1`;
     const future = stage.net.slot() + 1000;
     await stage.sql`update subscriptions set observed_slot = ${future} where id = ${ahead.id}`;

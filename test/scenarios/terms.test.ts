@@ -10,7 +10,7 @@ const DAY = 24 * HOUR;
 const succeeded = async (stage: Stage, subscription: Subscription) =>
   (await stage.payments(subscription)).filter(({ status }) => status === 'succeeded');
 
-/** As the API registers it: the trial ends so many hours after the start of its period. */
+/** As the API registers it: the trial ends `hours` after the start of its period. */
 async function inTrial(stage: Stage, subscription: Subscription, hours: number): Promise<Date> {
   const { periodStart } = (await stage.onChain(subscription))!;
   const ends = new Date((Number(periodStart) + hours * HOUR) * 1000);
@@ -20,7 +20,7 @@ async function inTrial(stage: Stage, subscription: Subscription, hours: number):
 }
 
 void t.test(
-  'a trial of a week in a month: nothing before its end, then the rest of the month, then the whole amount of each month',
+  'a trial of a week in a month is free, then the rest of the month is paid, then each whole month',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -53,7 +53,7 @@ void t.test(
 );
 
 void t.test(
-  'cancelled on chain in a trial: it lives to the end of the trial and nothing is collected',
+  'a subscription that is cancelled on chain in its trial lives until the end of the trial without a payment',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -95,7 +95,7 @@ void t.test(
 );
 
 void t.test(
-  'a discount for two payments: both are reduced and rounded down, with the fee of what was collected; the third is full',
+  'a discount for two payments reduces both, rounded down, with the fee of the collected amount; the third is full',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ amount: 4_999_999n, periodHours: 24 });
@@ -121,7 +121,7 @@ void t.test(
   },
 );
 
-void t.test('a discount makes a payment possible that the wallet was too poor for', async (t) => {
+void t.test('a discount makes a payment possible that the wallet could not afford', async (t) => {
   const stage = await startStage(t);
   const subscription = await stage.subscriber(await stage.plan(), { usdc: 2_600_000n });
   await stage.startKeeper();
@@ -148,7 +148,7 @@ const pauseIt = async (stage: Stage, { id }: Subscription) => {
 };
 
 void t.test(
-  'paused for two periods: nothing is collected, they are never charged, and the rest of the running period is charged when it is unpaused',
+  'a pause of two periods is never charged, and the rest of the running period is charged at its end',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan({ periodHours: 24 }));
@@ -187,27 +187,24 @@ void t.test(
   },
 );
 
-void t.test(
-  'a payment that was signed before the pause and not yet sent is not sent',
-  async (t) => {
-    const stage = await startStage(t);
-    const subscription = await stage.subscriber(await stage.plan());
-    const parts = stage.parts();
-    await parts.collect();
-    t.equal(parts.taken.length, 1, 'it is signed');
-    await pauseIt(stage, subscription);
-    t.same(
-      await readCollectable(
-        stage.sql,
-        parts.taken.map(({ id, claimId, notices }) => ({ id, claimId, notices })),
-      ),
-      [],
-    );
-    t.equal((await stage.onChain(subscription))!.amountPulled, 0n);
-  },
-);
+void t.test('a payment that was signed and not sent before a pause is not sent', async (t) => {
+  const stage = await startStage(t);
+  const subscription = await stage.subscriber(await stage.plan());
+  const parts = stage.parts();
+  await parts.collect();
+  t.equal(parts.taken.length, 1, 'it is signed');
+  await pauseIt(stage, subscription);
+  t.same(
+    await readCollectable(
+      stage.sql,
+      parts.taken.map(({ id, claimId, notices }) => ({ id, claimId, notices })),
+    ),
+    [],
+  );
+  t.equal((await stage.onChain(subscription))!.amountPulled, 0n);
+});
 
-void t.test('cancelled on chain while it is paused: it ends', async (t) => {
+void t.test('a subscription that is cancelled on chain while it is paused ends', async (t) => {
   const stage = await startStage(t);
   const subscription = await stage.subscriber(await stage.plan());
   await pauseIt(stage, subscription);

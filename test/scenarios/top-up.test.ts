@@ -1,5 +1,5 @@
-// A past-due wallet that can pay again is collected from at once, by the streams alone: the sweep
-// rests in all of these.
+// A past-due wallet that can pay again is collected from at once by the streams alone: no lap of
+// the sweep runs in these tests.
 import t, { type Test } from 'tap';
 import { authorityAddress, tokenAccountAddress } from '../../src/chain/program/addresses.ts';
 import { TokenAccounts } from '../../src/chain/streams/token-accounts.ts';
@@ -11,7 +11,7 @@ import { approve, payTokens } from '../fixtures/tokens.ts';
 
 const AMOUNT = 5_000_000n;
 
-/** Resolves when a lap of the sweep has ended, and the next is a day away. */
+/** Waits until a lap of the sweep has ended, and starts the next one a day later. */
 const sweepRests = (stage: Stage) =>
   stage.until('the sweep rests', async () => {
     const { count } =
@@ -20,7 +20,7 @@ const sweepRests = (stage: Stage) =>
   });
 
 void t.test(
-  'a renewal that fails and is topped up a moment later is collected at once, though no sweep has been by',
+  'a renewal that fails and is topped up a moment later is collected at once, without a sweep',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan(), { usdc: AMOUNT });
@@ -51,7 +51,7 @@ void t.test(
 const month = 720 * HOUR;
 
 void t.test(
-  'of a discounted payment, and of the rest of a period in which a pause ended, a top-up of what is due is enough',
+  'a top-up to the due amount is enough for a discounted payment, and for the rest of a period after a pause',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -96,7 +96,7 @@ void t.test(
 );
 
 /**
- * A past-due subscription whose account is followed, and the changes that are told; nothing is
+ * A past-due subscription whose token account is followed, and its reported changes; nothing is
  * collected.
  */
 async function watched(t: Test) {
@@ -152,7 +152,7 @@ void t.test(
 );
 
 void t.test(
-  'an approval that covers less than the payment is no news, however much is in the account; one that covers it is',
+  'an approval that covers less than the payment is not reported, whatever the balance; one that covers it is',
   async (t) => {
     const { stage, subscription, changes, giver, pay, dust, told } = await watched(t);
     const { wallet } = subscription;
@@ -171,7 +171,7 @@ void t.test(
 );
 
 void t.test(
-  'a top-up before its subscription is known to be past due is reported later',
+  'a top-up that precedes the past-due state of its subscription is reported later',
   async (t) => {
     const { stage, subscription, accounts, read, changes, giver, pay, told } = await watched(t);
     const [row] = await read();
@@ -180,7 +180,7 @@ void t.test(
     await pay(giver, giver.address, 1n);
     const { slot } = await stage.rpc.getHeight({ commitment: 'confirmed' });
     const later = async () => {
-      // What was decided by newer state knows of the top-up.
+      // A row from a newer state already includes the top-up.
       accounts.watch([{ ...row!, observedSlot: slot + 1000n }]);
       accounts.watch([{ ...row!, pastDue: null }]);
       accounts.watch([{ ...row!, observedSlot: 0n }]);
@@ -194,7 +194,7 @@ void t.test(
 );
 
 void t.test(
-  'of many past-due wallets, each that is topped up is collected once, by the streams alone; dust leads to no read and no notice ("npm run bench -- top-ups" has the times)',
+  'each of many past-due wallets that is topped up is collected once, by the streams alone; dust causes no read ("npm run bench -- top-ups" has the times)',
   async (t) => {
     const stage = await startStage(t);
     const { net, sql } = stage;
@@ -250,7 +250,7 @@ void t.test(
     const before = await noticesOf();
     reads.length = 0;
     for (let sent = 1; sent <= 100; sent += 1) await pay(poor!, BigInt(sent));
-    // The stream tells of this one after the dust.
+    // The stream reports this top-up after the dust.
     await pay(others.at(-1)!, AMOUNT);
     await stage.until(
       'the last is collected',

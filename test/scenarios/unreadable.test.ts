@@ -1,5 +1,5 @@
-// A transaction that no endpoint returns readable is unknown. It fails only its own look-up, it is
-// counted, and it is never taken for absent.
+// A transaction that no endpoint returns readable is unknown: it fails only its own look-up, is
+// counted, and never counts as absent.
 import t, { type Test } from 'tap';
 import {
   cancelSubscription,
@@ -26,8 +26,8 @@ const REASONS = ['version', 'missing', 'undecodable', 'refused'];
 const range = { since: new Date(0), until: new Date('2100-01-01'), repair: false };
 
 /**
- * A subscription that is due, a stranger, and a client whose endpoints return the transactions in
- * `ails` badly.
+ * A due subscription, a stranger, and a client whose endpoints return the transactions in `ails`
+ * unreadable.
  */
 async function setUp(t: Test, endpoints = 2) {
   const stage = await startStage(t, { blockMs: 0 });
@@ -61,7 +61,7 @@ async function setUp(t: Test, endpoints = 2) {
   return { stage, plan, subscription, ails, rpc, rpcUrls, stranger, spam };
 }
 
-/** The merchant collects by itself. */
+/** The merchant pulls with its own key. */
 const ownerPulls = (stage: Stage, { wallet, plan, pda }: Subscription, amount = AMOUNT) =>
   stage.send(
     [plan.merchant],
@@ -91,7 +91,7 @@ const seriesOf = async (parts: ReturnType<Stage['parts']>) =>
   );
 
 void t.test(
-  'a history with unreadable transactions gives the pulls of the others, and names those',
+  'a history with unreadable transactions returns the pulls of the others, and lists the unreadable ones',
   async (t) => {
     const { stage, subscription, rpc, ails, spam } = await setUp(t);
     const pull = await ownerPulls(stage, subscription);
@@ -176,7 +176,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull that is listed and missing is waited for: the period is not collected again, and the pull is recorded once it is readable',
+  'a pull that is listed but missing is waited for: its period is not collected again, and it is recorded once it is readable',
   async (t) => {
     const { stage, subscription, rpc, ails } = await setUp(t);
     const pull = await ownerPulls(stage, subscription);
@@ -194,7 +194,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscription whose account is gone does not end while its last pull is unreadable, and then ends with it recorded',
+  'a subscription whose account is gone does not end while its last pull is unreadable; then it is recorded and ends',
   async (t) => {
     const { stage, plan, subscription, rpc, ails } = await setUp(t);
     const keeperPays = stage.parts();
@@ -245,7 +245,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt whose signature is listed has landed, though no endpoint returns it or knows its status: recorded, never expired',
+  'an attempt whose signature is listed has landed, although no endpoint returns it or knows its status',
   async (t) => {
     const { stage, subscription, rpc, ails } = await setUp(t);
     const { collector, resolver, taken } = stage.parts({
@@ -269,7 +269,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt is not expired while an unreadable transaction may explain what the account shows as pulled',
+  'an attempt does not expire while an unreadable transaction may explain what its account counts',
   async (t) => {
     const { stage, subscription, rpc, ails } = await setUp(t);
     const { collector, resolver, taken } = stage.parts(rpc);
@@ -302,7 +302,8 @@ void t.test(
 );
 
 /**
- * Two payments that landed; the endpoints do not return the first. `end` is when both are final.
+ * Two landed payments; the endpoints do not return the first one readable. `meanwhile` runs before
+ * both are final.
  */
 async function landedTwice(t: Test, meanwhile: (stage: Stage, one: Subscription) => Promise<void>) {
   const { stage, plan, subscription, rpc, ails } = await setUp(t);
@@ -326,7 +327,7 @@ async function landedTwice(t: Test, meanwhile: (stage: Stage, one: Subscription)
 }
 
 void t.test(
-  'landed and unreadable, taken over from another process: the account shows the period',
+  'a landed, unreadable payment that was taken over gets its period from the account',
   async (t) => {
     const { stage, subscription, resolver, batch } = await landedTwice(t, async () => undefined);
     t.equal((await resolver.landed(batch)).done.length, 2);
@@ -344,7 +345,7 @@ void t.test(
 );
 
 void t.test(
-  'landed and unreadable, with the account in a later period: the block time shows the period',
+  'a landed, unreadable payment with its account in a later period gets its period from the block time',
   async (t) => {
     const { stage, subscription, resolver, batch } = await landedTwice(t, async (stage, one) => {
       stage.net.passSeconds(49 * HOUR);
@@ -359,7 +360,7 @@ void t.test(
 );
 
 void t.test(
-  'landed and unreadable, and the account is gone: the payment waits, the others of its batch are settled',
+  'a landed, unreadable payment whose account is gone waits; the others of its batch are settled',
   async (t) => {
     const { stage, subscription, other, resolver, batch, ails } = await landedTwice(
       t,
@@ -384,7 +385,7 @@ void t.test(
 );
 
 void t.test(
-  'landed in a later period among unreadable transactions: waits some tries for the periods between, then is recorded',
+  'a payment that landed in a later period among unreadable transactions waits some tries for the periods between, then is recorded',
   async (t) => {
     const { stage, subscription, rpc, spam } = await setUp(t);
     const { collector, resolver, taken } = stage.parts(rpc);
@@ -404,7 +405,7 @@ void t.test(
 );
 
 void t.test(
-  'landed in a later period, with unreadable transactions in that period alone: recorded at once',
+  'a payment that landed in a later period is recorded at once if only that period has unreadable transactions',
   async (t) => {
     const { stage, subscription, rpc, spam } = await setUp(t);
     const { collector, resolver, taken } = stage.parts(rpc);
@@ -422,7 +423,7 @@ void t.test(
 );
 
 void t.test(
-  'an unreadable notice holds up no other notice of its turn and starts no walk through all subscriptions',
+  'a notification with an unreadable transaction delays no other one of its turn and starts no sweep',
   async (t) => {
     const { stage, subscription, rpc, ails, stranger } = await setUp(t);
     stage.mine();
@@ -435,7 +436,7 @@ void t.test(
     let gaps = 0;
     const walk = new Sweep(context, { minutes: 60 });
     const sweep = {
-      look: (ids: readonly string[], slot?: bigint) => walk.look(ids, slot),
+      readNow: (ids: readonly string[], slot?: bigint) => walk.readNow(ids, slot),
       gap: () => (gaps += 1),
     };
     const notices = new Notifications(context, {
@@ -482,7 +483,7 @@ void t.test(
 );
 
 void t.test(
-  'reconcile names unreadable transactions as such: they abort nothing, and a recorded payment is not called absent',
+  'reconcile lists unreadable transactions as unreadable: they abort nothing, and a recorded payment does not count as absent',
   async (t) => {
     const { stage, subscription, rpc, ails, spam } = await setUp(t);
     const foreign = await stage.subscriber(subscription.plan);
@@ -516,7 +517,7 @@ void t.test(
 );
 
 void t.test(
-  "with a stranger's unreadable transactions everything is paid once, with one event, and only the counter moves",
+  'a stranger’s unreadable transactions change nothing but the counter: everything is paid once, with one event',
   async (t) => {
     const { stage, subscription, rpcUrls, spam, rpc } = await setUp(t);
     const owners = await stage.subscriber(subscription.plan);

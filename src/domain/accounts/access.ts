@@ -68,7 +68,7 @@ export interface Access {
   /** The caller may cache the answer until this time. */
   revalidateAfter: Date;
   reason: (typeof accessReasons)[number];
-  /** The subscription that decided; null without any. */
+  /** The subscription that decides; null without any. */
   subscriptionId: string | null;
   status: string | null;
 }

@@ -7,7 +7,7 @@ export interface Cursors {
   issue(id: string, scope: string): string;
   /** The id; undefined for a cursor that was not issued for the scope. */
   read(cursor: string, scope: string): string | undefined;
-  /** The same for a position that is any text. */
+  /** As `issue`, for a position that is any text instead of an id. */
   seal(place: string, scope: string): string;
   unseal(cursor: string, scope: string): string | undefined;
 }

@@ -36,13 +36,16 @@ export async function installationOf(config: Config): Promise<Installation> {
   return { cluster, mint, programId, keepers, treasuries, feeBps };
 }
 
-/** One line per differing value, with both values. A fee that is not recorded is not compared. */
+/**
+ * One line for each value that differs, with both values. A fee that is not recorded is not
+ * compared.
+ */
 export function differences(recorded: RecordedInstallation, own: Installation): string[] {
   return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {
-    const [theirs, ours] = [String(recorded[key]), String(own[key])];
-    return theirs === ours || recorded[key] === null
+    const [recordedValue, ownValue] = [String(recorded[key]), String(own[key])];
+    return recordedValue === ownValue || recorded[key] === null
       ? []
-      : [`${variableOf[key]} is ${ours} here and ${theirs} in the database`];
+      : [`${variableOf[key]} is ${ownValue} here and ${recordedValue} in the database`];
   });
 }
 

@@ -31,9 +31,9 @@ export type AttemptEnd =
   | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
   | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
   /** Another payment of the same transaction failed. */
-  | { readonly kind: 'spared'; readonly error: string }
+  | { readonly kind: 'signed_again'; readonly error: string }
   | { readonly kind: 'expired' }
-  /** Whether it landed will not be known: the account counts a pull that no history shows. */
+  /** It is unknown whether it landed: the account counts a pull that no history shows. */
   | { readonly kind: 'unexplained' };
 
 /**
@@ -61,7 +61,7 @@ export function failedEnd(
   view: View,
 ): AttemptEnd {
   const error = describeTransactionError(err);
-  if (!isCharged(programId, { attempt, row }, err)) return { kind: 'spared', error };
+  if (!isCharged(programId, { attempt, row }, err)) return { kind: 'signed_again', error };
   const pulls = transferPlaces(attempt.transaction, programId, row.subscriptionPda);
   const failure = classifyPullError(err, {
     layout: { pulls },
@@ -78,7 +78,7 @@ interface Seen {
   view: View;
   /** The chain's clock at that read, Unix seconds. */
   now: bigint;
-  /** Adds what the books have about a pull of the subscription. */
+  /** Marks a pull of the subscription with what the books have about it and its period. */
   mark: (pull: Pull) => KnownPull;
 }
 
@@ -92,8 +92,8 @@ export function outcomeOf(
 ): Assessment & { alert?: string } {
   const update = updateOf(row);
   const { state } = update;
-  // No account is read again as of before the end: it could lack the payment, which would be signed
-  // anew.
+  // Later reads must not be older than the end: an older account could lack the payment, which
+  // would be signed again.
   const slots = [signed.observedSlot, view instanceof Error ? 0n : view.slot];
   state.observedSlot = newestSlot([state.observedSlot, ...slots]);
   const resolve = (resolved: Resolution['state'], error: string | null) => ({
@@ -101,7 +101,7 @@ export function outcomeOf(
     state: resolved,
     error,
   });
-  if (end.kind === 'spared') {
+  if (end.kind === 'signed_again') {
     // This payment did not fail: it is due again at once.
     if (isLive(state)) state.dueAt = timeOf(now);
     state.failedPacks += 1;
@@ -120,7 +120,8 @@ export function outcomeOf(
       account === null || period === null
         ? timeOf(pull.periodEnd)
         : nextAfter(pull.periodStart, account, period);
-    // The pull of a covered period changes no state: the subscription is read again at once.
+    // The pull of a covered period changes no other state, so the subscription is read again at
+    // once.
     if (isLive(state)) state.dueAt = timeOf(now);
     recordPull(update, mark(pull), next);
     return { update, resolution: resolve('landed', null) };
@@ -142,7 +143,7 @@ export function outcomeOf(
 }
 
 /**
- * Applies a transaction that failed on chain to the draft; returns the alert when the failure is
+ * Applies a transaction that failed on chain to the update; returns the alert when the failure is
  * not the subscriber's.
  */
 function applyFailedAttempt(

@@ -1,4 +1,4 @@
-// What the books have about the pulls of updates, read in the transaction that writes the updates.
+// The books: recorded pulls and paid periods, read in the transaction that writes new payments.
 import { type PaymentRow, readPulled, readRecorded } from '../../db/payments.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { Pull } from './chain-view.ts';
@@ -24,7 +24,7 @@ export class Books {
     for (const period of other.#periods) this.#periods.add(period);
   }
 
-  /** The pull with what these books have about it. */
+  /** Marks a pull: whether it is recorded, and whether its period is paid. */
   mark(subscriptionPda: string, pull: Pull): KnownPull {
     return {
       ...pull,
@@ -51,9 +51,9 @@ interface Recorded {
 }
 
 /**
- * The pulls of these updates that are recorded, and their periods that are paid. A period after
- * paidThrough is unpaid: a payment and paidThrough are written together. So only payments of
- * covered periods cost a look-up.
+ * Reads which pulls of these updates are recorded, and which of their periods are paid. A period
+ * after paidThrough is unpaid, because a payment and paidThrough are written together; so only
+ * payments of covered periods need that query.
  */
 export async function readBooks(
   sql: Queryable,

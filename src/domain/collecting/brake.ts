@@ -1,15 +1,14 @@
-// What stops the keeper from signing a payment: a hold by an operator, or the wait after Postgres
-// failed over.
+// Stops the signing of payments during a hold by an operator, and after Postgres failed over.
 //
-// Everything else goes on under a hold: attempts that are committed are sent and settled, changes
-// on chain are recorded, subscriptions end. A payment that is due stays due, as in its grace: it
-// does not fail either, so no subscriber becomes past due or expires because of a hold.
+// Everything else continues: committed attempts are sent and settled, changes on chain are
+// recorded, subscriptions end. A due payment stays due and does not fail, so no subscriber becomes
+// past due or expires because of a hold.
 import { type Brake, type Hold, lockBrake } from '../../db/collection-holds.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import type { KeeperSubscriptionForEvents } from '../../db/subscription-work.ts';
 import type { Decision } from './decision.ts';
 
-/** Whether nothing may be signed at all. */
+/** Whether nothing may be signed, because Postgres is a standby or has failed over. */
 export function isWaiting({ timeline, recorded, collectsAfterHeight }: Brake): boolean {
   if (timeline === null || collectsAfterHeight !== null) return true;
   return recorded !== null && recorded !== timeline;
@@ -28,16 +27,16 @@ export function isHeld(
   );
 }
 
-/** Whether a decision signs something, or counts a payment as failed. */
+/** Whether a hold stops this decision: it signs something, or counts a payment as failed. */
 export function isBraked({ collect, needs, update }: Decision): boolean {
   const isFailure = update.payments.some(({ status }) => status === 'failed');
   return collect !== undefined || needs === 'closing' || isFailure;
 }
 
 /**
- * Whether an attempt must not be committed in this transaction. Takes the shared lock of holds, so
- * it comes before the locks of rows. `timeline`: the one of Postgres when the accounts were read,
- * if it matters.
+ * Returns whether an attempt must not be committed in this transaction. Takes the shared lock of
+ * holds, so it comes before the locks of rows. `timeline`: that of Postgres when the accounts were
+ * read; undefined: any.
  */
 export async function stopped(
   tx: Transaction,

@@ -78,7 +78,7 @@ export interface Pull {
   /** The fee that was not collected: no treasury could receive it, or another puller pulled. */
   readonly feeOwed?: bigint;
   /**
-   * `keeper`: pulled by one of our keepers. `foreign`: pulled by the plan's owner or another
+   * `keeper`: pulled by a keeper of this service. `foreign`: pulled by the plan's owner or another
    * puller.
    */
   readonly source: 'keeper' | 'foreign';

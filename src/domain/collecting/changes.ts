@@ -1,5 +1,5 @@
-// What a subscription's accounts show that its row does not have. With news a subscription is made
-// due, and decided about under a claim.
+// Compares a subscription's accounts with its row. A changed subscription is made due, and decided
+// about under a claim.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
@@ -14,33 +14,33 @@ import { hasUnknownPull } from './pulls.ts';
 export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): boolean {
   if (view instanceof Error) return false;
   const { update, needs } = decide(row, view, rules);
-  // A pull that was not found is looked up again after its setback, also when the account is gone.
+  // A pull that was not found is looked up again after the backoff, also when the account is gone.
   const isSeen =
     registeredAccount(row, view.subscription) !== null || row.cancelRequestedAt !== null;
   const isKnown = needs === 'pulls' && row.setbacks > 0 && isSeen;
   if (needs !== undefined) return !isKnown;
   const { nextPaymentDue, delegationRevokedAt } = update.state;
-  const told = update.events.some(({ type }) => type !== 'payment_failed');
+  const hasEvent = update.events.some(({ type }) => type !== 'payment_failed');
   const repaired = row.delegationRevokedAt !== null && delegationRevokedAt === null;
-  // Topped up or approved again: the payment need not wait for its next try.
+  // Topped up or approved again: the payment is due before its next retry.
   const payable =
     row.status === 'past_due' &&
     nextPaymentDue !== null &&
     (row.nextPaymentDue === null || nextPaymentDue < row.nextPaymentDue);
-  return told || repaired || payable;
+  return hasEvent || repaired || payable;
 }
 
 /**
  * The row as it will be once its open attempt is recorded, when the account shows that payment and
- * no other pull; otherwise the row as it is. So our own payment is no news, and other changes in
- * the same account are. Pure.
+ * no other pull; otherwise the row as it is. So the keeper's own payment is not a change, but
+ * others in the same account are. Pure.
  */
 export function withPayment(
   row: KeeperSubscription,
-  view: View,
+  subscription: SubscriptionAccount | null,
   underWay: UnderWay | undefined,
 ): KeeperSubscription {
-  const account = view instanceof Error ? null : registeredAccount(row, view.subscription);
+  const account = registeredAccount(row, subscription);
   if (account === null || underWay === undefined) return row;
   const isIt =
     account.periodStart === unixSeconds(underWay.periodStart) &&
@@ -50,17 +50,10 @@ export function withPayment(
   return { ...row, paidThrough, periodPulled: account.amountPulled };
 }
 
-/**
- * Whether an account in a notice shows something that the row does not. Our own payments do not.
- * Pure.
- */
-export function accountChanged(
-  row: KeeperSubscription,
-  account: SubscriptionAccount,
-  underWay: boolean,
-): boolean {
+/** Whether the account in a notification shows a change that the row does not have. Pure. */
+export function accountChanged(row: KeeperSubscription, account: SubscriptionAccount): boolean {
   if (registeredAccount(row, account) === null) return true;
   if ((account.expiresAt !== 0n) !== (row.cancelRequestedAt !== null))
     return row.cancelRequestedBy !== 'merchant' || account.expiresAt !== 0n;
-  return !underWay && hasUnknownPull(row, account);
+  return hasUnknownPull(row, account);
 }

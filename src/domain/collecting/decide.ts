@@ -20,7 +20,7 @@ import {
 } from './decision.ts';
 import { failedOnChain, tryEarly } from './early-tries.ts';
 import { afterTheEnd, end, planEnd } from './ending.ts';
-import { isDueSoon, nextLook, renewalIssue, type RenewalIssue } from './look-ahead.ts';
+import { isDueSoon, nextRead, renewalIssue, type RenewalIssue } from './look-ahead.ts';
 import {
   delegationObstacle,
   feeReceiver,
@@ -53,9 +53,12 @@ import {
  * No payment is signed for a period in its last seconds, because it could land in the next period.
  */
 const CLOSING_SECONDS = 60n;
-/** Between reads of a paused subscription; streams and the sweep report a cancellation sooner. */
-const PAUSED_LOOK_SECONDS = 86_400n;
-/** Between reads of an account that may only be missing at one RPC endpoint. */
+/**
+ * Seconds between reads of a paused subscription; streams and the sweep report a cancellation
+ * sooner.
+ */
+const PAUSED_READ_SECONDS = 86_400n;
+/** Seconds between reads of an account that may only be missing at one RPC endpoint. */
 const DOUBT_SECONDS = 60n;
 /**
  * Age of a registration in seconds from which a missing account counts as missing, not as an RPC
@@ -63,7 +66,9 @@ const DOUBT_SECONDS = 60n;
  */
 export const YOUNG_SECONDS = 120;
 
-/** The decision for one subscription. `findings` holds the results of an earlier `needs`. */
+/**
+ * The decision for one subscription. `lookups` holds the results that an earlier `needs` asked for.
+ */
 export function decide(
   row: KeeperSubscription,
   view: ChainView,
@@ -120,8 +125,8 @@ export function decide(
 }
 
 /**
- * The account, if it is the one that was registered; null for another one: an address can be closed
- * and reopened with other periods or terms.
+ * The account, if it is the registered one; else null, because an address can be closed and
+ * reopened with other periods or terms.
  */
 export function registeredAccount(
   row: KeeperSubscription,
@@ -249,7 +254,7 @@ function notYet(
   const { now } = view;
   if (row.pausedAt !== null) {
     setNextDue(update, null);
-    return retryAt(update, now + PAUSED_LOOK_SECONDS);
+    return retryAt(update, now + PAUSED_READ_SECONDS);
   }
   const paidUntil = state.paidThrough === null ? null : unixSeconds(state.paidThrough);
   if (paidUntil !== null && paidUntil > period.start) {
@@ -337,7 +342,7 @@ export function awaitDue(
     const obstacle = subscriberObstacle(view, account, gross);
     applyUpcoming(update, gross, obstacle === undefined ? null : renewalIssue(obstacle));
   }
-  state.dueAt = nextLook(state, row.periodHours) ?? state.paidThrough;
+  state.dueAt = nextRead(state, row.periodHours) ?? state.paidThrough;
   return { update };
 }
 

@@ -56,8 +56,8 @@ export interface LookupResult {
   readonly closingFailed?: true;
 }
 
-/** The findings about one subscription. */
-export type LookupEntry = readonly [id: string, findings: LookupResult];
+/** The lookup results of one subscription. */
+export type LookupEntry = readonly [id: string, result: LookupResult];
 
 /** A payment to collect now. Times are Unix seconds. */
 export interface Collectable {
@@ -81,7 +81,7 @@ export interface Decision {
   readonly update: SubscriptionUpdate;
   readonly collect?: Collectable;
   /**
-   * A look-up or action that the decision needs first; decide() then runs again with its findings.
+   * A look-up or action that the decision needs first; decide() then runs again with the result.
    */
   readonly needs?: 'pulls' | 'closing';
   /**
@@ -98,23 +98,23 @@ export interface Decision {
 
 /**
  * Seconds between reads of a state that is confirmed but not finalized (some 13 s on a cluster).
- * Waiting does not count as a setback.
+ * The wait is not a keeper failure.
  */
 const FINALITY_READ_SECONDS = 4n;
 
-/** Counts a setback and retries with backoff; the subscription keeps its status. */
+/** Counts a failure of the keeper and retries with backoff; the status does not change. */
 export function keeperFailure(update: SubscriptionUpdate, { now }: ChainView): Decision {
   update.state.setbacks += 1;
   update.state.dueAt = keeperRetryAt(now, update.state.setbacks);
   return { update };
 }
 
-/** Slots that the endpoints may be behind a row for a moment: a minute. */
+/** Slots by which endpoints may lag behind a row without an alert: about a minute. */
 const MAX_BEHIND = 150n;
 
 /**
- * Waits for an endpoint to reach the row's slot. Far behind it, the endpoints or the row's slot are
- * wrong: the operator is told.
+ * Waits for an endpoint to reach the row's slot. If they are further behind than MAX_BEHIND, the
+ * endpoints or the row's slot are wrong, and an alert is raised.
  */
 export function awaitSlot(update: SubscriptionUpdate, view: ChainView): Decision {
   const { observedSlot } = update.row;

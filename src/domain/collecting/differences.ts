@@ -15,7 +15,7 @@ export interface Difference {
     | 'other_period'
     /** The chain has a payment of the keeper that the books lack. */
     | 'not_recorded'
-    /** The same, beside the payment that paid its period: the subscriber was charged twice. */
+    /** The same, in a period that another payment has paid: the subscriber was charged twice. */
     | 'charged_twice'
     | 'no_subscription'
     /** An attempt whose end no history shows: its payment may be missing in the books. */

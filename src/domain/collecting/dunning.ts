@@ -26,7 +26,7 @@ export function nextAttemptAt(
     pastDueSince: Date;
     days: number;
     nextPeriod: Date | null;
-    /** The plan's own, ascending. */
+    /** The plan's own retry times in hours after the first failure, ascending. */
     retryHours?: readonly number[];
   },
 ): Date | null {

@@ -1,7 +1,7 @@
-// How often a top-up makes a past-due payment due before its scheduled retry. A wallet that is
-// emptied between the keeper's read and the transaction, and topped up again, costs the keeper the
-// fee of a failed transaction each time. After the first one in a period, only two top-ups of that
-// period count. Pure.
+// Limits how often a top-up makes a past-due payment due before its scheduled retry. A wallet that
+// is emptied between the keeper's read and the transaction, and topped up again, costs the keeper
+// the fee of a failed transaction each time. After the first one in a period, only two top-ups of
+// that period count. Pure.
 import { unixSeconds } from '../../chain/time.ts';
 import type { SubscriptionState } from '../../db/subscription-work.ts';
 
@@ -18,7 +18,7 @@ export function failedOnChain(
   return chainFailurePeriod !== null && unixSeconds(chainFailurePeriod) === start;
 }
 
-/** Notes a payment that failed on chain for the subscriber's reason. */
+/** Records that a payment of this period failed on chain for the subscriber's reason. */
 export function noteChainFailure(state: SubscriptionState, periodStart: Date): void {
   if (failedOnChain(state, unixSeconds(periodStart))) return;
   state.chainFailurePeriod = periodStart;

@@ -24,7 +24,7 @@ import { applyEnd, coverOf, type SubscriptionUpdate } from './transitions.ts';
 
 const DAY = 86_400n;
 
-/** What a decision about an end needs besides the accounts. */
+/** The input of a decision about an end, besides the accounts. */
 interface Ending {
   readonly account: SubscriptionAccount | null;
   readonly rules: Rules;
@@ -95,8 +95,8 @@ export function end(
 
 /**
  * Decides about a subscription that has ended. Unknown pulls from before the end are still
- * recorded, unless its account has a newer registration: it then counts the pulls of that one. An
- * account that was opened there since is not read; the pulls of the old one are in the history.
+ * recorded, unless a newer registration has the same account: then they belong to that one. Another
+ * account at the address is not read; the pulls of the closed one are in the history.
  */
 export function afterTheEnd(
   update: SubscriptionUpdate,
@@ -134,9 +134,9 @@ export function afterTheEnd(
 }
 
 /**
- * Records the pulls of an account that is gone, since the last read. Returns a decision to wait
- * while they are not known, else undefined. Pulls with other period boundaries belong to a later
- * subscription at the same address and are skipped.
+ * Records the last pulls of an account that is gone. Returns a decision to wait while they are
+ * unknown, else undefined. Pulls with other period boundaries belong to a later subscription at the
+ * same address and are skipped.
  */
 function recordLastPulls(
   update: SubscriptionUpdate,

@@ -1,5 +1,5 @@
-// Backoff after failures on our side. They never change the subscription's status: the payment
-// stays due and is retried.
+// Backoff after keeper failures. They never change the subscription's status: the payment stays due
+// and is retried.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 
 const FIRST_SECONDS = 10;
@@ -18,16 +18,16 @@ export function keeperRetryAt(now: bigint, setbacks: number): Date {
 }
 
 /**
- * Chain time at which what found no room or no answer at `now` is due again. It counts as no
- * setback, since nothing was read.
+ * Chain time at which work is due again that was postponed at `now`, for lack of room or of an
+ * answer. It is not a keeper failure, because nothing was read.
  */
 export function putOffUntil(now: Date): Date {
   return timeOf(unixSeconds(now) + PUT_OFF_SECONDS);
 }
 
 /**
- * Chain time at which a payment that is held at `now` (Unix seconds) is looked at again, so that a
- * minute after the end of a hold all are collected.
+ * Chain time at which a payment under a hold at `now` (Unix seconds) is decided again, so that
+ * all are collected a minute after the end of the hold.
  */
 export function heldUntil(now: bigint): Date {
   return timeOf(now + HELD_SECONDS);

@@ -1,7 +1,7 @@
 // Blocks a whole plan when an obstacle concerns all of its payments.
 //
 //   collected --a payment finds an obstacle of all payments--> blocked (settlement.ts)
-//   blocked --the plan poll no longer finds it--> collected (keeper/plans.ts)
+//   blocked --a read of the plan no longer finds it--> collected (keeper/plan-watch.ts)
 //
 // A subscription of a blocked plan waits for its next period; unblocking makes it due at once.
 import { lockPlans, markBlocked, unmarkBlocked } from '../../db/plans.ts';
@@ -15,7 +15,7 @@ export interface BlockedPlan {
   planId: string;
   planPda: string;
   reason: BlockReason;
-  /** Names to notify about its event (db/notify.ts). */
+  /** Names to notify about its event (db/postgres/notify.ts). */
   queued: readonly string[];
 }
 

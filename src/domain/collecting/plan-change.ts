@@ -1,21 +1,21 @@
-// How a plan's record follows its account on chain.
+// Decides how a plan's record changes by its account on chain.
 import type { PlanAccount } from '../../chain/program/layouts.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { PlanRow, PlanStatus } from '../../db/plans.ts';
 import { planMatches } from '../subscribing/plans.ts';
 
-/** How a plan's record changes by its account; null when it stays. Pure. */
+/** The new status and end of a plan's record by its account; null when they do not change. Pure. */
 export function assessPlan(
   record: PlanRow,
   account: PlanAccount | null,
   now: bigint,
-  ours: readonly string[],
+  keepers: readonly string[],
 ): { status: PlanStatus; endsAt: Date | null } | null {
   const endsAt = account === null || account.endTs === 0n ? null : timeOf(account.endTs);
   if (record.status === 'pending') {
     if (
       account === null ||
-      !planMatches(record, account, { ...record, pullers: [record.puller, ...ours] })
+      !planMatches(record, account, { ...record, pullers: [record.puller, ...keepers] })
     )
       return null;
     return { status: account.status, endsAt };

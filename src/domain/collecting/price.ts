@@ -150,7 +150,7 @@ function chargedSeconds(
   return from < end ? end - from : 0n;
 }
 
-/** Time before this is not charged (Unix seconds); null: all time is charged. */
+/** The time before this (Unix seconds) is not charged; null: all time is charged. */
 function chargedFrom({ trialEndsAt, unpausedAt }: PriceTerms): bigint | null {
   const times = [trialEndsAt, unpausedAt].flatMap((time) =>
     time === null ? [] : [unixSeconds(time)],

@@ -21,15 +21,15 @@ export interface KnownPull extends Pull {
 }
 
 /**
- * After this many setbacks (half an hour, backoff.ts) a finalized pull that no history contains no
- * longer delays other payments.
+ * After this many keeper failures (half an hour, keeper-backoff.ts) a finalized pull that no
+ * history contains no longer delays other payments.
  */
-const MAX_LOOKUPS = 8;
+const MAX_FAILED_LOOKUPS = 8;
 
 /** Whether the look-ups for a finalized pull are exhausted. */
-export const isGivenUp = ({ setbacks }: KeeperSubscription) => setbacks >= MAX_LOOKUPS;
+export const isGivenUp = ({ setbacks }: KeeperSubscription) => setbacks >= MAX_FAILED_LOOKUPS;
 
-/** What is known of the pulls under a subscription, from its records and its history. */
+/** Knowledge of the pulls under a subscription, from its records and its history. */
 export type PullLookup =
   /** Not looked up yet. */
   | { readonly kind: 'needed' }
@@ -47,7 +47,7 @@ export type PullLookup =
     };
 
 /**
- * What is known of the pulls of this row. A history that is too long to read counts as empty once
+ * The pulls of this row, as far as known. A history that is too long to read counts as empty once
  * the look-ups are exhausted, because anyone can make a history long.
  */
 export function pullLookup(row: KeeperSubscription, result: LookupResult): PullLookup {
@@ -142,8 +142,9 @@ export function startOfNext(period: PullPeriod): Date | null {
 }
 
 /**
- * Pulls of new registrations whose account shows no more than an earlier registration of it
- * recorded. Those need no history, which an endpoint may not keep for a whole period.
+ * Recorded pulls of new registrations, where an earlier registration of the account has recorded
+ * all that the account counts. They need no history, which an endpoint may not keep for a whole
+ * period.
  */
 export async function findInBooks(
   sql: Sql,
@@ -182,7 +183,7 @@ export async function findInBooks(
 
 export interface PullParties {
   readonly programId: string;
-  /** Keeper wallets, including former ones: their pulls count as ours. */
+  /** Keeper wallets, including former ones: their pulls count as the keeper's. */
   readonly keepers: readonly string[];
   /** Wallets that take the fee. */
   readonly treasuries: readonly string[];

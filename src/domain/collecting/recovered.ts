@@ -1,19 +1,19 @@
-// Marks payments that are announced after a loss of history: receivers may have had an event of the
-// same payment before (docs/contract.md).
+// Marks events of payments whose commit was lost: receivers may have had an event of the same
+// payment before (docs/contract.md).
 import { findUncommitted } from '../../db/history.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 
-type Happening = SubscriptionUpdate['events'][number];
+type NewEvent = SubscriptionUpdate['events'][number];
 
 /**
- * Adds `recovered` to a payment of our keeper whose transaction the database lacks. Every signature
- * is committed before its transaction is sent, so its commit was lost.
+ * Adds `recovered` to the event of a keeper's payment whose transaction the database lacks. Every
+ * signature is committed before its transaction is sent, so the commit was lost.
  */
 export async function markRecovered(
   sql: Queryable,
   outcomes: readonly { readonly update: SubscriptionUpdate }[],
-): Promise<(event: Happening) => Happening> {
+): Promise<(event: NewEvent) => NewEvent> {
   const signatures = outcomes.flatMap(({ update }) =>
     update.payments.flatMap(({ status, source, txSignature }) =>
       status === 'succeeded' && source === 'keeper' && txSignature !== null ? [txSignature] : [],

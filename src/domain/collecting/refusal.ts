@@ -1,4 +1,4 @@
-// A payment that fails before it is sent: the accounts show why, or a simulation does. Pure.
+// Decisions about a payment that fails before it is sent, by its accounts or in a simulation. Pure.
 import type { SubscriberReason } from '../../chain/program/errors.ts';
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
@@ -31,8 +31,8 @@ export function failUnsent(
 }
 
 /**
- * A decision to collect, and what its simulation said: the subscriber's reason, or null when it
- * failed for another one or was not answered.
+ * A decision to collect and the result of its simulation: the subscriber's reason, or null when it
+ * failed for another reason or was not answered.
  */
 export interface Refused {
   readonly update: SubscriptionUpdate;
@@ -41,9 +41,9 @@ export interface Refused {
 }
 
 /**
- * The decision about a payment that its simulation refused; nothing is sent. It is a failed try
- * only where its retry was due. A payment that a top-up made due early waits for its retry, without
- * an event. Without a reason it is our setback, and the top-up is not counted.
+ * The decision after a failed simulation; nothing is sent. It counts as a failed try only if the
+ * retry was due. A payment that a top-up made due early waits for its retry, without an event.
+ * Without a reason it is a keeper failure, and the top-up is not counted.
  */
 export function refuse(
   { update, collect: { amounts }, reason }: Refused,

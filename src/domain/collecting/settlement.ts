@@ -31,7 +31,7 @@ import type { SubscriptionUpdate } from './transitions.ts';
 /** Length of a lease. A transaction is usually finalized after some 15 s. */
 export const LEASE_SECONDS = 45;
 
-/** A leased subscription with `notices` as the keeper read it. */
+/** A claimed subscription, and its `notices` as the keeper read them. */
 export interface ClaimedRow extends ClaimKey {
   notices: number;
 }
@@ -49,7 +49,7 @@ export interface Assessment {
   blocks?: BlockReason | undefined;
 }
 
-/** An outcome with its claim and the row that it was decided from. */
+/** An assessment with its claim and the row that it was decided from. */
 export type ClaimedAssessment<O extends Assessment = Assessment> = O & {
   readonly claim: ClaimedRow;
   readonly row: KeeperSubscriptionForEvents;
@@ -65,11 +65,11 @@ export interface Settled<A> {
   readonly changed: readonly A[];
   /** Ids of the committed attempts, by subscription. */
   readonly attempts: ReadonlyMap<string, string>;
-  /** What was recorded already about the pulls of the assessments. */
+  /** Recorded pulls and paid periods of the assessments. */
   readonly books: Books;
   /** Plans that were marked as blocked. */
   readonly blocked: readonly BlockedPlan[];
-  /** Names to notify (db/notify.ts): apps and endpoints with new deliveries. */
+  /** Names to notify (db/postgres/notify.ts): apps and endpoints with new deliveries. */
   readonly queued: ReadonlySet<string>;
 }
 
@@ -83,11 +83,10 @@ const nothing: Settled<never> = {
 };
 
 /**
- * Writes finished assessments. A row that its claim no longer holds is in neither list; its new
- * holder handles it. So is a payment whose address has an open attempt: the others are written
- * without it, and the rest of its transaction is in `changed`. An attempt is only committed on the
- * `timeline` of Postgres that the assessment began on, where it is given, and unless collection is
- * held.
+ * Writes finished assessments. Neither list has a row whose claim is lost, nor a payment whose
+ * address has an open attempt (the rest of its transaction is in `changed`). An attempt is only
+ * committed while collection is not held, and on `timeline` if given: that of Postgres when the
+ * assessment began.
  */
 export async function settle<A extends ClaimedAssessment>(
   sql: Sql,
@@ -117,13 +116,13 @@ async function write<A extends ClaimedAssessment>(
   const versions = new Map(
     (await lockClaimed(tx, claims)).map(({ id, version }) => [id, version] as const),
   );
-  const held = assessments.filter(({ row }) => versions.has(row.id));
+  const claimed = assessments.filter(({ row }) => versions.has(row.id));
   const books = await readBooks(
     tx,
-    held.map(({ update }) => update),
+    claimed.map(({ update }) => update),
   );
   const current = wholeTransactions(
-    held.filter(
+    claimed.filter(
       (one) =>
         versions.get(one.row.id) === one.row.version &&
         !one.update.payments.some((payment) => books.refuses(payment)) &&
@@ -162,7 +161,7 @@ async function write<A extends ClaimedAssessment>(
         );
   return {
     written: current,
-    changed: held.filter((one) => !isCurrent.has(one)),
+    changed: claimed.filter((one) => !isCurrent.has(one)),
     attempts,
     books,
     blocked,
@@ -184,13 +183,13 @@ function wholeTransactions<A extends ClaimedAssessment>(assessments: readonly A[
   );
 }
 
-/** Assessments per row that keeps changing. */
+/** Maximum number of assessments of a row that keeps changing. */
 const TRIES = 3;
 
 /** Assesses rows. A row that it leaves out is not written, and its lease is kept. */
 export type AssessRows<A extends ClaimedAssessment> = (
   rows: readonly KeeperSubscriptionForEvents[],
-  /** What the books have about the pulls of these rows, as far as it is known. */
+  /** Recorded pulls and paid periods of these rows, as far as known. */
   books: Books,
 ) => readonly A[] | Promise<readonly A[]>;
 
@@ -199,14 +198,14 @@ interface SettleRowsOptions<A extends ClaimedAssessment> {
   /** As in `settle`. */
   readonly timeline?: string | null | undefined;
   readonly assess: AssessRows<A>;
-  /** Gets what one database transaction wrote, also when a later one fails. */
+  /** Called with what each database transaction wrote, also when a later one fails. */
   readonly onSettled?: (settled: Settled<A>) => void;
 }
 
 /** The result of `settleRows`. */
 export interface SettledRows<A> {
   readonly written: readonly A[];
-  /** Ids of rows that kept changing: not written, lease still held. */
+  /** Ids of rows that kept changing: not written, lease kept. */
   readonly left: readonly string[];
   readonly queued: ReadonlySet<string>;
 }

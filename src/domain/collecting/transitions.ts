@@ -1,4 +1,4 @@
-// The state machine of a subscription (docs/contract.md, Subscription status), as changes to a
+// The state machine of a subscription (docs/contract.md, Subscription status), as changes of an
 // update. Pure; settlement.ts writes the update.
 //
 //   registered -> active <-> past_due -> expired
@@ -11,18 +11,18 @@ import { timeOf } from '../../chain/time.ts';
 import type { PaymentRow } from '../../db/payments.ts';
 import type { KeeperSubscription, SubscriptionState } from '../../db/subscription-work.ts';
 import { coveredUntil } from '../accounts/access.ts';
-import type { Happening } from '../outbox/events.ts';
+import type { NewEvent } from '../outbox/events.ts';
 import type { Pull } from './chain-view.ts';
 import { nextAttemptAt } from './dunning.ts';
 import { noteChainFailure } from './early-tries.ts';
-import { nextLook } from './look-ahead.ts';
+import { nextRead } from './look-ahead.ts';
 import { notInTrial, usesDiscount } from './price.ts';
 
 /** A change of a subscription: its new state, the events in order, and the payments to record. */
 export interface SubscriptionUpdate {
   readonly row: KeeperSubscription;
   readonly state: SubscriptionState;
-  readonly events: Omit<Happening, 'subscriptionId'>[];
+  readonly events: Omit<NewEvent, 'subscriptionId'>[];
   readonly payments: PaymentRow[];
 }
 
@@ -96,7 +96,7 @@ function settleUp(
   state.failedPacks = 0;
   state.setbacks = 0;
   setNextDue({ row, state }, next);
-  state.dueAt = nextLook(state, row.periodHours) ?? coverOf({ row, state });
+  state.dueAt = nextRead(state, row.periodHours) ?? coverOf({ row, state });
 }
 
 /**

@@ -11,7 +11,7 @@ export interface LogQuery extends LogFilters {
 
 export interface LogStep {
   rows: LoggedDelivery[];
-  /** Everything newer than this has been read; null when the log is exhausted. */
+  /** All deliveries newer than this have been read; null when the log is exhausted. */
   lookedBackTo: Date | null;
   /** Start of the next step; null at the end. */
   next: string | null;
@@ -36,16 +36,16 @@ export async function* readLog(
   const source = sourceOf(filters);
   for (let left = limit; left > 0;) {
     const page = Math.min(left, PAGE_ROWS);
-    const looked = filters.status === null && filters.type === null ? page : WALK_ROWS;
+    const walkedRows = filters.status === null && filters.type === null ? page : WALK_ROWS;
     const { rows, walked, walkedTo } = await walk(filters, {
       source,
       before: at,
       from,
-      walk: looked,
+      walk: walkedRows,
       limit: page,
     });
     left -= rows.length;
-    const exhausted = walked < looked;
+    const exhausted = walked < walkedRows;
     const next = rows.length === page ? (rows.at(-1)?.id ?? null) : exhausted ? null : walkedTo;
     yield { rows, lookedBackTo: next === null ? null : timeOfId(next), next };
     if (next === null) return;

@@ -6,7 +6,7 @@ import { readFeed, readFeedBound, readFeedStart, type FeedRow } from '../../db/e
 import type { Sql } from '../../db/postgres/connect.ts';
 import { DELIVERIES_QUEUED, namedIn } from '../../db/postgres/notify.ts';
 
-/** A reader's position in the feed. */
+/** A position in the feed. */
 export interface FeedPage {
   /** Events with higher ids are new. */
   after: string;
@@ -68,7 +68,10 @@ export class EventFeed {
     }
   }
 
-  /** Throws when Postgres cannot be reached; the next reader tries again. */
+  /**
+   * Opens the LISTEN connection once. Throws when Postgres cannot be reached; the next reader tries
+   * again.
+   */
   async #listen(): Promise<void> {
     const wake = (apps: readonly string[] | undefined) => {
       for (const follower of this.#followers)
@@ -92,14 +95,14 @@ export class EventFeed {
 /** A request that waits for an app's events. */
 class FeedFollower {
   readonly appId: string;
-  readonly #heard = new AbortController();
+  readonly #notified = new AbortController();
 
   constructor(appId: string) {
     this.appId = appId;
   }
 
   wake(): void {
-    this.#heard.abort();
+    this.#notified.abort();
   }
 
   /**
@@ -107,8 +110,8 @@ class FeedFollower {
    * its creation.
    */
   async woken(ms: number, signal: AbortSignal): Promise<boolean> {
-    const either = AbortSignal.any([this.#heard.signal, signal]);
+    const either = AbortSignal.any([this.#notified.signal, signal]);
     await pause(ms, undefined, { signal: either }).catch(() => undefined);
-    return this.#heard.signal.aborted;
+    return this.#notified.signal.aborted;
   }
 }

@@ -1,5 +1,5 @@
-// The outbox: an event is written in the transaction of the change that it reports. Its time is the
-// time of its id, so a time range is an id range.
+// The outbox: an event is written in the transaction of the change that it reports. Its creation
+// time is the time in its id, so a time range is an id range.
 import {
   insertEvents,
   takeSequences,
@@ -20,29 +20,28 @@ type Extra = Record<string, string | number | boolean | bigint | Date | null>;
  * One change of a subscription. `extra` holds the data fields of its event type; bigint amounts and
  * Dates become strings.
  */
-export interface Happening {
+export interface NewEvent {
   subscriptionId: string;
   type: SubscriptionEventType;
   extra?: Extra;
 }
 
 /**
- * Writes one event per event and queues its delivery, in the caller's transaction. The caller
- * writes the change first, because the subscription is read here. Happenings of one subscription
- * keep their order. Returns the names of apps and endpoints (db/notify.ts) to notify after the
- * commit.
+ * Writes events and queues their deliveries, in the caller's transaction. The caller writes the
+ * change first, because the subscription is read here. Events of one subscription keep their order.
+ * Returns the names of apps and endpoints (db/postgres/notify.ts) to notify after the commit.
  */
 export async function appendEvents(
   sql: Transaction,
-  events: readonly Happening[],
+  events: readonly NewEvent[],
 ): Promise<Set<string>> {
   const queued = new Set<string>();
   let rest = [...events];
   while (rest.length > 0) {
     // Each round takes one sequence number per subscription; a second event of a subscription waits
     // for the next round.
-    const round = new Map<string, Happening>();
-    const later: Happening[] = [];
+    const round = new Map<string, NewEvent>();
+    const later: NewEvent[] = [];
     for (const event of rest) {
       if (round.has(event.subscriptionId)) later.push(event);
       else round.set(event.subscriptionId, event);
@@ -52,7 +51,7 @@ export async function appendEvents(
       throw new Error(`events for ${round.size} subscriptions, of which ${contexts.length} exist`);
     const endpoints = await storeEvents(
       sql,
-      contexts.map((context) => ({ context, ...(round.get(context.subscriptionId) as Happening) })),
+      contexts.map((context) => ({ context, ...(round.get(context.subscriptionId) as NewEvent) })),
     );
     for (const endpointId of endpoints) queued.add(endpointId);
     rest = later;
@@ -66,11 +65,11 @@ export async function appendEvents(
  */
 export function storeEvents(
   sql: Transaction,
-  told: readonly (Omit<Happening, 'subscriptionId'> & { context: EventContext })[],
+  newEvents: readonly (Omit<NewEvent, 'subscriptionId'> & { context: EventContext })[],
 ): Promise<string[]> {
   return insertEvents(
     sql,
-    told.map(({ context, type, extra }) => {
+    newEvents.map(({ context, type, extra }) => {
       const { eventId: id, appId, subscriptionId, sequence } = context;
       return {
         id,

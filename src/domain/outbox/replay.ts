@@ -76,15 +76,15 @@ export interface ReplayPlan {
   /** Rows created later are not part of the run. */
   before: string;
   /**
-   * An unfinished run of the same selection, which the replay resumes. `matching` does not tell how
+   * An unfinished run of the same selection, which the replay resumes. `matching` does not show how
    * much of it is already queued.
    */
   interrupted: ReplayRun | undefined;
 }
 
 /**
- * Counts what a replay would queue. Throws an OperatorError when a delivery, webhook endpoint or
- * app does not exist.
+ * Counts the events that a replay would queue. Throws an OperatorError when a delivery, webhook
+ * endpoint or app does not exist.
  */
 export async function planReplay(sql: Sql, selection: Selection): Promise<ReplayPlan> {
   const exists = await sourcesExist(sql, selection);

@@ -8,7 +8,7 @@ import { insertSample, newIds } from '../../db/event-feed.ts';
 import { eventTypes } from '../../db/events.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { split } from '../money.ts';
-import { eventBody, type Happening, planEventBody, type SubscriptionEventType } from './events.ts';
+import { eventBody, type NewEvent, planEventBody, type SubscriptionEventType } from './events.ts';
 
 export const sampleTypes = [...eventTypes, 'ping'] as const;
 
@@ -93,7 +93,7 @@ function sampleEvent(
 interface Scene {
   status: string;
   paid: boolean;
-  extra?: NonNullable<Happening['extra']>;
+  extra?: NonNullable<NewEvent['extra']>;
 }
 
 /**

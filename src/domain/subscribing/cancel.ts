@@ -1,5 +1,5 @@
-// Cancellation by the merchant (docs/contract.md, Subscription status). It binds the keepers
-// through the row, which they read again before each send.
+// Cancellation by the merchant (docs/contract.md, Subscription status). Keepers obey it because
+// they read the row again before each send.
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { forceCancellation, requestCancellation } from '../../db/subscription-changes.ts';
 import { ServiceError } from '../../errors.ts';

@@ -23,7 +23,7 @@ export type ChainReader = Pick<
   'getMultipleAccounts' | 'getLatestBlockhash' | 'getMinimumBalanceForRentExemption'
 >;
 
-/** The reader with the further methods of the relay. */
+/** The chain reader with the methods that only the relay needs. */
 export type ChainSender = ChainReader &
   Pick<Rpc, 'getBlockHeight' | 'getSignatureStatuses' | 'sendTransaction' | 'simulateTransaction'>;
 

@@ -25,8 +25,8 @@ export async function checkoutSessionOf(
 
 /**
  * The session, if `wallet` can subscribe to the plan in it. Throws VALIDATION_ERROR when it is not
- * a session of the plan, FORBIDDEN when another wallet holds it, CONFLICT when it is complete or
- * expired.
+ * a session of the plan, FORBIDDEN when it is bound to another wallet, CONFLICT when it is complete
+ * or expired.
  */
 export async function openCheckoutSession(
   sql: Queryable,

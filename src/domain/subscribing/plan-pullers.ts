@@ -14,11 +14,11 @@ import {
 import { pullersOf } from './plans.ts';
 
 /** Maximum number of pullers that the program stores. */
-const MOST = 4;
+const MAX_PULLERS = 4;
 
 /**
- * The unsigned transaction (base64) with which the owner's wallet sets our keepers as the plan's
- * pullers. It removes a former keeper and keeps foreign pullers while there is room. Throws
+ * The unsigned transaction (base64) with which the owner's wallet sets the service's keepers as the
+ * plan's pullers. It removes a former keeper and keeps foreign pullers while there is room. Throws
  * CONFLICT when nothing changes or the program would refuse it, and as readAccounts() does.
  */
 export async function pullersTransaction(
@@ -30,9 +30,11 @@ export async function pullersTransaction(
   const seen = planIn(accounts[0] ?? null, network.programId);
   if (seen === null || plan.status === 'pending' || plan.status === 'ended')
     throw new ServiceError('CONFLICT', `The plan is ${plan.status}: it has no pullers to change.`);
-  const ours = pullersOf(network);
-  const others = seen.pullers.filter((puller) => puller !== plan.puller && !ours.includes(puller));
-  const pullers = [...new Set([...ours, ...others])].slice(0, MOST);
+  const keepers = pullersOf(network);
+  const others = seen.pullers.filter(
+    (puller) => puller !== plan.puller && !keepers.includes(puller),
+  );
+  const pullers = [...new Set([...keepers, ...others])].slice(0, MAX_PULLERS);
   const isSame =
     pullers.length === seen.pullers.length && pullers.every((one) => seen.pullers.includes(one));
   if (isSame) throw new ServiceError('CONFLICT', 'The plan names our keepers already.');

@@ -105,31 +105,31 @@ export function draftPlan(
   network: Network,
   appId: string,
   owner: string,
-  update: PlanDraft,
+  draft: PlanDraft,
   now: bigint,
 ): NewPlan {
-  const endsAt = update.endsAt === null ? null : timeOf(unixSeconds(update.endsAt));
-  if (endsAt !== null && unixSeconds(endsAt) < now + BigInt(update.periodHours) * 3600n) {
+  const endsAt = draft.endsAt === null ? null : timeOf(unixSeconds(draft.endsAt));
+  if (endsAt !== null && unixSeconds(endsAt) < now + BigInt(draft.periodHours) * 3600n) {
     throw invalidField('endsAt', 'must be at least one period ahead');
   }
   const chainPlanId = randomBytes(8).readBigUInt64LE();
   return {
     appId,
-    name: update.name,
+    name: draft.name,
     planPda: planAddress(network.programId, owner, chainPlanId).address,
     chainPlanId: chainPlanId.toString(),
     owner,
     mint: network.mint,
     treasury: network.treasury,
     puller: network.puller,
-    amount: update.amount,
-    periodHours: update.periodHours,
+    amount: draft.amount,
+    periodHours: draft.periodHours,
     endsAt,
-    metadataUri: update.metadataUri,
-    graceHours: update.graceHours,
-    retryHours: update.retryHours,
-    pastDueDays: update.pastDueDays,
-    trialHours: update.trialHours,
+    metadataUri: draft.metadataUri,
+    graceHours: draft.graceHours,
+    retryHours: draft.retryHours,
+    pastDueDays: draft.pastDueDays,
+    trialHours: draft.trialHours,
     chainCreatedAt: null,
     status: 'pending',
     observedAt: null,
@@ -257,13 +257,15 @@ export async function planTransaction(
   return { transaction, blockhash, lastValidBlockHeight };
 }
 
-/** The parties of a registered plan: its own puller or any of our keepers, and its treasury. */
+/**
+ * The parties of a registered plan: its own puller or any keeper of the service, and its treasury.
+ */
 export const partiesOf = (plan: PlanRow, network: Network): PlanParties => ({
   ...plan,
   pullers: [plan.puller, ...pullersOf(network)],
 });
 
-/** Our keepers, the one in use first. */
+/** The service's keepers, the one in use first. */
 export const pullersOf = ({ puller, standbyPullers = [] }: Network) => [puller, ...standbyPullers];
 
 /** Each address once, and at most the four that the program stores. */

@@ -61,7 +61,7 @@ export interface RefundGround {
   readonly hasTokenAccount: boolean;
   readonly blockhash: string;
   readonly lastValidBlockHeight: bigint;
-  /** Slot of the answer that gave the blockhash. */
+  /** Slot of the response with the blockhash. */
   readonly slot: bigint;
 }
 
@@ -90,9 +90,9 @@ export async function readRefundGround(
 }
 
 /**
- * Stores a refund of `amount` base units (null: the rest) and builds its transfer. Throws CONFLICT
- * when nothing is left to refund or the merchant's token account holds less than the refund,
- * VALIDATION_ERROR when `amount` exceeds the rest.
+ * Stores a refund of `amount` base units (null: all that is left) and builds its transfer. Throws
+ * CONFLICT when nothing is left to refund or the merchant's token account holds less than the
+ * refund, VALIDATION_ERROR when `amount` exceeds what is left.
  */
 export async function askRefund(
   sql: Transaction,
@@ -138,11 +138,11 @@ interface RecordingParts {
 /** Polls for one batch of refunds; true when more may be due. Throws as the RPC client does. */
 export async function recordRefunds(parts: RecordingParts): Promise<boolean> {
   const awaited = await takeAwaitedRefunds(parts.sql, AWAITED_AT_ONCE);
-  for (const refund of awaited) await look(parts, refund);
+  for (const refund of awaited) await readRefund(parts, refund);
   return awaited.length === AWAITED_AT_ONCE;
 }
 
-async function look(parts: RecordingParts, refund: AwaitedRefund): Promise<void> {
+async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise<void> {
   const { sql, rpc, log } = parts;
   // The order matters: first the blockhash is dead, then the history lacks the transfer.
   const isDead = refund.isOverdue && (await cannotLand(rpc, refund));
@@ -157,8 +157,8 @@ async function look(parts: RecordingParts, refund: AwaitedRefund): Promise<void>
 }
 
 /**
- * Whether the offered transfer can never land. The amount can be refunded again then, so two
- * endpoints have to say so, where two are configured.
+ * Whether the offered transfer can never land. Two endpoints have to show it, where two are
+ * configured, because the amount can then be refunded again.
  */
 async function cannotLand(
   rpc: RecordingParts['rpc'],
@@ -201,7 +201,7 @@ async function findTransfer(
 }
 
 /**
- * The oldest successful transactions of a refund's reference, oldest first, and whether they are
+ * The oldest successful transactions of a refund's reference, oldest first; `isWhole`: these are
  * all. Undefined when the history is too long to read. Before a refund expires, all RPC endpoints
  * are queried: one may lag or keep no history.
  */

@@ -40,8 +40,8 @@ export interface Standing {
   onChain: 'none' | 'live' | 'cancelled' | 'ended';
   endsAt: Date | null;
   /**
-   * `given`: payments can be collected. `missing`: a new approval repairs it. `replaced`: the
-   * wallet has to cancel and subscribe again.
+   * `given`: payments can be collected. `missing`: a new approval makes them collectable again.
+   * `replaced`: the wallet has to cancel and subscribe again.
    */
   approval: 'none' | 'given' | 'missing' | 'replaced';
   /** Whether the on-chain plan accepts subscriptions now. */

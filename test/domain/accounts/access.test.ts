@@ -1,4 +1,4 @@
-// The rule of access over random histories of a subscription: paid time, due payments,
+// The access rule over random histories of a subscription: paid time, due payments and
 // cancellations.
 import fc from 'fast-check';
 import t from 'tap';
@@ -9,7 +9,7 @@ const hour = 3_600_000;
 const start = Date.UTC(2026, 0, 1);
 
 void t.test(
-  'the default grace is a tenth of the period and at most 72 hours; a plan may set its own, none included',
+  'the default grace is a tenth of the period and at most 72 hours; a plan can set its own, or none',
   (t) => {
     t.equal(graceMs({ periodHours: 1, graceHours: null }), hour / 10);
     t.equal(graceMs({ periodHours: 720, graceHours: null }), 72 * hour);
@@ -72,7 +72,7 @@ void t.test(
           const base = { status: 'active', cancelRequestedAt: null, ...terms };
           let paidThrough = new Date(start + periodHours * hour);
           for (const delay of delays) {
-            // Until the payment is final the row shows the period before.
+            // Until the payment is final, the row still shows the previous period.
             const waiting = accessUntil({ ...base, paidThrough, nextPaymentDue: paidThrough })!;
             const finalAt = paidThrough.getTime() + Math.floor(delay * graceMs(base));
             if (finalAt >= waiting.getTime()) return false;
@@ -87,7 +87,7 @@ void t.test(
 );
 
 void t.test(
-  'the answer is the rule’s of the subscription that grants longest, and it holds until revalidateAfter',
+  'the subscription with the latest end of access decides the answer, which holds until revalidateAfter',
   (t) => {
     const given = fc.array(terms, { maxLength: 4 });
     fc.assert(
@@ -100,7 +100,7 @@ void t.test(
         if ((answer.accessUntil?.getTime() ?? 0) !== longest) return false;
         if (answer.hasAccess !== ['paid', 'trial', 'grace'].includes(answer.reason)) return false;
         if (answer.revalidateAfter <= now) return false;
-        // A later look within the time that it holds gives the same.
+        // Within that time a later answer is the same.
         const span = answer.revalidateAfter.getTime() - now.getTime();
         const later = new Date(now.getTime() + Math.floor((span * share) / 100));
         return judgeAccess(subscriptions, later).hasAccess === answer.hasAccess;

@@ -14,7 +14,7 @@ void t.test('a sealed secret opens only for the same row and under a listed key'
   t.end();
 });
 
-void t.test('one changed bit anywhere is refused', (t) => {
+void t.test('a sealed secret with one changed bit is refused', (t) => {
   const box = secretBox([newKey]);
   const sealed = box.seal(secret, 'row');
   for (let at = 0; at < sealed.length; at += 1) {
@@ -25,13 +25,10 @@ void t.test('one changed bit anywhere is refused', (t) => {
   t.end();
 });
 
-void t.test(
-  'the same secret never looks the same twice and never shows in the sealed bytes',
-  (t) => {
-    const box = secretBox([newKey]);
-    const sealed = box.seal(secret, 'row');
-    t.notSame(box.seal(secret, 'row'), sealed);
-    t.notOk(sealed.includes(secret.slice(6, 20)));
-    t.end();
-  },
-);
+void t.test('a sealed secret differs each time and does not contain the secret', (t) => {
+  const box = secretBox([newKey]);
+  const sealed = box.seal(secret, 'row');
+  t.notSame(box.seal(secret, 'row'), sealed);
+  t.notOk(sealed.includes(secret.slice(6, 20)));
+  t.end();
+});

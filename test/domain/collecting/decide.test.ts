@@ -1,5 +1,5 @@
-// The keeper's decision in a world that acts at random: wallets, merchants, plans, time, other
-// pullers, and keepers that look early, late or twice.
+// The keeper's decisions against a random model of wallets, merchants, plans, time and other
+// pullers. The keeper itself may read early, late or twice.
 import fc from 'fast-check';
 import t from 'tap';
 import type { SubscriptionAccount } from '../../../src/chain/program/layouts.ts';
@@ -47,17 +47,17 @@ interface Registration {
   opened: number | null;
 }
 
-/** A committed attempt, and what became of its transaction. */
+/** A committed attempt, and the end of its transaction. */
 interface Attempt {
   attempt: AttemptRow;
-  /** As it was signed. */
+  /** The row that it was signed from. */
   row: KeeperSubscription;
   periodEnd: bigint;
   signedAt: bigint;
   end: 'none' | 'dead' | Pull | Extract<AttemptEnd, { kind: 'failed' }>;
 }
 
-/** What Postgres holds: a failover can lose the last changes of it. */
+/** The state of Postgres. A failover can lose its last changes. */
 interface Books extends Registration {
   /** Ended registrations of the address, the oldest first. */
   earlier: Registration[];
@@ -83,7 +83,7 @@ interface World extends Books {
   signed: number;
   /** The books after the last commits, the oldest first. */
   commits: Books[];
-  /** What the sequence came to. */
+  /** Outcomes that this sequence of acts has reached. */
   outcomes: Set<string>;
 }
 
@@ -161,7 +161,7 @@ function viewOf(world: World): ChainView {
   };
 }
 
-/** Moves money as the program would; false when it would refuse. */
+/** Moves money as the program would; false when the program would refuse. */
 function pullOnChain(
   world: World,
   amount: bigint,
@@ -200,7 +200,7 @@ function write(world: World, { state, events, payments }: SubscriptionUpdate): v
   world.payments.push(...payments);
 }
 
-/** Runs `step` with this registration in the place of the newest. */
+/** Runs `step` with this registration in the place of the newest one. */
 function withRegistration(world: World, id: string, step: () => void): void {
   const place = world.earlier.findIndex(({ row }) => row.id === id);
   const { row, events, registered, opened } = world;
@@ -239,7 +239,7 @@ function sign(world: World, collect: NonNullable<Decision['collect']>): void {
 }
 
 /**
- * The transaction of the open attempt is processed on chain, unless it has been, or its blockhash
+ * Processes the transaction of the open attempt on chain, unless it was processed or its blockhash
  * is dead.
  */
 function land(world: World): void {
@@ -265,8 +265,8 @@ function land(world: World): void {
 }
 
 /**
- * The pull of a landed attempt, from the account where that is certain, else from the transaction;
- * with the pulls of the periods that it missed.
+ * The pull of a landed attempt, from the account where that is certain, else from the transaction,
+ * with the foreign pulls of the periods between.
  */
 function paidEnd(world: World, { attempt, periodEnd }: Attempt, pull: Pull): AttemptEnd {
   const account = registeredAccount(world.row, world.account);
@@ -284,7 +284,7 @@ function paidEnd(world: World, { attempt, periodEnd }: Attempt, pull: Pull): Att
 }
 
 /**
- * Settles the open attempt when its end is final: processed, or after 90 s its blockhash is dead.
+ * Settles the open attempt once its end is final: processed, or its blockhash is dead (after 90 s).
  */
 function settleAttempt(world: World): void {
   const one = world.attempt;
@@ -307,8 +307,8 @@ function settleAttempt(world: World): void {
 }
 
 /**
- * What is collected for a period: the discounted amount, reduced to the part that is not in a trial
- * or pause, or after the plan's end.
+ * The amount to collect for a period: the discounted price, reduced to the part outside a trial or
+ * pause and before the plan's end.
  */
 function expected(row: KeeperSubscription, start: bigint, end: bigint): bigint {
   const { discountPercent, discountAmount, discountPeriods, trialEndsAt, unpausedAt } = row;
@@ -327,7 +327,7 @@ function recorded(world: World, pull: Pull): boolean {
   return world.payments.some(({ txSignature }) => txSignature === pull.signature);
 }
 
-/** The pull with what the books have about it. */
+/** Marks a pull with what the books have about it. */
 const mark = (world: World, pull: Pull): KnownPull => ({
   ...pull,
   recorded: recorded(world, pull),
@@ -349,7 +349,7 @@ function reconcile(world: World): void {
 }
 
 /**
- * Checks that a period which became paid without a payment costs nothing, or less than the minimum
+ * Checks that a period that became paid without a payment costs nothing, or less than the minimum
  * for a part of it.
  */
 function checkUncollected(world: World, before: KeeperSubscription): void {
@@ -430,7 +430,7 @@ function checkLookAhead(world: World, { events }: SubscriptionUpdate): void {
 
 interface Turn {
   delay: bigint;
-  /** The transaction does not land now: never, or the keeper forgets it. */
+  /** The transaction does not land now: never, or after the keeper has forgotten it. */
   lost: boolean;
   /** The attempt stays open. */
   open: boolean;
@@ -438,7 +438,7 @@ interface Turn {
   size: number;
 }
 
-/** Checks a payment that the keeper is about to sign, from the row that it decided from. */
+/** Checks a payment before it is signed, against the row that it was decided from. */
 function checkCollected(
   world: World,
   before: KeeperSubscription,
@@ -500,7 +500,7 @@ function turn(world: World, { delay, lost, open, closes, size }: Turn): void {
     if (!moved.every((pull) => recorded(world, pull)))
       throw new Error('what anybody pulled in the period is in the books');
   }
-  // The same look again finds nothing new.
+  // The same decision again adds nothing.
   const { events, payments } = decided(world, closes).update;
   const news = events.filter(({ type }) => type !== 'payment_failed');
   if (news.length > 0 || payments.some(({ status }) => status === 'succeeded')) {
@@ -603,7 +603,7 @@ function checkMoney({ payments, pulls, events, earlier, forgotten }: World): voi
   );
 }
 
-/** Percent, amount or none; for some payments or all. */
+/** A percentage, an amount or no discount; for some payments or all. */
 const randomDiscount = (size: number) => ({
   discountPercent: size % 3 === 0 ? 1 + (size % 99) : null,
   discountAmount: size % 3 === 1 ? 1n + BigInt(size % 900) : null,
@@ -665,7 +665,7 @@ const acts: Record<string, (world: World, size: number) => void> = {
   },
   reopen(world) {
     if (world.account !== null || world.plan === null) return;
-    // Not on the old one's boundaries, to the second: then the two cannot be told apart.
+    // Not on the period boundaries of an old account: the two could not be told apart.
     const rows = [world.row, ...world.earlier.map(({ row }) => row)];
     const anchors = rows.flatMap(({ periodAnchor }) =>
       periodAnchor === null ? [] : [unixSeconds(periodAnchor)],
@@ -813,8 +813,8 @@ const acts: Record<string, (world: World, size: number) => void> = {
     };
   },
   /**
-   * The end is later than the start of each registered account (registration refuses others), and
-   * never this very second.
+   * The end is after the start of each registered account (registration refuses others), and not in
+   * this very second.
    */
   endPlan(world, size) {
     if (world.plan?.endTs === 0n && size % 3 === 0)
@@ -841,14 +841,14 @@ const acts: Record<string, (world: World, size: number) => void> = {
     void pullOnChain(world, size % 2 === 0 ? terms.amount : 1n + BigInt(size % 900), 0n, 'foreign'),
 };
 
-/** The commit of the open attempt is lost, not its transaction. */
+/** The commit of the open attempt is lost; its transaction may still land. */
 function forget(world: World): void {
   const { end, attempt } = world.attempt!;
   if (end === 'none') world.strays.push({ gross: attempt.amountGross, fee: attempt.platformFee });
   world.attempt = null;
 }
 
-/** The keeper settles the attempt, or looks at what is due. */
+/** The keeper settles the open attempt, or decides about due registrations. */
 function look(world: World, early: boolean, how: Turn): void {
   if (world.attempt !== null) {
     settleAttempt(world);
@@ -885,7 +885,7 @@ const step = fc.record({
 });
 
 void t.test(
-  'any sequence of events: one payment a period, none after a cancellation or an end, each event once, and books that equal the chain',
+  'any sequence of events leads to one payment a period, none after a cancellation or end, each event once, and books that equal the chain',
   async (t) => {
     const outcomes = new Set<string>();
     fc.assert(
@@ -918,7 +918,7 @@ void t.test(
       ),
       { numRuns: Number(process.env.TEST_RUNS ?? 10_000) },
     );
-    // The world was wild enough to say something.
+    // The sequences reached all outcomes.
     const seen = [
       'active ',
       'past_due ',
@@ -950,7 +950,7 @@ void t.test(
   },
 );
 
-void t.test('state older than the processed state is ignored', async (t) => {
+void t.test('state older than the row’s observed slot is ignored', async (t) => {
   const world = newWorld('wallet');
   const row = { ...world.row, observedSlot: 11n };
   const cancelled = { ...world.account!, expiresAt: START + 20n };
@@ -961,7 +961,7 @@ void t.test('state older than the processed state is ignored', async (t) => {
 });
 
 void t.test(
-  'a new registration whose account an endpoint does not have yet does not count as closed',
+  'a new registration whose account an endpoint does not have yet is not closed',
   async (t) => {
     const world = newWorld('wallet');
     const view = { ...viewOf(world), subscription: null };
@@ -977,7 +977,7 @@ void t.test(
 );
 
 void t.test(
-  'nor is one that registering saw, and no keeper yet: at no older state, and not for two minutes',
+  'an account that only the registration has read is not closed within two minutes, nor by state of the same slot',
   async (t) => {
     const world = newWorld('wallet');
     const view = { ...viewOf(world), subscription: null };
@@ -989,32 +989,29 @@ void t.test(
   },
 );
 
-void t.test(
-  'a delegation that was taken back is not repaired by closing the token account',
-  async (t) => {
-    const world = newWorld('wallet');
-    const row = { ...world.row, delegationRevokedAt: timeOf(START) };
-    const closed = decide(row, { ...viewOf(world), subscriberTokens: null }, rules).update;
-    t.same(closed.state.delegationRevokedAt, row.delegationRevokedAt);
-    const opened = decide(
-      { ...row, ...closed.state },
-      { ...viewOf(world), subscriberTokens: { ...world.tokens, delegate: null } },
-      rules,
-    ).update;
-    t.notOk(
-      opened.events.some(({ type }) => type === 'delegation_revoked'),
-      'told once',
-    );
-    t.equal(
-      decide({ ...row, ...closed.state }, viewOf(world), rules).update.state.delegationRevokedAt,
-      null,
-      'an approval repairs it',
-    );
-  },
-);
+void t.test('a revoked delegation is not repaired by closing the token account', async (t) => {
+  const world = newWorld('wallet');
+  const row = { ...world.row, delegationRevokedAt: timeOf(START) };
+  const closed = decide(row, { ...viewOf(world), subscriberTokens: null }, rules).update;
+  t.same(closed.state.delegationRevokedAt, row.delegationRevokedAt);
+  const opened = decide(
+    { ...row, ...closed.state },
+    { ...viewOf(world), subscriberTokens: { ...world.tokens, delegate: null } },
+    rules,
+  ).update;
+  t.notOk(
+    opened.events.some(({ type }) => type === 'delegation_revoked'),
+    'told once',
+  );
+  t.equal(
+    decide({ ...row, ...closed.state }, viewOf(world), rules).update.state.delegationRevokedAt,
+    null,
+    'an approval repairs it',
+  );
+});
 
 void t.test(
-  'of two pulls of one period, found together and newest first, the earlier pays it',
+  'the earlier of two pulls pays the period, also when both are found together and newest first',
   async (t) => {
     const world = newWorld('wallet');
     const { periodStart } = world.account!;
@@ -1042,7 +1039,7 @@ void t.test(
   },
 );
 
-void t.test('a failure on the operator’s side keeps the status and is retried', async (t) => {
+void t.test('a keeper failure keeps the status and is retried', async (t) => {
   const world = newWorld('wallet');
   // The whole payment is fee, and no treasury can receive it.
   const view = { ...viewOf(world), treasuryTokens: null };
@@ -1055,7 +1052,7 @@ void t.test('a failure on the operator’s side keeps the status and is retried'
 });
 
 void t.test(
-  'an obstacle of the plan blocks the plan: the subscription is not set back, and waits for its next period as it was',
+  'an obstacle of the plan blocks the plan: the subscription waits for its next period and is not a keeper failure',
   async (t) => {
     const length = periodSeconds(terms.periodHours);
     for (const status of ['active', 'past_due'] as const) {
@@ -1077,7 +1074,7 @@ void t.test(
 );
 
 void t.test(
-  'without a treasury that can receive, only the net is collected and the fee is owed; a missing account at one endpoint is not enough',
+  'without a treasury that can receive, only the net is collected and the fee is owed; one endpoint without the account is not enough',
   async (t) => {
     const world = newWorld('wallet');
     const view = { ...viewOf(world), treasuryTokens: null };
@@ -1096,7 +1093,7 @@ void t.test(
       treasury: 'second',
       feeOwed: 0n,
     });
-    // The doubt is about a receiver: with all of them nothing is in doubt.
+    // With all receivers present, a doubted receiver changes nothing.
     const { collect: certain } = decide(world.row, viewOf(world), rules, { receiverDoubted: true });
     t.match(certain, { treasury: 'treasury', feeOwed: 0n });
     const lost = { ...viewOf(world), merchantTokens: null };
@@ -1108,7 +1105,7 @@ void t.test(
 );
 
 void t.test(
-  'an account whose rent the keeper paid is closed after the prepaid time, not earlier, for any end of the subscription',
+  'an account whose rent the keeper paid is closed after the paid time, not earlier, for any end of the subscription',
   async (t) => {
     const world = newWorld(keeper);
     const paidThrough = timeOf(world.now + 100n);
@@ -1124,7 +1121,7 @@ void t.test(
         nextPaymentDue: null,
         dueAt: timeOf(world.now),
       };
-      // The plan is gone, so that the program would let us.
+      // The plan is closed, so the program would allow the closing.
       const early = decide(row, { ...viewOf(world), plan: null }, rules);
       t.equal(early.needs, undefined);
       t.same(early.update.state.dueAt, paidThrough);
@@ -1147,7 +1144,7 @@ void t.test(
 );
 
 void t.test(
-  'a key without SOL does not sign: another key of the plan signs, or the payment is postponed without a failure of the wallet',
+  'a key without SOL does not sign: another key of the plan signs, or the payment is postponed as a keeper failure',
   (t) => {
     const world = newWorld('wallet');
     const plan = { ...world.plan!, pullers: ['former', keeper] };
@@ -1173,7 +1170,7 @@ void t.test(
 );
 
 void t.test(
-  'with more transactions on the account than can be read, no payment is collected and no subscription ended until the pulls are known or given up',
+  'while an account has more transactions than can be read, no payment is collected and no subscription ends',
   async (t) => {
     const world = newWorld('wallet');
     const pulled = { ...world.account!, amountPulled: terms.amount };
@@ -1200,7 +1197,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull without a transaction in the history delays later periods for eight look-ups, and its own period permanently',
+  'a pull that no history shows delays later periods for eight look-ups, and its own period permanently',
   async (t) => {
     const world = newWorld('wallet');
     t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
@@ -1245,7 +1242,7 @@ void t.test(
 );
 
 void t.test(
-  'more transactions than can be read delay later periods and the end for eight look-ups, and their own period permanently',
+  'a history that is too long to read delays later periods and the end for eight look-ups, and its own period permanently',
   async (t) => {
     const world = newWorld('wallet');
     t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
@@ -1326,12 +1323,12 @@ void t.test(
 );
 
 void t.test(
-  'an amount below the minimum for the rest of a period is not collected: the period counts as paid, without payment and event',
+  'a rest of a period that costs less than the minimum counts as paid, without payment and event',
   async (t) => {
     const world = newWorld('wallet');
     const { periodStart } = world.account!;
     const end = periodStart + length;
-    // 49 of 1,000 for what is left of the period.
+    // 49 of 1,000 for the rest of the period.
     const late = timeOf(end - (length * 49n) / 1000n);
     const now = unixSeconds(late);
     const since = timeOf(periodStart);
@@ -1373,7 +1370,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull in a period that was covered without a payment pays it; the next pull is a further one',
+  'the first pull in a period that was covered without a payment pays it; the next one is a further pull',
   async (t) => {
     const world = newWorld('wallet');
     const paidThrough = timeOf(world.account!.periodStart + length);
@@ -1398,7 +1395,7 @@ void t.test(
 );
 
 void t.test(
-  'within 60 seconds before a period ends no payment is signed for it; the next period is due',
+  'no payment is signed in the last 60 seconds of a period; the next period is due instead',
   async (t) => {
     const world = newWorld('wallet');
     const length = periodSeconds(BigInt(world.row.periodHours));
@@ -1416,7 +1413,7 @@ void t.test(
   },
 );
 
-void t.test('a plan is collected from with the first of our wallets that it names', async (t) => {
+void t.test('a payment is signed with the first keeper wallet that the plan names', async (t) => {
   const world = newWorld('wallet');
   const pulled = (pullers: string[], keepers: string[]) =>
     decide(
@@ -1431,7 +1428,7 @@ void t.test('a plan is collected from with the first of our wallets that it name
 });
 
 void t.test(
-  'a paid subscription is looked at a quarter of the period before its next payment, announced once, and then when it is due',
+  'a paid subscription is read a quarter of the period before its next payment, announced once, and read again when it is due',
   async (t) => {
     const world = newWorld('wallet');
     pullOnChain(world, terms.amount, 10n, 'keeper');

@@ -9,7 +9,7 @@ const next = (hours: number, options: { days?: number; nextPeriod?: Date | null 
   nextAttemptAt(after(hours), { pastDueSince: since, days: 7, nextPeriod: null, ...options });
 
 void t.test(
-  'retries come 1, 6, 24, 72 and 120 hours after the first failure, the last attempt at the expiry',
+  'retries are due 1, 6, 24, 72 and 120 hours after the first failure, the last attempt at the expiry',
   async (t) => {
     t.same(
       [0, 1, 6, 24, 72, 120, 168].map((hours) => next(hours)),
@@ -27,14 +27,17 @@ void t.test(
   },
 );
 
-void t.test('the start of the next period comes before a later retry', async (t) => {
-  t.same(next(24, { nextPeriod: after(30) }), after(30));
-  t.same(next(24, { nextPeriod: after(100) }), after(72));
-  t.same(next(24, { nextPeriod: after(20) }), after(24), 'one that has begun is due at once');
-});
+void t.test(
+  'the next attempt is at the start of the next period if that is before the next retry',
+  async (t) => {
+    t.same(next(24, { nextPeriod: after(30) }), after(30));
+    t.same(next(24, { nextPeriod: after(100) }), after(72));
+    t.same(next(24, { nextPeriod: after(20) }), after(24), 'one that has begun is due at once');
+  },
+);
 
 void t.test(
-  'the next attempt is never in the past, never beyond the expiry, and there is one exactly until the expiry',
+  'the next attempt is never in the past or after the expiry, and exists exactly until the expiry',
   async (t) => {
     fc.assert(
       fc.property(
@@ -60,7 +63,7 @@ void t.test(
 );
 
 void t.test(
-  'any plan’s schedule: attempts are in order, and none follows the expiry',
+  'the attempts of any plan’s schedule are in order, and none is after the expiry',
   async (t) => {
     const schedule = fc.uniqueArray(fc.integer({ min: 1, max: 2160 }), {
       minLength: 1,

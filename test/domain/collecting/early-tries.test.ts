@@ -1,5 +1,5 @@
-// How often a top-up makes a payment due before its retry, and what becomes of a payment that its
-// simulation refuses.
+// How often a top-up makes a payment due before its retry, and the decision about a payment whose
+// simulation fails.
 import t from 'tap';
 import { timeOf } from '../../../src/chain/time.ts';
 import type { KeeperSubscription } from '../../../src/db/subscription-work.ts';
@@ -67,7 +67,7 @@ function failed(
 
 /**
  * Tops up `times` times within a few minutes after `now`; each payment that becomes due fails on
- * chain. Resolves with their number and the row.
+ * chain. Returns their number and the row.
  */
 function toggled(row: KeeperSubscription, now: bigint, times: number) {
   let tries = 0;
@@ -85,7 +85,7 @@ function toggled(row: KeeperSubscription, now: bigint, times: number) {
 }
 
 void t.test(
-  'after a failure on chain two top-ups of the period count; the retry and the next period come in any case',
+  'after a failure on chain two top-ups of the period count; the retry and the next period stay due',
   async (t) => {
     const first = failed(heldSubscription(T), T + 1n, { signature: 'failed' });
     t.match(first, { chainFailurePeriod: timeOf(T), earlyTries: 0 });
@@ -107,15 +107,18 @@ void t.test(
   },
 );
 
-void t.test('without a failure on chain every top-up counts, and nothing is doubted', async (t) => {
-  let row = failed(heldSubscription(T), T + 1n, { signature: null });
-  for (let round = 1n; round <= 20n; round += 1n) {
-    const { collect, update } = decide(row, funded(T + 1n + round), rules);
-    t.match(collect, { isDoubted: false });
-    row = failed({ ...row, ...update.state }, T + 1n + round, { signature: null });
-  }
-  t.match(row, { chainFailurePeriod: null, earlyTries: 0 });
-});
+void t.test(
+  'without a failure on chain every top-up counts, and no payment is simulated first',
+  async (t) => {
+    let row = failed(heldSubscription(T), T + 1n, { signature: null });
+    for (let round = 1n; round <= 20n; round += 1n) {
+      const { collect, update } = decide(row, funded(T + 1n + round), rules);
+      t.match(collect, { isDoubted: false });
+      row = failed({ ...row, ...update.state }, T + 1n + round, { signature: null });
+    }
+    t.match(row, { chainFailurePeriod: null, earlyTries: 0 });
+  },
+);
 
 /** A past-due row whose payment failed on chain, and the decision to collect it again at `now`. */
 function doubted(now: bigint) {
@@ -126,7 +129,7 @@ function doubted(now: bigint) {
 }
 
 void t.test(
-  'refused in its simulation: an early try is no failed try and waits for the retry; a retry is one',
+  'a payment whose simulation fails is a failed try at its retry, and waits for its retry when a top-up made it due early',
   async (t) => {
     const early = doubted(T + 60n);
     const reason = 'insufficient_funds';
@@ -146,15 +149,18 @@ void t.test(
   },
 );
 
-void t.test('without an answer it is our setback, and the top-up is not counted', async (t) => {
-  for (const now of [T + 60n, T + 1n + HOUR]) {
-    const one = doubted(now);
-    const { update, collect } = refuse({ ...one, reason: null }, one.view, account, rules);
-    t.equal(collect, undefined);
-    t.match(update.state, {
-      ...{ status: 'past_due', failedAttempts: 1, setbacks: 1, earlyTries: 0 },
-      ...{ nextPaymentDue: one.row.nextPaymentDue, dueAt: timeOf(now + 10n) },
-    });
-    t.same(update.events, []);
-  }
-});
+void t.test(
+  'a simulation without an answer is a keeper failure, and the top-up is not counted',
+  async (t) => {
+    for (const now of [T + 60n, T + 1n + HOUR]) {
+      const one = doubted(now);
+      const { update, collect } = refuse({ ...one, reason: null }, one.view, account, rules);
+      t.equal(collect, undefined);
+      t.match(update.state, {
+        ...{ status: 'past_due', failedAttempts: 1, setbacks: 1, earlyTries: 0 },
+        ...{ nextPaymentDue: one.row.nextPaymentDue, dueAt: timeOf(now + 10n) },
+      });
+      t.same(update.events, []);
+    }
+  },
+);

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { SubscriptionState } from '../../../src/db/subscription-work.ts';
-import { isToAnnounce, lookAheadAt, nextLook } from '../../../src/domain/collecting/look-ahead.ts';
+import { isToAnnounce, lookAheadAt, nextRead } from '../../../src/domain/collecting/look-ahead.ts';
 
 const due = new Date('2026-03-01T00:00:00Z');
 const state = (changes: Partial<SubscriptionState> = {}) =>
@@ -12,19 +12,22 @@ const state = (changes: Partial<SubscriptionState> = {}) =>
     ...changes,
   }) as SubscriptionState;
 
-void t.test('a payment is announced a quarter of its period before, at most 3 days', async (t) => {
-  const before = (periodHours: number) =>
-    (due.getTime() - lookAheadAt(due, periodHours).getTime()) / 60_000;
-  t.equal(before(1), 15);
-  t.equal(before(24), 6 * 60);
-  t.equal(before(7 * 24), 42 * 60);
-  t.equal(before(288), 72 * 60);
-  t.equal(before(730), 72 * 60);
-  t.equal(before(8760), 72 * 60);
-});
+void t.test(
+  'a payment is announced a quarter of its period before it is due, at most 3 days',
+  async (t) => {
+    const before = (periodHours: number) =>
+      (due.getTime() - lookAheadAt(due, periodHours).getTime()) / 60_000;
+    t.equal(before(1), 15);
+    t.equal(before(24), 6 * 60);
+    t.equal(before(7 * 24), 42 * 60);
+    t.equal(before(288), 72 * 60);
+    t.equal(before(730), 72 * 60);
+    t.equal(before(8760), 72 * 60);
+  },
+);
 
 void t.test(
-  'each due time is announced once, of an active subscription without a cancel request; another due time again',
+  'each due time of an active subscription without a cancel request is announced once',
   async (t) => {
     t.ok(isToAnnounce(state()));
     t.notOk(isToAnnounce(state({ announcedDue: new Date(due) })));
@@ -36,9 +39,12 @@ void t.test(
   },
 );
 
-void t.test('the keeper looks to announce first, then to collect', async (t) => {
-  t.same(nextLook(state(), 24), new Date('2026-02-28T18:00:00Z'));
-  t.same(nextLook(state({ announcedDue: due }), 24), due);
-  t.same(nextLook(state({ status: 'past_due' }), 24), due);
-  t.equal(nextLook(state({ nextPaymentDue: null }), 24), null);
-});
+void t.test(
+  'the keeper reads a subscription first to announce its payment, then to collect it',
+  async (t) => {
+    t.same(nextRead(state(), 24), new Date('2026-02-28T18:00:00Z'));
+    t.same(nextRead(state({ announcedDue: due }), 24), due);
+    t.same(nextRead(state({ status: 'past_due' }), 24), due);
+    t.equal(nextRead(state({ nextPaymentDue: null }), 24), null);
+  },
+);

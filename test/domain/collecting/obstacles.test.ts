@@ -1,4 +1,4 @@
-// The account states that allow a payment, and the party that causes a failure otherwise.
+// Account states that allow a payment, and the party that causes the failure in all others.
 import fc from 'fast-check';
 import t from 'tap';
 import type { SubscriptionAccount, TokenAccount } from '../../../src/chain/program/layouts.ts';
@@ -37,7 +37,7 @@ const subscription: SubscriptionAccount = {
   expiresAt: 0n,
 };
 
-/** Everything in order: exactly enough money, exactly enough allowance. */
+/** Accounts with exactly enough balance and allowance. */
 const good: ChainView = {
   slot: 1n,
   now: 1n,
@@ -112,17 +112,17 @@ const wrongs: [reason: string, spoil: (view: ChainView) => ChainView][] = [
 ];
 const DELEGATION = ['authority_closed', 'authority_replaced', 'delegate_replaced'];
 
-void t.test('a payment with exactly enough of everything has no obstacle', async (t) => {
+void t.test('a payment with exactly enough balance and allowance has no obstacle', async (t) => {
   t.equal(subscriberObstacle(good, subscription, GROSS), undefined);
   t.equal(delegationObstacle(good, subscription), undefined);
   t.equal(planObstacle(good, 99n, parties), undefined);
   t.equal(feeReceiver(good, 'treasury'), 'treasury');
 });
 
-void t.test('of several obstacles the first in order is the reason', async (t) => {
+void t.test('the first of several obstacles is the reason', async (t) => {
   fc.assert(
     fc.property(fc.uniqueArray(fc.nat(wrongs.length - 1), { minLength: 1 }), (chosen) => {
-      // An authority that is gone cannot be another, an account that is gone cannot be frozen.
+      // A closed authority cannot be a replaced one, and a closed account cannot be frozen.
       const spoilt = chosen.reduce((view, place) => wrongs[place]![1](view), good);
       const expected = wrongs.find(([reason], place) => {
         if (!chosen.includes(place)) return false;
@@ -136,7 +136,7 @@ void t.test('of several obstacles the first in order is the reason', async (t) =
 });
 
 void t.test(
-  'only a revoked approval is a revocation, not an empty, frozen or closed account',
+  'an empty, frozen or closed account is not a revocation; only a revoked approval is',
   async (t) => {
     for (const [reason, spoil] of wrongs)
       t.equal(
@@ -147,7 +147,7 @@ void t.test(
   },
 );
 
-void t.test('an obstacle of the plan is never the subscriber’s', async (t) => {
+void t.test('an obstacle of the plan is never the subscriber’s reason', async (t) => {
   const plan = good.plan!;
   const blocked: [reason: string | undefined, view: ChainView][] = [
     ['wrong_program_or_mint', { ...good, plan: { ...plan, mint: 'x' } }],

@@ -1,5 +1,4 @@
-// The mark of a blocked plan and the subscriptions that wait for its end are written so that none
-// waits for nothing.
+// A subscription only waits for a plan that is marked as blocked.
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { unmarkBlocked } from '../../../src/db/plans.ts';
@@ -67,7 +66,8 @@ void t.test(
     await sql`update subscriptions set due_at = ${now}`;
     t.same((await findBlocked(sql)).blocked, [], 'it is marked already');
     t.equal((await sql`select 1 from events where type = 'plan_blocked'`).length, 1);
-    // A payment that is not due, a cancelled one and one of another plan wait for something else.
+    // A subscription that is not due, a cancelled one and one of another plan do not wait for the
+    // plan.
     const [later, ended] = await sql<
       { id: string }[]
     >`select id from subscriptions order by id limit 2`;
@@ -83,7 +83,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscription that is put off while the block ends marks the plan again: none waits without a mark',
+  'a subscription that is postponed while its plan is unblocked marks the plan again',
   async (t) => {
     const { sql } = await testDatabase(t);
     const id = await plan(sql, 2);
@@ -94,8 +94,8 @@ void t.test(
       await unmarkBlocked(tx, id);
       t.equal(await releaseWaiting(tx, id, now), 1, 'the other one');
       settling = findBlocked(sql);
-      // It waits for the plan's lock. A transaction would read one and the same state of the
-      // activity.
+      // It waits for the plan's lock. A transaction would always read the same snapshot of
+      // pg_stat_activity.
       for (;;) {
         const [{ count }] = await sql<[{ count: number }]>`
           select count(*)::int as count from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;

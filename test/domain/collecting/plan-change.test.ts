@@ -69,7 +69,7 @@ void t.test('a pending plan turns active with exactly its terms, and with no oth
 });
 
 void t.test(
-  'sunset, end, closing and re-creation are read from the chain; a sunset by PATCH is never undone',
+  'a sunset, end, close or re-creation is read from the chain; a sunset by PATCH is never undone',
   async (t) => {
     t.equal(assessPlan(active, account, 2000n, ['keeper']), null);
     t.match(assessPlan(active, { ...account, status: 'sunset', endTs: 3000n }, 2000n, ['keeper']), {

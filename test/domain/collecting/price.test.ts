@@ -1,5 +1,5 @@
-// The amount due for a period, over random terms: at most the ceiling, rounded down, and zero for
-// the time before the end of a trial or a pause.
+// The amount due for a period, over random terms: at most the plan's amount, rounded down, and zero
+// for the time before the end of a trial or pause.
 import fc from 'fast-check';
 import t from 'tap';
 import { timeOf } from '../../../src/chain/time.ts';
@@ -39,7 +39,7 @@ void t.test(
 );
 
 void t.test(
-  'an amount below the minimum is collected for a whole period, and not for a part of one',
+  'an amount below the minimum is collected for a whole period and not for a part of one',
   (t) => {
     const late = (rest: bigint) => ({ ...base, trialEndsAt: timeOf(whole.end - rest) });
     const part = 720n * 36n; // A hundredth of the period: 100,000.
@@ -127,7 +127,7 @@ const terms: fc.Arbitrary<PriceTerms> = fc
   }));
 
 void t.test(
-  'for any terms: amounts from 0 to the ceiling, a part of a period costs its share rounded down, and fee and net add up to the collected amount',
+  'any amount due is between 0 and the plan’s amount, prorated and rounded down, and fee and net add up to it',
   (t) => {
     fc.assert(
       fc.property(terms, fc.nat(8760), fc.integer({ min: 0, max: 10_000 }), (given, cut, bps) => {
@@ -151,7 +151,7 @@ void t.test(
   },
 );
 
-void t.test('a payment only uses up a counted discount if it has the discounted amount', (t) => {
+void t.test('a limited discount is only used up by a payment of the discounted amount', (t) => {
   const given = { ...base, discountPercent: 10, discountPeriods: 2 };
   t.ok(usesDiscount(given, whole, 9_000_000n));
   t.notOk(usesDiscount(given, whole, 10_000_000n), 'signed before the discount was given');

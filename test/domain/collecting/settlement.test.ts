@@ -41,7 +41,7 @@ async function claim(sql: Sql) {
   return { id: due!.id, claimId, notices: 0 };
 }
 
-/** A claimed subscription of its own. */
+/** Inserts a subscription and claims it. */
 async function claim1(sql: Sql) {
   await subscription(sql);
   return claim(sql);
@@ -95,7 +95,7 @@ void t.test('a change and its event are written together or not at all', async (
   t.equal((await sql`select 1 from events`).length, 1);
 });
 
-void t.test('a notice during a claim makes the subscription due again', async (t) => {
+void t.test('a notification during a claim makes the subscription due again', async (t) => {
   const { sql } = await testDatabase(t);
   const id = await subscription(sql);
   const held = await claim(sql);
@@ -139,7 +139,7 @@ async function stored(sql: Sql, id: string) {
 }
 
 void t.test(
-  'committing a payment does not write a row that has no other change, and keeps its observed slot',
+  'a commit does not write a row that has no other change, and keeps its observed slot',
   async (t) => {
     const { sql } = await testDatabase(t);
     const id = await subscription(sql);
@@ -155,7 +155,7 @@ void t.test(
     t.ok(attempts.has(id));
     const after = await stored(sql, id);
     t.match(after, { version: before.version, attempts: 1 });
-    // With anything else to write it is written.
+    // With any other change the row is written.
     await sql`update payment_attempts set state = 'expired', resolved_at = now() where subscription_id = ${id}`;
     await settle(sql, judged(before, { periodAnchor: now }), now);
     t.match(await stored(sql, id), { periodAnchor: now, observedSlot: 7n, attempts: 1 });
@@ -163,7 +163,7 @@ void t.test(
 );
 
 void t.test(
-  'a row that was changed since it was read is judged as it is now, even while the change is being made',
+  'a row that changed since it was read is assessed again, also while the change is not committed yet',
   async (t) => {
     const { sql } = await testDatabase(t);
     const id = await subscription(sql);
@@ -194,7 +194,7 @@ void t.test(
 );
 
 void t.test(
-  'a transaction is committed with all of its payments or with none: one that changed or was lost keeps the others from it',
+  'a transaction is committed with all of its payments or none: one that changed or lost its claim excludes the others',
   async (t) => {
     const { sql } = await testDatabase(t);
     const ids = [await subscription(sql), await subscription(sql), await subscription(sql)];
@@ -228,7 +228,7 @@ void t.test(
 );
 
 void t.test(
-  'two keepers commit a payment of one address at once: the second waits for the first, and writes the rest without that payment',
+  'of two keepers that commit a payment of one address, the second waits and writes the rest without it',
   async (t) => {
     const { sql } = await testDatabase(t);
     const held = [await claim1(sql), await claim1(sql), await claim1(sql)];
@@ -273,7 +273,7 @@ void t.test(
   },
 );
 
-void t.test('a transaction ends with the last of its payments', async (t) => {
+void t.test('a transaction ends when the last of its payments is resolved', async (t) => {
   const { sql } = await testDatabase(t);
   const held = [await claim1(sql), await claim1(sql)];
   const rows = new Map(
@@ -312,7 +312,7 @@ void t.test('a transaction ends with the last of its payments', async (t) => {
 });
 
 void t.test(
-  'an attempt is committed only on the timeline of its decision, after the wait, and unless it is held',
+  'an attempt is only committed on the timeline of its decision, after the wait, and while collection is not held',
   async (t) => {
     const { sql } = await testDatabase(t);
     await sql`
@@ -327,9 +327,9 @@ void t.test(
       return [written.length, changed.length];
     };
     // Postgres failed over between the read of the accounts and the commit, and another keeper has
-    // seen it.
+    // recorded it.
     t.same(await commit('000000AA'), [0, 1]);
-    // It failed over, and no keeper has seen it yet.
+    // Postgres failed over, and no keeper has recorded it yet.
     await sql`update installation set timeline = '000000AA'`;
     t.same(await commit(timeline), [0, 1]);
     await sql`update installation set timeline = ${timeline}, collects_after_height = 1`;

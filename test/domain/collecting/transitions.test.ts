@@ -1,5 +1,4 @@
-// The state machine, one transition after the other; that no sequence of them breaks a rule is in
-// decide.test.ts.
+// Single transitions of the state machine; decide.test.ts checks random sequences of them.
 import t from 'tap';
 import type { KeeperSubscription } from '../../../src/db/subscription-work.ts';
 import type { Pull } from '../../../src/domain/collecting/chain-view.ts';
@@ -59,7 +58,7 @@ void t.test('a update does not change its row', async (t) => {
 });
 
 void t.test(
-  'a payment pays its period, ends past_due, and its event has the number of attempts',
+  'a payment pays its period and ends past_due, and its event has the number of attempts',
   async (t) => {
     const update = updateOf(row(pastDue));
     const next = at(T + 24n * HOUR);
@@ -92,7 +91,7 @@ void t.test(
 );
 
 void t.test(
-  'a late found pull of an older period is recorded with an event and does not move dates back',
+  'a pull of an older period that is found late is recorded with an event and moves no date back',
   async (t) => {
     const paidThrough = at(T + 48n * HOUR);
     const update = updateOf(row({ ...pastDue, paidThrough, periodPulled: 40n }));
@@ -126,14 +125,14 @@ void t.test(
   },
 );
 
-void t.test('the last period of a plan is followed by its end', async (t) => {
+void t.test('the last period of a plan has no next payment', async (t) => {
   const update = updateOf(row());
   applyPayment(update, pull(T, { periodEnd: T + 7n * HOUR }), null);
   t.match(update.state, { nextPaymentDue: null, dueAt: at(T + 7n * HOUR) });
 });
 
 void t.test(
-  'a period recorded for an earlier registration counts without a second event; a further pull does not pay for a period',
+  'a period that an earlier registration recorded has no second event; a further pull pays no period',
   async (t) => {
     const covered = updateOf(row());
     applyCover(covered, pull(T), at(T + 24n * HOUR));
@@ -151,7 +150,7 @@ void t.test(
 );
 
 void t.test(
-  'the first failure begins being past due, the others keep its beginning, the last one ends it',
+  'the first failure sets past_due, further ones keep its start, and the last one expires the subscription',
   async (t) => {
     const first = updateOf(row());
     applyFailure(first, failure(), 7);
@@ -192,34 +191,31 @@ void t.test(
   },
 );
 
-void t.test(
-  'a cancellation stops the next payment; when it is reverted, the payment is due again',
-  async (t) => {
-    const paidThrough = at(T + 24n * HOUR);
-    const update = updateOf(row({ paidThrough, nextPaymentDue: paidThrough }));
-    applyCancelSeen(update, T);
-    t.match(update.state, {
-      status: 'active',
-      cancelRequestedAt: at(T),
-      cancelRequestedBy: 'subscriber',
-      nextPaymentDue: null,
-      paidThrough,
-    });
-    applyResume(update, paidThrough);
-    t.match(update.state, {
-      cancelRequestedAt: null,
-      cancelRequestedBy: null,
-      nextPaymentDue: paidThrough,
-    });
-    t.same(
-      update.events.map(({ type }) => type),
-      ['cancel_requested', 'subscription_resumed'],
-    );
-  },
-);
+void t.test('a cancellation clears the next payment; a resume makes it due again', async (t) => {
+  const paidThrough = at(T + 24n * HOUR);
+  const update = updateOf(row({ paidThrough, nextPaymentDue: paidThrough }));
+  applyCancelSeen(update, T);
+  t.match(update.state, {
+    status: 'active',
+    cancelRequestedAt: at(T),
+    cancelRequestedBy: 'subscriber',
+    nextPaymentDue: null,
+    paidThrough,
+  });
+  applyResume(update, paidThrough);
+  t.match(update.state, {
+    cancelRequestedAt: null,
+    cancelRequestedBy: null,
+    nextPaymentDue: paidThrough,
+  });
+  t.same(
+    update.events.map(({ type }) => type),
+    ['cancel_requested', 'subscription_resumed'],
+  );
+});
 
 void t.test(
-  'a revocation has one event however often it is seen, and another one after a repair',
+  'a revocation has one event however often it is read, and another one after a repair',
   async (t) => {
     const update = updateOf(row());
     const see = (obstacle: string | undefined, now: bigint) =>
@@ -240,7 +236,7 @@ void t.test(
 );
 
 void t.test(
-  'an end after a request is a cancellation, one for the plan’s sake an expiry with its reason',
+  'an end after a cancel request is `cancelled`; an end with the plan is `expired` with its reason',
   async (t) => {
     const asked = updateOf(row({ cancelRequestedAt: at(T), cancelRequestedBy: 'subscriber' }));
     applyEnd(asked, { now: T + 9n, endReason: null, accountClosed: true, dueAt: null });
@@ -272,7 +268,7 @@ void t.test(
   },
 );
 
-void t.test('a plan’s own retryHours and pastDueDays count in place of the defaults', async (t) => {
+void t.test('a plan’s own retryHours and pastDueDays replace the defaults', async (t) => {
   const own = { retryHours: [2, 48], pastDueDays: 3 };
   const tried = (now: bigint) => {
     const update = updateOf(row({ ...(now === T ? {} : pastDue), ...own }));

@@ -42,8 +42,8 @@ async function all(
 const idsOf = (rows: LoggedDelivery[]) => rows.map(({ id }) => id);
 
 /**
- * Two apps, 30 deliveries each, taking turns; of each app's every fifth has failed and every third
- * of the rest is delivered.
+ * Two apps with 30 alternating deliveries each. Every fifth of an app has failed, every third of
+ * the rest is delivered.
  */
 async function mixed(t: Test): Promise<{ sql: Sql; apps: [SeededApp, SeededApp] }> {
   const { sql } = await testDatabase(t);
@@ -68,7 +68,7 @@ async function mixed(t: Test): Promise<{ sql: Sql; apps: [SeededApp, SeededApp] 
 }
 
 void t.test(
-  'every combination of filters gives a plain query’s rows, newest first, at any page size',
+  'every combination of filters returns the rows of a plain query, newest first, at any page size',
   async (t) => {
     const { sql, apps } = await mixed(t);
     const everything = await sql<
@@ -108,7 +108,7 @@ void t.test(
   },
 );
 
-void t.test('a row carries its app, endpoint and the outcome of its last attempt', async (t) => {
+void t.test('a row has its app, endpoint and the outcome of its last attempt', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://127.0.0.1:9/hook');
   const [id = ''] = await queueDeliveries(sql, app, 1);
@@ -149,7 +149,7 @@ void t.test('a rare filter takes several bounded steps; each reports its progres
   t.same(idsOf(steps[2]!.rows), [ids[10]]);
 });
 
-void t.test('more pending ones than one step may hold are found all the same', async (t) => {
+void t.test('pending deliveries beyond one step are found by further steps', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://127.0.0.1:9/');
   const ids = await queueDeliveries(sql, app, 10_050);

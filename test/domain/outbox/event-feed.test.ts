@@ -15,7 +15,7 @@ import { seedApp, until } from '../../fixtures/webhooks.ts';
 const never = new AbortController().signal;
 const atOnce = { limit: 100, waitMs: 0, signal: never };
 
-/** Everything there is, page after page. */
+/** All events, page by page. */
 async function drain(
   sql: Sql,
   appId: string,
@@ -39,7 +39,7 @@ async function insertSubscriptions(sql: Sql, appId: string, count: number): Prom
 }
 
 void t.test(
-  'an event of a transaction that began first and commits last delays later events: each is returned once',
+  'an event of a transaction that began first and commits last delays later events; each is returned once',
   async (t) => {
     const { sql } = await testDatabase(t);
     const { appId } = await seedApp(sql, 'http://127.0.0.1:1/');
@@ -87,7 +87,7 @@ void t.test('an idle transaction delays events by at most 10 s', async (t) => {
   reader.release();
 });
 
-void t.test('for any order of commits and any page size each event is returned once', async (t) => {
+void t.test('each event is returned once for any order of commits and any page size', async (t) => {
   const { sql } = await testDatabase(t);
   const { appId } = await seedApp(sql, 'http://127.0.0.1:1/');
   const other = await seedApp(sql, 'http://127.0.0.1:2/');
@@ -174,14 +174,14 @@ function counting(sql: Sql): { sql: Sql; count: () => number } {
 }
 
 void t.test(
-  'it waits for the next event without asking: four statements, and no longer than it was asked to',
+  'a waiting read runs four statements, and waits no longer than requested',
   async (t) => {
     const { sql } = await testDatabase(t);
     const { appId, subscriptionId } = await seedApp(sql, 'http://127.0.0.1:1/');
     const counter = counting(sql);
     const feed = new EventFeed(counter.sql);
     const place = await startFeed(sql);
-    // Opens the connection that listens.
+    // Opens the LISTEN connection.
     await feed.next(appId, place, { ...atOnce, waitMs: 1 });
     const opened = counter.count();
     const before = performance.now();
@@ -201,7 +201,7 @@ void t.test(
   },
 );
 
-void t.test('notifications about anything cannot make it ask without end', async (t) => {
+void t.test('unrelated notifications cause no endless reads', async (t) => {
   const { sql } = await testDatabase(t);
   const { appId } = await seedApp(sql, 'http://127.0.0.1:1/');
   const counter = counting(sql);

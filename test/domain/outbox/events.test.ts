@@ -33,7 +33,7 @@ const context: EventContext = {
 };
 
 void t.test(
-  'the body carries the common fields, amounts as strings beyond 2^53, times as ISO 8601 with milliseconds',
+  'the body has the common fields, amounts as strings beyond 2^53, times as ISO 8601 with milliseconds',
   (t) => {
     const amountGross = 2n ** 63n - 1n;
     const text = eventBody(context, 'payment_success', {
@@ -66,7 +66,7 @@ void t.test(
   },
 );
 
-void t.test('cancel events carry no amountGross or txSignature', (t) => {
+void t.test('cancel events have no amountGross or txSignature', (t) => {
   for (const type of ['cancel_requested', 'cancel_finalized', 'cancel_forced'] as const) {
     const { data } = JSON.parse(eventBody(context, type)) as { data: Record<string, unknown> };
     t.notHas(data, { amountGross: String });
@@ -164,7 +164,7 @@ void t.test(
 );
 
 void t.test(
-  'the database knows the same extra types, and an event of a plan has no subscription',
+  'the database has the same opt-in types as the code, and a plan event has no subscription',
   async (t) => {
     const { sql } = await testDatabase(t);
     const { id, appId } = await subscription(sql);
@@ -207,7 +207,7 @@ void t.test(
 );
 
 void t.test(
-  'many concurrent transactions on one subscription: sequence numbers without a gap',
+  'sequence numbers of one subscription have no gap under concurrent transactions',
   async (t) => {
     const { sql } = await testDatabase(t);
     const { id } = await subscription(sql);
@@ -225,7 +225,7 @@ void t.test(
 );
 
 void t.test(
-  'an event and its delivery read no more among thousands of events, also in a session that began when there were none: checks keep their plans',
+  'an event and its delivery read no more among thousands of events, also with plans cached when there were none',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const { id, appId } = await subscription(sql);

@@ -72,7 +72,7 @@ async function replay(sql: Sql, selection: Selection, batch?: number): Promise<n
   return queued;
 }
 
-void t.test('one delivery is queued again as a new one of the same event', async (t) => {
+void t.test('a replayed delivery is queued as a new delivery of the same event', async (t) => {
   const { sql, app, failed } = await mixed(t);
   const [id = ''] = failed;
   const again = await replayDelivery(sql, id);
@@ -88,7 +88,7 @@ void t.test('one delivery is queued again as a new one of the same event', async
   });
 });
 
-void t.test('a replay is refused without a live endpoint; a new endpoint gets it', async (t) => {
+void t.test('a replay is refused without a live endpoint and queued for a new one', async (t) => {
   const { sql, app, failed } = await mixed(t);
   const [id = ''] = failed;
   await sql`update webhook_endpoints set deleted_at = now()`;
@@ -107,7 +107,7 @@ void t.test('a replay is refused without a live endpoint; a new endpoint gets it
 });
 
 void t.test(
-  'filters choose by webhook, app, status, type and time; counts come first',
+  'filters select by webhook, app, status, type and time, and the plan counts them first',
   async (t) => {
     const { sql, app, failed, pending } = await mixed(t);
     await seedApp(sql, 'http://127.0.0.1:9/').then((other) => queueDeliveries(sql, other, 3));
@@ -132,7 +132,7 @@ void t.test(
 );
 
 void t.test(
-  'each row is queued once, in batches, and a second run finds that its events are on their way',
+  'each row is queued once, in batches, and a second run queues nothing while its events are pending',
   async (t) => {
     const { sql, app, failed } = await mixed(t);
     const selection = { ...everything, appId: app.appId, status: 'failed' };
@@ -171,7 +171,7 @@ void t.test('events of a time without an endpoint are sent by a replay of the ap
 });
 
 void t.test(
-  'an interrupted run continues at its place, also when its queued deliveries failed in the meantime',
+  'an interrupted run continues at its cursor, also when its queued deliveries failed meanwhile',
   async (t) => {
     const { sql, app, failed } = await mixed(t);
     const selection = { ...everything, appId: app.appId, status: 'failed' };
@@ -203,7 +203,7 @@ void t.test('two concurrent replays of the same selection queue it once', async 
 });
 
 void t.test(
-  'a run planned before another replay of the same selection ended queues no event again',
+  'a run that was planned before another one of the same selection ended queues no event again',
   async (t) => {
     const { sql, app, failed } = await mixed(t);
     const selection = { ...everything, appId: app.appId, status: 'failed' };
@@ -221,7 +221,7 @@ void t.test(
 );
 
 void t.test(
-  'a replay of 25,000 that is killed with -9 midway, three times, queues each once',
+  'a replay of 25,000 deliveries that is killed with SIGKILL three times queues each once',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const app = await seedApp(sql, 'http://127.0.0.1:9/');
@@ -269,7 +269,7 @@ void t.test(
     const [claimed] = await claimDeliveries(sql, [request], { claimId, claimMs: 3_600_000 });
     await deleteEndpoint(sql, app.endpointId);
 
-    // Each statement that queues waits at its end for the test.
+    // Each statement that queues deliveries waits at its end for the test.
     await sql.unsafe(`create function hold() returns trigger language plpgsql
       as $$ begin perform pg_advisory_xact_lock_shared(7); return null; end $$;
       create trigger hold after insert on delivery_queue execute function hold()`);

@@ -1,4 +1,4 @@
-// A price that looks like a slip of the decimal point, among the other plans of an app.
+// Warnings about prices that look like a misplaced decimal point among the app's other plans.
 import t from 'tap';
 import { priceWarnings, type Price } from '../../../src/domain/subscribing/price-warnings.ts';
 
@@ -18,7 +18,7 @@ void t.test('the only plan of an app gets no warning', (t) => {
 });
 
 void t.test(
-  'a tenth of the cheapest or less, and ten times the dearest or more, is warned of',
+  'a price of at most a tenth of the cheapest or at least ten times the dearest gets a warning',
   (t) => {
     const others = [plan('small', 5_000_000n), plan('big', 50_000_000n)];
     t.same(codes(plan('x', 500_000n), others), ['amount_far_below']);

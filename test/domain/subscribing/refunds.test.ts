@@ -1,5 +1,5 @@
-// Refunds on a real chain: recorded when the transfer is final, once, and nothing else that names
-// the reference is taken for one.
+// Refunds on a real chain: recorded once, when the transfer is final. No other transaction that
+// names the reference counts as the refund.
 import assert from 'node:assert/strict';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -19,8 +19,8 @@ import { type Stage, startStage, type Subscription } from '../../fixtures/billin
 import { naming } from '../../fixtures/junk.ts';
 
 /**
- * A subscription that has paid. Afterwards blocks are made by hand, so that no blockhash expires,
- * however slow the machine is.
+ * A paid subscription. Afterwards blocks are only made by the test, so that no blockhash expires on
+ * a slow machine.
  */
 async function start(
   t: Test,
@@ -84,7 +84,7 @@ const lookNow = (stage: Stage) =>
   stage.sql`update refunds set look_at = now() where look_at is not null`;
 
 void t.test(
-  'a refund is recorded when its transfer is finalized: the payment, one event, and no change at later look-ups',
+  'a refund is recorded when its transfer is finalized, with one event, and later look-ups change nothing',
   async (t) => {
     const { stage, subscription } = await start(t);
     const { context } = stage.parts();
@@ -110,12 +110,12 @@ void t.test(
 );
 
 void t.test(
-  'an expired refund whose transfer landed later is recorded, but never beyond the net of the payment',
+  'an expired refund whose transfer landed later is recorded, but never beyond the payment’s net amount',
   async (t) => {
     const { stage, subscription } = await start(t);
     const { context } = stage.parts();
     const first = await ask(stage, subscription, null);
-    // An earlier release let it expire by its age alone.
+    // An earlier release expired refunds by their age alone.
     await stage.sql`
       update refunds set created_at = now() - interval '6 minutes', blockhash = null, last_valid_block_height = null, blockhash_slot = null`;
     await recordRefunds(context);
@@ -132,7 +132,7 @@ void t.test(
 );
 
 void t.test(
-  'a refund expires only when its blockhash is dead by both endpoints: until then no second transfer is offered',
+  'a refund expires only when both endpoints show its blockhash dead, and no second transfer is offered before',
   async (t) => {
     const { stage, subscription } = await start(t, { lagPort: 0 });
     const rpc = createRpc({
@@ -143,7 +143,7 @@ void t.test(
     const { context } = stage.parts(rpc);
     await ask(stage, subscription, null);
     await stage.sql`update refunds set created_at = now() - interval '6 minutes'`;
-    // Its own last block height does not decide.
+    // Its last valid block height alone does not decide.
     await stage.sql`update refunds set last_valid_block_height = 1`;
     const look = async () => {
       await lookNow(stage);
@@ -161,7 +161,7 @@ void t.test(
 );
 
 void t.test(
-  'another amount, another receiver and a stranger’s transfer are not taken for the refund',
+  'a transfer with another amount, receiver or sender does not count as the refund',
   async (t) => {
     const { stage, subscription } = await start(t);
     const { context } = stage.parts();
@@ -190,7 +190,7 @@ void t.test(
 );
 
 void t.test(
-  'a refund is found however many later transactions name its reference: more than are read, more than a page lists',
+  'a refund is found behind any number of later transactions that name its reference',
   async (t) => {
     const { stage, subscription } = await start(t);
     const { context } = stage.parts();
@@ -211,7 +211,7 @@ void t.test(
 );
 
 void t.test(
-  'before a refund expires all endpoints are asked: one that has no history does not decide',
+  'all endpoints are asked before a refund expires: one without history does not decide',
   async (t) => {
     const { stage, subscription } = await start(t);
     const { refund, unsigned } = await ask(stage, subscription, 1_000_000n);
@@ -236,7 +236,7 @@ void t.test(
 );
 
 void t.test(
-  'a refund expires only when its whole history was read: one with too many transactions, or without an answer, stays pending and reserved',
+  'a refund stays pending and reserved while its history cannot be read completely',
   async (t) => {
     const { stage, subscription } = await start(t);
     const { refund } = await ask(stage, subscription, null);
