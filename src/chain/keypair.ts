@@ -1,4 +1,3 @@
-import bs58 from 'bs58';
 import {
   createPrivateKey,
   createPublicKey,
@@ -8,6 +7,7 @@ import {
   verify,
 } from 'node:crypto';
 import { open } from 'node:fs/promises';
+import bs58 from 'bs58';
 
 /**
  * A signing key. The private half stays inside the KeyObject, so printing or logging a Keypair only

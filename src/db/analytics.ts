@@ -1,5 +1,6 @@
 // Daily analytics of an app, computed from subscriptions, payments and refunds.
 import type { Queryable } from './postgres/connect.ts';
+import type { Fragment } from './postgres/lists.ts';
 
 /**
  * One UTC day, cut to the requested range. Amounts are sums of base units, as text because they can
@@ -27,18 +28,16 @@ export interface DayRow {
   paymentsFailed: number;
 }
 
-/**
- * Every day of [from, to), including days without activity. A subscription counts as past due on a
- * day when its last payment before that day failed; at the end of a range `untilNow`, and after
- * now, its current status counts instead.
- */
-export function dailyFigures(
-  sql: Queryable,
-  appId: string,
-  { from, to, untilNow }: { from: Date; to: Date; untilNow: boolean },
-): Promise<DayRow[]> {
-  return sql<DayRow[]>`
-    with days as (
+interface Range {
+  from: Date;
+  to: Date;
+  untilNow: boolean;
+}
+
+/** What changed on each day (`moves`; day null: before the range), and the days of the range. */
+function movesOf(sql: Queryable, appId: string, { from, to, untilNow }: Range): Fragment {
+  return sql`
+    days as (
       select day from generate_series(date_trunc('day', ${from}::timestamptz, 'UTC'),
         ${to}::timestamptz - interval '1 microsecond',
         interval '1 day') as day
@@ -89,7 +88,13 @@ export function dailyFigures(
         sum(past_due) as past_due, sum(monthly) as monthly, sum(new) as new,
           sum(cancelled) as cancelled, sum(expired) as expired
       from changes where at < ${to}::timestamptz group by 1
-    ), money as (
+    )`;
+}
+
+/** What was collected (`money`) and refunded (`returned`) on each day. */
+function moneyOf(sql: Queryable, appId: string, { from, to }: Range): Fragment {
+  return sql`
+    money as (
       select date_trunc('day', occurred_at, 'UTC') as day,
         sum(amount_gross) filter (where status = 'succeeded') as gross, sum(platform_fee)
           filter (where status = 'succeeded') as fees,
@@ -102,7 +107,17 @@ export function dailyFigures(
       select date_trunc('day', occurred_at, 'UTC') as day, sum(amount) as refunded
       from refunds where app_id = ${appId} and status = 'succeeded' and occurred_at >= ${from}
         and occurred_at < ${to} group by 1
-    ), before as (
+    )`;
+}
+
+/**
+ * Every day of [from, to), including days without activity. A subscription counts as past due on a
+ * day when its last payment before that day failed; at the end of a range `untilNow`, and after
+ * now, its current status counts instead.
+ */
+export function dailyFigures(sql: Queryable, appId: string, range: Range): Promise<DayRow[]> {
+  return sql<DayRow[]>`
+    with ${movesOf(sql, appId, range)}, ${moneyOf(sql, appId, range)}, before as (
       select coalesce(sum(live), 0) as live, coalesce(sum(past_due), 0) as past_due,
         coalesce(sum(monthly), 0) as monthly from moves where day is null
     )

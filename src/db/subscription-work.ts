@@ -161,17 +161,9 @@ export interface Written {
   createdAt: Date;
 }
 
-/**
- * Writes states under their claims and releases the leases unless `keepsLease`; returns the states
- * that were written.
- */
-export async function writeStates(
-  sql: Queryable,
-  changes: StateChange[],
-  chainNow: Date,
-  leaseSeconds: number,
-): Promise<Written[]> {
-  const given = changes.map(({ id, claimId, notices, keepsLease, withEvent, state }) => ({
+/** A change as a row of the JSON parameter. */
+function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChange) {
+  return {
     id,
     claim_id: claimId,
     notices,
@@ -197,7 +189,19 @@ export async function writeStates(
     early_tries: state.earlyTries,
     discount_periods: state.discountPeriods,
     period_pulled: state.periodPulled.toString(),
-  }));
+  };
+}
+
+/**
+ * Writes states under their claims and releases the leases unless `keepsLease`; returns the states
+ * that were written.
+ */
+export async function writeStates(
+  sql: Queryable,
+  changes: StateChange[],
+  chainNow: Date,
+  leaseSeconds: number,
+): Promise<Written[]> {
   return sql<Written[]>`
     update subscriptions s set
       status = v.status, paid_through = v.paid_through, next_payment_due = v.next_payment_due,
@@ -225,7 +229,7 @@ export async function writeStates(
           (v.status, v.paid_through, v.next_payment_due, v.cancel_requested_at, v.cancelled_at,
             v.delegation_revoked_at, v.end_reason)
         then now() else s.updated_at end
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (id uuid, claim_id uuid,
+    from json_to_recordset(${JSON.stringify(changes.map(rowOf))}::text::json) as v (id uuid, claim_id uuid,
       notices int, keeps_lease bool, with_event bool, status text,
       paid_through timestamptz, next_payment_due timestamptz, announced_due timestamptz,
         cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,

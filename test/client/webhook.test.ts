@@ -9,8 +9,8 @@ import {
   type WebhookFault,
   type WebhookHeaders,
 } from '../../src/client/webhook.ts';
-import { signedHeaders, signingKeys } from '../../src/webhooks/sign.ts';
 import { generateWebhookSecret } from '../../src/domain/outbox/endpoints.ts';
+import { signedHeaders, signingKeys } from '../../src/webhooks/sign.ts';
 
 const secret = generateWebhookSecret();
 const now = new Date('2026-01-31T12:00:00.400Z');

@@ -12,8 +12,8 @@ import {
   readBrake,
   resumeCollection,
 } from '../../src/db/collection-holds.ts';
-import { connect } from '../../src/db/postgres/connect.ts';
 import { endWait, recordFirstTimeline, recordTimeline } from '../../src/db/history.ts';
+import { connect } from '../../src/db/postgres/connect.ts';
 import { isHeld, isWaiting } from '../../src/domain/collecting/brake.ts';
 import { startEmbeddedPostgres } from '../../src/local/sandbox/postgres.ts';
 import { asRole, testDatabase } from '../fixtures/postgres.ts';

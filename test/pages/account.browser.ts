@@ -1,9 +1,9 @@
 // The account page in a browser: cancel, resume, repair and close, judged by the chain and the
 // database.
 import t from 'tap';
-import { closeBrowser, inspect, type Stage, startStage } from '../fixtures/browser.ts';
 import { revokeApproval } from '../../src/chain/transactions/system-instructions.ts';
 import { walletTransaction } from '../../src/chain/transactions/wallet.ts';
+import { closeBrowser, inspect, type Stage, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);

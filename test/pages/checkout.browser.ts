@@ -1,7 +1,7 @@
 // The checkout page in a browser: one session, one wallet, once; judged by the chain and the
 // database.
-import { createServer } from 'node:http';
 import { once } from 'node:events';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
 import { closeBrowser, inspect, type Stage, startStage } from '../fixtures/browser.ts';

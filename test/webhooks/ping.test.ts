@@ -1,7 +1,7 @@
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
-import { sendPing } from '../../src/webhooks/ping.ts';
 import { generateWebhookSecret } from '../../src/domain/outbox/endpoints.ts';
+import { sendPing } from '../../src/webhooks/ping.ts';
 import { startReceiver, status } from '../fixtures/receiver.ts';
 
 const open = {

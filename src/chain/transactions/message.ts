@@ -4,7 +4,6 @@ import {
   TransactionMessage,
   VersionedTransaction,
 } from '@solana/web3.js';
-import bs58 from 'bs58';
 import type { Keypair } from '../keypair.ts';
 import { publicKey } from '../program/addresses.ts';
 import type { Instruction } from '../program/instructions.ts';

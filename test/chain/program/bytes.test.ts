@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
+import { generateKeypair } from '../../../src/chain/keypair.ts';
 import { addressBytes } from '../../../src/chain/program/addresses.ts';
 import {
   addressSlots,
@@ -10,7 +11,6 @@ import {
   u64,
   u8,
 } from '../../../src/chain/program/bytes.ts';
-import { generateKeypair } from '../../../src/chain/keypair.ts';
 
 /** Little endian, two's complement: the value that the bytes stand for by definition. */
 const valueOf = (bytes: Buffer, signed = false) => {

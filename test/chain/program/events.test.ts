@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';
-import { MEMO_PROGRAM, TOKEN_PROGRAM } from '../../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM as P } from '../../../src/chain/clusters.ts';
+import { MEMO_PROGRAM, TOKEN_PROGRAM } from '../../../src/chain/program/addresses.ts';
 import {
   type ExecutedInstruction,
   type ExecutedTransaction,

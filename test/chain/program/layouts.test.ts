@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
-import { ACCOUNT_SIZE, AccountLayout, AccountState } from '@solana/spl-token';
-import { PublicKey } from '@solana/web3.js';
 import { type Address, address } from '@solana/kit';
+import { ACCOUNT_SIZE, AccountLayout, AccountState } from '@solana/spl-token';
 import {
   getPlanDataEncoder,
   getPlanEncoder,
   getSubscriptionAuthorityEncoder,
   getSubscriptionDelegationEncoder,
 } from '@solana/subscriptions';
+import { PublicKey } from '@solana/web3.js';
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';

@@ -1,14 +1,14 @@
 // web3.js decodes what the encoder writes, kit decodes and encodes it.
 import assert from 'node:assert/strict';
 import { PublicKey, TransactionInstruction, VersionedTransaction } from '@solana/web3.js';
+import bs58 from 'bs58';
+import fc from 'fast-check';
 import {
   getCompiledTransactionMessageDecoder,
   getCompiledTransactionMessageEncoder,
   getTransactionDecoder,
   getTransactionEncoder,
 } from 'kit8';
-import bs58 from 'bs58';
-import fc from 'fast-check';
 import t from 'tap';
 import { generateKeypair, signatureOf } from '../../../src/chain/keypair.ts';
 import { compileMessageV1, signTransactionV1 } from '../../../src/chain/transactions/message-v1.ts';

@@ -3,13 +3,12 @@ import assert from 'node:assert/strict';
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';
-import { planAddress, subscriptionAddress } from '../../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
-import { transferSubscription } from '../../../src/chain/program/instructions.ts';
 import { generateKeypair } from '../../../src/chain/keypair.ts';
+import { planAddress, subscriptionAddress } from '../../../src/chain/program/addresses.ts';
+import { transferSubscription } from '../../../src/chain/program/instructions.ts';
 import { signTransactionV1 } from '../../../src/chain/transactions/message-v1.ts';
 import { compileMessage, serializeTransaction } from '../../../src/chain/transactions/message.ts';
-import { memo } from '../../../src/chain/transactions/system-instructions.ts';
 import {
   add,
   type Contents,
@@ -19,6 +18,7 @@ import {
   TRANSACTION_LIMITS,
   type TransactionVersion,
 } from '../../../src/chain/transactions/room.ts';
+import { memo } from '../../../src/chain/transactions/system-instructions.ts';
 
 const program = SUBSCRIPTIONS_PROGRAM;
 const blockhash = bs58.encode(Buffer.alloc(32, 7));

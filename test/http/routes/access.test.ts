@@ -1,7 +1,7 @@
 // GET /merchant/apps/{appId}/access: one answer for a customer, by own id or by wallet.
 import t from 'tap';
-import { randomAddress, testApi } from '../../fixtures/http.ts';
 import { readAccess } from '../../../src/db/access.ts';
+import { randomAddress, testApi } from '../../fixtures/http.ts';
 import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 
 interface Access {

@@ -7,8 +7,8 @@ import {
   COMPUTE_BUDGET_PROGRAM,
   planAddress,
 } from '../../../src/chain/program/addresses.ts';
-import { createPlan } from '../../../src/chain/program/plan-instructions.ts';
 import { decodePlan } from '../../../src/chain/program/layouts.ts';
+import { createPlan } from '../../../src/chain/program/plan-instructions.ts';
 import { unsignedTransaction } from '../../../src/chain/transactions/message.ts';
 import { chainApi, randomAddress, testApi, type ChainApi } from '../../fixtures/http.ts';
 import { insertPlan } from '../../fixtures/rows.ts';

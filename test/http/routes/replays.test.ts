@@ -1,13 +1,13 @@
 // Replacing an endpoint, and sending again over the API: an event, or all that a filter matches.
 import t from 'tap';
 import { connect } from '../../../src/db/postgres/connect.ts';
+import { appendEvents } from '../../../src/domain/outbox/events.ts';
 import {
   planReplay,
   runReplay,
   everything,
   workOnReplays,
 } from '../../../src/domain/outbox/replay.ts';
-import { appendEvents } from '../../../src/domain/outbox/events.ts';
 import { testApi, type TestApi } from '../../fixtures/http.ts';
 import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 import { finishDeliveries } from '../../fixtures/webhooks.ts';

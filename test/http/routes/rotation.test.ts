@@ -2,13 +2,13 @@
 import { createHmac } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
-import { testApi } from '../../fixtures/http.ts';
-import { startReceiver, type Received } from '../../fixtures/receiver.ts';
-import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
-import { testDatabase } from '../../fixtures/postgres.ts';
-import { attempted, encryptionKey, runDispatcher } from '../../fixtures/webhooks.ts';
 import { secretBox } from '../../../src/domain/accounts/secrets.ts';
 import { sendPing } from '../../../src/webhooks/ping.ts';
+import { testApi } from '../../fixtures/http.ts';
+import { testDatabase } from '../../fixtures/postgres.ts';
+import { startReceiver, type Received } from '../../fixtures/receiver.ts';
+import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+import { attempted, encryptionKey, runDispatcher } from '../../fixtures/webhooks.ts';
 
 interface Rotated {
   id: string;

@@ -1,14 +1,14 @@
 // docs/contract.md, Webhook endpoint: one per app, secret once, ping.
-import { finishDeliveries } from '../../fixtures/webhooks.ts';
 import { createHmac } from 'node:crypto';
-import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
-import { createSsrfGuard } from '../../../src/webhooks/ssrf-guard.ts';
 import { sendPing } from '../../../src/webhooks/ping.ts';
+import { createSsrfGuard } from '../../../src/webhooks/ssrf-guard.ts';
 import { testApi } from '../../fixtures/http.ts';
 import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+import { finishDeliveries } from '../../fixtures/webhooks.ts';
 
 interface Endpoint {
   id: string;
