@@ -1,13 +1,6 @@
 // Actions of wallets and merchants. The seed chooses the actor and its random numbers; the result
 // also depends on the state of the subscription.
 import { PublicKey, TransactionInstruction } from '@solana/web3.js';
-import {
-  authorityAddress,
-  CLOCK_SYSVAR,
-  subscriptionAddress,
-  TOKEN_PROGRAM,
-  tokenAccountAddress,
-} from '../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/clusters.ts';
 import {
   authorityIn,
@@ -15,6 +8,13 @@ import {
   subscriptionIn,
   tokenAccountIn,
 } from '../../src/chain/program/accounts.ts';
+import {
+  authorityAddress,
+  CLOCK_SYSVAR,
+  subscriptionAddress,
+  TOKEN_PROGRAM,
+  tokenAccountAddress,
+} from '../../src/chain/program/addresses.ts';
 import {
   type Instruction,
   sign,
@@ -30,13 +30,13 @@ import {
   UNKNOWN_INIT_ID,
   closeInstruction,
 } from '../../src/chain/program/instructions.ts';
-import { deletePlan, updatePlan } from '../../src/chain/program/plan-instructions.ts';
 import {
   type AuthorityAccount,
   decodeClock,
   type SubscriptionAccount,
   type TokenAccount,
 } from '../../src/chain/program/layouts.ts';
+import { deletePlan, updatePlan } from '../../src/chain/program/plan-instructions.ts';
 import { updateDiscount } from '../../src/db/subscription-changes.ts';
 import { forceCancel, requestCancel } from '../../src/domain/subscribing/cancel.ts';
 import { checkRegistration, storeRegistration } from '../../src/domain/subscribing/registration.ts';
@@ -45,8 +45,8 @@ import type { Random } from '../../src/local/sandbox/random.ts';
 import type { Wallet } from '../../src/local/sandbox/wallet.ts';
 import { type Offer, PAYMENTS_FUNDED, type Player, publish } from './cast.ts';
 import type { Ground } from './ground.ts';
-import { findRegistration, goOn, halfPrice, type Registration } from './terms.ts';
 import { patiently, send } from './send.ts';
+import { findRegistration, goOn, halfPrice, type Registration } from './terms.ts';
 
 /** The state that a wallet sees before it acts. */
 interface Sight {

@@ -2,9 +2,9 @@
 // does not wait for them, so they must handle missed due times.
 import { setTimeout as pause } from 'node:timers/promises';
 import pRetry from 'p-retry';
+import { timeOf } from '../../src/chain/time.ts';
 import { SUBSCRIPTIONS_DUE } from '../../src/db/postgres/notify.ts';
 import { readWorkLeft } from '../../src/db/sandbox.ts';
-import { timeOf } from '../../src/chain/time.ts';
 import { messageOf } from '../../src/errors.ts';
 import { seeded, type Random } from '../../src/local/sandbox/random.ts';
 import { act, cancelInTheAir, failAfterRead, tendOffer } from './acts.ts';
