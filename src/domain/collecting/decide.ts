@@ -11,7 +11,6 @@ import {
   awaitFinality,
   awaitSlot,
   type Decision,
-  type LookupResult,
   keeperFailure,
   pullNotFound,
   retryAt,
@@ -30,6 +29,7 @@ import {
 } from './obstacles.ts';
 import { amountDue, amountToCollect, notInTrial } from './price.ts';
 import {
+  type LookupResult,
   hasUnknownPull,
   isGivenUp,
   isPaid,
