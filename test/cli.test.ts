@@ -92,7 +92,7 @@ void t.test(
   },
 );
 
-void t.test('a wrong environment: every fault in one message, exit code 2', async (t) => {
+void t.test('a wrong environment is one message with every fault, exit code 2', async (t) => {
   const { code, stderr } = await runShared(['serve'], { PORT: 'x', JWT_SECRET: 'short' });
   t.equal(code, 2);
   for (const name of [
@@ -108,24 +108,27 @@ void t.test('a wrong environment: every fault in one message, exit code 2', asyn
   t.notMatch(stderr, /\n\s+at /);
 });
 
-void t.test('no Postgres: the host and the next step, exit code 1', async (t) => {
-  const url = 'postgres://billing:hunter2@127.0.0.1:1/ledger';
-  for (const args of [['migrate'], ['dispatch']]) {
-    const { code, stderr } = await run(t, args, {
-      DATABASE_URL: url,
-      ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
-    });
-    t.equal(code, 1, args.join(' '));
-    t.match(
-      stderr,
-      /Postgres at 127\.0\.0\.1:1, database "ledger" cannot be used: .*ECONNREFUSED.*DATABASE_URL/,
-    );
-    t.notMatch(stderr, /hunter2|\n\s+at /);
-  }
-});
+void t.test(
+  'an unreachable Postgres is named with its host and the next step, exit code 1',
+  async (t) => {
+    const url = 'postgres://billing:hunter2@127.0.0.1:1/ledger';
+    for (const args of [['migrate'], ['dispatch']]) {
+      const { code, stderr } = await run(t, args, {
+        DATABASE_URL: url,
+        ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
+      });
+      t.equal(code, 1, args.join(' '));
+      t.match(
+        stderr,
+        /Postgres at 127\.0\.0\.1:1, database "ledger" cannot be used: .*ECONNREFUSED.*DATABASE_URL/,
+      );
+      t.notMatch(stderr, /hunter2|\n\s+at /);
+    }
+  },
+);
 
 void t.test(
-  'an unmigrated database: daemons refuse and name the command to run; after migrate they start',
+  'daemons refuse an unmigrated database and name the command to run; after migrate they start',
   async (t) => {
     const { url } = await testDatabase(t, { empty: true });
     const env = {
@@ -150,7 +153,7 @@ void t.test(
 );
 
 void t.test(
-  'a keypair file that others can read or that is malformed: the message names file and remedy, exit code 2',
+  'a keypair file that others can read or that is malformed is refused with its name and the remedy, exit code 2',
   async (t) => {
     const { url } = await testDatabase(t);
     const dir = t.testdir({ 'open.json': '[1,2,3]', 'none.json': '{}' });
@@ -166,7 +169,7 @@ void t.test(
 );
 
 void t.test(
-  'unreachable RPC: the keeper waits, logs it once, is not ready, and continues once the chain is reachable',
+  'a keeper without RPC waits, logs it once, is not ready, and continues once the chain is reachable',
   async (t) => {
     const { url } = await testDatabase(t);
     // No server listens on it until the chain starts.

@@ -99,7 +99,7 @@ void t.test(
 );
 
 void t.test(
-  'each of the two signatures is enough, and each that is there must be right',
+  'each of the two signatures is enough, and each that is present must be right',
   async (t) => {
     const headers = signed();
     t.equal(fault(text, without(headers, 'x-service-signature', 'x-service-timestamp')), undefined);

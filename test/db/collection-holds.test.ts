@@ -52,7 +52,7 @@ void t.test(
   },
 );
 
-void t.test('holds by scope, their reasons and the record of who changed them', async (t) => {
+void t.test('holds have a scope, a reason and a record of who changed them', async (t) => {
   const { sql } = await testDatabase(t);
   const merchant = await insertMerchant(sql);
   const planId = await insertPlan(sql, merchant);

@@ -207,7 +207,7 @@ void t.test('every alert has a severity, a description and a link to the runbook
 });
 
 void t.test(
-  'the dashboard: panels have names and places of their own, and their queries the data source that is chosen',
+  'panels of the dashboard have names and places of their own, and their queries use the chosen data source',
   async (t) => {
     t.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
     const taken = new Set<string>();

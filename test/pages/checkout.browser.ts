@@ -95,7 +95,7 @@ void t.test(
 );
 
 void t.test(
-  'an expired checkout says so; a return URL whose origin was taken off the app is not followed',
+  'an expired checkout is shown as expired; a return URL whose origin was removed from the app is not followed',
   async (t) => {
     const [stage, shop] = [await startStage(t), await startShop(t)];
     const { sql } = stage.served;

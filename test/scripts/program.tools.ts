@@ -40,7 +40,7 @@ void t.test(
 );
 
 void t.test(
-  'a copy of the source elsewhere gives the same bytes, a changed one others',
+  'a copy of the source elsewhere builds to the same bytes, a changed one to others',
   async (t) => {
     const copy = mkdtempSync(join(tmpdir(), 'billing-link-test-'));
     t.teardown(() => rmSync(copy, { recursive: true }));

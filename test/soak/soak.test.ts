@@ -16,7 +16,7 @@ const ACTS = [
 ];
 
 void t.test(
-  'several keepers, faults, kill -9 and wallets at random: the books and the chain agree',
+  'the books and the chain agree after several keepers, faults, kill -9 and random acts of wallets',
   async (t) => {
     // How many of these few payments share a transaction depends on the load of the machine; a
     // payment alone costs 5,000 lamports.

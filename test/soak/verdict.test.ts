@@ -129,7 +129,7 @@ const gain = (books: Harmed, amount: bigint) =>
     ['merchant', (books.merchantBalances.get('merchant') ?? 0n) + amount],
   ]));
 
-void t.test('sound books are not accused', (t) => {
+void t.test('correct books break no invariant', (t) => {
   t.same(
     breached(() => undefined),
     [],
@@ -269,7 +269,7 @@ void t.test('each kind of harm is named', (t) => {
 });
 
 void t.test(
-  'an attempt signed while a cancel stands is a breach; before the cancel and after a resume it is not',
+  'an attempt signed during a cancellation is a breach; one before the cancel or after a resume is not',
   (t) => {
     const judged = (attempts: Attempt[], events: Told[], turns: SeenTurn[] = []) =>
       afterCancel({ attempts, told: events, turns, lastSends: new Map() });

@@ -96,7 +96,7 @@ async function cutAtDeadline(t: Test, url: string): Promise<Answer> {
   return answer;
 }
 
-void t.test('no answer within 5 s is a timeout', besides, async (t) => {
+void t.test('a missing response after 5 s is a timeout', besides, async (t) => {
   const { url } = await rawServer(t, () => undefined);
   t.match(await cutAtDeadline(t, url), {
     httpStatus: null,
@@ -131,7 +131,7 @@ void t.test(
 
 for (const code of [300, 301, 302, 303, 304, 307, 308]) {
   void t.test(
-    `${code} is an answer like any other: Location is never contacted`,
+    `status ${code} is a response like any other: Location is never contacted`,
     besides,
     async (t) => {
       const elsewhere = await startReceiver(t);
@@ -165,7 +165,7 @@ void t.test(
 );
 
 void t.test(
-  'of an endless body 4 KiB are read, and the connection is ended before the deadline',
+  'an endless body is read up to 4 KiB, and its connection is ended before the deadline',
   async (t) => {
     // The deadline never comes.
     const { setTimeout: start } = globalThis;
@@ -214,12 +214,12 @@ void t.test('a server that closes without an answer gets the request once', besi
   t.equal(server.requests(), 1);
 });
 
-void t.test('an answer that is not HTTP is a protocol error', besides, async (t) => {
+void t.test('a response that is not HTTP is a protocol error', besides, async (t) => {
   const server = await rawServer(t, (socket) => socket.end('220 mail.example ESMTP\r\n'));
   t.match(await send(sender(t), server.url), { httpStatus: null, error: 'protocol' });
 });
 
-void t.test('an informational answer is not the answer', besides, async (t) => {
+void t.test('an informational response is not the response', besides, async (t) => {
   const server = await rawServer(t, (socket) =>
     socket.write('HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n'),
   );
@@ -227,7 +227,7 @@ void t.test('an informational answer is not the answer', besides, async (t) => {
 });
 
 void t.test(
-  'a connection is used again after a clean answer, and not after a failure',
+  'a connection is used again after a complete response, and not after a failure',
   besides,
   async (t) => {
     const receiver = await startReceiver(t);
@@ -319,7 +319,7 @@ void t.test(
 );
 
 void t.test(
-  'TLS: the name is sent as SNI, and an untrusted certificate is refused before the request is sent',
+  'the name is sent as SNI over TLS, and an untrusted certificate is refused before the request is sent',
   besides,
   async (t) => {
     const names: string[] = [];

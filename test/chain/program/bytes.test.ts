@@ -42,23 +42,26 @@ void t.test(
   },
 );
 
-void t.test('four places for addresses, in their order, the missing ones zero', async (t) => {
-  const addresses = Array.from({ length: 5 }, () => generateKeypair().address);
-  for (let count = 0; count <= 4; count += 1) {
-    const slots = addressSlots(addresses.slice(0, count), 'pullers');
-    t.equal(slots.length, 128);
-    const expected = Buffer.concat(
-      [...addresses.slice(0, count).map((address) => addressBytes(address)), Buffer.alloc(128)],
-      128,
-    );
-    t.same(slots, expected);
-  }
-  t.throws(() => addressSlots(addresses, 'pullers'), { message: /pullers: at most 4/ });
-  t.throws(() => addressSlots(['no address'], 'pullers'));
-});
+void t.test(
+  'addresses are written to four places in their order, missing ones as zeros',
+  async (t) => {
+    const addresses = Array.from({ length: 5 }, () => generateKeypair().address);
+    for (let count = 0; count <= 4; count += 1) {
+      const slots = addressSlots(addresses.slice(0, count), 'pullers');
+      t.equal(slots.length, 128);
+      const expected = Buffer.concat(
+        [...addresses.slice(0, count).map((address) => addressBytes(address)), Buffer.alloc(128)],
+        128,
+      );
+      t.same(slots, expected);
+    }
+    t.throws(() => addressSlots(addresses, 'pullers'), { message: /pullers: at most 4/ });
+    t.throws(() => addressSlots(['no address'], 'pullers'));
+  },
+);
 
 void t.test(
-  'text is its UTF-8 and zeros, and is refused by its bytes, not by its characters',
+  'a text is its UTF-8 bytes and zeros; its limit counts bytes, not characters',
   async (t) => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 60 }), (text) => {

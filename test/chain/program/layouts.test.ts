@@ -235,7 +235,7 @@ void t.test('accounts that grew by appended fields are read', (t) => {
   t.end();
 });
 
-void t.test('for any bytes a decoder throws only ChainDataError', (t) => {
+void t.test('a decoder throws only ChainDataError, for any bytes', (t) => {
   const lengths = fc.constantFrom(0, 1, 40, 106, 155, 165, 491);
   const bytes = lengths.chain((length) => fc.uint8Array({ minLength: length, maxLength: length }));
   fc.assert(

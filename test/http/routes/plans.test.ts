@@ -419,7 +419,7 @@ void t.test('a merchant has at most 20 pending plans, in all its apps', async (t
 });
 
 void t.test(
-  'after a rotation the merchant signs the new pullers; without anything to change it is a CONFLICT',
+  'the merchant signs the new pullers after a rotation; without anything to change it is a CONFLICT',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

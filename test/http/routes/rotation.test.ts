@@ -32,7 +32,7 @@ const service = (secret: string, { headers, body }: Received) =>
     .digest('hex')}`;
 
 void t.test(
-  'after a rotation webhook-signature is made with both secrets during the overlap, X-Service-Signature with the new one immediately',
+  'webhook-signature is made with both secrets during the overlap of a rotation, X-Service-Signature with the new one immediately',
   async (t) => {
     const database = await testDatabase(t);
     const config = {

@@ -97,7 +97,7 @@ void t.test(
 );
 
 void t.test(
-  'HTTPS is required in production, and an address inside a private network is refused there',
+  'production requires HTTPS and refuses an address inside a private network',
   async (t) => {
     const guard = createSsrfGuard({ enabled: true, allow: [], deny: [], nameServers: [] });
     const api = await testApi(t, {

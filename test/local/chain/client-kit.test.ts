@@ -261,7 +261,7 @@ void t.test(
 );
 
 void t.test(
-  'the kit’s subscriptions get slots, accounts, programs, logs and signatures',
+  'subscriptions of kit get slots, accounts, programs, logs and signatures',
   async (t) => {
     const { chain, rpc, rpcSubscriptions } = await setup(t);
     const abortController = new AbortController();

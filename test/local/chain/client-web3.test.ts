@@ -219,7 +219,7 @@ void t.test(
   },
 );
 
-void t.test('when the second transfer of a payment fails, the first is undone', async (t) => {
+void t.test('a failed second transfer of a payment undoes the first', async (t) => {
   const all = await setup(t);
   const { connection, send, ata } = all;
   const { merchant, treasury, keeper, subscriber, pull } = await subscribed(all);
@@ -713,20 +713,23 @@ void t.test('spl-token’s helpers open, read and move token accounts', async (t
   t.equal((await connection.getTokenSupply(mint)).value.amount, String(supply));
 });
 
-void t.test('the chain answers web3.js’s questions about the cluster', async (t) => {
-  const { chain, connection }: { chain: TestChain; connection: Connection } = await setup(t, {
-    blockMs: 0,
-  });
-  chain.mineBlocks(3);
-  const slot = await connection.getSlot();
-  t.equal(slot, chain.slot() - 1);
-  t.equal(await connection.getSlot('processed'), chain.slot());
-  t.match(await connection.getVersion(), { 'solana-core': /^\d+\.\d+\.\d+$/ });
-  t.match(await connection.getGenesisHash(), /^[1-9A-HJ-NP-Za-km-z]{32,44}$/);
-  t.equal(await connection.getBlockTime(chain.slot()), Math.floor(chain.now() / 1000));
-  const epoch = await connection.getEpochInfo();
-  t.equal(epoch.absoluteSlot, slot);
-  t.equal(epoch.epoch * epoch.slotsInEpoch + epoch.slotIndex, slot);
-  t.equal(await connection.getMinimumBalanceForRentExemption(165), 1_488_440);
-  t.match(await connection.getRecentPrioritizationFees(), [{ prioritizationFee: 0 }]);
-});
+void t.test(
+  'web3.js reads slots, version, genesis hash, epoch, rent and fees from the chain',
+  async (t) => {
+    const { chain, connection }: { chain: TestChain; connection: Connection } = await setup(t, {
+      blockMs: 0,
+    });
+    chain.mineBlocks(3);
+    const slot = await connection.getSlot();
+    t.equal(slot, chain.slot() - 1);
+    t.equal(await connection.getSlot('processed'), chain.slot());
+    t.match(await connection.getVersion(), { 'solana-core': /^\d+\.\d+\.\d+$/ });
+    t.match(await connection.getGenesisHash(), /^[1-9A-HJ-NP-Za-km-z]{32,44}$/);
+    t.equal(await connection.getBlockTime(chain.slot()), Math.floor(chain.now() / 1000));
+    const epoch = await connection.getEpochInfo();
+    t.equal(epoch.absoluteSlot, slot);
+    t.equal(epoch.epoch * epoch.slotsInEpoch + epoch.slotIndex, slot);
+    t.equal(await connection.getMinimumBalanceForRentExemption(165), 1_488_440);
+    t.match(await connection.getRecentPrioritizationFees(), [{ prioritizationFee: 0 }]);
+  },
+);

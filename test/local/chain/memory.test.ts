@@ -103,7 +103,7 @@ void t.test('a block is sealed early when it is full', (t) => {
 });
 
 void t.test(
-  'past TRANSACTIONS_KEPT the oldest transactions are forgotten, and memory no longer grows',
+  'the oldest transactions beyond TRANSACTIONS_KEPT are forgotten, and memory no longer grows',
   (t) => {
     const { chain, land, to } = setup(t);
     const at = { commitment: 'confirmed' };

@@ -6,7 +6,7 @@ import { keepPostgres } from '../../../src/local/sandbox/processes.ts';
 import { emptyDirectory } from '../../fixtures/directory.ts';
 
 void t.test(
-  'a kept data directory survives kill -9: the next start has all committed rows, on the same port',
+  'a data directory survives kill -9: the next start has all committed rows, on the same port',
   async (t) => {
     const dataDir = await emptyDirectory(t);
     const first = await startEmbeddedPostgres({ dataDir });

@@ -138,7 +138,7 @@ void t.test('time travel to a slot or an epoch moves the clock by 400 ms a slot'
 });
 
 void t.test(
-  'the past, and any number of destinations but one, is refused without an effect',
+  'time travel to the past, or with any number of destinations but one, is refused without an effect',
   async (t) => {
     const chain = await onDemand(t);
     chain.timeTravel({ absoluteEpoch: 1 });
@@ -170,7 +170,7 @@ void t.test(
 );
 
 void t.test(
-  'time travel skips slots, not blocks: a blockhash from before it is still good',
+  'time travel skips slots, not blocks: a blockhash from before it is still valid',
   async (t) => {
     const chain = await onDemand(t);
     const payer = chain.wallet();
@@ -204,16 +204,19 @@ void t.test(
   },
 );
 
-void t.test('with blocks on a timer the clock runs on from where time travel went', async (t) => {
-  const chain = await startTestChain(t);
-  const future = Date.now() + 365 * 86_400_000;
-  await chain.rpc('surfnet_timeTravel', { absoluteTimestamp: future });
-  const { unixTimestamp } = await clockOf(chain);
-  t.ok(unixTimestamp >= Math.floor(future / 1000) && unixTimestamp < future / 1000 + 60);
-  const before = chain.now();
-  chain.mineBlocks(2);
-  t.ok(chain.now() >= before && chain.now() < future + 60_000, 'neither back nor further ahead');
-});
+void t.test(
+  'the clock continues from the destination of time travel with blocks on a timer',
+  async (t) => {
+    const chain = await startTestChain(t);
+    const future = Date.now() + 365 * 86_400_000;
+    await chain.rpc('surfnet_timeTravel', { absoluteTimestamp: future });
+    const { unixTimestamp } = await clockOf(chain);
+    t.ok(unixTimestamp >= Math.floor(future / 1000) && unixTimestamp < future / 1000 + 60);
+    const before = chain.now();
+    chain.mineBlocks(2);
+    t.ok(chain.now() >= before && chain.now() < future + 60_000, 'neither back nor further ahead');
+  },
+);
 
 void t.test(
   'surfnet_setAccount creates an account and changes only the given fields',
@@ -256,7 +259,7 @@ void t.test(
 );
 
 void t.test(
-  'a set account reaches every commitment as blocks pass, and a fork reverts it',
+  'an account that was set reaches every commitment as blocks pass, and a fork reverts it',
   async (t) => {
     const chain = await onDemand(t);
     chain.mineBlocks();
@@ -458,38 +461,44 @@ void t.test('the faucet cannot mint past the largest supply there is', async (t)
   t.equal(await accountOf(chain, ataOf(chain, late)), null, 'nothing of the refused gift is left');
 });
 
-void t.test('wallets come with SOL and USDC, and with keys that sign', async (t) => {
-  const chain = await startTestChain(t, { blockMs: 200 });
-  const wallets = await chain.rpc<{ address: string; secretKey: string }[]>('localnet_wallets', 3);
-  t.equal(new Set(wallets.map(({ address }) => address)).size, 3);
-  for (const { address, secretKey } of wallets) {
-    t.equal(Keypair.fromSecretKey(bs58.decode(secretKey)).publicKey.toBase58(), address);
-    t.equal((await accountOf(chain, address))?.lamports, 10_000_000_000);
-    t.match(await tokensOf(chain, address), { tokenAmount: { amount: '1000000000' } });
-  }
-  const [poor] = await chain.rpc<{ address: string }[]>('localnet_wallets', 1, {
-    lamports: 1_000_000,
-    amount: 0,
-  });
-  t.equal((await accountOf(chain, poor?.address ?? ''))?.lamports, 1_000_000);
-  t.equal(await accountOf(chain, ataOf(chain, poor?.address ?? '')), null);
-  const [payer] = wallets;
-  const keypair = Keypair.fromSecretKey(bs58.decode(payer?.secretKey ?? ''));
-  const to = stranger();
-  const transfer = SystemProgram.transfer({
-    fromPubkey: keypair.publicKey,
-    toPubkey: new PublicKey(to),
-    lamports: 1_000_000,
-  });
-  await sendAndConfirmTransaction(
-    new Connection(chain.rpcUrl, 'confirmed'),
-    new Transaction().add(transfer),
-    [keypair],
-  );
-  t.equal((await accountOf(chain, to))?.lamports, 1_000_000);
-});
+void t.test(
+  'localnet_wallets makes wallets with SOL and USDC, and with keys that sign',
+  async (t) => {
+    const chain = await startTestChain(t, { blockMs: 200 });
+    const wallets = await chain.rpc<{ address: string; secretKey: string }[]>(
+      'localnet_wallets',
+      3,
+    );
+    t.equal(new Set(wallets.map(({ address }) => address)).size, 3);
+    for (const { address, secretKey } of wallets) {
+      t.equal(Keypair.fromSecretKey(bs58.decode(secretKey)).publicKey.toBase58(), address);
+      t.equal((await accountOf(chain, address))?.lamports, 10_000_000_000);
+      t.match(await tokensOf(chain, address), { tokenAmount: { amount: '1000000000' } });
+    }
+    const [poor] = await chain.rpc<{ address: string }[]>('localnet_wallets', 1, {
+      lamports: 1_000_000,
+      amount: 0,
+    });
+    t.equal((await accountOf(chain, poor?.address ?? ''))?.lamports, 1_000_000);
+    t.equal(await accountOf(chain, ataOf(chain, poor?.address ?? '')), null);
+    const [payer] = wallets;
+    const keypair = Keypair.fromSecretKey(bs58.decode(payer?.secretKey ?? ''));
+    const to = stranger();
+    const transfer = SystemProgram.transfer({
+      fromPubkey: keypair.publicKey,
+      toPubkey: new PublicKey(to),
+      lamports: 1_000_000,
+    });
+    await sendAndConfirmTransaction(
+      new Connection(chain.rpcUrl, 'confirmed'),
+      new Transaction().add(transfer),
+      [keypair],
+    );
+    t.equal((await accountOf(chain, to))?.lamports, 1_000_000);
+  },
+);
 
-void t.test('blocks on demand: localnet_mineBlocks seals the given number', async (t) => {
+void t.test('localnet_mineBlocks seals the given number of blocks', async (t) => {
   const chain = await onDemand(t);
   const [slot, now] = [chain.slot(), chain.now()];
   t.equal(await chain.rpc('localnet_mineBlocks', 5), slot + 5);

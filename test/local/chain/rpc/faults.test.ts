@@ -89,7 +89,7 @@ async function setup(t: Test, options: LocalnetOptions = {}) {
 }
 
 void t.test(
-  'no fault is active at first: transactions are executed immediately, requests get responses, and the second port is up to date',
+  'no fault is active at first: transactions run immediately, requests get responses, and the second port is up to date',
   async (t) => {
     const { chain, stranger, transfer } = await setup(t, { lagPort: 0 });
     for (let lamports = 1_000_000; lamports < 1_000_020; lamports += 1)
@@ -103,7 +103,7 @@ void t.test(
   },
 );
 
-void t.test('drop discards the next transactions silently', async (t) => {
+void t.test('the fault drop discards the next transactions silently', async (t) => {
   const { chain, stranger, transfer } = await setup(t);
   await fault(chain, { kind: 'drop', count: 2 });
   const [first, second, third] = [transfer(1_000_000), transfer(2_000_000), transfer(4_000_000)];
@@ -120,7 +120,7 @@ void t.test('drop discards the next transactions silently', async (t) => {
 });
 
 void t.test(
-  'drop without a count lasts until it is cleared, and preflight still reports failures',
+  'the fault drop without a count lasts until it is cleared, and preflight still reports failures',
   async (t) => {
     const { chain, stranger, transfer } = await setup(t);
     await fault(chain, { kind: 'drop' });
@@ -138,22 +138,25 @@ void t.test(
   },
 );
 
-void t.test('hold runs a transaction once, the given number of blocks later', async (t) => {
-  const { chain, stranger, transfer } = await setup(t);
-  await fault(chain, { kind: 'hold', blocks: 3, count: 1 });
-  const [held, other] = [transfer(1_000_000), transfer(2_000_000)];
-  const slot = chain.slot();
-  t.equal(await send(chain, held), held.signature);
-  await send(chain, other);
-  t.equal((await statusOf(chain, other))?.slot, slot, 'the one after it is not held');
-  chain.mineBlocks(2);
-  t.equal(await statusOf(chain, held), null);
-  t.equal(await balanceOf(chain, stranger), 2_000_000);
-  chain.mineBlocks();
-  t.equal((await statusOf(chain, held))?.slot, slot + 3);
-  chain.mineBlocks(5);
-  t.equal(await balanceOf(chain, stranger), 3_000_000);
-});
+void t.test(
+  'the fault hold runs a transaction once, the given number of blocks later',
+  async (t) => {
+    const { chain, stranger, transfer } = await setup(t);
+    await fault(chain, { kind: 'hold', blocks: 3, count: 1 });
+    const [held, other] = [transfer(1_000_000), transfer(2_000_000)];
+    const slot = chain.slot();
+    t.equal(await send(chain, held), held.signature);
+    await send(chain, other);
+    t.equal((await statusOf(chain, other))?.slot, slot, 'the one after it is not held');
+    chain.mineBlocks(2);
+    t.equal(await statusOf(chain, held), null);
+    t.equal(await balanceOf(chain, stranger), 2_000_000);
+    chain.mineBlocks();
+    t.equal((await statusOf(chain, held))?.slot, slot + 3);
+    chain.mineBlocks(5);
+    t.equal(await balanceOf(chain, stranger), 3_000_000);
+  },
+);
 
 void t.test(
   'a transaction that is held past its blockhash never lands, and clearing faults does not release it',
@@ -174,7 +177,7 @@ void t.test(
 );
 
 void t.test(
-  '429 with Retry-After and 500 answer the given number of requests, in the order they were set',
+  'faults of status 429, with Retry-After, and 500 apply to the given number of requests, in the order they were set',
   async (t) => {
     const { chain } = await setup(t);
     await fault(chain, { kind: 'status', status: 429, count: 2, retryAfter: 7 });
@@ -247,7 +250,7 @@ void t.test(
   },
 );
 
-void t.test('an answer fault can be of one port only', async (t) => {
+void t.test('a response fault can be limited to one port', async (t) => {
   const { chain } = await setup(t, { lagPort: 0 });
   const statuses = async () =>
     Promise.all(
@@ -266,7 +269,7 @@ void t.test('an answer fault can be of one port only', async (t) => {
 });
 
 void t.test(
-  'silence leaves the given number of requests without an answer, and clearing cuts their connections',
+  'the fault silence leaves the given number of requests without a response, and clearing cuts their connections',
   async (t) => {
     const { chain } = await setup(t);
     await fault(chain, { kind: 'silence', count: 2, methods: ['getSlot'] });
@@ -296,7 +299,7 @@ void t.test(
   },
 );
 
-void t.test('a chain that keeps silent can be stopped', async (t) => {
+void t.test('a chain with the fault silence can be stopped', async (t) => {
   const { chain } = await setup(t);
   await fault(chain, { kind: 'silence' });
   const cut = post(chain.rpcUrl, bodyOf('getSlot')).then(
@@ -343,7 +346,7 @@ void t.test('the second port lags by the given number of slots', async (t) => {
   t.equal(await call(url, 'getSlot', { commitment: 'processed' }), chain.slot());
 });
 
-void t.test('an endpoint lies about block heights and about nothing else', async (t) => {
+void t.test('the fault height changes reported block heights and nothing else', async (t) => {
   const { chain } = await setup(t, { lagPort: 0 });
   const url = chain.lagUrl ?? '';
   const told = async (one: string) => {
@@ -398,7 +401,7 @@ void t.test('a fresh blockhash is not valid at finalized before its slot is root
   t.equal((await ask(since)).value, false, 'too old');
 });
 
-void t.test('a lag as far back as it goes still answers every commitment', async (t) => {
+void t.test('an endpoint with the maximum lag still responds at every commitment', async (t) => {
   const { chain, payer, stranger, transfer } = await setup(t, { lagPort: 0 });
   await send(chain, transfer(1_000_000));
   chain.mineBlocks(FINALITY_BLOCKS + MAX_LAG - 1);

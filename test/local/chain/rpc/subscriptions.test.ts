@@ -530,7 +530,7 @@ void t.test('malformed frames get JSON-RPC errors, and the connection stays open
   t.match(await socket.told(), [{ method: 'slotNotification' }]);
 });
 
-void t.test('messages of every length and content arrive whole and in order', async (t) => {
+void t.test('frames of every length and content arrive whole and in order', async (t) => {
   const { chain, socket } = await setup(t);
   const batch = (ids: readonly string[]) =>
     JSON.stringify(ids.map((id) => ({ jsonrpc: '2.0', id, method: 'nothing' })));

@@ -20,7 +20,7 @@ function transfer(lamports: number, signers: 1 | 2): Buffer {
   return transaction.serialize();
 }
 
-void t.test('in a batch exactly the transactions with only valid signatures pass', async () => {
+void t.test('exactly the transactions of a batch with only valid signatures pass', async () => {
   const made = fc.record({
     lamports: fc.nat(1_000_000),
     signers: fc.constantFrom(1 as const, 2 as const),
