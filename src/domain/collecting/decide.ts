@@ -11,7 +11,6 @@ import {
   awaitFinality,
   awaitSlot,
   type Decision,
-  type LookupResult,
   keeperFailure,
   pullNotFound,
   retryAt,
@@ -30,6 +29,7 @@ import {
 } from './obstacles.ts';
 import { amountDue, amountToCollect, notInTrial } from './price.ts';
 import {
+  type LookupResult,
   hasUnknownPull,
   isGivenUp,
   isPaid,
@@ -328,7 +328,7 @@ function collection(
  * Waits for nextPaymentDue. Shortly before it, announces the payment and whether the wallet could
  * pay it now.
  */
-export function awaitDue(
+function awaitDue(
   update: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount,
@@ -350,7 +350,7 @@ export function awaitDue(
  * Waits for the next period, when a payment signed now could land in it or nothing is left to
  * charge for this period.
  */
-export function awaitNextPeriod(
+function awaitNextPeriod(
   update: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount,

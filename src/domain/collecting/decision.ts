@@ -6,7 +6,6 @@ import type { Split } from '../money.ts';
 import type { BlockReason } from '../reasons.ts';
 import type { ChainView } from './chain-view.ts';
 import { keeperRetryAt } from './keeper-backoff.ts';
-import type { KnownPull } from './pulls.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 
 export interface Rules {
@@ -23,41 +22,6 @@ export interface Rules {
    */
   readonly minimumAmount: bigint;
 }
-
-/** Results of costly RPC look-ups that an earlier decision asked for. */
-export interface LookupResult {
-  /** Pulls on chain that may not be recorded. */
-  readonly pulls?: readonly KnownPull[];
-  /** The account's history was too long to read, so its pulls are still unknown. */
-  readonly tooMany?: true;
-  /**
-   * Some transactions of the account cannot be read; each may hold a pull that is missing in
-   * `pulls`.
-   */
-  readonly unreadable?: true;
-  /**
-   * The pulls that the account counts are finalized or recorded. A history that still lacks one may
-   * never have it.
-   */
-  readonly pulledFinally?: true;
-  /**
-   * The closing of the account is not finalized, so pulls before it may not be finalized either and
-   * cannot be read yet.
-   */
-  readonly closingNotFinal?: true;
-  /** An account is missing at one RPC endpoint, which is not enough to treat it as gone. */
-  readonly absenceDoubted?: true;
-  /**
-   * The token account of merchant or treasury is missing at one RPC endpoint, which is not enough
-   * to treat it as gone.
-   */
-  readonly receiverDoubted?: true;
-  /** The on-chain account could not be closed. */
-  readonly closingFailed?: true;
-}
-
-/** The lookup results of one subscription. */
-export type LookupEntry = readonly [id: string, result: LookupResult];
 
 /** A payment to collect now. Times are Unix seconds. */
 export interface Collectable {

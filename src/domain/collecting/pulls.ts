@@ -9,7 +9,6 @@ import type { Sql } from '../../db/postgres/connect.ts';
 import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import { split } from '../money.ts';
 import type { Pull } from './chain-view.ts';
-import type { LookupEntry, LookupResult } from './decision.ts';
 import { applyCover, applyFurther, applyPayment, type SubscriptionUpdate } from './transitions.ts';
 
 /** A pull, with what the books have about it (books.ts). */
@@ -239,3 +238,38 @@ function pullerOf(
 ): string | undefined {
   return event.puller ?? transaction.instructions[event.instruction]?.accounts[CALLER];
 }
+
+/** Results of costly RPC look-ups that an earlier decision asked for. */
+export interface LookupResult {
+  /** Pulls on chain that may not be recorded. */
+  readonly pulls?: readonly KnownPull[];
+  /** The account's history was too long to read, so its pulls are still unknown. */
+  readonly tooMany?: true;
+  /**
+   * Some transactions of the account cannot be read; each may hold a pull that is missing in
+   * `pulls`.
+   */
+  readonly unreadable?: true;
+  /**
+   * The pulls that the account counts are finalized or recorded. A history that still lacks one may
+   * never have it.
+   */
+  readonly pulledFinally?: true;
+  /**
+   * The closing of the account is not finalized, so pulls before it may not be finalized either and
+   * cannot be read yet.
+   */
+  readonly closingNotFinal?: true;
+  /** An account is missing at one RPC endpoint, which is not enough to treat it as gone. */
+  readonly absenceDoubted?: true;
+  /**
+   * The token account of merchant or treasury is missing at one RPC endpoint, which is not enough
+   * to treat it as gone.
+   */
+  readonly receiverDoubted?: true;
+  /** The on-chain account could not be closed. */
+  readonly closingFailed?: true;
+}
+
+/** The lookup results of one subscription. */
+export type LookupEntry = readonly [id: string, result: LookupResult];

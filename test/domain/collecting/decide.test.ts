@@ -10,8 +10,12 @@ import type { KeeperSubscription } from '../../../src/db/subscription-work.ts';
 import { type AttemptEnd, outcomeOf } from '../../../src/domain/collecting/attempt-end.ts';
 import type { ChainView, Pull } from '../../../src/domain/collecting/chain-view.ts';
 import { decide, registeredAccount } from '../../../src/domain/collecting/decide.ts';
-import type { Decision, LookupResult } from '../../../src/domain/collecting/decision.ts';
-import { type KnownPull, recordPull } from '../../../src/domain/collecting/pulls.ts';
+import type { Decision } from '../../../src/domain/collecting/decision.ts';
+import {
+  type LookupResult,
+  type KnownPull,
+  recordPull,
+} from '../../../src/domain/collecting/pulls.ts';
 import {
   type SubscriptionUpdate,
   updateOf,
