@@ -142,8 +142,8 @@ export async function resolveAttempts(
   resolutions: readonly Resolution[],
 ): Promise<void> {
   const ids = resolutions.map(({ id }) => id);
-  // Two keepers may resolve attempts of one transaction at once. The lock lets the second see what
-  // the first wrote.
+  // Two keepers may resolve attempts of one transaction at the same time. After waiting for this
+  // lock, the second keeper sees the states that the first keeper wrote.
   await sql`
     select id from transactions where id in (select transaction_id from payment_attempts
       where id = any(${ids}::uuid[]))

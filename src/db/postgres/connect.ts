@@ -263,7 +263,8 @@ function count(
 ): void {
   const sendFirst = made.then.bind(made);
   const run = async () => {
-    // postgres.js would send it outside the transaction, over the next connection.
+    // Otherwise postgres.js would send the statement over the next connection, outside the
+    // transaction.
     if (connection?.isClosed === true) throw transactionClosed();
     // A statement that still waits for a connection is cancelled locally. Other statements end with
     // their connection.

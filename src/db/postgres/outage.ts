@@ -40,11 +40,11 @@ const refused: Record<string, string> = {
   '57014': 'did not answer in time: the statement was cancelled.',
 };
 
-/** read_only_sql_transaction, disk_full, out_of_memory, too_many_connections, io_error */
+/** Codes: read_only_sql_transaction, disk_full, out_of_memory, too_many_connections, io_error. */
 const outages = new Set(['25006', '53100', '53200', '53300', '58030']);
-/** deadlock_detected, lock_not_available */
+/** Codes: deadlock_detected, lock_not_available. */
 const locks = new Set(['40P01', '55P03']);
-/** query_canceled */
+/** Code query_canceled: the server cancelled the statement. */
 const TOO_SLOW = '57014';
 
 /** Tells whether the error means that the connection was lost. */
