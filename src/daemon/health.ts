@@ -71,8 +71,7 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
     failed(loop, name, error) {
       const cause = takes(error) ? 'database' : error instanceof RpcUnreachable ? 'chain' : 'other';
       failures.inc({ loop: name, cause });
-      // The keeper has its own log lines for a chain outage, so failures of that kind are ignored
-      // here.
+      // The keeper itself logs and reports a chain outage, so its loops do not count as failing.
       if (cause === 'chain') failing.delete(loop);
       else {
         const since = failing.get(loop)?.since ?? performance.now();
