@@ -1,7 +1,7 @@
 /**
  * Returns the delay in milliseconds before retry number `attempt` (1, 2, 3...). The delay doubles
- * from `base` up to `cap`. Its upper half is random ("equal jitter"), so that processes that failed
- * at the same time retry at different times.
+ * from `base` up to `cap`. Half of the delay is random ("equal jitter"), so that processes that
+ * failed at the same time retry at different times.
  */
 export function backoff(
   attempt: number,

@@ -146,8 +146,7 @@ export async function buildTree(
       if (isNamed(name)) (await load())(command, finish);
     }
   }
-  // Options belong to the command whose name precedes them, because "localnet fund" has its own
-  // --json.
+  // An option belongs to the command that precedes it, because "localnet fund" has its own --json.
   return program.enablePositionalOptions();
 }
 

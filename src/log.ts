@@ -10,7 +10,7 @@ export interface LogOptions {
   /** Daemons log to stdout; commands log to stderr and keep stdout for their output. */
   stream: 'stdout' | 'stderr';
   /**
-   * Returns true for errors that are reported as one outage. Log lines with such an error in `err`
+   * Tells whether an error is already reported as part of an outage. Log lines with such an `err`
    * are dropped.
    */
   isReported?: (error: unknown) => boolean;

@@ -53,7 +53,7 @@ export function observeLoops(next: LoopObserver | undefined): void {
 /** Maximum backoff after failed turns. It is also the longest delay after Postgres recovers. */
 const FAILURE_MS = 2000;
 
-/** Starts a loop. The loop never rejects. */
+/** Starts a loop. Errors of a turn go to `onError` and never reject. */
 export function startLoop({ name = 'other', idleMs, turn, onError }: LoopOptions): Loop {
   const identity = {};
   observer?.started(name);

@@ -11,7 +11,10 @@ import { type ConfigRole, type Variable, type Values, variables } from './variab
  */
 export type Config = Values & {
   readonly publicUrl: string;
-  /** The first entry of each list, which is the one in use. */
+  /**
+   * keeperKeypair, keeperAddress and treasury are the first entries of their lists, which are in
+   * use.
+   */
   readonly keeperKeypair: string | undefined;
   readonly keeperAddress: string | undefined;
   readonly treasury: string | undefined;

@@ -79,7 +79,10 @@ export const nameServer = (value: string): string => {
   return value;
 };
 
-/** Parses a list of secrets of at least 32 bytes each: 64 hex digits, or 32 other characters. */
+/**
+ * Parses a list of secrets. Each secret has at least 64 hex digits, or at least 32 bytes of other
+ * text.
+ */
 export const secrets = (value: string): string[] => {
   const all = list(text)(value);
   const bytes = (item: string) => Buffer.byteLength(item) / (/^[0-9a-f]+$/i.test(item) ? 2 : 1);

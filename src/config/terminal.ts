@@ -5,10 +5,10 @@ export function noColour(env: NodeJS.ProcessEnv = process.env): boolean {
 }
 
 /**
- * Prepares the environment for drawing on the terminal. Returns false when drawing is not possible.
- * Call it before importing React, ink and chalk, which read the environment on import. Without
- * NODE_ENV React uses its slow development build, chalk ignores NO_COLOR, and with CI set ink draws
- * only at the end.
+ * Prepares the environment for drawing on the terminal. Returns false when the terminal cannot be
+ * drawn on. Call it before importing React, ink and chalk, which read the environment on import:
+ * React needs NODE_ENV for its fast build, chalk ignores NO_COLOR, and ink draws only at the end if
+ * CI is set.
  */
 export function prepareTerminal(env: NodeJS.ProcessEnv = process.env): boolean {
   env.NODE_ENV ??= 'production';

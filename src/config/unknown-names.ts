@@ -4,7 +4,7 @@ import { type Variable, variables } from './variables.ts';
 
 const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_', 'WEBHOOK_'];
 /**
- * Kubernetes and Docker set such names for a service whose own name begins with one of the
+ * Names that Kubernetes and Docker set for a service whose own name begins with one of the
  * prefixes.
  */
 const injected = /_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$/;

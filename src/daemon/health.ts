@@ -16,8 +16,8 @@ export interface Health extends LoopObserver {
   /** Reports a successful write to Postgres. The write ends an outage. */
   written: () => void;
   /**
-   * Describes the current problem. Returns undefined until Postgres is unavailable or a loop has
-   * failed for more than a few seconds.
+   * Describes the current problem: Postgres is unavailable, or a loop has failed for more than a
+   * few seconds. Returns undefined when there is no problem.
    */
   trouble: () => string | undefined;
 }

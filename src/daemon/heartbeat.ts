@@ -46,7 +46,7 @@ export function startHeartbeat(
       lost.set(await countLostDaemons(sql, name));
       return false;
     },
-    // The loop observer (health.ts) counts and reports the failure.
+    // The loop observer (health.ts) counts and reports a failed heartbeat.
     onError: () => undefined,
   });
   return {

@@ -72,8 +72,8 @@ export async function runDaemon(
   load: () => Promise<(resources: DaemonResources) => Promise<Daemon>>,
 ): Promise<number> {
   const loading = load();
-  // `loading` is awaited below. If configuration or Postgres fails before that, its rejection must
-  // not count as unhandled.
+  // `loading` is awaited below. If configuration or Postgres fails first, a rejection of `loading`
+  // must not count as unhandled.
   loading.catch(() => undefined);
   const registry = createRegistry(role);
   let log: Log | undefined;

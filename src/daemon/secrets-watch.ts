@@ -11,8 +11,8 @@ import { startLoop } from '../loop.ts';
 const CHECK_MS = 30_000;
 
 /**
- * Counts such secrets at the start and every 30 s. Does nothing when ENCRYPTION_KEY is not
- * configured.
+ * Counts the secrets that cannot be decrypted, at the start and every 30 s. Does nothing when
+ * ENCRYPTION_KEY is not configured.
  */
 export function watchSecrets(
   { config, sql, log }: { config: Config; sql: Sql; log: Log },

@@ -1,6 +1,6 @@
 // Notifies systemd of a daemon's state: READY=1 when the daemon is ready, WATCHDOG=1 regularly,
-// STATUS= with a text, and STOPPING=1. Node has no Unix datagram sockets, so the systemd-notify
-// program sends each message. It waits until systemd has processed the message, because systemd
+// STATUS= with a text, and STOPPING=1. The systemd-notify program sends each message, because Node
+// has no Unix datagram sockets. The program waits until systemd has processed the message; systemd
 // cannot assign a message from an exited process to a unit (NotifyAccess=all).
 import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -103,10 +103,10 @@ const ofWallet = (sql: Queryable) => sql`
     and subscriber_wallet = asked.wallet and ${ofPlan(sql)}
   order by id desc limit ${MAX_ROWS}`;
 
-// Any wallet can register with any external id, so unpaid registrations must not hide the paid one.
+// Any wallet can register with any external id, so unpaid registrations must not hide a paid one.
 // The first query therefore reads the rows with the longest coverage. The second query reads the
-// newest rows, which explain why access is denied. It filters by plan after its limit to bound the
-// read.
+// newest rows, which explain why access is denied. The second query filters by plan after its
+// LIMIT, so that it reads at most MAX_ROWS rows.
 const ofExternalId = (sql: Queryable) => sql`
   (
     select ${terms(sql)} from subscriptions

@@ -18,8 +18,8 @@ export interface DayRow {
   expired: number;
   new: number;
   /**
-   * Monthly recurring revenue: amounts of the subscriptions that are active or past due at the end
-   * of the day, converted to 730 hours.
+   * Monthly recurring revenue at the end of the day: the sum of the amounts of all active and
+   * past-due subscriptions, each converted to a month of 730 hours.
    */
   mrr: string;
   gross: string;

@@ -45,7 +45,7 @@ export function listApiKeys(sql: Queryable, merchantId: string, page: Page): Pro
  * Finds the merchants of the live keys with these hashes (SHA-256 in hex). The result has no order.
  */
 export function findKeyHolders(sql: Queryable, hashes: readonly string[]): Promise<KeyHolder[]> {
-  // The limit forces one index look-up per key, whatever array length the planner estimates.
+  // The LIMIT forces one index look-up per key, whatever array length the planner estimates.
   return sql<KeyHolder[]>`
     select wanted.hash, m.id, m.wallet, m.name, m.email, m.tier, m.created_at, k.id as key_id,
       k.last_used_at is null or k.last_used_at < now() - interval '1 minute' as unmarked
@@ -100,8 +100,8 @@ export function listKeysAdmin(
 }
 
 /**
- * Revokes a key. `already` is true when the key was revoked before; it keeps its old revoked_at.
- * Returns undefined when the key does not exist.
+ * Revokes a key. `already` is true when the key was revoked before. The key then keeps its old
+ * revoked_at. Returns undefined when the key does not exist.
  */
 export async function revokeLiveKey(
   sql: Queryable,

@@ -38,7 +38,7 @@ export async function findApp(sql: Queryable, id: string): Promise<AppRow | unde
   return row;
 }
 
-/** Finds the apps with these ids. The limit forces one index look-up per id. */
+/** Finds the apps with these ids. The LIMIT makes Postgres use one index look-up per id. */
 export function findApps(sql: Queryable, ids: readonly string[]): Promise<AppRow[]> {
   return sql<AppRow[]>`
     select app.* from unnest(${ids}::uuid[]) as wanted (id), lateral (select * from apps

@@ -1,13 +1,14 @@
 // Reasons for which keepers must not sign: holds by operators, and the wait after a Postgres
-// failover. Committing an attempt takes a shared advisory lock and reads both. Setting a hold takes
-// the lock exclusively, so no attempt is committed after the hold command has returned.
+// failover. The transaction that commits an attempt takes a shared advisory lock and reads both
+// reasons. Setting a hold takes the lock exclusively, so no attempt is committed after the hold
+// command has returned.
 import { type Actor, recordAction } from './admin-actions.ts';
 import type { Queryable, Sql, Transaction } from './postgres/connect.ts';
 
 // Arbitrary key of the advisory lock: "hold" on a phone keypad.
 const HOLD_LOCK = 4653n;
 
-/** Everything in the database that can forbid a keeper to sign. */
+/** The brake: all database state that can stop keepers from signing. */
 export interface Brake {
   /** The server's current WAL timeline (8 hex digits); null on a standby. */
   timeline: string | null;
@@ -110,8 +111,9 @@ export function holdCollection(
 }
 
 /**
- * Ends a hold and records the action. Returns false when there was no hold. If the hold was set for
- * missing payments, this accepts them, so they do not hold collection again.
+ * Ends a hold and records the action. Returns false when there was no hold. If a keeper set the
+ * hold for missing payments, these payments count as accepted. Keepers do not hold collection for
+ * accepted payments again.
  */
 export function resumeCollection(
   sql: Sql,
@@ -133,8 +135,9 @@ export function resumeCollection(
 }
 
 /**
- * Holds all collection because the database lacks payments. Returns false when such a hold exists.
- * If an operator already holds all collection, the hold keeps the operator's reason.
+ * Holds all collection because the database lacks payments. Returns false when a hold for missing
+ * payments exists already. If an operator already holds all collection, the hold keeps the
+ * operator's reason.
  */
 export function holdForMissing(
   sql: Sql,

@@ -113,7 +113,7 @@ export async function findDelivery(sql: Queryable, id: string): Promise<Delivery
   return row;
 }
 
-/** Lists the attempts of a delivery in order. A delivery has at most six. */
+/** Lists the attempts of a delivery in order. A delivery has at most six attempts. */
 export function listAttempts(sql: Queryable, deliveryId: string): Promise<DeliveryAttemptRow[]> {
   return sql<DeliveryAttemptRow[]>`
     select number, started_at, duration_ms, http_status, error, response, address
@@ -136,8 +136,8 @@ export interface LoggedDelivery extends DeliveryRow {
   appName: string;
   url: string;
   /**
-   * HTTP status and error of the last attempt. The error explains a missing response. Both are null
-   * before the first attempt.
+   * HTTP status of the last attempt, or the error that explains a missing response. Both fields are
+   * null before the first attempt.
    */
   lastStatus: number | null;
   lastError: string | null;
@@ -229,7 +229,8 @@ export interface WholeDelivery extends LoggedDelivery {
   /** The endpoint's current secret, sealed by domain/secrets.ts under the endpoint's id. */
   secret: Buffer;
   /**
-   * The secret before the last rotation, valid from previousSince. It signs until previousUntil.
+   * The secret before the last rotation. It is valid since previousSince and signs until
+   * previousUntil.
    */
   previousSecret: Buffer | null;
   previousSince: Date | null;

@@ -7,8 +7,8 @@ export interface ClaimRequest {
   endpointId: string;
   room: number;
   /**
-   * Deliveries due before this time are skipped (Unix ms of the database's clock). null: none are
-   * skipped.
+   * Deliveries due before this time (Unix ms of the database's clock) are skipped. null skips no
+   * deliveries.
    */
   floor: number | null;
 }
@@ -19,7 +19,7 @@ export interface ClaimedDelivery {
   eventId: string;
   /** Number of attempts made before this claim. */
   attempts: number;
-  /** Unix ms of the database's clock. */
+  /** Due time in Unix ms of the database's clock. */
   dueAt: number;
   /** The request body, byte for byte. */
   body: string;
@@ -47,7 +47,7 @@ export interface Outcome {
 }
 
 export interface Attempt {
-  /** Unix ms of the database's clock. */
+  /** Start time in Unix ms of the database's clock. */
   startedAt: number;
   durationMs: number;
   httpStatus: number | null;
@@ -63,10 +63,9 @@ export interface DueEndpoint {
 }
 
 /**
- * Claims due deliveries for `claimMs`, oldest due first, and skips rows under a live claim. Needs a
- * pool with `planning: 'queue'`. The commit does not wait for the disk, because a claim lost in a
- * Postgres crash is simply made again; set_config changes only this transaction. The result has no
- * order.
+ * Claims due deliveries for `claimMs`, oldest due first, and skips rows under a live claim. The
+ * result has no order. Needs a pool with `planning: 'queue'`. The commit does not wait for the disk
+ * (set_config, this transaction only): a claim that is lost in a Postgres crash is made again.
  */
 export function claimDeliveries(
   sql: Queryable,
@@ -162,8 +161,7 @@ export async function countDue(sql: Queryable, limit: number): Promise<number> {
 /**
  * Writes the outcomes whose claim is still live and returns their delivery ids. A finished delivery
  * moves from the queue to the log. A failed attempt is rescheduled, or cancelled if its endpoint
- * was deleted. A batch may hold two outcomes of one delivery: from an expired and from the live
- * claim.
+ * was deleted. A batch may hold two outcomes of one delivery, one of them under an expired claim.
  */
 export async function recordOutcomes(
   sql: Queryable,
@@ -212,8 +210,9 @@ export async function recordOutcomes(
 }
 
 /**
- * Checks outcomes that recordOutcomes() did not return. Returns the ids of those that an earlier
- * call had committed before its response was lost; the claims of all others had expired.
+ * Finds outcomes that are already recorded because an earlier recordOutcomes() committed them and
+ * its response was lost. Returns their delivery ids. The claims of all other given outcomes had
+ * expired.
  */
 export async function findRecorded(
   sql: Queryable,

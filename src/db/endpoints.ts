@@ -149,8 +149,8 @@ export function readEndpoints(sql: Queryable, ids: readonly string[]): Promise<S
 }
 
 /**
- * Counts live endpoints with a secret that was sealed under another key than these. `fingerprints`
- * identify the known encryption keys. Counts up to 10,000.
+ * Counts the live endpoints (up to 10,000) with a secret that was sealed under an unknown key.
+ * `fingerprints` identify the known encryption keys.
  */
 export async function countForeignSecrets(
   sql: Queryable,

@@ -1,6 +1,6 @@
 // Reads an app's events in id order, each event once. A transaction that began earlier may commit
-// later. Readers therefore stop at the start time of the oldest writing transaction: no event with
-// a lower id can appear after it ends.
+// later. Readers therefore stop at the start time of the oldest transaction that is still writing.
+// Below this bound, no further event can appear.
 import type { Queryable } from './postgres/connect.ts';
 
 export interface FeedRow {
@@ -20,9 +20,9 @@ export async function readFeedStart(sql: Queryable): Promise<string> {
 }
 
 /**
- * Returns the id below which no further event can appear. Read it in a separate statement before
- * the events. It ignores transactions older than 10 s that have written nothing, such as a dump.
- * Without pg_read_all_stats other roles' sessions are hidden, and the bound is one minute ago.
+ * Returns the bound: the id below which no further event can appear. Read the bound in a separate
+ * statement before the events. Transactions older than 10 s that have written nothing (a dump) are
+ * ignored. If the role lacks pg_read_all_stats, the bound is one minute ago.
  */
 export async function readFeedBound(sql: Queryable): Promise<string> {
   const [row] = await sql<{ bound: string }[]>`

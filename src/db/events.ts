@@ -23,7 +23,7 @@ export const standardEventTypes = [...contractEventTypes, 'subscription_resumed'
 
 /**
  * Event types sent only to endpoints that list them in `extraEvents` (SQL function takes_event).
- * They are stored for every app.
+ * Events of these types are stored for every app.
  */
 export const extraEventTypes = [
   'renewal_upcoming',
@@ -41,7 +41,7 @@ export type ExtraEventType = (typeof extraEventTypes)[number];
 export type PlanEventType = 'plan_blocked';
 
 /**
- * The subscription's state for an event. The statement that reads it also takes the next sequence
+ * The subscription's state for an event. One statement reads the state and takes the next sequence
  * number.
  */
 export interface EventContext {
@@ -60,7 +60,7 @@ export interface EventContext {
   externalId: string | null;
   /** A JSON object as text. */
   metadata: string;
-  /** These fields also decide access (domain/access.ts). */
+  /** The fields from here on are needed only to decide access (domain/access.ts). */
   nextPaymentDue: Date | null;
   cancelRequestedAt: Date | null;
   trialEndsAt: Date | null;

@@ -49,7 +49,7 @@ export async function readAcceptedUntil(sql: Queryable): Promise<Date | null> {
   return row?.until ?? null;
 }
 
-/** Returns the signatures without an attempt in the database. */
+/** Returns the signatures that no stored attempt has. */
 export async function findUncommitted(
   sql: Queryable,
   signatures: readonly string[],
@@ -62,7 +62,7 @@ export async function findUncommitted(
   return new Set(rows.map(({ signature }) => bs58.encode(signature)));
 }
 
-/** Returns the signatures without an attempt and without a successful payment in the database. */
+/** Returns the signatures that no stored attempt and no successful payment has. */
 export async function findMissing(
   sql: Queryable,
   signatures: readonly string[],
@@ -76,7 +76,7 @@ export async function findMissing(
   return missing;
 }
 
-/** Tells whether any of the addresses is a plan that has not ended. */
+/** Tells whether any of these is the address of a plan that has not ended. */
 export async function hasPlan(sql: Queryable, addresses: readonly string[]): Promise<boolean> {
   const [found] = await sql`
     select from plans where plan_pda = any(${[...addresses]}::text[]) and status <> 'ended'

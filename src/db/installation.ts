@@ -1,6 +1,6 @@
-// Settings that all daemons of a database must share. Every plan contains these addresses. A daemon
-// with other addresses would create plans that no keeper can collect. A keeper with another fee
-// would split payments differently.
+// Settings that all daemons of a database must share. Every plan contains the mint, keeper and
+// treasury addresses. A daemon with other addresses would create plans that no keeper can collect.
+// A keeper with another fee would split payments differently.
 import type { Queryable, Sql } from './postgres/connect.ts';
 
 /**
@@ -66,8 +66,8 @@ export async function recordMissingFee(sql: Queryable, feeBps: number): Promise<
 }
 
 /**
- * Counts plans that have not ended, up to 100,000. `mint`, `keeper` and `treasury` count the plans
- * among them whose value differs from the given ones.
+ * Counts plans that have not ended, up to 100,000. `mint`, `keeper` and `treasury` count those of
+ * the plans in which this address differs from the given addresses.
  */
 export async function countOtherPlans(
   sql: Queryable,

@@ -45,7 +45,7 @@ export async function updateMerchant(
   return row;
 }
 
-/** A merchant with the fields that only operators see and set. */
+/** A merchant for operators. Only operators can set its tier and platform fee. */
 export interface MerchantAdminRow extends MerchantRow {
   /** The merchant's own platform fee; null means the operator's default fee. */
   feeBps: number | null;

@@ -1,5 +1,5 @@
-// Payments. A paid period has one succeeded row, and one more for each further pull in the period.
-// Each failed attempt has one failed row.
+// Payments. A paid period has one succeeded row. Each further pull in a paid period adds another
+// succeeded row. Each failed attempt has one failed row.
 import type { Queryable } from './postgres/connect.ts';
 import { among, type Fragment, type Page } from './postgres/lists.ts';
 
@@ -173,8 +173,8 @@ export const anyTransaction: TransactionFilters = {
 };
 
 /**
- * Lists an app's payments, newest occurred_at first. A subscriptionId selects the subscription's
- * index; otherwise the app's index is used.
+ * Lists an app's payments, newest occurred_at first. With a subscriptionId, the query reads the
+ * index by subscription; otherwise it reads the index by app.
  */
 export function listTransactions(
   sql: Queryable,

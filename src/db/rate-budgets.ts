@@ -1,6 +1,6 @@
 import type { Sql } from './postgres/connect.ts';
 
-/** A number of requests of one subject to count against its limit. */
+/** Requests by one subject, to be counted together against the subject's limit. */
 export interface Spending {
   subject: string;
   count: number;
@@ -9,7 +9,7 @@ export interface Spending {
 
 export interface Budget {
   subject: string;
-  /** Number of the counted requests that the limit allows. */
+  /** Number of these requests that the limit allows. */
   granted: number;
   /** Number of granted requests in this window, including `granted`. */
   spent: number;

@@ -126,7 +126,8 @@ export async function listUnexplained(
 
 /**
  * Finds the registration to which a transaction on this address belongs: the registration with an
- * attempt in the transaction, otherwise the newest one. Returns undefined when there is none.
+ * attempt in the transaction, otherwise the newest registration. Returns undefined when the address
+ * has no registration.
  */
 export async function findOwner(
   sql: Queryable,

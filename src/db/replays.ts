@@ -1,4 +1,4 @@
-// Queues events for delivery again. A replay goes to the live endpoint of the event's app; events
+// Queues events for delivery again. A replay goes to the live endpoint of the event's app. Events
 // of an app without an endpoint are skipped. Every delivery after the first of an event is marked
 // `replayed`, and the partial indexes on that column find these deliveries.
 import type { Queryable, Transaction } from './postgres/connect.ts';
@@ -30,7 +30,7 @@ export interface Matching {
   /** Delivery status, or `unsent` for events that never had a delivery. */
   status: string;
   count: number;
-  /** Number of these deliveries or events whose app has a live endpoint. */
+  /** Number of the counted deliveries or events whose app has a live endpoint. */
   deliverable: number;
 }
 
@@ -189,8 +189,8 @@ export async function lockRun(sql: Transaction, id: string): Promise<ReplayRun |
 }
 
 /**
- * Returns the number queued by another run of the same selection that finished after this run was
- * planned. In that case this run has nothing left to queue.
+ * Returns the number of deliveries queued by another run of the same selection, if that run
+ * finished after this run was planned. In this case nothing is left to queue.
  */
 export async function queuedMeanwhile(
   sql: Transaction,

@@ -56,7 +56,7 @@ export async function updateDiscount(
 }
 
 // A merchant's cancellation revokes the keeper's claim. Without the claim, the keeper cannot commit
-// a new attempt or write a result. Its check before sending sees the cancellation.
+// a new attempt or write a result. The keeper also checks for a cancellation before it sends.
 
 /**
  * Stops collection. The keeper ends the subscription at paid_through or the end of the trial, or at
@@ -84,8 +84,8 @@ export async function requestCancellation(
 }
 
 /**
- * Ends the subscription now. It stays due at paid_through, because the keeper may have to close the
- * account. Returns undefined when the subscription has already ended.
+ * Ends the subscription now. due_at is set to paid_through (if in the future), because the keeper
+ * may have to close the account then. Returns undefined when the subscription has already ended.
  */
 export async function forceCancellation(
   sql: Transaction,

@@ -36,8 +36,8 @@ export interface SubscriptionState {
   /** Start of the period of the last payment that failed on chain for the subscriber's reason. */
   chainFailurePeriod: Date | null;
   /**
-   * Number of payment attempts in that period that a top-up of the wallet made due before their
-   * retry.
+   * Number of payment attempts in the period chainFailurePeriod that were made before their retry
+   * time because the wallet was topped up.
    */
   earlyTries: number;
   /** Number of payments left with the discount. null means unlimited; 0 means used up. */
@@ -67,14 +67,14 @@ export interface KeeperSubscription extends SubscriptionState {
   treasury: string;
   /** The merchant's own fee; null means the operator's default fee. */
   feeBps: number | null;
-  /** The plan's own dunning settings; null means the defaults. */
+  /** The plan's own dunning settings; null means the default. */
   retryHours: number[] | null;
   pastDueDays: number | null;
   notices: number;
   /**
    * Set when the subscription has ended and its address has a newer registration. `same_account`:
-   * the newer registration is of the same on-chain account. `other_account`: the account was
-   * reopened.
+   * both registrations belong to one on-chain account. `other_account`: the account was closed and
+   * a new account was opened at the address.
    */
   successor: 'same_account' | 'other_account' | null;
   /** Seconds since the registration by the database's clock. */
@@ -156,7 +156,7 @@ export interface StateChange {
   state: SubscriptionState;
   /** True while a transaction is in flight. The lease is then renewed instead of released. */
   keepsLease: boolean;
-  /** Takes a sequence number for an event, in the same transaction. */
+  /** True to take a sequence number for an event in the same transaction. */
   withEvent: boolean;
 }
 
@@ -169,7 +169,7 @@ export interface Written {
   createdAt: Date;
 }
 
-/** Converts a change to a row of the JSON parameter. */
+/** Converts a state change to a row of the JSON parameter. */
 function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChange) {
   return {
     id,
@@ -321,8 +321,8 @@ export function readCollectable(
 }
 
 /**
- * Finds the subscriptions at these addresses or of these wallets, without those that will never be
- * due again. Returns their ids.
+ * Finds the subscriptions at these addresses or of these wallets that have a due_at. Returns their
+ * ids.
  */
 export async function findFollowed(
   sql: Queryable,

@@ -242,9 +242,8 @@ export function listSubscriptionsOfApp(
           };
     return listed(key);
   }
-  // "is not distinct from" keeps the plan's index out of the choice. With "=", the planner would
-  // estimate a large plan by the average plan size and prefer the plan's index to the customer's
-  // index.
+  // "is not distinct from" keeps the planner from choosing the plan's index. With "=", it would
+  // assume that the plan is of average size, and prefer the plan's index to the customer's index.
   if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
   if (externalId === null) {
     filters.push(sql`and app_id is not distinct from ${appId}::uuid`);

@@ -9,7 +9,7 @@ export interface SweepPace {
   /** Minimum time between the starts of two laps. */
   everySeconds: number;
   /**
-   * Time over which a lap is spread. The length of the previous lap is the estimate for its length.
+   * A lap is spread over this time, assuming that it has as many subscriptions as the previous lap.
    */
   withinSeconds: number;
 }
@@ -21,12 +21,12 @@ export interface SweepStep {
   /** The lap of these subscriptions, and the position before the first of them. */
   lap: bigint;
   after: DuePlace;
-  /** The position after this step. When the lap is complete, it is the start of the next lap. */
+  /** The position after this step. When the lap is complete, this is the start of the next lap. */
   nextLap: bigint;
   place: DuePlace;
   /**
-   * Seconds until the next step; 0 or less when the lap is late. Null in the first lap, whose
-   * length is unknown.
+   * Seconds until the next step; 0 or less when the lap is late. Null when the number of
+   * subscriptions in the lap is not known, as in the first lap.
    */
   waitSeconds: number | null;
 }

@@ -98,7 +98,7 @@ export class Claimer {
     this.#setDue(known);
   }
 
-  /** True when a claim could fill free places. */
+  /** True when there are free places for requests in flight that a claim could fill. */
   get isHungry(): boolean {
     if (this.#stale.length > 0) return true;
     const left = this.#places();
@@ -107,8 +107,8 @@ export class Claimer {
   }
 
   /**
-   * Claims deliveries for the free places. The caller must pass each returned delivery to offer()
-   * or pause(), or write its outcome.
+   * Claims deliveries for the free places in Concurrency. The caller must pass each returned
+   * delivery to offer() or pause(), or write its outcome.
    */
   async claim(): Promise<Claimed[]> {
     await this.#releaseStale();
@@ -123,7 +123,7 @@ export class Claimer {
     }
     if (asked.size === 0) return [];
     const requests = [...asked.values()].map(({ known, room }) => this.#requestOf(known, room));
-    // The flags are cleared before the claim, so that rows that become due during the claim are
+    // The due flags are cleared before the claim, so that rows that become due during the claim are
     // reported again.
     for (const { known } of asked.values()) this.#unsetDue(known);
     const claimId = randomUUID();
@@ -160,8 +160,8 @@ export class Claimer {
   }
 
   /**
-   * Takes an endpoint's next delivery whose claim is still valid long enough. Returns undefined
-   * when there is none.
+   * Takes an endpoint's next delivery whose claim lasts long enough for a request. Returns
+   * undefined when there is no such delivery.
    */
   take({ endpointId, ready }: EndpointQueue): Ready | undefined {
     const known = this.#known.get(endpointId);
@@ -237,8 +237,8 @@ export class Claimer {
   }
 
   /**
-   * Counts the free places per class. For fast endpoints, this is the number of deliveries that may
-   * still be prefetched.
+   * Counts the places for further requests, per class of endpoints. For fast endpoints, it counts
+   * the deliveries that may still be prefetched.
    */
   #places(): Record<Pace, number> {
     const { concurrency } = this.#parts;

@@ -2,8 +2,9 @@
 // machine's monotonic clock. The machine's wall clock is never used.
 //
 // The database took a reading at some time between request and response. After a quick response,
-// the estimate assumes the time of the request and is ahead by at most the round trip. After a
-// slow response, the estimate changes only as far as it was certainly wrong.
+// the estimate assumes the time of the request. It is then ahead by at most the round trip, so no
+// retry becomes due early. After a slow response, the estimate changes only as far as it was
+// certainly wrong.
 
 export interface DatabaseClock {
   /** Current Unix milliseconds by the database's clock. Throws before the first sync. */

@@ -3,8 +3,9 @@
 //
 // An endpoint's window (its maximum of requests in flight) starts at one request. It grows by one
 // with each success up to a cap and halves with each failure. Failing endpoints get at most 1/4 of
-// the places; failing and slow endpoints together get at most 1/2, so half is left for fast
-// endpoints. Within a class, endpoints take turns of 100 ms of response time or one request.
+// the process's requests in flight (places). Failing and slow endpoints together get at most 1/2,
+// so half is left for fast endpoints. Within a class, endpoints take turns: 100 ms of response
+// time, but at least one request.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 
@@ -56,8 +57,8 @@ export class EndpointQueue {
 }
 
 /**
- * A place taken by a request. It counts for the class that the endpoint had when the request
- * started.
+ * A place is taken by one request in flight. It counts for the class that the endpoint had when the
+ * request started.
  */
 export interface Place {
   queue: EndpointQueue;
@@ -86,7 +87,7 @@ export class Concurrency {
     this.#perEndpoint = perEndpoint;
   }
 
-  /** Returns the number of free places for a class. */
+  /** Returns the number of further requests that a class of endpoints may start. */
   free(pace: Pace): number {
     const { fast, slow, failing } = this.#byPace;
     const left = this.#total - fast - slow - failing;

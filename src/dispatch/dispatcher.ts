@@ -140,7 +140,7 @@ export class Dispatcher {
       this.#poller.notified(endpoints);
       this.#loop.wake();
     };
-    // The third argument runs after each reconnect, because notifications may have been missed.
+    // The last callback runs after each reconnect, because notifications may have been missed.
     await this.#queue.listen(DELIVERIES_QUEUED, onNotify, () => onNotify(''));
   }
 

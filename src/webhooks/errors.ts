@@ -1,4 +1,4 @@
-// Maps the error of a request without a response to a code. Merchants see the code in the list of
+// Maps the error of a failed webhook request to a code. Merchants see the code in the list of
 // attempts. The error's message is not shown, because it can contain text from the network.
 
 /** Meaning of each error code. */

@@ -20,8 +20,9 @@ export function signingKeys(secret: string): SigningKeys {
 
 /**
  * Returns the headers of one request as name, value, name, value. `timestamp` is in Unix seconds.
- * `id` is the event's id, the same for every attempt. After a rotation, webhook-signature is a list
- * with a second signature by the previous secret; X-Service-Signature uses only the newest secret.
+ * `id` is the event's id, the same for every attempt. During a secret rotation, webhook-signature
+ * lists two signatures (newest and previous secret); X-Service-Signature uses only the newest
+ * secret.
  */
 export function signedHeaders(
   [newest, previous]: readonly [SigningKeys, (SigningKeys | undefined)?],

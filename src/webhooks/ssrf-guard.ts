@@ -58,9 +58,9 @@ const globalUnicast = ipaddr.parseCIDR('2000::/3');
 const hostAddresses = ['168.63.129.16/32'].map((cidr) => ipaddr.parseCIDR(cidr));
 
 /**
- * Creates the guard. It refuses the machine's own addresses and every address that is not public
- * unicast, including IPv6 addresses that embed an IPv4 address (mapped, compatible, NAT64, 6to4,
- * Teredo).
+ * Creates the guard. The guard refuses the machine's own addresses and every address that is not
+ * public unicast. It also refuses IPv6 addresses that embed an IPv4 address (mapped, compatible,
+ * NAT64, 6to4, Teredo).
  */
 export function createSsrfGuard({
   enabled,

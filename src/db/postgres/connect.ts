@@ -200,9 +200,9 @@ export function silenceOf(sql: Sql): Silence | undefined {
 }
 
 /**
- * Wraps a pool so that `silence` watches every statement and transaction. A statement rejected with
- * a stale error runs again: postgres.js keeps the error with which the server ended a connection
- * and rejects the next connection's first statement with it, without sending that statement.
+ * Wraps a pool so that `silence` watches every statement and transaction. After the server ended a
+ * connection with an error, postgres.js rejects the next connection's first statement with that old
+ * (stale) error and does not send the statement. The wrapper runs such a statement again.
  */
 function withSilence(sql: Sql, silence: Silence | undefined): Sql {
   const reserve = sql.reserve.bind(sql);
@@ -266,8 +266,8 @@ function count(
     // Otherwise postgres.js would send the statement over the next connection, outside the
     // transaction.
     if (connection?.isClosed === true) throw transactionClosed();
-    // A statement that still waits for a connection is cancelled locally. Other statements end with
-    // their connection.
+    // A statement that still waits for a connection is cancelled here. A statement that was sent is
+    // rejected when its connection closes.
     const end = silence?.begin(() => made.state === null && made.cancel());
     try {
       return await new Promise((resolve, reject) => void sendFirst(resolve, reject));

@@ -1,5 +1,5 @@
 // Columns that daemons must not update after the insert: identity, terms and amounts. roles.ts
-// withholds the right.
+// grants updates without these columns.
 
 export const planTerms = [
   'id',

@@ -23,8 +23,8 @@ export const appName = (appId: string): string => `@${appId}`;
 
 export interface Notifier {
   /**
-   * Schedules a notification with these names; without names it means "any". Returns at once and
-   * never throws.
+   * Schedules a notification. `names` are the endpoints and apps with changes; without names the
+   * notification means "any". Returns at once and never throws.
    */
   notify(names?: ReadonlySet<string>): void;
   /** Sends the pending notification, if there is one, and waits until it is sent. */
@@ -32,9 +32,9 @@ export interface Notifier {
 }
 
 /**
- * Creates a notifier that sends at most one NOTIFY per `intervalMs`. The first is sent immediately;
- * later ones are merged. The default of 10 ms limits a flood to 100 a second and adds no delay at
- * 50 events a second.
+ * Creates a notifier that sends at most one NOTIFY per `intervalMs`. The first notification is sent
+ * immediately; later ones are merged. The default of 10 ms limits a flood to 100 notifications a
+ * second and adds no delay at 50 events a second.
  */
 export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Notifier {
   let timer: NodeJS.Timeout | undefined;

@@ -18,12 +18,12 @@ const lost = new Set([
   'ETIMEDOUT',
   'EHOSTUNREACH',
   'ENETUNREACH',
-  // admin_shutdown, crash_shutdown, cannot_connect_now, database_dropped
+  // Codes: admin_shutdown, crash_shutdown, cannot_connect_now, database_dropped.
   '57P01',
   '57P02',
   '57P03',
   '57P04',
-  // idle_session_timeout, idle_in_transaction_session_timeout
+  // Codes: idle_session_timeout, idle_in_transaction_session_timeout.
   '57P05',
   '25P03',
 ]);

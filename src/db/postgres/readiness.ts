@@ -5,7 +5,7 @@ import { daemonLimits, silenceOf, type Sql } from './connect.ts';
 
 /** A statement that exceeds statement_timeout by this time (ms) counts as stuck, not as slow. */
 const GRACE_MS = 500;
-/** After silent connections were dropped, other connections are suspect for this time (ms). */
+/** After silent connections were dropped, Postgres counts as unusable for this time (ms). */
 const SUSPECT_MS = 5000;
 
 /**

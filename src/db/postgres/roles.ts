@@ -1,6 +1,6 @@
-// Database rights of each daemon and of the daily `billing reconcile`. Each has its own role, named
-// after the schema owner. For the owner billing_owner, the roles are billing_serve, billing_keeper,
-// billing_dispatch and billing_reconcile.
+// Database rights of each daemon and of the daily `billing reconcile`. Each daemon and `reconcile`
+// has its own role, named after the schema owner. For the owner billing_owner, the roles are
+// billing_serve, billing_keeper, billing_dispatch and billing_reconcile.
 import type { Queryable } from './connect.ts';
 import {
   amounts,

@@ -20,8 +20,8 @@ export interface Silence {
 }
 
 /**
- * Number of timer ticks within the time limit. Counting ticks instead of time keeps a process that
- * was suspended from blaming Postgres for the pause.
+ * The time limit is counted in this number of timer ticks. While a process is suspended no ticks
+ * are counted, so the process does not blame Postgres for the pause.
  */
 const TICKS = 20;
 

@@ -82,7 +82,7 @@ class PostgresSocket extends Duplex {
     this.#closeUnlessGreeted();
   }
 
-  /** postgres.js reads this field when it ends a socket and waits for its end. */
+  /** postgres.js reads this state when it closes a socket. */
   get readyState(): 'opening' | 'open' | 'closed' {
     if (this.destroyed) return 'closed';
     return this.#stream === undefined ? 'opening' : 'open';
@@ -152,10 +152,9 @@ class PostgresSocket extends Duplex {
 
   /**
    * Closes a socket on which postgres.js did not start with the protocol's first message. If a
-   * connection closes while postgres.js holds short messages, postgres.js keeps them and sends
-   * nothing on the next sockets until it holds 1,024 bytes, which Postgres would refuse. Each close
-   * makes it open another socket; after a few it drops the old messages. See
-   * github.com/LanternOps/breeze/issues/3225.
+   * connection closes while postgres.js holds short messages, postgres.js keeps these and sends
+   * nothing on new sockets until it holds 1,024 bytes. A few closed sockets make postgres.js drop
+   * them and start correctly (github.com/LanternOps/breeze/issues/3225).
    */
   #closeUnlessGreeted(): void {
     setImmediate(() =>
@@ -167,7 +166,8 @@ class PostgresSocket extends Duplex {
 }
 
 /**
- * Converts `sslmode` as postgres.js does: only a mode that asks for it verifies the certificate.
+ * Converts `sslmode` as postgres.js does: `require`, `prefer` and `allow` do not verify the
+ * server's certificate.
  */
 function optionsOf(ssl: unknown): ConnectionOptions {
   if (typeof ssl === 'object' && ssl !== null) return ssl;
