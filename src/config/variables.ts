@@ -297,7 +297,7 @@ type Parsed<V> = V extends { parse: (text: string) => infer T }
 
 /** Type of the parsed values, by the keys of `variables`. */
 export type Values = { readonly [Key in keyof Variables]: Parsed<Variables[Key]> };
-/** The role of a process. It decides which variables are required. */
+/** The role of a process. The role decides which variables are required. */
 export type ConfigRole = 'serve' | 'keeper' | 'dispatch' | 'admin' | 'reconcile' | 'developer';
 
 export interface Variable<T> {

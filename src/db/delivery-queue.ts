@@ -25,7 +25,8 @@ export interface ClaimedDelivery {
   body: string;
   endpointDeleted: boolean;
   /**
-   * Time of the last rotation of the endpoint's secret, in Unix ms; null when it was never rotated.
+   * Time of the last rotation of the endpoint's secret, in Unix ms; null when the secret was never
+   * rotated.
    */
   rotatedAt: number | null;
 }

@@ -9,7 +9,7 @@ export interface EndpointRow {
   /** Event types that the endpoint receives in addition to the standard types. */
   extraEvents: ExtraEventType[];
   createdAt: Date;
-  /** The previous secret signs until this time; null when it no longer signs. */
+  /** The previous secret signs until this time; null when the previous secret no longer signs. */
   previousSecretExpiresAt: Date | null;
 }
 

@@ -76,7 +76,7 @@ export async function findMissing(
   return missing;
 }
 
-/** Tells whether any of these is the address of a plan that has not ended. */
+/** Tells whether any of the addresses belongs to a plan that has not ended. */
 export async function hasPlan(sql: Queryable, addresses: readonly string[]): Promise<boolean> {
   const [found] = await sql`
     select from plans where plan_pda = any(${[...addresses]}::text[]) and status <> 'ended'

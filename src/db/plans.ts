@@ -39,8 +39,8 @@ export interface PlanRow {
   /** Slot at which the plan was first seen on chain; 0 until the plan is seen. */
   observedSlot: bigint;
   /**
-   * The reason why payments cannot be collected (domain/reasons.ts); null when they can be
-   * collected.
+   * The reason why payments of the plan cannot be collected (domain/reasons.ts); null when
+   * collection works.
    */
   collectionBlockedReason: string | null;
   createdAt: Date;

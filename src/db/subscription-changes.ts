@@ -27,7 +27,9 @@ export async function updateOwnIds(
     where id = ${id}`;
 }
 
-/** A discount on each payment: a percentage, an amount, or no discount when both are null. */
+/**
+ * A discount on each payment: a percentage or an amount. When both are null, there is no discount.
+ */
 export interface DiscountTerms {
   discountPercent: number | null;
   /** Discount per payment in base units. */

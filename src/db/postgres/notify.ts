@@ -1,6 +1,6 @@
-// NOTIFY to other processes. NOTIFY serialises commits: one per insert cuts throughput to a quarter
-// (docs/postgres-notes.md). Each process therefore sends at most one per channel and interval,
-// after its commit. Listeners also poll, so a lost notification only adds delay.
+// NOTIFY to other processes. NOTIFY serialises commits: one NOTIFY per insert cuts throughput to a
+// quarter (docs/postgres-notes.md). A process therefore sends at most one NOTIFY per channel and
+// interval, after its commit. Listeners also poll, so a lost notification only adds delay.
 import type { Sql } from './connect.ts';
 import { isId } from './ids.ts';
 

@@ -116,9 +116,9 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Reports an error only if the connection has received no bytes yet; otherwise it reports a
-   * normal end. On a normal end, postgres.js rejects all statements of the connection at once. On
-   * an error, postgres.js keeps accepting statements until the close: they hang, and statements of
+   * Reports an error only if the connection has received no bytes yet; otherwise reports a normal
+   * end. On a normal end, postgres.js rejects all statements of the connection at once. On an
+   * error, postgres.js accepts statements until the close. Such statements hang, and statements of
    * the next connection get each other's rows.
    */
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
