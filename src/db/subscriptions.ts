@@ -33,7 +33,10 @@ export interface SubscriptionRow extends DiscountTerms {
   delegationRevokedAt: Date | null;
   endReason: string | null;
   externalId: string | null;
-  /** A JSON object as text. As an object, postgres.js would convert its keys to camel case. */
+  /**
+   * A JSON object as text. If the column were read as an object, postgres.js would convert the
+   * object's keys to camel case.
+   */
   metadata: string;
   /** The plan's graceHours; null means the default (domain/access.ts). */
   graceHours: number | null;
@@ -242,8 +245,8 @@ export function listSubscriptionsOfApp(
           };
     return listed(key);
   }
-  // "is not distinct from" keeps the planner from choosing the plan's index. With "=", it would
-  // assume that the plan is of average size, and prefer the plan's index to the customer's index.
+  // "is not distinct from" keeps the planner from choosing the plan's index. With "=", the planner
+  // would assume a plan of average size and prefer the plan's index to the customer's index.
   if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
   if (externalId === null) {
     filters.push(sql`and app_id is not distinct from ${appId}::uuid`);

@@ -49,7 +49,7 @@ export interface ConnectionLimits {
   /** The server closes a connection whose open transaction is idle for this time. */
   idleInTransactionMs: number;
   /**
-   * The client drops a connection that received nothing for this time. It is longer than
+   * The client drops a connection that received nothing for this time. The value exceeds
    * statementMs, so that the server cancels a slow statement first.
    */
   silentMs: number;

@@ -9,8 +9,8 @@ import type { Queryable, Sql, Transaction } from './connect.ts';
 export type PartitionedTable = 'deliveries' | 'events';
 
 /**
- * Lock timeout for creating or dropping a partition. Both wait for every statement on the table,
- * and later statements queue behind them, so they give up early.
+ * Lock timeout for creating or dropping a partition. These statements wait for every running
+ * statement on the table, and later statements queue behind them. A short timeout bounds the delay.
  */
 const LOCK_TIMEOUT = '200ms';
 

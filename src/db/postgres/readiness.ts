@@ -1,4 +1,4 @@
-// Checks of Postgres for the daemons: whether it is usable now, and whether its commits are
+// Checks of Postgres for the daemons: whether Postgres is usable now, and whether its commits are
 // durable.
 import { messageOf, OperatorError } from '../../errors.ts';
 import { daemonLimits, silenceOf, type Sql } from './connect.ts';
@@ -9,8 +9,8 @@ const GRACE_MS = 500;
 const SUSPECT_MS = 5000;
 
 /**
- * Returns the reason why daemons cannot use Postgres; undefined when they can. Never rejects. It
- * can wait as long as its own query, up to the statement timeout.
+ * Returns the reason why daemons cannot use Postgres; undefined when they can. Never rejects, but
+ * may wait until its own query ends.
  */
 export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
   const silence = silenceOf(sql);

@@ -176,8 +176,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     },
     execute: ['make_months(int)', 'drop_month(text, int)'],
   },
-  // `billing reconcile` without --repair reads and stores only its result. A repair needs the
-  // owner's rights.
+  // Without --repair, `billing reconcile` only reads payments and stores its result. A repair needs
+  // the rights of the owner.
   reconcile: {
     select: [
       'schema_migrations',
