@@ -1,7 +1,7 @@
-// Classifies a request without a status line into one code, which merchants see in the log of
+// Maps the error of a failed webhook request to a code. Merchants see the code in the list of
 // attempts. The error's message is not shown, because it can contain text from the network.
 
-/** The codes, each with its meaning. */
+/** Meaning of each error code. */
 export const failureMeanings = {
   timeout: 'No status line came within 5 seconds.',
   dns: 'The host’s name has no address, or the name servers did not answer.',
@@ -16,7 +16,7 @@ export const failureMeanings = {
 
 export type Failure = keyof typeof failureMeanings;
 
-/** The SSRF guard refuses the target's address. */
+/** Thrown when the SSRF guard refuses the address of a webhook. */
 export class BlockedAddress extends Error {
   readonly code = 'BLOCKED_ADDRESS';
 }
@@ -37,19 +37,20 @@ const byCode: Record<string, Failure> = {
   EHOSTDOWN: 'unreachable',
 };
 
-// Node's names of OpenSSL's verification results; other TLS errors begin with ERR_SSL_ or ERR_TLS_.
+// Node's codes for OpenSSL's certificate verification errors. Other TLS errors begin with ERR_SSL_
+// or ERR_TLS_.
 const tls =
   /^(ERR_SSL_|ERR_TLS_|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|HOSTNAME_MISMATCH|EPROTO$)/;
 
-/** The code of an error of Node, undici or the guard. */
+/** Returns the code for an error of Node, undici or the SSRF guard. */
 export function classify(error: unknown): Failure {
   if (error instanceof AggregateError) return classify(error.errors[0]);
   if (!(error instanceof Error)) return 'error';
   const { code, name, message, syscall, cause } = error as NodeJS.ErrnoException;
-  // undici's errors for responses that are not HTTP; some differ from a closed connection only in
-  // their message.
+  // undici's errors for a response that is not HTTP. Some of them differ from a closed connection
+  // only in their message.
   if (name === 'HTTPParserError' || /^bad (response|upgrade)$/.test(message)) return 'protocol';
-  // A name server's ECONNREFUSED or ETIMEDOUT is a failure to resolve.
+  // An ECONNREFUSED or ETIMEDOUT from a name server means that the name could not be resolved.
   if (syscall === 'getaddrinfo' || syscall?.startsWith('query') === true || code === 'ENOTFOUND')
     return 'dns';
   if (code === undefined) return cause === undefined ? 'error' : classify(cause);

@@ -1,30 +1,32 @@
-// Posts webhooks over undici: one request, sent once, to an address that the SSRF guard has vetted.
-// Follows no redirect, decompresses nothing, and reads at most 4 KiB of the response body.
+// Posts webhooks with undici. Each request is sent once, to an address that the SSRF guard has
+// checked. Redirects are not followed, nothing is decompressed, and at most 4 KiB of the response
+// body are read.
 import { buildConnector, Client, type Dispatcher } from 'undici';
 import { classify } from './errors.ts';
 import type { SsrfGuard } from './ssrf-guard.ts';
 
 /**
- * Deadline in ms from the start of the request to the status line; a body that is incomplete by
- * then is truncated.
+ * Time (ms) from the start of the request to the deadline for the status line. A body that is
+ * incomplete at the deadline is truncated.
  */
 export const DEADLINE_MS = 5000;
 
 const MAX_BODY_BYTES = 4096;
 /**
- * Servers close idle connections after 5 s (Node's default) or later. Closing earlier avoids a
- * request on a connection that the server is closing.
+ * An idle connection is closed after this time (ms). Servers close idle connections after 5 s
+ * (Node's default) or later, and a request must not start on a connection that the server is
+ * closing.
  */
 const KEEP_ALIVE_MS = 4000;
 
 export interface Answer {
-  /** null when no status line came. */
+  /** Null when no status line arrived. */
   httpStatus: number | null;
-  /** The class of the error (errors.ts); null when a status line came. */
+  /** Error code (errors.ts); null when a status line arrived. */
   error: string | null;
-  /** The first 4 KiB of the body; null when no status line came. */
+  /** The first 4 KiB of the response body; null when no status line arrived. */
   response: Buffer | null;
-  /** The peer's address; null without a connection. */
+  /** The peer's IP address; null when no connection was made. */
   address: string | null;
   durationMs: number;
   retryAfter: string | undefined;
@@ -32,15 +34,16 @@ export interface Answer {
 
 export interface WebhookRequest {
   origin: string;
-  /** Path and query. */
+  /** Path and query of the URL. */
   path: string;
-  /** Name, value, name, value. */
+  /** A flat list: name, value, name, value. */
   headers: string[];
   body: string;
 }
 
 /**
- * Connections to receivers. Each carries one request at a time and is not reused after a failure.
+ * Connections to the merchants' servers. Each connection carries one request at a time and is not
+ * reused after a failure.
  */
 export class WebhookClient {
   readonly #idle = new Map<string, Connection[]>();
@@ -52,19 +55,19 @@ export class WebhookClient {
     this.#guard = guard;
     this.#connect = buildConnector({
       timeout: DEADLINE_MS,
-      // Explicit, so that NODE_TLS_REJECT_UNAUTHORIZED cannot turn it off.
+      // Set explicitly, so that NODE_TLS_REJECT_UNAUTHORIZED cannot disable the check.
       rejectUnauthorized: true,
       ...(guard.lookup === undefined ? {} : { lookup: guard.lookup }),
     });
   }
 
-  /** Resolves with the response or the error; never rejects. */
+  /** Sends a request. Resolves with the response or the error and never rejects. */
   post(request: WebhookRequest): Promise<Answer> {
     const connection = this.#take(request.origin);
     return new Promise((resolve) => {
       const exchange = new Exchange(connection, (answer, isClean) => {
-        // Deferred until undici has parsed the chunk, so that trailing bytes cannot be read as the
-        // response to the next request.
+        // The connection is returned after undici has parsed the chunk. Otherwise trailing bytes
+        // could be read as the response to the next request.
         if (isClean) queueMicrotask(() => this.#give(connection));
         else this.#drop(connection);
         resolve(answer);
@@ -74,7 +77,7 @@ export class WebhookClient {
     });
   }
 
-  /** Closes idle connections; a connection in use closes after its request. */
+  /** Closes idle connections at once. A connection in use closes after its request. */
   close(): void {
     this.#closed = true;
     for (const connection of [...this.#idle.values()].flat()) this.#drop(connection);
@@ -90,7 +93,7 @@ export class WebhookClient {
       address: null,
       client: new Client(origin, {
         pipelining: 1,
-        // The only deadline is that of the exchange.
+        // The timer in Exchange is the only deadline, so undici's timeouts are disabled.
         headersTimeout: 0,
         bodyTimeout: 0,
         keepAliveTimeout: KEEP_ALIVE_MS,
@@ -129,7 +132,10 @@ export class WebhookClient {
     else list.push(connection);
   }
 
-  /** With `inUse: false`, a connection that carries a request is left to its exchange. */
+  /**
+   * Removes a connection from the idle list and destroys it. With `inUse: false`, a connection that
+   * carries a request is not destroyed; its Exchange handles the end.
+   */
   #drop(connection: Connection, inUse = true): void {
     const list = this.#idle.get(connection.origin);
     const at = list?.indexOf(connection) ?? -1;
@@ -145,7 +151,10 @@ interface Connection {
   address: string | null;
 }
 
-/** undici's handler for one request. Calls `done` once; `isClean`: the connection can be reused. */
+/**
+ * undici's handler for one request. Calls `done` once. `isClean` is true when the connection can be
+ * reused.
+ */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #connection: Connection;
   readonly #done: (answer: Answer, isClean: boolean) => void;
@@ -163,7 +172,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#deadline = setTimeout(() => this.#settle('timeout'), DEADLINE_MS);
   }
 
-  // undici treats a handler without this method as an old-style handler.
+  // Without this method, undici treats the handler as an old-style handler.
   onRequestStart(): void {
     return;
   }
