@@ -11,10 +11,7 @@ import {
 import { addressKey, bytesOf, type Key, keyOf } from './keys.ts';
 import type { AccountState, Vm } from './vm.ts';
 
-/**
- * The USDC mint of every local chain. The address was chosen to be readable; nobody has its private
- * key.
- */
+/** The USDC mint of every local chain. The address is readable text and has no private key. */
 export const LOCALNET_MINT = 'USDCLoca1net1111111111111111111111111111111';
 /** Number of decimals of USDC. */
 export const MINT_DECIMALS = 6;
