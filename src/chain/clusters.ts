@@ -4,8 +4,8 @@ export type Cluster = 'mainnet-beta' | 'devnet' | 'localnet';
 /** Facts that identify a cluster. */
 export interface ClusterFacts {
   /**
-   * Base58 hash of the cluster's first block, as getGenesisHash returns it. Null for a local chain,
-   * because every start of a local chain creates a new first block.
+   * Base58 hash of the cluster's first block, as getGenesisHash returns it. Null for localnet,
+   * because a local validator creates a new first block at each start.
    */
   readonly genesisHash: string | null;
   /** The USDC mint of the cluster. Null when the operator has to configure the mint. */

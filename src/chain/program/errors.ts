@@ -51,7 +51,7 @@ export type PullFailure =
   | { readonly kind: 'plan_ended' }
   | { readonly kind: 'plan_closed' }
   | { readonly kind: 'plan_changed' }
-  /** The same transaction is already on chain. The caller reads the status of its signature. */
+  /** The transaction with this signature is already on chain. The caller reads its status. */
   | { readonly kind: 'already_processed' }
   | { readonly kind: 'ours'; readonly reason: OursReason; readonly detail: string }
   | { readonly kind: 'unknown'; readonly detail: string };

@@ -38,8 +38,8 @@ export function initAuthority(
 }
 
 /**
- * Revokes the token approval and closes the SubscriptionAuthority. Its rent goes to `receiver`,
- * which is required when another wallet than the user paid the rent.
+ * Revokes the token approval and closes the SubscriptionAuthority. The authority's rent goes to
+ * `receiver`, which is required when another wallet than the user paid the rent.
  */
 export function revokeAuthority(
   programId: string,
@@ -286,7 +286,9 @@ export const pay = meta(true, true);
 export const optional = (account: (address: string) => AccountMeta, address: string | undefined) =>
   address === undefined ? [] : [account(address)];
 
-/** The accounts that the program needs to call itself, which is how it emits an event. */
+/**
+ * The accounts that an instruction needs so that the program can emit an event by calling itself.
+ */
 export const eventAccounts = (programId: string) => [
   read(eventAuthorityAddress(programId).address),
   read(programId),

@@ -77,7 +77,8 @@ export function pullPeriod(
     plan.amount === amount &&
     plan.periodHours === periodHours &&
     plan.createdAt === subscription.planCreatedAt;
-  // When a different plan occupies the address, its end does not apply to this subscription.
+  // When a different plan occupies the address, the end of that plan does not apply to this
+  // subscription.
   const endTs = sameTerms ? plan.endTs : 0n;
   const start = startAt(periodStart, length, endTs, now);
   const pulled = start === periodStart ? subscription.amountPulled : 0n;

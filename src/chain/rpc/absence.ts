@@ -6,7 +6,7 @@ import { type ChainAccount, isClosed } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
 import type { Rpc } from './rpc.ts';
 
-/** What all endpoints report about accounts that are missing at one endpoint. */
+/** The reports of all endpoints about accounts that are missing at one endpoint. */
 export interface Absence {
   /** Addresses for which every endpoint that responded has no account. */
   readonly absent: ReadonlySet<string>;

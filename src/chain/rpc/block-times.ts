@@ -1,5 +1,5 @@
-// Reads block times by slot. Block times are whole seconds and never decrease, so two blocks with
-// the same time share it with all blocks between them. A batch of payments therefore needs few
+// Reads block times by slot. Block times are whole seconds and never decrease. When two blocks have
+// the same time, all blocks between them have this time too, so a batch of payments needs few
 // requests.
 import { RpcError, RpcUnreachable } from './errors.ts';
 import type { Rpc } from './rpc.ts';

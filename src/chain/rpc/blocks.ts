@@ -12,8 +12,8 @@ import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
  */
 export const BLOCKHASH_LIFE = 150n;
 /**
- * Maximum number of blockhashes that one call checks at one endpoint, and how many of them in
- * parallel. Many transactions share a blockhash.
+ * Maximum number of blockhashes that one call checks at one endpoint; BLOCKHASHES_AT_ONCE of them
+ * are checked in parallel. More are rarely needed, because many transactions share a blockhash.
  */
 const MAX_BLOCKHASHES = 64;
 const BLOCKHASHES_AT_ONCE = 8;

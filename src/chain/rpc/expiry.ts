@@ -7,7 +7,7 @@ import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
 export interface Expiry {
   /** Number of endpoints that responded. */
   readonly witnesses: number;
-  /** The oldest finalized slot among the responses of those endpoints. */
+  /** The oldest finalized slot among the endpoints' responses. */
   readonly slot: bigint;
 }
 

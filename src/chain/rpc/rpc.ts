@@ -41,7 +41,7 @@ export interface Lifetime {
   readonly slot: bigint;
 }
 
-/** What one endpoint reports about blockhashes at commitment finalized. */
+/** The report of one endpoint about blockhashes, at commitment finalized. */
 export interface LifetimeResponse {
   /** The endpoint's finalized slot. */
   readonly slot: bigint;

@@ -28,8 +28,8 @@ interface Reading {
  */
 const MAX_AHEAD = 300n;
 /**
- * An upper bound for any cluster, which makes 2.5 slots a second now (400 ms each) and 5 later (200
- * ms each).
+ * An upper bound for the slots per second. Clusters make 2.5 now (400 ms per slot) and 5 later (200
+ * ms per slot).
  */
 const SLOTS_PER_SECOND = 10;
 const REPORT_MS = 3_600_000;

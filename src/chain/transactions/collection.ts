@@ -82,7 +82,7 @@ export function paymentPart(
 
 /**
  * Builds a memo that makes this transaction differ from others with the same payments and
- * blockhash. Memos are public, so it contains a hash of the reference.
+ * blockhash. The memo contains a hash of the reference, because memos are public.
  */
 const memoOf = (reference: string) =>
   memo(`billing ${createHash('sha256').update(reference).digest('hex').slice(0, 32)}`);

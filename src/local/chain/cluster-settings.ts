@@ -9,7 +9,8 @@ import type { AccountState } from './vm.ts';
 
 const RENT_SYSVAR = addressKey('SysvarRent111111111111111111111111111111111');
 /**
- * The feature account of version 1 transactions. It holds the slot in which they were activated.
+ * The feature account of version 1 transactions. It holds the slot in which the feature was
+ * activated.
  */
 export const V1_FEATURE = addressKey('txv1aq4pp281K9um3tnPgkfX8UqtFT6wcVW3hNezGLL');
 const FEATURE_PROGRAM = addressKey('Feature111111111111111111111111111111111111');

@@ -1,5 +1,4 @@
-// Computes the fee of a transaction and its price per compute unit, which decides its priority in a
-// block.
+// Computes the fee of a transaction, and the price per compute unit that the transaction pays.
 import { COMPUTE_BUDGET_PROGRAM, SYSTEM_PROGRAM } from '../../chain/program/addresses.ts';
 import { addressKey, type Key } from './keys.ts';
 import type { MessageConfig, WireMessage } from './wire/message.ts';

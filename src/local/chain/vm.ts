@@ -1,6 +1,6 @@
-// Uses LiteSVM through its native layer. Its TypeScript wrapper encodes every transaction again and
-// needs another @solana/kit. The native layer ends the process on malformed transactions, so it
-// only receives bytes that wire/decode.ts has decoded.
+// Uses LiteSVM through its native layer. LiteSVM's TypeScript wrapper encodes every transaction
+// again and needs another @solana/kit. The native layer ends the process on malformed transactions,
+// so it only receives bytes that wire/decode.ts has decoded.
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import {

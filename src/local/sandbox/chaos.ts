@@ -21,7 +21,7 @@ export interface Chaos {
   kills(): Readonly<Record<string, number>>;
 }
 
-/** Creates a chaos that spreads `total` kills evenly over `periods` periods. */
+/** Creates the chaos of a play. It spreads `total` kills evenly over `periods` periods. */
 export function createChaos(processes: Processes, total: number, periods: number): Chaos {
   const kills: Record<string, number> = {};
   const armed: Promise<void>[] = [];

@@ -147,7 +147,7 @@ export async function actPastDue(
 
 /**
  * Revokes the wallet's token approval with SPL Token's Revoke. The SubscriptionAuthority remains,
- * so the wallet only has to approve it again to pay.
+ * so a new approval of the authority is enough to pay again.
  */
 async function revokeDelegation({ chain, mint }: Stage, { wallet }: Subscriber): Promise<void> {
   const { blockhash } = await chain.rpc.getLatestBlockhash();

@@ -7,7 +7,10 @@ import { errorResponse, parseBody, positional, readCall, resultResponse } from '
 import { invalidRequest, methodNotFound } from './rpc-error.ts';
 import { Subscriptions } from './subscriptions.ts';
 
-/** Number of bytes waiting for a client at which it is disconnected, because it does not read. */
+/**
+ * Maximum number of bytes that may wait for a client. A client above this limit does not read and
+ * is disconnected.
+ */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 
 /** Milliseconds that a client has to close its side of the connection when the chain stops. */
