@@ -37,7 +37,8 @@ function keypair(key: KeyObject): Keypair {
 
 /**
  * Creates a keypair from 64 bytes (the private half, then the public half), as the Solana CLI
- * stores it. Throws an Error for other bytes. The error's message does not contain the bytes.
+ * stores it. Throws an Error when the bytes are not a keypair. The error's message does not contain
+ * the bytes.
  */
 export function keypairFromSecret(secret: Uint8Array): Keypair {
   if (secret.length !== 64)

@@ -166,7 +166,8 @@ const decoded = new WeakMap<Uint8Array, VersionedMessage>();
 
 /**
  * The message of a signed transaction. The decoded message is cached, because decoding takes 0.3 ms
- * and all payments of the transaction need it. Throws an Error for other bytes.
+ * and all payments of the transaction need it. Throws an Error when the bytes are not a
+ * transaction.
  */
 function messageIn(transaction: Uint8Array): VersionedMessage {
   const message = decoded.get(transaction) ?? VersionedTransaction.deserialize(transaction).message;
@@ -175,13 +176,14 @@ function messageIn(transaction: Uint8Array): VersionedMessage {
 }
 
 /**
- * The blockhash that a transaction of any version was signed with. Throws an Error for other bytes.
+ * The blockhash that a transaction of any version was signed with. Throws an Error when the bytes
+ * are not a transaction.
  */
 export const blockhashOf = (transaction: Uint8Array) => messageIn(transaction).recentBlockhash;
 
 /**
  * Indexes of the instructions in a signed transaction that transfer under this subscription. Throws
- * an Error for other bytes.
+ * an Error when the bytes are not a transaction.
  */
 export function transferPlaces(
   transaction: Uint8Array,
@@ -201,7 +203,7 @@ export function transferPlaces(
 
 /**
  * The fee in lamports of a transaction that the keeper signed: signature fee plus priority fee.
- * Throws an Error for other bytes.
+ * Throws an Error when the bytes are not a transaction.
  */
 export function transactionFee(transaction: Uint8Array): bigint {
   if (isV1(transaction)) return LAMPORTS_PER_SIGNATURE + priorityFeeV1(transaction);

@@ -63,7 +63,10 @@ export function addSignature(keypair: Keypair, base64: string): string {
   return Buffer.from(transaction.serialize()).toString('base64');
 }
 
-/** Number of instructions of a transaction of any version. Throws an Error for other bytes. */
+/**
+ * Number of instructions of a transaction of any version. Throws an Error when the bytes are not a
+ * transaction.
+ */
 export function instructionCount(transaction: Uint8Array): number {
   return VersionedTransaction.deserialize(transaction).message.compiledInstructions.length;
 }

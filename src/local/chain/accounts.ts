@@ -78,7 +78,7 @@ export function programAccountsAt(
 
 /**
  * Records that the block being built changed an account in LiteSVM. When `after` is undefined, the
- * new state is read from LiteSVM when it is needed.
+ * new state is read from LiteSVM on demand.
  */
 export function noteChange(
   chain: Chain,

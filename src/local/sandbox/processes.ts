@@ -39,7 +39,7 @@ export interface Processes {
   plays: number;
   sql: Sql;
   daemons: Record<'serve' | 'keeper' | 'dispatch', Supervised>;
-  /** Kills Postgres with kill -9. It is then started again on the same data. */
+  /** Kills Postgres with kill -9. Postgres is then started again on the same data. */
   killPostgres(): void;
   logDirectory: string;
   stop(): Promise<void>;

@@ -13,7 +13,7 @@ export interface Supervised {
   name: string;
   /** Returns the number of times the process was started again. */
   restarts(): number;
-  /** Ends the process with kill -9. It is then started again. */
+  /** Ends the process with kill -9. The process is then started again. */
   kill(): void;
   /**
    * Resolves when `readyUrl` responds with 200. After 30 s throws an OperatorError with the end of
