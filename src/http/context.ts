@@ -51,7 +51,7 @@ export interface ApiDeps {
   ping: (target: Omit<Ping, 'config'> & { now: number }) => Promise<PingResult>;
   /** Throws when the host of a webhook URL is an IP address that must not receive webhooks. */
   checkWebhookHost: (hostname: string) => void;
-  /** Called for each response. The metrics count responses. */
+  /** Called for each response, to record its metrics. */
   onResponse: (response: {
     method: string;
     route: string;
@@ -108,8 +108,8 @@ export function callerKey(caller: Caller): string {
 }
 
 /**
- * Returns the calling merchant. Throws on a route that also admits subscribers, which would be a
- * bug.
+ * Returns the calling merchant. Throws for any other caller, so only routes for merchants may use
+ * merchantOf.
  */
 export function merchantOf({ caller }: FastifyRequest): MerchantCaller {
   if (caller?.role !== 'merchant') throw new Error('a merchant route without a merchant');
@@ -117,8 +117,8 @@ export function merchantOf({ caller }: FastifyRequest): MerchantCaller {
 }
 
 /**
- * Returns the calling subscriber. Throws on a route that also admits merchants, which would be a
- * bug.
+ * Returns the calling subscriber. Throws for any other caller, so only routes for subscribers may
+ * use subscriberOf.
  */
 export function subscriberOf({ caller }: FastifyRequest): SubscriberCaller {
   if (caller?.role !== 'subscriber') throw new Error('a subscriber route without a subscriber');
@@ -146,7 +146,10 @@ export function foreign(what: string): ServiceError {
 type FindApp = Find<{ id: string }, AppRow>;
 const appsOf = new WeakMap<Sql, FindApp>();
 
-/** Returns the function that looks up apps in batches. Each pool of connections has its own. */
+/**
+ * Returns the function that looks up apps in batches. Each pool of connections has its own
+ * function.
+ */
 function findAppIn(sql: Sql): FindApp {
   const find =
     appsOf.get(sql) ??

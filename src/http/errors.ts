@@ -145,7 +145,7 @@ function sentence({ path, message }: Fault): string {
   return path === '' ? `The request ${message}.` : `${path} ${message}.`;
 }
 
-/** Returns the message of a validation error, by Ajv keyword. */
+/** For each Ajv keyword, a function that returns the message of the validation error. */
 const wishes: Record<string, (params: Record<string, unknown>) => string> = {
   minimum: ({ limit }) => `must be at least ${String(limit)}`,
   maximum: ({ limit }) => `must be at most ${String(limit)}`,

@@ -1,6 +1,6 @@
 // Rate limits that all serve processes share. Postgres counts requests, and one statement counts
 // all requests of an event-loop turn. When a subject has spent its budget, this process refuses the
-// subject's requests without Postgres until the window ends.
+// subject's requests without asking Postgres until the window ends.
 import type { Tier } from '../db/merchants.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { spendBudgets, type Budget } from '../db/rate-budgets.ts';

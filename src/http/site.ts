@@ -38,8 +38,8 @@ export function siteRoutes(api: Api, { cluster, environment, log }: ApiDeps): vo
     log.warn('the browser pages are not built: run "npm run build"');
     return;
   }
-  // The pages include a demo wallet for trying them out. The URL's fragment holds the key of the
-  // demo wallet.
+  // The pages include a demo wallet for trying the pages out. The URL's fragment holds the key of
+  // the demo wallet.
   const demo = environment === 'development' && cluster === 'localnet';
   for (const { url, page, title } of documents) {
     const html = documentOf(manifest, { page, title, cluster, demo });

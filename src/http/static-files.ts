@@ -5,7 +5,7 @@ import fastifyStatic from '@fastify/static';
 import type { Api } from './context.ts';
 
 const root = fileURLToPath(new URL('../../dist/public', import.meta.url));
-// 'unsafe-inline' for styles, because Swagger UI sets style attributes.
+// style-src allows 'unsafe-inline' because Swagger UI sets style attributes.
 const PAGE_POLICY =
   "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'; object-src 'none'; frame-ancestors 'none'";
 

@@ -50,10 +50,11 @@ interface Feed {
 }
 
 const WAIT_SECONDS = 15;
-/** Milliseconds added to WAIT_SECONDS. A poll without a response by then has failed. */
+/** A poll fails when no response has arrived this many milliseconds after WAIT_SECONDS. */
 const GRACE_MS = 10_000;
 /**
- * Retry delays in milliseconds while the local server refuses connections, as during its restart.
+ * Retry delays in milliseconds while the local server refuses connections, such as while it
+ * restarts.
  */
 const refusedMs = [200, 400, 800, 1600];
 

@@ -26,8 +26,8 @@ export interface SandboxFlags {
 
 /**
  * Runs the sandbox. With --once it returns 0 only if every invariant held. Otherwise the sandbox
- * runs until SIGINT, SIGTERM or the user leaves its screen. An interruption before that stops every
- * process and throws Interrupted.
+ * runs until SIGINT, SIGTERM or the user leaves its screen. An interruption during startup or a
+ * --once run stops all processes and throws Interrupted.
  */
 export function sandbox(flags: SandboxFlags): Promise<number> {
   return interruptible(true, async (signal) => {
@@ -103,8 +103,8 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
 }
 
 /**
- * Returns the ready line of --json. Only --secrets includes the demo wallet's key, which is also in
- * the URLs of the demo pages.
+ * Returns the ready line of --json. Without --secrets, the line has neither the demo wallet's key
+ * nor the part of the demo URLs that contains the key.
  */
 function readyLine({ ready }: Sandbox, { secrets = false }: SandboxFlags): object {
   if (secrets) return ready;

@@ -217,8 +217,8 @@ function headers(
 }
 
 /**
- * Returns the sealed secrets that signed the attempt of `startedAt`, newest first. The list is
- * empty when later rotations removed those secrets.
+ * Returns the sealed secrets that signed an attempt started at `startedAt`, newest first. The list
+ * is empty when later rotations removed those secrets.
  */
 function secretsAt(
   { secret, previousSecret, previousSince, rotatedAt, previousUntil }: WholeDelivery,

@@ -212,8 +212,8 @@ async function replayEach(
 }
 
 /**
- * Sends a request, and sends it again after Retry-After while the API limits the rate. Throws when
- * `signal` is aborted before a try.
+ * Sends a request. While the API responds 429, waits for Retry-After and sends the request again.
+ * Throws when `signal` is aborted before a try.
  */
 async function patiently<T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> {
   for (;;) {

@@ -56,8 +56,8 @@ export function parseQuery({
 }
 
 /**
- * Parses which deliveries `billing replay` selects. Over the API a replay is limited to one app,
- * and --app is optional when the merchant has only one app.
+ * Parses the ids and flags that select deliveries for `billing replay`. Over the API a replay is
+ * limited to one app, and --app is optional when the merchant has only one app.
  */
 export function parseSelection(
   ids: string[],

@@ -18,7 +18,8 @@ import { screen } from './status/screen.ts';
 
 interface StatusFlags extends CommonFlags, Limits {
   /**
-   * The parts of the check that are required. A required part that was not checked is a problem.
+   * The parts of the status that must be checked. A required part that was not checked is a
+   * problem.
    */
   require?: readonly Checkable[];
 }

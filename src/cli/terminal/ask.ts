@@ -49,8 +49,8 @@ function read(
       output: hidden ? nowhere : process.stderr,
       terminal: true,
     });
-    // createInterface turns off the terminal's echo. The prompt is written after that, because text
-    // typed in answer to an earlier prompt would be shown.
+    // The prompt is written after createInterface has turned off the terminal's echo. While the
+    // echo is on, text typed quickly would be shown.
     if (hidden) process.stderr.write(question);
     let line: string | undefined;
     const interrupted = () => {

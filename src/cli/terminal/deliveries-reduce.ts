@@ -48,8 +48,9 @@ export function reduce(state: State, action: Action): State {
 }
 
 /**
- * Shows the result of a replay. After a replay of one delivery the screen opens the new delivery.
- * After a replay of several, the cursor goes to the newest row and the foot shows their status.
+ * Shows the result of a replay. After a replay of one delivery, the screen opens the new delivery.
+ * After a replay of several, the cursor goes to the newest row, and the line above the keys shows
+ * the status of the new deliveries.
  */
 function replayed(state: State, ids: readonly string[]): State {
   const [only] = ids;
@@ -215,7 +216,7 @@ function pressInDetail(
     case 'left':
       return { ...state, mode: { ...mode, attempt: Math.max(1, shown - 1) } };
     case 'right':
-      // null shows the newest attempt, and a newer one when it is added.
+      // null selects the newest attempt, including attempts that are added later.
       return { ...state, mode: { ...mode, attempt: shown + 1 >= attempts ? null : shown + 1 } };
     case 'n':
     case 'p': {

@@ -81,7 +81,7 @@ const dialogKeys = [
 ] as const;
 
 const unread: DetailView = { item: undefined, asOf: null, waitingSince: null, failure: null };
-// Title and filter above the body, number of rows and keys below the body.
+// Lines outside the body: title and filter above, number of rows and keys below.
 const FRAME_LINES = 4;
 
 export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
@@ -241,7 +241,7 @@ function useApps(source: DeliveriesSource, mode: Mode, dispatch: (action: Action
     if (!choosing) return;
     source.apps().then(
       (apps) => dispatch({ do: 'apps', apps }),
-      // Without the list of apps the user can still type an id. The deliveries list shows the
+      // Reading the apps failed. The user can still type an app's id. The deliveries list shows the
       // error.
       () => undefined,
     );

@@ -86,7 +86,10 @@ export interface State {
    * them have ended.
    */
   replayed: { ids: readonly string[]; status: ReplayStatus | null } | null;
-  /** Number of reads that the user asked for with a key. A change starts a read. */
+  /**
+   * Number of reads that the user asked for with a key. When the number changes, the deliveries are
+   * read again.
+   */
   reads: number;
   quit: boolean;
 }

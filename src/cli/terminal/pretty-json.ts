@@ -1,8 +1,8 @@
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 
 /**
- * JSON with more levels stays on one line, because its indentation would be far longer than its
- * text.
+ * JSON with more levels than this is not laid out, because its indentation would be far longer than
+ * its text.
  */
 const MAX_DEPTH = 64;
 

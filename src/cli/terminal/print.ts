@@ -34,7 +34,8 @@ export type Paint = (style: Style, text: string) => string;
  * is set.
  */
 export function painter(stream: NodeJS.WriteStream): Paint {
-  // TypeScript's type always has hasColors, but a stream that is not a terminal lacks hasColors.
+  // TypeScript declares hasColors for every stream, but a stream that is not a terminal has no such
+  // method.
   if (!stream.isTTY || noColour() || !stream.hasColors()) return plain;
   return (style, text) => styleText(style, text);
 }

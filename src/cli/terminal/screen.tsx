@@ -19,7 +19,8 @@ export interface Size {
 export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise<void> {
   const { stdout } = process;
   stdout.write(ENTER);
-  // The exit event also follows process.exit and an uncaught exception.
+  // process.exit and an uncaught exception also emit `exit`, so the terminal is restored after
+  // them.
   const restore = () => void stdout.write(LEAVE);
   process.once('exit', restore);
   // A narrower terminal wraps the old drawing, and ink could not erase wrapped lines one by one.

@@ -197,8 +197,8 @@ async function checkPlan(
 ): Promise<PlanRow> {
   const found = await findPlan(sql, planId);
   if (found?.appId !== appId) throw invalidField('planId', 'is no plan of this app');
-  // The service may not have seen on chain yet that a new plan is published, so the status is read
-  // again.
+  // A new plan may be published on chain while its stored status is still pending, so the status is
+  // read again.
   const { status: now } = await observePlan(sql, chain, network, found);
   if (now !== 'active')
     throw invalidField(

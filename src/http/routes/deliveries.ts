@@ -96,7 +96,7 @@ const filtersOf = ({ status, type, since, until }: Filters) => ({
 
 /**
  * Registers the lists of deliveries. One list has all deliveries of an app, including deleted
- * endpoints. The other has the deliveries of one endpoint.
+ * endpoints. The other list has the deliveries of one endpoint.
  */
 export function deliveryRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;

@@ -122,7 +122,7 @@ function harmless(text: string): string {
   return text.replace(/(^|;)(?=\s*[=+\-@\t\r＝＋－＠])/g, "$1'");
 }
 
-/** Counts the running exports of this process by merchant. */
+/** Tracks which merchants run an export in this process. */
 function createExports(): { begin(merchantId: string): () => void } {
   const running = new Set<string>();
   return {

@@ -120,7 +120,7 @@ function revenueOf(
   return points;
 }
 
-/** Shows a figure. USDC is rounded to the cent, and the exact amount is in the title. */
+/** Shows a figure. USDC is rounded to the cent, and the title attribute has the exact amount. */
 function Tile({
   name,
   value,

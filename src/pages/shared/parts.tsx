@@ -87,7 +87,10 @@ export function Usdc({ units }: { units: string }): ReactElement {
   );
 }
 
-/** Shows a shortened address, with the whole address as its title and a button that copies it. */
+/**
+ * Shows a shortened address and a button that copies the whole address. The title attribute has the
+ * whole address.
+ */
 export function Address({ of, label }: { of: string; label: string }): ReactElement {
   return (
     <span className="address">

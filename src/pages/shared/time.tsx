@@ -25,8 +25,8 @@ function useFormats(): typeof local {
 }
 
 /**
- * Shows a time in the reader's time zone, with UTC as its title. If the reader chose UTC, shows the
- * time in UTC.
+ * Shows a time in the reader's time zone, with UTC in the title attribute. If the reader chose UTC,
+ * shows the time in UTC.
  */
 export function Time({
   at,

@@ -83,7 +83,7 @@ export async function connect(wallet: SolanaWallet): Promise<Connected> {
 
 /**
  * Calls `switched` when the wallet no longer offers this account to the page. Returns a function
- * that ends the subscription.
+ * that stops the calls.
  */
 export function onSwitch({ wallet, account }: Connected, switched: () => void): () => void {
   return (

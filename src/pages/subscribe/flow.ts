@@ -42,7 +42,7 @@ export interface Flow {
   restore: (standing: Standing, how: 'repair' | 'resume') => void;
 }
 
-/** Ends a run that the user stopped or that a later run replaced. */
+/** Thrown to end a run that the user stopped or that a later run replaced. */
 class Superseded extends Error {}
 
 const POLL_MS = 1500;

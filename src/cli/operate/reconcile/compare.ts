@@ -104,7 +104,7 @@ async function keeperPulls(
   const { treasuries } = seen;
   const found: KeeperPull[] = [];
   const take = async ({ signature }: SignatureInfo) => {
-    // A transaction that names several keeper wallets appears once for each wallet.
+    // A transaction that names several keeper wallets is listed for each of them, but is read once.
     if (seen.transactions.has(signature) || seen.unreadable.has(signature)) return;
     const transaction = await readListed(rpc, signature);
     const pulls =

@@ -118,8 +118,8 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
 
 /**
  * Returns a difference for each attempt in the range that ended as `unexplained`, unless its pull
- * is recorded or `onChain` has it. Such an attempt saw its account count a pull that was in no
- * history. Either the books lack a payment, or the merchant pulled.
+ * is recorded or in `onChain`. The subscription account of such an attempt counted a pull that was
+ * in no history. Either the books lack a payment, or the merchant pulled.
  */
 export async function nameUnexplained(
   sql: Sql,

@@ -16,8 +16,9 @@ const MAX_ENDPOINT_LAG = 150;
 /** A daemon without a heartbeat for this many seconds counts as gone. Heartbeats come every 5 s. */
 const MAX_SILENCE = 20;
 /**
- * Maximum number of consecutive failures of a keeper that the subscriber did not cause. The sixth
- * failure happens some ten minutes after the first.
+ * After this many consecutive failures to collect a payment, the status has a problem. Failures
+ * caused by the subscriber do not count. The sixth failure happens some ten minutes after the
+ * first.
  */
 const MAX_KEEPER_FAILURES = 6;
 

@@ -28,8 +28,8 @@ export interface QueueStatus {
     due: number;
     oldestDueAt: Date | null;
     /**
-     * Delay of the oldest due payment by the chain's clock. When the chain did not respond, the
-     * database's clock is used.
+     * Delay in seconds of the oldest due payment by the chain's clock. If the chain did not
+     * respond, the delay is by the database's clock.
      */
     lateSeconds: number;
     judgedBy: 'chain' | 'database';
@@ -41,7 +41,7 @@ export interface QueueStatus {
     /** Number of due deliveries. The count stops at 10,000. */
     due: number;
     lateSeconds: number;
-    /** Number of endpoints with due deliveries. */
+    /** Number of webhook endpoints with due deliveries. */
     endpoints: number;
   };
   collection: {
