@@ -47,9 +47,9 @@ interface Cached {
 
 /**
  * Returns a function to call for each request of a customer. The function rejects with a
- * BillingError when the service refuses. While the service is unreachable, it rejects if the
- * customer has no cached response, or a response whose `revalidateAfter` passed more than
- * `keepSeconds` ago.
+ * BillingError when the service refuses. While the service is unreachable, the function rejects
+ * when the cache has no response for the customer, or when `revalidateAfter` of that response
+ * passed more than `keepSeconds` ago.
  */
 export function createAccessGuard(
   client: Client,

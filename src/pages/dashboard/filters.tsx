@@ -7,7 +7,7 @@ const words: Readonly<Record<string, string>> = { past_due: 'Past due' };
 const title = (status: string) =>
   words[status] ?? `${status.charAt(0).toUpperCase()}${status.slice(1)}`;
 
-/** Filters a list by one status or by none. */
+/** Selects one status or all statuses for a list. */
 export function StatusFilter<T extends string>({
   statuses,
   value,
@@ -35,7 +35,7 @@ export function StatusFilter<T extends string>({
   );
 }
 
-/** Filters a list by one plan or by none. */
+/** Selects one plan or all plans for a list. */
 export function PlanFilter({
   plans,
   value,

@@ -138,7 +138,7 @@ export function useFlow(order: Order): Flow {
 
 /**
  * Subscribes a signed-in wallet to the terms that the page shows. If the state on chain prevents
- * that, returns the view that explains it.
+ * that, returns a view that explains why.
  */
 async function proceed(
   order: Order & Pick<Flow, 'trialHours'>,
