@@ -75,10 +75,7 @@ export function useFlow(order: Order): Flow {
     setView({ at: 'switched' });
   });
 
-  /**
-   * Runs `work` and shows its result. After stop() or the start of another run, the result is
-   * ignored.
-   */
+  /** Runs `work` and shows its result, unless stop() or another run comes first. */
   const run = (wallet: string, work: (show: (step: Step) => void) => Promise<View>) => {
     runs.current += 1;
     const mine = runs.current;
