@@ -81,8 +81,8 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
 }
 
 /**
- * The reason why an endpoint must not have this URL; undefined if it is allowed. A literal address
- * is checked now, a host name on every connection.
+ * Returns why an endpoint must not have this URL, or undefined when the URL is allowed. An IP
+ * address is checked here. A host name is checked whenever a webhook connects.
  */
 function faultOf({ environment, checkWebhookHost }: ApiDeps, text: string): string | undefined {
   const fault = urlFault(text, environment);
@@ -109,7 +109,8 @@ function listRoute(api: Api, deps: ApiDeps, pages: Pages): void {
       },
     },
     async (request) => {
-      // The list has at most one row, so no cursor is ever issued: this refuses every cursor.
+      // The list has at most one row, so the service never issues a cursor for it. read() refuses
+      // any cursor.
       pages.read(request);
       const { id } = await ownApp(deps, request, request.params.appId);
       return ok(await listEndpoints(sql, id));
@@ -163,7 +164,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
   );
 }
 
-/** Reads and deletes an endpoint. */
+/** Registers the routes that read and delete an endpoint. */
 function endpointRoutes(api: Api, deps: ApiDeps): void {
   const { sql } = deps;
   api.get(
@@ -228,7 +229,10 @@ function testRoute(api: Api, deps: ApiDeps): void {
   );
 }
 
-/** Rotates the signing secret. The previous secret also signs during the overlap. */
+/**
+ * Registers the rotation of the signing secret. During the overlap, webhooks are also signed with
+ * the previous secret.
+ */
 function rotationRoute(api: Api, deps: ApiDeps): void {
   const { secretBox } = deps;
   api.post(
