@@ -1507,7 +1507,7 @@ export interface components {
             secret: string;
             /**
              * Format: http-url
-             * Must be HTTPS in production.
+             * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
              */
             url: string;
         };
@@ -2739,7 +2739,7 @@ export interface components {
             secret: string;
             /**
              * Format: http-url
-             * Must be HTTPS in production.
+             * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
              */
             url: string;
         };
@@ -3399,7 +3399,7 @@ export interface components {
             previousSecretExpiresAt: string | null;
             /**
              * Format: http-url
-             * Must be HTTPS in production.
+             * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
              */
             url: string;
         };
@@ -4997,7 +4997,7 @@ export interface operations {
                     extraEvents?: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
                     /**
                      * Format: http-url
-                     * Must be HTTPS in production.
+                     * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
                      */
                     url: string;
                 };
