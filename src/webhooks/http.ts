@@ -1,8 +1,9 @@
-// Posts webhooks with undici. Each request is sent once, to an address that the SSRF guard has
-// checked. Redirects are not followed, nothing is decompressed, and at most 4 KiB of the response
-// body are read.
+// Posts webhooks over undici, to addresses that the SSRF guard has vetted. A request is sent once,
+// and once more when a reused connection ended before an answer began. Follows no redirect,
+// decompresses nothing, and reads at most 4 KiB of the response body.
 import { buildConnector, Client, type Dispatcher } from 'undici';
-import { classify } from './errors.ts';
+import { ADDRESS_TIMEOUT_MS } from '../sockets.ts';
+import { classify, type Failure } from './errors.ts';
 import type { SsrfGuard } from './ssrf-guard.ts';
 
 /**
@@ -12,6 +13,8 @@ import type { SsrfGuard } from './ssrf-guard.ts';
 export const DEADLINE_MS = 5000;
 
 const MAX_BODY_BYTES = 4096;
+/** The start of the answer that is kept until undici has parsed its headers. */
+const MAX_HEAD_BYTES = 4096;
 /**
  * An idle connection is closed after this time (ms). Servers close idle connections after 5 s
  * (Node's default) or later, and a request must not start on a connection that the server is
@@ -55,32 +58,42 @@ export class WebhookClient {
     this.#guard = guard;
     this.#connect = buildConnector({
       timeout: DEADLINE_MS,
-      // Set explicitly, so that NODE_TLS_REJECT_UNAUTHORIZED cannot disable the check.
+      autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS,
+      // Explicit, so that NODE_TLS_REJECT_UNAUTHORIZED cannot turn it off.
       rejectUnauthorized: true,
       ...(guard.lookup === undefined ? {} : { lookup: guard.lookup }),
     });
   }
 
-  /** Sends a request. Resolves with the response or the error and never rejects. */
-  post(request: WebhookRequest): Promise<Answer> {
-    const connection = this.#take(request.origin);
-    return new Promise((resolve) => {
-      const exchange = new Exchange(connection, (answer, isClean) => {
-        // The connection is returned after undici has parsed the chunk. Otherwise trailing bytes
-        // could be read as the response to the next request.
-        if (isClean) queueMicrotask(() => this.#give(connection));
-        else this.#drop(connection);
-        resolve(answer);
-      });
-      const { path, headers, body } = request;
-      connection.client.dispatch({ method: 'POST', path, headers, body }, exchange);
-    });
+  /** Resolves with the response or the error; never rejects. */
+  async post(request: WebhookRequest): Promise<Answer> {
+    const first = await this.#send(request, this.#take(request.origin), DEADLINE_MS);
+    if (!first.isLost) return first.answer;
+    // The server closed the connection while the request was on its way, and may have read it: a
+    // receiver that closes in place of an answer gets the request twice.
+    const { durationMs } = first.answer;
+    const again = await this.#send(request, this.#open(request.origin), DEADLINE_MS - durationMs);
+    return { ...again.answer, durationMs: durationMs + again.answer.durationMs };
   }
 
   /** Closes idle connections at once. A connection in use closes after its request. */
   close(): void {
     this.#closed = true;
     for (const connection of [...this.#idle.values()].flat()) this.#drop(connection);
+  }
+
+  /** Sends the request over this connection, and gives the connection back or drops it. */
+  async #send(request: WebhookRequest, connection: Connection, deadlineMs: number): Promise<Sent> {
+    const { path, headers, body } = request;
+    const { isClean, ...sent } = await new Promise<Ended>((resolve) => {
+      const exchange = new Exchange(connection, deadlineMs, resolve);
+      connection.client.dispatch({ method: 'POST', path, headers, body }, exchange);
+    });
+    if (isClean) {
+      await nextPoll();
+      this.#give(connection);
+    } else this.#drop(connection);
+    return sent;
   }
 
   #take(origin: string): Connection {
@@ -91,6 +104,10 @@ export class WebhookClient {
     const connection: Connection = {
       origin,
       address: null,
+      isOpen: false,
+      isUsed: false,
+      fault: undefined,
+      onBytes: undefined,
       client: new Client(origin, {
         pipelining: 1,
         // The timer in Exchange is the only deadline, so undici's timeouts are disabled.
@@ -99,34 +116,53 @@ export class WebhookClient {
         keepAliveTimeout: KEEP_ALIVE_MS,
         keepAliveMaxTimeout: KEEP_ALIVE_MS,
         keepAliveTimeoutThreshold: 0,
-        connect: (options, callback) => {
-          const bare = options.hostname.replace(/^\[(.*)\]$/, '$1');
-          try {
-            this.#guard.checkLiteral(bare);
-          } catch (error) {
-            callback(error as Error, null);
-            return;
-          }
-          this.#connect({ ...options, hostname: bare }, (...[error, socket]) => {
-            if (error !== null) {
-              callback(error, null);
-              return;
-            }
-            connection.address = socket.remoteAddress ?? null;
-            callback(null, socket);
-          });
-        },
+        connect: (options, callback) => this.#connectTo(connection, options, callback),
       }),
     };
-    connection.client.on('disconnect', () => this.#drop(connection, false));
+    connection.client.on('disconnect', () => {
+      connection.isOpen = false;
+      this.#drop(connection, false);
+    });
     return connection;
   }
 
+  /** undici also calls this when an idle connection turns out to be closed before a request. */
+  #connectTo(
+    connection: Connection,
+    options: buildConnector.Options,
+    callback: buildConnector.Callback,
+  ): void {
+    connection.address = null;
+    connection.isUsed = false;
+    connection.fault = undefined;
+    const hostname = options.hostname.replace(/^\[(.*)\]$/, '$1');
+    try {
+      this.#guard.checkLiteral(hostname);
+    } catch (error) {
+      callback(error as Error, null);
+      return;
+    }
+    this.#connect({ ...options, hostname }, (...[error, socket]) => {
+      if (error !== null) {
+        callback(error, null);
+        return;
+      }
+      connection.address = socket.remoteAddress ?? null;
+      connection.isOpen = true;
+      // After a TLS alert undici reports only that the connection ended.
+      socket.once('error', (fault: Error) => (connection.fault = fault));
+      // Called before undici parses the bytes, whose reader is the listener of `readable`.
+      socket.on('data', (chunk: Buffer) => connection.onBytes?.(chunk));
+      callback(null, socket);
+    });
+  }
+
   #give(connection: Connection): void {
-    if (this.#closed || connection.client.destroyed) {
+    if (this.#closed || !connection.isOpen) {
       this.#drop(connection);
       return;
     }
+    connection.isUsed = true;
     const list = this.#idle.get(connection.origin);
     if (list === undefined) this.#idle.set(connection.origin, [connection]);
     else list.push(connection);
@@ -145,31 +181,62 @@ export class WebhookClient {
   }
 }
 
+/**
+ * Resolves after the event loop has polled all sockets once more: only then is the end of a
+ * connection seen that the server sent right behind its answer.
+ */
+function nextPoll(): Promise<void> {
+  // The first callback may come before the next poll, the second cannot.
+  return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+}
+
 interface Connection {
   readonly origin: string;
   readonly client: Client;
   address: string | null;
+  isOpen: boolean;
+  /** Whether the socket has carried an answer, so that its server may be closing it. */
+  isUsed: boolean;
+  /** The first error of the socket. */
+  fault: Error | undefined;
+  /** Gets the bytes of the answer. */
+  onBytes: ((chunk: Buffer) => void) | undefined;
 }
 
-/**
- * undici's handler for one request. Calls `done` once. `isClean` is true when the connection can be
- * reused.
- */
+interface Sent {
+  answer: Answer;
+  /** A reused connection ended before the first byte of an answer. */
+  isLost: boolean;
+}
+
+interface Ended extends Sent {
+  /** The connection can be reused. */
+  isClean: boolean;
+}
+
+/** undici's handler for one request. Calls `done` once. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #connection: Connection;
-  readonly #done: (answer: Answer, isClean: boolean) => void;
+  readonly #done: (ended: Ended) => void;
   readonly #startedAt = performance.now();
   readonly #deadline: NodeJS.Timeout;
   #httpStatus: number | null = null;
   #retryAfter: string | undefined;
+  #head: Buffer[] = [];
+  #headLength = 0;
   #chunks: Buffer[] = [];
   #length = 0;
   #settled = false;
 
-  constructor(connection: Connection, done: (answer: Answer, isClean: boolean) => void) {
+  constructor(connection: Connection, deadlineMs: number, done: (ended: Ended) => void) {
     this.#connection = connection;
     this.#done = done;
-    this.#deadline = setTimeout(() => this.#settle('timeout'), DEADLINE_MS);
+    this.#deadline = setTimeout(() => this.#settle('timeout'), deadlineMs);
+    connection.onBytes = (chunk) => {
+      if (this.#httpStatus !== null || this.#headLength >= MAX_HEAD_BYTES) return;
+      this.#head.push(chunk);
+      this.#headLength += chunk.length;
+    };
   }
 
   // Without this method, undici treats the handler as an old-style handler.
@@ -199,26 +266,41 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#settle(classify(error));
+    this.#settle(classify(this.#connection.fault ?? error));
   }
 
-  #settle(error: string | undefined): void {
+  #settle(error: Failure | 'cut off' | undefined): void {
     if (this.#settled) return;
     this.#settled = true;
     clearTimeout(this.#deadline);
-    const httpStatus = this.#httpStatus;
+    const { address, isUsed } = this.#connection;
+    this.#connection.onBytes = undefined;
+    // The status line decides, even if undici cannot parse what follows it.
+    const httpStatus = this.#httpStatus ?? statusOf(Buffer.concat(this.#head).toString('latin1'));
     const retryAfter = this.#retryAfter;
     const isGood = httpStatus !== null && httpStatus < 300;
-    this.#done(
-      {
+    this.#done({
+      answer: {
         httpStatus,
         error: httpStatus === null ? (error ?? 'protocol') : null,
         response: httpStatus === null ? null : Buffer.concat(this.#chunks),
-        address: this.#connection.address,
+        address,
         durationMs: Math.round(performance.now() - this.#startedAt),
         retryAfter,
       },
-      isGood && error === undefined,
-    );
+      isClean: isGood && error === undefined,
+      isLost: isUsed && error === 'reset' && this.#headLength === 0,
+    });
   }
+}
+
+/**
+ * The status of the first status line that is complete and not of an informational response; null
+ * when the head has none.
+ */
+function statusOf(head: string): number | null {
+  const informational = /^HTTP\/1\.[01] 1\d\d[ \r\n]/;
+  const final = head.split(/\r?\n\r?\n/).find((part) => !informational.test(part));
+  const status = /^HTTP\/1\.[01] ([2-5]\d\d)(?: [^\r\n]*)?\r?\n/.exec(final ?? '')?.[1];
+  return status === undefined ? null : Number(status);
 }

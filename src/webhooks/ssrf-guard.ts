@@ -71,11 +71,6 @@ export function createSsrfGuard({
   if (!enabled) return { checkLiteral: () => undefined, lookup: undefined };
   const allowed = allow.map((cidr) => ipaddr.parseCIDR(cidr));
   const denied = deny.map((cidr) => ipaddr.parseCIDR(cidr));
-  // The Resolver uses c-ares. getaddrinfo would block one of libuv's four threads until the name
-  // server answers.
-  const resolver = new Resolver({ timeout: 2000, tries: 2 });
-  if (nameServers.length > 0) resolver.setServers(nameServers);
-
   const check = (text: string) => {
     const address = ipaddr.parse(text);
     const isIn = (cidrs: readonly Cidr[]) => cidrs.some((cidr) => within(address, cidr));
@@ -85,9 +80,9 @@ export function createSsrfGuard({
       throw new BlockedAddress(`${text} is not a public address`);
   };
   const vetted = async (hostname: string, family: number) => {
-    const found = await resolve(resolver, hostname, family);
-    // One refused address refuses the whole name, because the owner of the name controls the order
-    // of its addresses.
+    const found = await resolve(createResolver(nameServers), hostname, family);
+    // One refused address refuses the whole name, because its owner controls the order of the
+    // addresses.
     for (const { address } of found) check(address);
     return found;
   };
@@ -115,6 +110,16 @@ export function createSsrfGuard({
       );
     },
   };
+}
+
+/**
+ * A resolver for one look-up, because it reads /etc/resolv.conf only when it is made. Uses c-ares,
+ * because getaddrinfo would block one of libuv's four threads until the name server answers.
+ */
+function createResolver(nameServers: readonly string[]): Resolver {
+  const resolver = new Resolver({ timeout: 2000, tries: 2 });
+  if (nameServers.length > 0) resolver.setServers(nameServers);
+  return resolver;
 }
 
 function isPublic(address: Address): boolean {

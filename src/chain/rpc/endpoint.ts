@@ -1,6 +1,7 @@
 // One RPC endpoint: its connection pool, rate limit and health.
 import type { Pool } from 'undici';
 import { backoff } from '../../backoff.ts';
+import { ADDRESS_TIMEOUT_MS } from '../../sockets.ts';
 import { EndpointFailure, type EndpointFault, isUnreadable, RpcError } from './errors.ts';
 import {
   asFailure,
@@ -222,7 +223,10 @@ export class RpcEndpoint {
     const undici = await import('undici');
     const pool = new undici.Pool(this.name, {
       connections: MAX_CONNECTIONS,
-      connect: { timeout: Math.min(this.#timeoutMs, 5000) },
+      connect: {
+        timeout: Math.min(this.#timeoutMs, 5000),
+        autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS,
+      },
       headersTimeout: this.#timeoutMs,
       bodyTimeout: this.#timeoutMs,
       // Connections are kept for long, because a new TLS handshake costs more than a request.

@@ -5,6 +5,7 @@ import type { Socket } from 'node:net';
 import { Agent, buildConnector, ping, WebSocket } from 'undici';
 import { backoff } from '../../backoff.ts';
 import type { Log } from '../../log.ts';
+import { ADDRESS_TIMEOUT_MS } from '../../sockets.ts';
 import { object, text } from '../rpc/responses.ts';
 
 export interface StreamOptions {
@@ -132,7 +133,10 @@ function openConnection(
   { silenceMs, pongsSuffice, onOpen, onMessage, onEnd }: ConnectionOptions,
 ): StreamConnection {
   let transport: Socket | undefined;
-  const connector = buildConnector({ timeout: silenceMs });
+  const connector = buildConnector({
+    timeout: silenceMs,
+    autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS,
+  });
   const dispatcher = new Agent({
     connect(target, callback) {
       connector(target, (...result) => {

@@ -4,6 +4,7 @@
 import { connect, isIP, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { connect as connectTls, type ConnectionOptions } from 'node:tls';
+import { ADDRESS_TIMEOUT_MS } from '../../sockets.ts';
 
 /**
  * TLS options of the URL as postgres.js reads them: `sslmode` (`require`, `prefer`, `verify-full`,
@@ -34,7 +35,10 @@ export function createSocketOpener(): OpenSocket {
   return ({ host: hosts, port: ports, path, tls }, onOpened) => {
     const at = opened++ % hosts.length;
     const place = { host: hosts[at] ?? 'localhost', port: ports[at] ?? 5432 };
-    const tcp = typeof path === 'string' ? connect(path) : connect(place);
+    const tcp =
+      typeof path === 'string'
+        ? connect(path)
+        : connect({ ...place, autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS });
     onOpened?.(tcp);
     // postgres.js reads host and port from the socket for its error messages.
     return Object.assign(new PostgresSocket(tcp, place.host, tls), place);

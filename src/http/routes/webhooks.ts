@@ -9,7 +9,12 @@ import {
 import { extraEventTypes } from '../../db/events.ts';
 import { readClock } from '../../db/postgres/clock.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';
-import { generateWebhookSecret, openSecrets, urlFault } from '../../domain/outbox/endpoints.ts';
+import {
+  calledUrl,
+  generateWebhookSecret,
+  openSecrets,
+  urlFault,
+} from '../../domain/outbox/endpoints.ts';
 import { requeueForNext } from '../../domain/outbox/replay.ts';
 import { invalidField, messageOf, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
@@ -21,7 +26,8 @@ import { pageQuery, type Pages } from '../pages.ts';
 
 const url = Type.String({
   format: 'http-url',
-  description: 'Must be HTTPS in production.',
+  description:
+    'Must be HTTPS in production. Stored as it is called: normalized, without a fragment.',
   examples: ['https://coffee.example/hooks'],
 });
 const secret = Type.String({
@@ -150,7 +156,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
           const endpoint = await insertEndpoint(tx, {
             id,
             appId,
-            url: request.body.url,
+            url: calledUrl(request.body.url),
             extraEvents: request.body.extraEvents ?? [],
             secret: sealed,
           }).catch(refuseSecond);
