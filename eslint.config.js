@@ -17,7 +17,7 @@ const layers = [
   ['chain', 'db'],
   ['config'],
   ['log.ts', 'loop.ts', 'each.ts', 'format.ts'],
-  ['errors.ts', 'backoff.ts'],
+  ['errors.ts', 'backoff.ts', 'sockets.ts'],
 ];
 /** Folders that import nothing of the others: they run at merchants and in browsers. */
 const apart = ['client', 'pages'];

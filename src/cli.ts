@@ -1,6 +1,6 @@
-// The command line: the tree of commands, and the only place that prints errors and decides the
-// exit code (0 done, 1 failed, 2 wrong usage). The file of a command is imported when the command
-// is named, so that --help loads none.
+// The command line: defines the tree of commands, prints all errors and decides the exit code (0
+// done, 1 failed, 2 wrong usage). A command's file is imported only when the command is named, so
+// --help imports no command.
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Help } from 'commander';
 import type { Finish } from './cli/arguments.ts';
@@ -8,7 +8,7 @@ import { safeLines } from './cli/terminal/safe-text.ts';
 import { messageOf, OperatorError } from './errors.ts';
 
 interface Entry {
-  /** The command as --help lists it: its name, then what may follow. */
+  /** The command as shown by --help: its name and a summary of its arguments. */
   term: string;
   description: string;
   /** Imports the function that adds arguments, options and actions to the command. */
@@ -44,7 +44,7 @@ const daemons: Entry[] = [
   },
 ];
 
-/** Commands that an operator or a monitor runs, against the database. */
+/** Commands for operators and monitoring. They work on the database. */
 const operations: Entry[] = [
   {
     term: 'keys',
@@ -85,7 +85,10 @@ const operations: Entry[] = [
   },
 ];
 
-/** For a merchant's developers. `listen` and `trigger` need an API key, the others nothing. */
+/**
+ * Commands for a merchant's developers. `listen` and `trigger` need an API key; `localnet` and
+ * `sandbox` need no credentials.
+ */
 const development: Entry[] = [
   {
     term: 'listen [options]',
@@ -114,7 +117,10 @@ const development: Entry[] = [
 
 const groups = { 'Run:': daemons, 'Operate:': operations, 'Develop:': development };
 
-/** The tree. A command has its arguments, options and actions only if `isNamed` of its name. */
+/**
+ * Builds the tree of commands. A command's arguments, options and actions are added only if
+ * `isNamed` returns true for its name.
+ */
 export async function buildTree(
   isNamed: (name: string) => boolean,
   finish: Finish,
@@ -140,7 +146,7 @@ export async function buildTree(
       if (isNamed(name)) (await load())(command, finish);
     }
   }
-  // An option belongs to the command whose name precedes it: "localnet fund" has its own --json.
+  // An option belongs to the command that precedes it, because "localnet fund" has its own --json.
   return program.enablePositionalOptions();
 }
 
@@ -149,20 +155,21 @@ function readVersion(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
-/** The command that a command line names, or asks help for. */
+/** Finds the name of the command that the arguments run or ask help for. */
 function nameIn(args: readonly string[]): string | undefined {
   const [first, second] = args.filter((arg) => !arg.startsWith('-'));
   return first === 'help' ? second : first;
 }
 
 /**
- * Runs one command line (process.argv) and returns the exit code. Prints every error and never
- * throws.
+ * Runs the command line `argv` (process.argv) and returns the exit code. Prints every error and
+ * never rejects.
  */
 export async function main(argv: string[]): Promise<number> {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      // The reader of the pipe has exited (| head). The command continues and keeps its exit code.
+      // The reader of the pipe has exited (such as `| head`). The command continues and keeps its
+      // exit code.
       if (error.code !== 'EPIPE') throw error;
     });
   }

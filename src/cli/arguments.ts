@@ -1,12 +1,12 @@
-// What the values of arguments and flags may be, and --env-file. Each error states the expected
-// form and has exit code 2. The parsers for commander throw InvalidArgumentError, to which
-// commander adds the flag's name; the others throw OperatorError.
+// Parsers of arguments and flags, and the --env-file flag. The error of each parser states the
+// expected form and ends the command with exit code 2. Parsers for commander throw
+// InvalidArgumentError, and commander adds the flag's name. The other parsers throw OperatorError.
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { isId } from '../db/postgres/ids.ts';
 import { OperatorError } from '../errors.ts';
 import { parseMoment } from './terminal/time.ts';
 
-/** Takes the exit code of the command. */
+/** Receives the exit code of a command when the command ends. */
 export type Finish = (code: number) => void;
 
 export interface EnvFlag {
@@ -18,7 +18,7 @@ export interface CommonFlags extends EnvFlag {
   json?: boolean;
 }
 
-/** Adds --env-file; for every command that reads the configuration. */
+/** Adds --env-file to a command. Every command that reads the configuration has this flag. */
 export function withEnv(command: Command): Command {
   return command.addOption(
     new Option(
@@ -28,7 +28,7 @@ export function withEnv(command: Command): Command {
   );
 }
 
-/** A parser for commander: a whole number from `min` to `max`. */
+/** Returns a parser for commander that accepts a whole number from `min` to `max`. */
 export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER) {
   return (value: string): number => {
     const number = Number(value);
@@ -38,14 +38,17 @@ export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER) {
   };
 }
 
-/** A parser for commander: an amount of SOL such as 0.25. */
+/** A parser for commander that accepts an amount of SOL such as 0.25. */
 export function sol(value: string): number {
   if (!/^\d+(\.\d{1,9})?$/.test(value))
     throw new InvalidArgumentError('It must be an amount of SOL such as 0.25.');
   return Number(value);
 }
 
-/** A parser for commander: an amount with `decimals` decimals, as a bigint in its smallest unit. */
+/**
+ * Returns a parser for commander that accepts an amount with at most `decimals` decimals. The
+ * parser returns a bigint in the smallest unit: with 6 decimals, 0.25 is 250000n.
+ */
 export function decimal(decimals: number) {
   return (value: string): bigint => {
     const [, whole = '', fraction = ''] = /^(\d{1,9})(?:\.(\d+))?$/.exec(value) ?? [];
@@ -57,7 +60,7 @@ export function decimal(decimals: number) {
   };
 }
 
-/** A parser for commander: one of these values. */
+/** Returns a parser for commander that accepts one of `words`. */
 export function oneOf<const T extends string>(...words: readonly T[]) {
   return (value: string): T => {
     const found = words.find((word) => word === value);
@@ -67,20 +70,23 @@ export function oneOf<const T extends string>(...words: readonly T[]) {
   };
 }
 
-/** A parser for commander: a comma-separated list of these values. */
+/** Returns a parser for commander that accepts a comma-separated list of `words`. */
 export function listOf<const T extends string>(...words: readonly T[]) {
   const one = oneOf(...words);
   return (value: string): T[] => value.split(',').map((word) => one(word.trim()));
 }
 
-/** An id in lower case. */
+/** Returns a UUID in lower case. Throws an OperatorError (exit code 2) for any other text. */
 export function parseId(text: string): string {
   const id = text.toLowerCase();
   if (!isId(id)) throw new OperatorError(`"${text}" is not an id: it should be a UUID.`, 2);
   return id;
 }
 
-/** A time, in UTC unless it has a zone; null for undefined. `flag` names it in the error. */
+/**
+ * Parses a time, in UTC unless the text has a zone. Returns null for undefined. Throws an
+ * OperatorError (exit code 2) that names `flag`.
+ */
 export function parseTime(flag: string, text: string | undefined): Date | null {
   if (text === undefined) return null;
   const time = parseMoment(text, new Date());

@@ -3,26 +3,29 @@ import type { Queryable } from './postgres/connect.ts';
 import type { Fragment } from './postgres/lists.ts';
 
 /**
- * One UTC day, cut to the requested range. Amounts are sums of base units, as text because they can
- * exceed 2^63.
+ * Figures of one UTC day, limited to the requested range. Amounts are sums of base units, as text
+ * because a sum can exceed 2^63.
  */
 export interface DayRow {
   day: Date;
-  /** At the end of the day. */
+  /** Active subscriptions at the end of the day. */
   active: number;
-  /** At the end of the day. */
+  /** Past-due subscriptions at the end of the day. */
   pastDue: number;
-  /** At the start of the day, active and past due. */
+  /** Active and past-due subscriptions at the start of the day. */
   liveBefore: number;
   cancelled: number;
   expired: number;
   new: number;
-  /** Amounts of the active and past-due subscriptions at the end of the day, per 730 hours. */
+  /**
+   * Monthly recurring revenue at the end of the day: the sum of the amounts of all active and
+   * past-due subscriptions, each converted to a month of 730 hours.
+   */
   mrr: string;
   gross: string;
   fees: string;
   net: string;
-  /** Refunds, by the block time of the transfer. */
+  /** Refunds whose transfer has its block time on this day. */
   refunded: string;
   paymentsSucceeded: number;
   paymentsFailed: number;
@@ -34,7 +37,10 @@ interface Range {
   untilNow: boolean;
 }
 
-/** What changed on each day (`moves`; day null: before the range), and the days of the range. */
+/**
+ * CTEs for the days of the range (`days`) and the changes on each day (`moves`). Changes before the
+ * range have day null.
+ */
 function movesOf(sql: Queryable, appId: string, { from, to, untilNow }: Range): Fragment {
   return sql`
     days as (
@@ -91,7 +97,7 @@ function movesOf(sql: Queryable, appId: string, { from, to, untilNow }: Range): 
     )`;
 }
 
-/** What was collected (`money`) and refunded (`returned`) on each day. */
+/** CTEs for the amounts collected (`money`) and refunded (`returned`) on each day. */
 function moneyOf(sql: Queryable, appId: string, { from, to }: Range): Fragment {
   return sql`
     money as (
@@ -111,9 +117,9 @@ function moneyOf(sql: Queryable, appId: string, { from, to }: Range): Fragment {
 }
 
 /**
- * Every day of [from, to), including days without activity. A subscription counts as past due on a
- * day when its last payment before that day failed; at the end of a range `untilNow`, and after
- * now, its current status counts instead.
+ * Returns every day of [from, to), including days without activity. A subscription counts as past
+ * due on a day when its last payment before that day failed. After now, and at the end of a range
+ * with `untilNow`, its current status counts instead.
  */
 export function dailyFigures(sql: Queryable, appId: string, range: Range): Promise<DayRow[]> {
   return sql<DayRow[]>`

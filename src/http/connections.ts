@@ -1,18 +1,18 @@
-// Limits what clients can make the process hold: connections, unanswered requests per connection
+// Limits the resources that clients can hold: connections, unanswered requests per connection
 // (pipelining), and responses that a client does not read.
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 export interface ConnectionLimits {
-  /** Open connections; further ones are closed on accept. */
+  /** Maximum number of open connections. Further connections are closed on accept. */
   connections: number;
-  /** Unanswered requests per connection. */
+  /** Maximum number of unanswered requests per connection. */
   inHand: number;
-  /** Milliseconds between two checks for slow readers. */
+  /** Milliseconds between two checks for clients that read slowly. */
   checkMs: number;
   /**
-   * Bytes that a client with a pending response must read between two checks. Node counts a single
-   * write only once all of it is sent.
+   * Minimum number of bytes that a client with a pending response must read between two checks.
+   * Node counts the bytes of a write only when the whole write is sent.
    */
   bytesPerCheck: number;
 }
@@ -26,12 +26,13 @@ export const connectionLimits: ConnectionLimits = {
 
 export interface Connections {
   /**
-   * Counts a request until its response closes; false when its connection has too many in flight.
+   * Counts a request as in flight until its response closes. Returns false when its connection has
+   * too many requests in flight.
    */
   admit(socket: Socket, response: ServerResponse): boolean;
   /**
-   * Closes connections that have received no byte yet: Node treats a connection as idle only after
-   * its first request.
+   * Closes connections that have received no byte. Node treats a connection as idle only after its
+   * first request, so Node does not close them.
    */
   closeUnused(): void;
 }
@@ -43,7 +44,10 @@ export function watchConnections(
 ): Connections {
   const open = new Set<Socket>();
   const requests = new WeakMap<Socket, number>();
-  /** Bytes sent as of the last check, per connection that had unsent bytes then. */
+  /**
+   * Number of bytes sent by the last check, for each connection that had unsent bytes at that
+   * check.
+   */
   let waiting = new Map<Socket, number>();
 
   server.maxConnections = connections;

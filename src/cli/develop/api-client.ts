@@ -1,4 +1,4 @@
-// Client of the billing API for the command line, with a merchant's API key.
+// The command line's client of the billing API. It authenticates with a merchant's API key.
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/config.ts';
@@ -12,7 +12,7 @@ export interface DeveloperFlags extends CommonFlags {
   app?: string;
 }
 
-/** Adds the flags of commands that only use the API. */
+/** Adds the flags of commands that use the API and never the database. */
 export function withApp(command: Command): Command {
   return withEnv(command)
     .option('--app <id>', 'the app; not needed if the merchant has only one')
@@ -26,7 +26,7 @@ export function withApp(command: Command): Command {
 /** The API responded with an error. */
 export class ApiRefusal extends OperatorError {
   readonly status: number;
-  /** Retry-After in seconds, if the API sent it. */
+  /** The value of the Retry-After header in seconds, if the API sent one. */
   readonly retryAfter: number | undefined;
 
   constructor(status: number, message: string, retryAfter: number | undefined) {
@@ -47,7 +47,7 @@ interface ApiResponse<T> {
 export interface ApiClient {
   url: string;
   key: string;
-  /** Throws ApiRefusal, ApiUnreachable, or the abort reason of `signal`. */
+  /** Sends a request. Throws ApiRefusal, ApiUnreachable, or the abort reason of `signal`. */
   call<T>(method: 'GET' | 'POST', path: string, options?: CallOptions): Promise<ApiResponse<T>>;
   close(): Promise<void>;
 }
@@ -55,16 +55,16 @@ export interface ApiClient {
 export interface CallOptions {
   body?: unknown;
   signal?: AbortSignal;
-  /** Timeout of the response in milliseconds. */
+  /** How long to wait for the response, in milliseconds. */
   timeoutMs?: number;
 }
 
 const TIMEOUT_MS = 15_000;
 
 /**
- * A client with the key from --api-key-file, BILLING_API_KEY or a prompt; never from the command
- * line, where other users can see it. Throws an OperatorError (exit code 2) that names what is
- * missing.
+ * Opens a client with the key from --api-key-file, BILLING_API_KEY or a prompt. No flag takes the
+ * key itself, because other users can see command lines. Throws an OperatorError (exit code 2) that
+ * names what is missing.
  */
 export async function openApi(
   { envFile, apiUrl, apiKeyFile }: DeveloperFlags,
@@ -74,7 +74,7 @@ export async function openApi(
   const url = (apiUrl ?? config.apiUrl).replace(/\/+$/, '');
   refuseClearText(url);
   const key = await findKey(apiKeyFile, config.apiKey, signal);
-  // Imported here, because deliveries and replay seldom use the API.
+  // undici is imported here because `deliveries` and `replay` seldom use the API.
   const { Agent, request } = await import('undici');
   const agent = new Agent({ connectTimeout: 5000 });
   return {
@@ -129,8 +129,8 @@ export interface DeveloperApp {
 }
 
 /**
- * The named app, else the merchant's only app. Throws an OperatorError: exit code 2 when the
- * merchant has several and none is named.
+ * Returns the app named by the flag, or the merchant's only app. Throws an OperatorError with exit
+ * code 2 when the merchant has several apps and the flag names none.
  */
 export async function appOf(
   client: ApiClient,
@@ -168,10 +168,13 @@ async function findKey(
   return key;
 }
 
-/** Characters after the marker: Base58 of 32 bytes. */
+/** Length of the part of a key after sk_test_ or sk_live_: 32 bytes in Base58. */
 const keyLengths = { least: 40, most: 44 };
 
-/** The reason why this cannot be an API key, without quoting it; undefined when it can. */
+/**
+ * Returns why `key` is not an API key, or undefined when its form is valid. The text never quotes
+ * the key.
+ */
 export function keyFault(key: string): string | undefined {
   const [, marker, secret = ''] = /^(sk_test_|sk_live_)?([^]*)$/.exec(key) ?? [];
   if (key === '') return 'it is empty';

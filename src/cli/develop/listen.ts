@@ -1,8 +1,8 @@
-// `billing listen`: forwards an app's events to a server on the developer's machine, which webhooks
-// from outside cannot reach.
+// `billing listen`: forwards an app's events to a server on the developer's machine. Webhooks from
+// outside cannot reach that server.
 //
-// It long-polls the API with a cursor (GET .../events/next). The cursor only advances with a
-// complete response, so a network failure neither loses nor repeats an event.
+// The command long-polls the API with a cursor (GET .../events/next). The cursor advances only with
+// a complete response, so a network failure neither loses nor repeats an event.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { backoff } from '../../backoff.ts';
@@ -50,14 +50,17 @@ interface Feed {
 }
 
 const WAIT_SECONDS = 15;
-/** Milliseconds beyond the wait after which the connection counts as dead. */
+/** A poll fails when no response has arrived this many milliseconds after WAIT_SECONDS. */
 const GRACE_MS = 10_000;
-/** Retry delays (ms) while the local server refuses connections, because it is being restarted. */
+/**
+ * Retry delays in milliseconds while the local server refuses connections, such as while it
+ * restarts.
+ */
 const refusedMs = [200, 400, 800, 1600];
 
 /**
- * Forwards until SIGINT, SIGTERM or the end of stdout, and returns 0. Throws an OperatorError when
- * it cannot start or the API refuses it.
+ * Forwards events until SIGINT, SIGTERM or the end of stdout, and returns 0. Throws an
+ * OperatorError when the command cannot start or the API refuses a request.
  */
 function listen(flags: ListenFlags): Promise<number> {
   const target = targetOf(flags.forwardTo);
@@ -77,7 +80,7 @@ function listen(flags: ListenFlags): Promise<number> {
       note(`Stopped: ${counts.delivered} forwarded, ${counts.failed} failed.`);
       return 0;
     } catch (error) {
-      // Interrupted before the first poll.
+      // The command was interrupted before the first poll.
       if (ended.aborted && !(error instanceof OperatorError)) return 0;
       throw error;
     } finally {
@@ -111,7 +114,7 @@ async function forwardAll(
     );
 
   let failures = 0;
-  // A function, because the value changes while a request is awaited.
+  // `isOver` is a function because signal.aborted changes while a request is awaited.
   const isOver = () => signal.aborted;
   while (!isOver()) {
     try {
@@ -150,8 +153,8 @@ async function forwardAll(
 }
 
 /**
- * Posts one event as the dispatcher does. Retries while the local server refuses connections,
- * because the event has not reached it.
+ * Posts one event as the dispatcher does. Posts again while the local server refuses connections,
+ * because a refused connection delivers nothing.
  */
 async function forward(
   url: string,
@@ -191,7 +194,9 @@ function describe(
   return `${new Date().toISOString()}  ${type}${sample ? ' (sample)' : ''}  ${id}  ${paint(outcome)}`;
 }
 
-/** Whether an error is temporary: an outage of the API or the network, or a rate limit. */
+/**
+ * Returns whether to retry after this error: an outage of the API or the network, or a rate limit.
+ */
 function isTemporary(error: unknown): error is ApiRefusal | ApiUnreachable {
   return (
     error instanceof ApiUnreachable ||
@@ -204,8 +209,8 @@ function isCursorRefused(error: unknown): boolean {
 }
 
 /**
- * Pause before the next poll. Polls count against the merchant's rate limit, and half of it is left
- * for the merchant's servers.
+ * Returns the pause before the next poll, in milliseconds. Polls count against the merchant's rate
+ * limit, so `listen` leaves half of the limit to the merchant's servers.
  */
 function pauseFor(headers: Record<string, unknown>): number {
   const [limit, remaining] = [
@@ -220,8 +225,8 @@ async function rest(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 /**
- * The target URL; the scheme is optional ("localhost:3000/hook"). Throws an OperatorError (exit
- * code 2).
+ * Parses --forward-to, in which the scheme is optional ("localhost:3000/hook"). Throws an
+ * OperatorError (exit code 2) for an invalid URL.
  */
 function targetOf(text: string): string {
   const url = /^[a-z]+:\/\//i.test(text) ? text : `http://${text}`;

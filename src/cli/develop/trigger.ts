@@ -1,5 +1,5 @@
-// `billing trigger`: sends a sample event to the app's endpoint and to `billing listen`, to test a
-// receiver in development.
+// `billing trigger`: tests a receiver in development. The command sends a sample event to the app's
+// endpoint and to `billing listen`.
 import type { Command } from 'commander';
 import { interruptible } from '../../daemon/run.ts';
 import { sampleTypes, type SampleType } from '../../domain/outbox/samples.ts';
@@ -28,7 +28,7 @@ export function addTrigger(command: Command, finish: Finish): void {
     .action(async (type: string, flags: DeveloperFlags) => finish(await trigger(type, flags)));
 }
 
-/** Sends a sample. Returns the exit code: 1 when the endpoint did not respond with 2xx. */
+/** Sends a sample event. Returns the exit code: 1 when the endpoint did not respond with 2xx. */
 function trigger(type: string, flags: DeveloperFlags): Promise<number> {
   if (!sampleTypes.some((known) => known === type))
     throw new OperatorError(

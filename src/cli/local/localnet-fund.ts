@@ -10,9 +10,9 @@ import { createLog } from '../../log.ts';
 import { print, printJson } from '../terminal/print.ts';
 
 export interface FundFlags {
-  /** Base units. */
+  /** USDC in base units (millionths). */
   usdc: bigint;
-  /** Lamports. */
+  /** SOL in lamports. */
   sol: bigint;
   rpcUrl: string;
   json?: boolean;
@@ -22,7 +22,7 @@ const POLL_MS = 50;
 
 /**
  * Funds the wallet, waits for confirmation, prints the balances and returns 0. Throws an
- * OperatorError.
+ * OperatorError for an invalid address or when no local chain responds.
  */
 export function fund(address: string, flags: FundFlags): Promise<number> {
   if (bs58.decodeUnsafe(address)?.length !== 32)

@@ -1,5 +1,5 @@
-// `billing localnet`: runs the local chain; `fund` gives a wallet SOL and USDC on it. The optional
-// packages are imported when it runs.
+// `billing localnet` runs the local chain. `billing localnet fund` gives a wallet SOL and USDC on
+// that chain. The optional packages of both are imported when the command runs.
 import { once } from 'node:events';
 import type { Command } from 'commander';
 import { decimal, type Finish, wholeNumber } from '../arguments.ts';
@@ -34,7 +34,8 @@ export function addLocalnet(command: Command, finish: Finish): void {
     )
     .option('--json', 'print addresses as one line of JSON')
     .action(async (flags: LocalnetFlags) => finish(await localnet(flags)))
-    // "fund" has its own --json: an option belongs to the command whose name precedes it.
+    // `localnet` and `fund` both have --json. With positional options, a flag belongs to the last
+    // command before the flag.
     .enablePositionalOptions();
   command
     .command('fund')
@@ -51,8 +52,8 @@ export function addLocalnet(command: Command, finish: Finish): void {
 }
 
 /**
- * Runs the chain until SIGINT or SIGTERM and returns 0. Throws an OperatorError when it cannot
- * start.
+ * Runs the chain until SIGINT or SIGTERM and returns 0. Throws an OperatorError when the chain
+ * cannot start.
  */
 async function localnet({
   port,

@@ -1,6 +1,9 @@
 import { messageOf, OperatorError } from '../../errors.ts';
 
-/** Imports with `load`. Throws an OperatorError when an optional package is not installed. */
+/**
+ * Calls `load`, which imports optional packages. Throws an OperatorError when a package is not
+ * installed.
+ */
 export async function withOptional<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load();

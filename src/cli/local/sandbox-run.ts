@@ -1,4 +1,5 @@
-// `billing sandbox`: runs everything on this machine and plays a scenario.
+// `billing sandbox`: runs a chain, a database and all daemons on this machine, and plays a
+// scenario.
 import { once } from 'node:events';
 import { prepareTerminal } from '../../config/terminal.ts';
 import { interruptible } from '../../daemon/run.ts';
@@ -17,23 +18,23 @@ export interface SandboxFlags {
   seed: number;
   chaos: number;
   dataDir?: string;
-  /** Include secrets in the ready line of --json. */
+  /** With --json, the ready line includes secrets. */
   secrets?: boolean;
   writeWallets?: string;
   play: boolean;
 }
 
 /**
- * With --once it returns 0 only if every invariant held. Otherwise it runs until SIGINT or SIGTERM,
- * or until the user leaves its screen. When it is interrupted early, it stops everything and throws
- * Interrupted.
+ * Runs the sandbox. With --once it returns 0 only if every invariant held. Otherwise the sandbox
+ * runs until SIGINT, SIGTERM or the user leaves its screen. An interruption during startup or a
+ * --once run stops all processes and throws Interrupted.
  */
 export function sandbox(flags: SandboxFlags): Promise<number> {
   return interruptible(true, async (signal) => {
     try {
       return await runSandbox(flags, signal);
     } catch (error) {
-      // Running steps fail when the scenario is stopped.
+      // An interruption stops the scenario, and the running steps of the scenario then fail.
       if (signal.aborted)
         throw Interrupted.by(signal, flags.once === true ? CUT_SHORT : 'Interrupted.', {
           cause: error,
@@ -62,7 +63,7 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
   };
   const progress: ScenarioProgress = { step: '', outcome: null };
   let onLine = printLine;
-  // Silent on a live screen, because log lines would overwrite it.
+  // No log lines on a live screen, because they would overwrite the screen.
   const log = createLog('sandbox', {
     level: live ? 'silent' : 'warn',
     pretty: process.stderr.isTTY,
@@ -102,8 +103,8 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
 }
 
 /**
- * The ready line of --json. The demo wallet's key, which is also in the URLs of its pages, is only
- * included with --secrets.
+ * Returns the ready line of --json. Without --secrets, the line has neither the demo wallet's key
+ * nor the part of the demo URLs that contains the key.
  */
 function readyLine({ ready }: Sandbox, { secrets = false }: SandboxFlags): object {
   if (secrets) return ready;

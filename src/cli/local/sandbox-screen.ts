@@ -1,4 +1,4 @@
-// The screen of `billing sandbox`, with data from the sandbox's database and chain.
+// Feeds the screen of `billing sandbox` from the sandbox's database and chain.
 import { createElement } from 'react';
 import { eventTypes } from '../../db/events.ts';
 import { withDeadline } from '../../db/postgres/deadline.ts';
@@ -18,20 +18,20 @@ import {
 } from '../terminal/sandbox-screen.tsx';
 import { showScreen } from '../terminal/screen.tsx';
 
-/** Progress of the scenario, for the screen. */
+/** The current step and the outcome of the scenario, which the screen shows. */
 export interface ScenarioProgress {
   step: string;
   outcome: SandboxView['outcome'];
 }
 
-// Rows per list: more than fit on a screen.
+// Number of rows read for each list, more than a screen can show.
 const LISTED = 200;
 const LIMIT_MS = 5000;
 const IDLE_MS = 250;
 
 /**
- * Shows the screen until the user leaves or `signal` aborts. `showAccess` runs on the restored
- * terminal and returns whether to continue.
+ * Shows the screen until the user leaves or `signal` aborts. `showAccess` runs while the terminal
+ * is restored and returns whether to show the screen again.
  */
 export async function showSandbox(
   sandbox: Sandbox,

@@ -1,5 +1,5 @@
-// `billing sandbox`: its flags. sandbox-run.ts is imported when it runs, because it needs optional
-// packages.
+// The flags of `billing sandbox`. sandbox-run.ts needs optional packages, so it is imported when
+// the command runs.
 import type { Command } from 'commander';
 import { type Finish, wholeNumber } from '../arguments.ts';
 import { withOptional } from './optional.ts';

@@ -1,5 +1,5 @@
-// `billing collection hold|resume`: stops and continues the signing of payments, of all, of one
-// merchant or of one plan.
+// `billing collection hold|resume`: stops and continues the signing of payments. A hold covers all
+// payments, one merchant or one plan.
 import type { Command } from 'commander';
 import { operator } from '../../config/operator.ts';
 import { runCommand } from '../../daemon/run.ts';
@@ -19,7 +19,7 @@ import { print, printJson } from '../terminal/print.ts';
 import { merchantOf } from './named-merchant.ts';
 
 interface CollectionFlags extends CommonFlags {
-  /** Wallet or id; only one of merchant and plan. */
+  /** Wallet or id of the merchant. A command has --merchant or --plan, not both. */
   merchant?: string;
   plan?: string;
   reason: string;
@@ -42,8 +42,8 @@ export function addCollection(collection: Command, finish: Finish): void {
 }
 
 /**
- * Holds collection. Once it returns, no new payment is committed; committed ones are sent and
- * settled. Returns the exit code.
+ * Holds collection. After the hold is stored, keepers commit no new payment. Payments committed
+ * before the hold are still sent and settled. Returns the exit code.
  */
 function hold(flags: CollectionFlags): Promise<number> {
   return changeHolds(flags, async (sql, change) => {

@@ -1,5 +1,5 @@
-// `billing configure`: records the installation of this environment, which all daemons must share,
-// and reports the consequences for plans.
+// `billing configure`: records this environment's installation, the settings that all daemons must
+// share. The command also reports what a change means for plans.
 import type { Command } from 'commander';
 import { required } from '../../config/config.ts';
 import { runCommand } from '../../daemon/run.ts';
@@ -26,8 +26,8 @@ const OTHER_FEE =
   'Payments signed from now on carry the new fee, except those of merchants with a fee of their own (merchants set-fee).';
 
 /**
- * Shows the changes, asks for confirmation and records. Returns the exit code: 1 when it was not
- * confirmed.
+ * Shows the changes, asks for confirmation and records the installation. Returns the exit code: 1
+ * when the user did not confirm.
  */
 function configure({ envFile, yes = false, json = false }: ConfigureFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config, signal }) => {

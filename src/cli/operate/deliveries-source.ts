@@ -1,5 +1,5 @@
-// Data of the deliveries screen, polled from Postgres once a second. A poll that fails or times out
-// is reported and retried.
+// Reads the data of the deliveries screen from Postgres once a second. The screen shows a failed or
+// timed-out poll, and the next poll retries.
 import {
   type DeliveryAttemptRow,
   countByStatus,
@@ -27,11 +27,13 @@ import type { Freshness, Polling } from '../terminal/poll.ts';
 import { startPolling } from '../terminal/poll.ts';
 import { describePlan } from './replay-plan.ts';
 
-// Rows of the first read, before scrolling.
+// Number of rows read before the user scrolls.
 const FIRST_ROWS = 100;
 const APPS_SHOWN = 1000;
 
-/** A source that reads from `database`. Without `secrets` it cannot show signatures. */
+/**
+ * Returns a source that reads from `database`. Without `secrets` the source cannot show signatures.
+ */
 export function openSource(
   database: Deadlined,
   secrets: SecretBox | undefined,
@@ -76,7 +78,7 @@ export function openSource(
   };
 }
 
-/** A page of the log that is polled every second and grows when the user scrolls. */
+/** Reads a page of the delivery log every second. The page grows when the user scrolls. */
 function watchList(
   database: Deadlined,
   watching: typeof startPolling,
@@ -89,8 +91,8 @@ function watchList(
   let complete = false;
   const watch = watching(
     async (publish) => {
-      // Near the end of the page, older rows are appended. Otherwise the whole page is read again
-      // from the newest row.
+      // When the user scrolls near the end of the page, older rows are appended. Otherwise the
+      // whole page is read again, starting at the newest row.
       const older = complete && next !== null && view.rows.length < wanted;
       const rows: LoggedDelivery[] = older ? (view.rows as LoggedDelivery[]).slice() : [];
       const limit = Math.max(wanted, view.rows.length) - rows.length;
@@ -125,7 +127,10 @@ function watchList(
   };
 }
 
-/** Plans a replay of these deliveries and returns its description and a function that runs it. */
+/**
+ * Plans a replay of the deliveries `ids`. Returns the plan as text and a function that runs the
+ * replay.
+ */
 async function previewReplay(
   database: Deadlined,
   ids: string[],
@@ -148,7 +153,7 @@ async function previewReplay(
   };
 }
 
-/** Polls the status of these deliveries every second until none is pending. */
+/** Polls the status of the deliveries `ids` every second until none of them is pending. */
 function watchReplay(
   database: Deadlined,
   watching: typeof startPolling,
@@ -188,8 +193,8 @@ function wholeItem(
 }
 
 /**
- * Recomputes the headers of an attempt, which are not stored, from the body, the secret and the
- * start time.
+ * Returns a function that computes the headers of an attempt from its start time. Headers are not
+ * stored. They depend only on the body, the secret and the start time.
  */
 function headers(
   delivery: WholeDelivery,
@@ -211,7 +216,10 @@ function headers(
   };
 }
 
-/** The sealed secrets that signed an attempt, newest first; empty when they were rotated away. */
+/**
+ * Returns the sealed secrets that signed an attempt started at `startedAt`, newest first. The list
+ * is empty when later rotations removed those secrets.
+ */
 function secretsAt(
   { secret, previousSecret, previousSince, rotatedAt, previousUntil }: WholeDelivery,
   startedAt: Date,

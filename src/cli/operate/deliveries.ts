@@ -1,5 +1,5 @@
-// `billing deliveries`: lists webhook deliveries: a live screen on a terminal, else a table or JSON
-// lines.
+// `billing deliveries`: lists webhook deliveries, as a live screen on a terminal, else as a table
+// or JSON lines.
 import type { Command } from 'commander';
 import { required, type Config } from '../../config/config.ts';
 import { prepareTerminal } from '../../config/terminal.ts';
@@ -19,7 +19,7 @@ import { asksApi, deliveriesOverApi, withApi } from './delivery-api.ts';
 import { type DeliveriesFlags, parseQuery } from './delivery-filters.ts';
 
 const DEFAULT_LIMIT = 50;
-// Time limit of a query of the screen, which then retries.
+// Time limit in milliseconds of each query of the screen. The screen retries after a timeout.
 const LIMIT_MS = 5000;
 
 export function addDeliveries(command: Command, finish: Finish): void {
@@ -42,8 +42,8 @@ export function addDeliveries(command: Command, finish: Finish): void {
 }
 
 /**
- * Shows the screen when stdin and stdout are terminals and neither --json nor --limit is given;
- * else prints. Returns the exit code.
+ * Shows the screen when stdin and stdout are terminals and neither --json nor --limit is given.
+ * Otherwise prints the deliveries. Returns the exit code.
  */
 function deliveries(flags: DeliveriesFlags): Promise<number> {
   const query = parseQuery(flags);
@@ -127,8 +127,8 @@ function asTable(rows: readonly LoggedDelivery[]): string {
 
 async function showDeliveries({ config, sql }: Resources, query: LogQuery): Promise<number> {
   await assertExist(sql, query);
-  // Replaced by a connection with a deadline: on this one the screen could not close at once after
-  // an outage of Postgres.
+  // The screen gets its own connection, which has a deadline. Without a deadline the screen could
+  // not close during an outage of Postgres.
   await sql.end({ timeout: 1 });
   const { databaseUrl } = required(config, 'databaseUrl');
   const [{ showScreen }, { DeliveriesScreen }, { createElement }, { openSource }] =

@@ -1,5 +1,5 @@
-// `billing deliveries` and `billing replay` over the API, for a merchant with an API key and
-// without the database.
+// `billing deliveries` and `billing replay` over the API, for merchants: they have an API key and
+// no access to the database.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/config.ts';
@@ -24,7 +24,10 @@ import {
 } from './delivery-filters.ts';
 import { confirmed, matchingInWords } from './replay-plan.ts';
 
-/** Adds the flags that select the API, for merchants, who have no access to the database. */
+/**
+ * Adds --api-url and --api-key-file. Merchants use the API because they have no access to the
+ * database.
+ */
 export function withApi(command: Command): Command {
   return command
     .option(
@@ -38,8 +41,8 @@ export function withApi(command: Command): Command {
 }
 
 /**
- * Whether to use the API: --api-url or --api-key-file is given, or BILLING_API_KEY is set and
- * DATABASE_URL is not. Throws as loadConfig does.
+ * Returns whether a command uses the API: --api-url or --api-key-file is given, or BILLING_API_KEY
+ * is set and DATABASE_URL is not. Throws the errors of loadConfig.
  */
 export function asksApi({ envFile, apiUrl, apiKeyFile }: DeveloperFlags): boolean {
   if (apiUrl !== undefined || apiKeyFile !== undefined) return true;
@@ -118,14 +121,15 @@ interface Replay {
 }
 
 /**
- * Poll interval of a run, doubled each time, because the API limits Free to 100 requests a minute.
+ * First interval between polls of a replay, in milliseconds. The interval doubles after each poll,
+ * because the API allows merchants of the tier Free 100 requests a minute.
  */
 const FIRST_POLL_MS = 250;
 const MAX_POLL_MS = 2000;
 
 /**
- * Counts and asks for confirmation, as `billing replay` does. Returns the exit code: 1 when it was
- * not confirmed. Throws Interrupted.
+ * Counts the matching deliveries, asks for confirmation and replays them, as `billing replay` does.
+ * Returns the exit code: 1 when the user did not confirm. Throws Interrupted.
  */
 export function replayOverApi(ids: string[], flags: ReplayFlags): Promise<number> {
   const selection = parseSelection(ids, flags, true);
@@ -165,7 +169,10 @@ interface Work {
   progress: Progress;
 }
 
-/** Starts a run and waits for its end. After an interruption the service continues the run. */
+/**
+ * Starts a replay and waits for its end. If the user interrupts the command, the service still
+ * finishes the replay.
+ */
 async function runReplay(
   client: ApiClient,
   app: string,
@@ -205,8 +212,8 @@ async function replayEach(
 }
 
 /**
- * Retries a rate-limited request after its Retry-After. Throws when `signal` is aborted before a
- * try.
+ * Sends a request. While the API responds 429, waits for Retry-After and sends the request again.
+ * Throws when `signal` is aborted before a try.
  */
 async function patiently<T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> {
   for (;;) {
@@ -220,12 +227,15 @@ async function patiently<T>(signal: AbortSignal, request: () => Promise<T>): Pro
   }
 }
 
-/** A POST without an abort signal, because the effect of an aborted request would be unknown. */
+/**
+ * Sends a POST that no signal can abort: after an abort it would be unknown whether the request
+ * took effect.
+ */
 async function call<T>(client: ApiClient, path: string, body?: object): Promise<T> {
   return (await client.call<T>('POST', path, { body })).data;
 }
 
-/** The filters as query parameters or body fields of the API. */
+/** Returns the filters in the form of the API's query parameters and body fields. */
 function filtersOf({
   status,
   type,

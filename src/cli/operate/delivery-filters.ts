@@ -1,5 +1,5 @@
-// Flags and filters of `billing deliveries` and `billing replay`. Each error is an OperatorError
-// (exit code 2) that states the expected form.
+// Parses the flags of `billing deliveries` and `billing replay` into filters. Each error is an
+// OperatorError (exit code 2) that states the expected form.
 import type { DeliveryRow } from '../../db/deliveries.ts';
 import { eventTypes } from '../../db/events.ts';
 import type { LogQuery } from '../../domain/outbox/delivery-log.ts';
@@ -33,7 +33,7 @@ const DELIVERY_STATUSES = [
 ] as const satisfies readonly DeliveryRow['status'][];
 const REPLAY_STATUSES = [...DELIVERY_STATUSES, 'unsent'] as const;
 
-/** The filters of `billing deliveries`. */
+/** Parses the filters of `billing deliveries`. */
 export function parseQuery({
   status,
   app,
@@ -56,8 +56,8 @@ export function parseQuery({
 }
 
 /**
- * The selection of `billing replay`. Over the API it is always of one app, which need not be named
- * if it is the merchant's only one.
+ * Parses the ids and flags that select deliveries for `billing replay`. Over the API a replay is
+ * limited to one app, and --app is optional when the merchant has only one app.
  */
 export function parseSelection(
   ids: string[],

@@ -1,5 +1,5 @@
-// `billing keys`: lists, creates and revokes API keys on behalf of a merchant, and re-encrypts
-// webhook secrets with the newest ENCRYPTION_KEY.
+// `billing keys`: lists, creates and revokes API keys for a merchant. `keys reseal` encrypts the
+// webhook secrets again with the newest ENCRYPTION_KEY.
 import type { Command } from 'commander';
 import { required } from '../../config/config.ts';
 import { runCommand } from '../../daemon/run.ts';
@@ -51,7 +51,7 @@ export function addKeys(keys: Command, finish: Finish): void {
     .action(async (flags: CommonFlags) => finish(await reseal(flags)));
 }
 
-/** Lists the keys of one merchant, or of all. Returns the exit code. */
+/** Lists the keys of one merchant, or the keys of all merchants. Returns the exit code. */
 function listKeys(
   merchant: string | undefined,
   { envFile, json = false }: CommonFlags,
@@ -77,9 +77,7 @@ function listKeys(
   });
 }
 
-/**
- * Creates a key and prints only the key on stdout, so that it can be piped. Returns the exit code.
- */
+/** Creates a key. Stdout has only the key, so that scripts can pipe it. Returns the exit code. */
 function createKey(merchant: string, { envFile, json = false }: CommonFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     const { id: merchantId, wallet } = await merchantOf(sql, merchant);
@@ -95,7 +93,7 @@ function createKey(merchant: string, { envFile, json = false }: CommonFlags): Pr
 }
 
 /**
- * Revokes a key. Returns the exit code; throws an OperatorError when the key is unknown or already
+ * Revokes a key. Returns the exit code. Throws an OperatorError when the key is unknown or already
  * revoked.
  */
 function revokeKey(keyId: string, { envFile, json = false }: CommonFlags): Promise<number> {
@@ -121,8 +119,8 @@ function revokeKey(keyId: string, { envFile, json = false }: CommonFlags): Promi
 const SECRETS_AT_ONCE = 500;
 
 /**
- * Re-encrypts the secrets of all live endpoints. Returns the exit code: 1 when no key decrypts a
- * secret.
+ * Encrypts the secrets of all live endpoints again with the newest key. Returns the exit code: 1
+ * when a secret cannot be decrypted with any key.
  */
 function reseal({ envFile, json = false }: CommonFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
@@ -165,7 +163,7 @@ function reseal({ envFile, json = false }: CommonFlags): Promise<number> {
   });
 }
 
-/** The decrypted secret; undefined when no key decrypts it. */
+/** Returns the decrypted secret, or undefined when no key decrypts the secret. */
 function open(read: () => string): string | undefined {
   try {
     return read();

@@ -1,5 +1,5 @@
-// `billing merchants`: lists merchants, sets the tier and platform fee, which only the operator
-// can, and erases personal data.
+// `billing merchants`: lists merchants, erases personal data, and sets a merchant's tier and
+// platform fee. Only the operator can set tier and fee.
 import type { Command } from 'commander';
 import { runCommand } from '../../daemon/run.ts';
 import { countLiveSubscriptions, eraseMerchant } from '../../db/erasure.ts';
@@ -130,7 +130,7 @@ function showMerchant(text: string, { envFile, json = false }: CommonFlags): Pro
   });
 }
 
-/** Sets the tier. Returns the exit code. */
+/** Sets a merchant's tier. Returns the exit code. */
 function setTier(
   text: string,
   tier: Tier,
@@ -149,7 +149,9 @@ function setTier(
   });
 }
 
-/** Sets the platform fee; null: the operator's default. Returns the exit code. */
+/**
+ * Sets a merchant's platform fee, or the operator's default fee for null. Returns the exit code.
+ */
 function setFee(
   text: string,
   feeBps: number | null,
@@ -170,9 +172,9 @@ function setFee(
 }
 
 /**
- * Asks for confirmation and erases personal data; payments stay, because they are the books.
- * Returns the exit code: 1 when it was not confirmed. Throws an OperatorError while the merchant
- * has live subscriptions.
+ * Asks for confirmation and erases a merchant's personal data. Payments stay, because they are the
+ * books. Returns the exit code: 1 when the user did not confirm. Throws an OperatorError while the
+ * merchant has live subscriptions.
  */
 function erase(text: string, { envFile, yes = false, json = false }: EraseFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, signal, log }) => {

@@ -1,5 +1,5 @@
-// `billing migrate`: applies pending migrations; with --roles it creates the daemons' Postgres
-// roles first.
+// `billing migrate`: applies pending migrations. With --roles the command first creates the
+// Postgres roles of the daemons.
 import type { Command } from 'commander';
 import { loadConfig, required } from '../../config/config.ts';
 import { makeDatabaseRoles, type MadeRoles } from '../../daemon/database-roles.ts';
@@ -13,7 +13,7 @@ import { print, printJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 
 interface MigrateFlags extends CommonFlags {
-  /** Directory for the files with the URLs of the daemons' roles. */
+  /** Directory for files with the database URLs of the daemons' Postgres roles. */
   roles?: string;
 }
 
@@ -27,7 +27,7 @@ export function addMigrate(command: Command, finish: Finish): void {
     .action(async (flags: MigrateFlags) => finish(await migrateDatabase(flags)));
 }
 
-/** Prints the names of the applied migrations. Returns the exit code. */
+/** Applies the pending migrations and prints their names. Returns the exit code. */
 function migrateDatabase({ envFile, roles, json = false }: MigrateFlags): Promise<number> {
   const config = loadConfig('admin', { envFile });
   const { databaseUrl } = required(config, 'databaseUrl');

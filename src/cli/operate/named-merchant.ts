@@ -1,4 +1,4 @@
-// The merchant that a command line names by id or wallet.
+// Finds the merchant that a command names by id or wallet.
 import bs58 from 'bs58';
 import { findMerchantBy, type MerchantAdminRow } from '../../db/merchants.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
@@ -6,8 +6,8 @@ import { isId } from '../../db/postgres/ids.ts';
 import { OperatorError } from '../../errors.ts';
 
 /**
- * The merchant with this id or wallet. Throws an OperatorError: exit code 2 for malformed text, 1
- * when the merchant does not exist.
+ * Returns the merchant with this id or wallet. Throws an OperatorError, with exit code 2 for
+ * malformed text and 1 for an unknown merchant.
  */
 export async function merchantOf(sql: Queryable, text: string): Promise<MerchantAdminRow> {
   const id = isId(text.toLowerCase()) ? text.toLowerCase() : null;

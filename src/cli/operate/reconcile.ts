@@ -1,5 +1,5 @@
-// `billing reconcile`: its flags. Loading the Solana libraries takes 200 ms, so reconcile/run.ts is
-// imported when the command runs.
+// The flags of `billing reconcile`. Loading the Solana libraries takes 200 ms, so reconcile/run.ts
+// is imported when the command runs.
 import type { Command } from 'commander';
 import { type Finish, withEnv } from '../arguments.ts';
 import type { ReconcileFlags } from './reconcile/run.ts';

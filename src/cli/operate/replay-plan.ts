@@ -1,9 +1,9 @@
-// The plan of a replay as text, and its confirmation.
+// Describes the plan of a replay and asks for confirmation.
 import type { ReplayPlan } from '../../domain/outbox/replay.ts';
 import { OperatorError } from '../../errors.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
 
-/** The plan as text. */
+/** Describes the plan in words. */
 export function describePlan({ matching, deliverable, interrupted }: ReplayPlan): string {
   if (interrupted !== undefined) {
     return `The run of ${interrupted.createdAt.toISOString()} was interrupted after ${interrupted.queued} of ${interrupted.total}: it continues from there.`;
@@ -11,7 +11,7 @@ export function describePlan({ matching, deliverable, interrupted }: ReplayPlan)
   return matchingInWords(matching, deliverable);
 }
 
-/** The number of matches by status, and how many cannot be sent. */
+/** States the number of matching deliveries by status, and how many of them cannot be sent. */
 export function matchingInWords(
   matching: readonly { status: string; count: number }[],
   deliverable: number,
@@ -24,7 +24,8 @@ export function matchingInWords(
 }
 
 /**
- * Asks whether to queue `count` events. Throws an OperatorError (exit code 2) without a terminal.
+ * Asks whether to queue `count` events. Throws an OperatorError (exit code 2) when there is no
+ * terminal.
  */
 export async function confirmed(count: number, signal: AbortSignal): Promise<boolean> {
   if (!canAsk())

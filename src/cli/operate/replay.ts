@@ -1,4 +1,4 @@
-// `billing replay`: sends events again, selected by delivery ids or filters.
+// `billing replay`: sends events again. Delivery ids or filters select the events.
 import type { Command } from 'commander';
 import { runCommand, unlessInterrupted } from '../../daemon/run.ts';
 import { createNotifier, DELIVERIES_QUEUED } from '../../db/postgres/notify.ts';
@@ -29,8 +29,9 @@ export function addReplay(command: Command, finish: Finish): void {
 }
 
 /**
- * Counts, then asks for confirmation, or requires --yes without a terminal. Returns the exit code:
- * 1 when it was not confirmed. Throws Interrupted.
+ * Counts the matching deliveries, asks for confirmation and queues their events again. Without a
+ * terminal, --yes is required. Returns the exit code: 1 when the user did not confirm. Throws
+ * Interrupted.
  */
 function replay(ids: string[], flags: ReplayFlags): Promise<number> {
   const selection = parseSelection(ids, flags);

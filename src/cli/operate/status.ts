@@ -1,6 +1,6 @@
-// `billing status`: shows the health of payments and webhooks, as one screen or as one JSON object
-// for monitors. The exit code is 1 when a value is past its limit. When Postgres or the chain does
-// not respond, its part is omitted.
+// `billing status`: shows the health of payments and webhooks, as a screen or as one JSON object
+// for monitors. The exit code is 1 when a value is past its limit. The output omits the part of
+// Postgres or of the chain when that part does not respond.
 import type { Command } from 'commander';
 import { loadConfig, required, type Config } from '../../config/config.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
@@ -17,7 +17,10 @@ import { queueStatus } from './status/queues.ts';
 import { screen } from './status/screen.ts';
 
 interface StatusFlags extends CommonFlags, Limits {
-  /** Parts that must have been checked; an unchecked one is a problem. */
+  /**
+   * The parts of the status that must be checked. A required part that was not checked is a
+   * problem.
+   */
   require?: readonly Checkable[];
 }
 
@@ -37,7 +40,7 @@ export function addStatus(command: Command, finish: Finish): void {
 
 /**
  * Prints the status. Returns the exit code: 1 when a value is past its limit or a required part was
- * not checked. Throws OperatorError (configuration).
+ * not checked. Throws an OperatorError for an invalid configuration.
  */
 async function status({
   envFile,
@@ -67,7 +70,7 @@ async function readStatus(
     stream: 'stderr',
   });
   const { databaseUrl } = required(config, 'databaseUrl');
-  // Imported here, because loading the Solana libraries takes 200 ms.
+  // chain.ts is imported here because loading the Solana libraries takes 200 ms.
   const { chainStatus } = await import('./status/chain.ts');
   const { chain, keeper } = await chainStatus(config, log);
   const queues = await askDatabase(databaseUrl, (sql) =>
@@ -108,8 +111,8 @@ async function readStatus(
 }
 
 /**
- * The result of `ask`, or why Postgres did not respond. Throws an OperatorError (exit code 2) for a
- * schema newer than this build.
+ * Returns the result of `ask`, or the reason why Postgres did not respond. Throws an OperatorError
+ * (exit code 2) when the schema is newer than this build.
  */
 async function askDatabase<T>(
   databaseUrl: string,

@@ -11,7 +11,7 @@ export const toneOfStatus: Record<string, Tone> = {
   cancelled: 'dim',
 };
 
-/** The result of the last attempt: its HTTP status, or why there was no response. */
+/** Returns the result of the last attempt: the HTTP status, or why there was no response. */
 function outcome({
   lastStatus,
   lastError,
@@ -19,7 +19,9 @@ function outcome({
   return lastError ?? (lastStatus === null ? '' : String(lastStatus));
 }
 
-/** Titles and widths of the columns that fit next to the marks. */
+/**
+ * Returns the titles and widths of the columns that fit into `width`, next to the column of marks.
+ */
 function columns(
   width: number,
 ): { title: string; width: number; cell: (row: DeliveryItem) => string }[] {
@@ -53,8 +55,8 @@ function columns(
 }
 
 /**
- * The rows that fit into `height` lines, with the row of the cursor, below the head of the table
- * where there is room for it.
+ * Shows the rows that fit into `height` lines, including the row of the cursor. The table has a
+ * head when there is room for it.
  */
 export function DeliveriesList({
   state,
@@ -70,7 +72,7 @@ export function DeliveriesList({
   const headed = height > 1;
   const room = headed ? height - 1 : height;
   const wanted = Math.max(Math.min(state.offset, index), index - room + 1);
-  // Rows above the screen move down before a line stays empty.
+  // At the end of the list, earlier rows fill the screen, so that no line stays empty.
   const offset = Math.max(0, Math.min(wanted, list.rows.length - room));
   const rows = list.rows.slice(offset, offset + room);
   return (
@@ -123,7 +125,7 @@ function emptiness({ asOf, readBackTo }: ListView): string {
     : `Nothing yet, looked back to ${moment(readBackTo)} and going on...`;
 }
 
-/** The filter in words. */
+/** Describes the filter in words. */
 export function filterInWords(
   { status, appId, endpointId, type, since, until }: DeliveryFilter,
   appName: string | undefined,
@@ -139,7 +141,7 @@ export function filterInWords(
   return parts.length === 0 ? 'all of them' : parts.join(' · ');
 }
 
-/** Number of scrollable rows. */
+/** Describes the cursor's position and the number of rows read so far. */
 export function extent({ list, marked, index }: State): string {
   const { rows, more, asOf, readBackTo } = list;
   const searching =

@@ -1,5 +1,5 @@
-// The next state of the deliveries screen after an action: a result that arrived, or a key press
-// (`press`, mode by mode).
+// Computes the next state of the deliveries screen from an action. An action is a result that
+// arrived or a key press. `press` handles keys, mode by mode.
 import {
   type Action,
   type DeliveryFilter,
@@ -14,7 +14,7 @@ import {
 } from './deliveries-state.ts';
 import { parseMoment } from './time.ts';
 
-/** The state after `action`. Pure. */
+/** Returns the state after `action`. Pure function. */
 export function reduce(state: State, action: Action): State {
   switch (action.do) {
     case 'key':
@@ -48,8 +48,9 @@ export function reduce(state: State, action: Action): State {
 }
 
 /**
- * Opens the new delivery. After a replay of several, the cursor goes to the newest, and the line
- * above the keys shows their status.
+ * Shows the result of a replay. After a replay of one delivery, the screen opens the new delivery.
+ * After a replay of several, the cursor goes to the newest row, and the line above the keys shows
+ * the status of the new deliveries.
  */
 function replayed(state: State, ids: readonly string[]): State {
   const [only] = ids;
@@ -61,12 +62,12 @@ function replayed(state: State, ids: readonly string[]): State {
     : { ...next, mode: { name: 'list' }, selected: null, index: 0, offset: 0 };
 }
 
-/** The screen after a completed confirmation. */
+/** Returns the mode to show after a replay that the user confirmed. */
 function backOf({ mode }: State): Mode {
   return mode.name === 'confirm' && mode.running ? mode.back : mode;
 }
 
-/** Shows new rows. The cursor's row stays on its line of the screen. */
+/** Shows new rows. The row of the cursor keeps its line on the screen. */
 function withRows(state: State, list: ListView): State {
   const last = Math.max(0, list.rows.length - 1);
   if (state.selected === null) return { ...state, list, index: 0, offset: 0 };
@@ -84,7 +85,7 @@ function withRows(state: State, list: ListView): State {
 
 type Press = Extract<Action, { do: 'key' }>;
 
-/** The state after a key in the screen's current mode. */
+/** Returns the state after a key press in the current mode. */
 function press(state: State, action: Press): State {
   const { key } = action;
   if (key === 'ctrl-c') return { ...state, quit: true };
@@ -103,10 +104,10 @@ function press(state: State, action: Press): State {
         const { preview, failure } = state.mode;
         if (preview !== null && preview.count > 0)
           return { ...state, mode: { ...state.mode, running: true } };
-        // A key that is pressed before the question is shown is not its answer.
+        // The question is not shown yet, so the key is not an answer.
         if (preview === null && failure === null) return state;
       }
-      // A replay that runs cannot be left: it would go on.
+      // No key closes the dialog while the replay runs, because closing would not stop the replay.
       return state.mode.running ? state : { ...state, mode: state.mode.back };
     case 'help':
       return key === 'q' ? { ...state, quit: true } : { ...state, mode: state.mode.back };
@@ -215,7 +216,7 @@ function pressInDetail(
     case 'left':
       return { ...state, mode: { ...mode, attempt: Math.max(1, shown - 1) } };
     case 'right':
-      // null: the newest attempt, also when another one is added.
+      // null selects the newest attempt, including attempts that are added later.
       return { ...state, mode: { ...mode, attempt: shown + 1 >= attempts ? null : shown + 1 } };
     case 'n':
     case 'p': {
@@ -256,8 +257,8 @@ function pressInChoice(
     case 'enter': {
       const chosen = options[at];
       if (chosen === undefined) return state;
-      // A webhook endpoint named on the command line belongs to one app; with another app nothing
-      // would match.
+      // An endpoint belongs to one app, so an endpoint from the command line would match nothing in
+      // another app. Choosing an app clears the endpoint.
       const changed =
         mode.of === 'app' ? { appId: chosen.value, endpointId: null } : { [mode.of]: chosen.value };
       return withFilter({ ...state, mode: { name: 'list' } }, { ...state.filter, ...changed });

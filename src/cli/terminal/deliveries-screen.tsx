@@ -1,4 +1,5 @@
-// `billing deliveries` on a terminal. A source pushes its data, so that keys respond immediately.
+// `billing deliveries` on a terminal. A source reads in the background and pushes its data, so that
+// the screen responds to keys immediately.
 import { useApp } from 'ink';
 import { type ReactNode, useEffect, useMemo, useReducer, useRef, useState } from 'react';
 import { messageOf } from '../../errors.ts';
@@ -23,26 +24,26 @@ import { type Freshness, freshness } from './poll.ts';
 import { useKeys, useNow, useSize } from './screen.tsx';
 
 export interface DetailView extends Freshness {
-  /** undefined: not read yet; null: deleted meanwhile. */
+  /** undefined before the first read; null when the delivery was deleted meanwhile. */
   item: WholeItem | null | undefined;
 }
 
 export interface ListWatch {
-  /** Maximum number of rows. */
+  /** Sets the maximum number of rows to read. */
   want(rows: number): void;
-  /** Reads again now. */
+  /** Reads the rows now, without waiting for the next poll. */
   readNow(): void;
   stop(): void;
 }
 
 export interface DeliveriesSource {
-  /** Pushes the deliveries that match, now and after each read. */
+  /** Reports the deliveries that match `filter`, now and after each read. */
   watch(filter: DeliveryFilter, report: (list: ListView) => void): ListWatch;
   watchOne(id: string, report: (detail: DetailView) => void): { readNow(): void; stop(): void };
   apps(): Promise<AppChoice[]>;
-  /** Reports the state of these deliveries until all have finished. */
+  /** Reports the status of the deliveries `ids` until all of them have finished. */
   watchReplay(ids: readonly string[], report: (status: ReplayStatus) => void): { stop(): void };
-  /** Describes the replay of these deliveries without running it. */
+  /** Describes the replay of the deliveries `ids` without running the replay. */
   previewReplay(ids: string[]): Promise<ReplayPreview>;
 }
 
@@ -80,7 +81,7 @@ const dialogKeys = [
 ] as const;
 
 const unread: DetailView = { item: undefined, asOf: null, waitingSince: null, failure: null };
-// Title, filter, and below the body the number of rows and the keys.
+// Lines outside the body: title and filter above, number of rows and keys below.
 const FRAME_LINES = 4;
 
 export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
@@ -153,7 +154,9 @@ export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
   );
 }
 
-/** The line above the keys: a message, or the cursor position and the state of a replay. */
+/**
+ * Returns the line above the keys: a message, or the cursor position and the status of a replay.
+ */
 function footOf({ message, replayed }: State, below: string): readonly Part[] {
   if (message !== null) return [{ text: message, tone: 'warn' }];
   const status = replayed?.status?.text;
@@ -171,7 +174,7 @@ interface BodyProps {
   detail: { view: DetailView; lines: ReturnType<typeof deliveryLines>; scrollMax: number };
 }
 
-/** The part of the screen between title and keys, by mode. */
+/** Shows the part of the screen between title and keys, which depends on the mode. */
 function Body({ state, types, width, height, detail }: BodyProps): ReactNode {
   const { mode, apps } = state;
   switch (mode.name) {
@@ -203,7 +206,7 @@ function Body({ state, types, width, height, detail }: BodyProps): ReactNode {
   }
 }
 
-/** The lines of a delivery that are in view. */
+/** Shows the lines of a delivery that fit on the screen. */
 function DeliveryDetail({
   view,
   lines,
@@ -231,20 +234,21 @@ function DeliveryDetail({
     ));
 }
 
-/** Reads the apps for the choice of one. */
+/** Reads the apps when the user is about to choose an app. */
 function useApps(source: DeliveriesSource, mode: Mode, dispatch: (action: Action) => void): void {
   const choosing = mode.name === 'choose' && mode.of === 'app';
   useEffect(() => {
     if (!choosing) return;
     source.apps().then(
       (apps) => dispatch({ do: 'apps', apps }),
-      // An id can still be typed, and the list shows the error.
+      // Reading the apps failed. The user can still type an app's id. The deliveries list shows the
+      // error.
       () => undefined,
     );
   }, [source, choosing]);
 }
 
-/** Reads the preview of a replay, and runs the replay once it is confirmed. */
+/** Reads the preview of a replay. Runs the replay once the user has confirmed. */
 function useReplay(source: DeliveriesSource, mode: Mode, dispatch: (action: Action) => void): void {
   const asked = mode.name === 'confirm' ? mode.ids : null;
   useEffect(() => {
@@ -268,7 +272,7 @@ function useReplay(source: DeliveriesSource, mode: Mode, dispatch: (action: Acti
   }, [running]);
 }
 
-/** Watches the deliveries of the last replay. */
+/** Watches the status of the deliveries of the last replay. */
 function useReplayStatus(
   source: DeliveriesSource,
   { replayed }: State,
@@ -287,7 +291,10 @@ function idOf({ mode }: State): string | null {
   return shown.name === 'detail' ? shown.id : null;
 }
 
-/** Watches the rows of the filter, two screens further than scrolled. */
+/**
+ * Watches the deliveries that match the filter. The source reads two screens ahead of the scroll
+ * position.
+ */
 function useList(
   source: DeliveriesSource,
   { filter, reads, offset }: State,
@@ -308,7 +315,7 @@ function useList(
   }, [reads]);
 }
 
-/** Watches one delivery; views of another one are dropped. */
+/** Watches the delivery `id`. Late reports about another delivery are dropped. */
 function useDetail(source: DeliveriesSource, id: string | null, reads: number): DetailView {
   const [latest, setLatest] = useState<{ id: string | null; view: DetailView }>({
     id: null,

@@ -1,4 +1,4 @@
-// State of the deliveries screen and the actions that change it (deliveries-reduce.ts).
+// The state of the deliveries screen and the actions that change the state (deliveries-reduce.ts).
 import type { Freshness } from './poll.ts';
 
 export interface DeliveryItem {
@@ -9,7 +9,7 @@ export interface DeliveryItem {
   createdAt: Date;
   appName: string;
   url: string;
-  /** Of the last attempt: its HTTP status, or why there was no response. */
+  /** Result of the last attempt. Without a response, lastError has the reason. */
   lastStatus: number | null;
   lastError: string | null;
 }
@@ -25,24 +25,24 @@ export interface DeliveryFilter {
 
 export interface ListView extends Freshness {
   rows: DeliveryItem[];
-  /** There may be older ones. */
+  /** Whether older deliveries may exist. */
   more: boolean;
-  /** Progress of the first read: the time back to which it has read. */
+  /** Progress of the first read: all deliveries queued since this time have been searched. */
   readBackTo: Date | null;
 }
 
-/** What a replay will do, before it is confirmed. */
+/** What a replay will do. The user sees it before confirming. */
 export interface ReplayPreview {
   count: number;
   text: string;
-  /** Runs the replay and resolves with the new deliveries. */
+  /** Runs the replay and resolves with the ids of the new deliveries. */
   run: () => Promise<string[]>;
 }
 
-/** The state of the deliveries of a replay. */
+/** The status of all deliveries of a replay. */
 export interface ReplayStatus {
   text: string;
-  /** No delivery is pending any more. */
+  /** True when no delivery of the replay is pending. */
   isOver: boolean;
 }
 
@@ -71,19 +71,25 @@ export type Mode =
 export interface State {
   filter: DeliveryFilter;
   list: ListView;
-  /** The row that the cursor is on; null: always the first row. */
+  /** Id of the row under the cursor. null keeps the cursor on the first row. */
   selected: string | null;
   index: number;
-  /** The row at the top of the screen. */
+  /** Index of the row at the top of the screen. */
   offset: number;
   marked: ReadonlySet<string>;
   apps: AppChoice[];
   mode: Mode;
-  /** Shown until the next key. */
+  /** A message that disappears with the next key press. */
   message: string | null;
-  /** The new deliveries of the last replay, until a key is pressed after all have ended. */
+  /**
+   * Ids and status of the last replay's new deliveries. Cleared by the first key press after all of
+   * them have ended.
+   */
   replayed: { ids: readonly string[]; status: ReplayStatus | null } | null;
-  /** Number of reads that the user asked for. */
+  /**
+   * Number of reads that the user asked for with a key. When the number changes, the deliveries are
+   * read again.
+   */
   reads: number;
   quit: boolean;
 }
@@ -147,7 +153,7 @@ export interface Option {
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** The choices that match the typed text; an app also by an id that is not in the list. */
+/** Returns the choices that match the typed text. For apps, an unlisted id is also a choice. */
 export function optionsOf(
   of: 'status' | 'type' | 'app',
   typed: string,

@@ -1,11 +1,12 @@
-// The dialogs of the deliveries screen: a choice from a list, a time, a confirmation; and the help.
+// The dialogs of the deliveries screen: choosing from a list, entering a time, confirming a replay,
+// and the help.
 import type { ReactNode } from 'react';
 import type { Mode, Option } from './deliveries-state.ts';
 import { Line } from './line.tsx';
 import { safeText } from './safe-text.ts';
 import { wrap } from './width.ts';
 
-/** A list to choose from, narrowed by the typed text. */
+/** Shows the choices that match the typed text. */
 export function Choice({
   mode,
   options,
@@ -52,7 +53,7 @@ export function Choice({
   );
 }
 
-/** A time, typed. */
+/** Shows the input line for a time. */
 export function Entry({ mode }: { mode: Extract<Mode, { name: 'enter' }> }): ReactNode {
   return (
     <>
@@ -79,7 +80,7 @@ export function Entry({ mode }: { mode: Extract<Mode, { name: 'enter' }> }): Rea
   );
 }
 
-/** Shows what a replay will do and asks for confirmation. */
+/** Shows what a replay will do and asks the user to confirm. */
 export function Confirm({
   mode,
   width,
@@ -128,7 +129,7 @@ const help: readonly (readonly [string, string])[] = [
   ['q, ctrl-C', 'leave'],
 ];
 
-/** Every key. */
+/** Lists every key with its action. */
 export function Help(): ReactNode {
   return help.map(([keys, does]) => (
     <Line key={keys} parts={[{ text: `  ${keys.padEnd(14)}`, tone: 'head' }, { text: does }]} />

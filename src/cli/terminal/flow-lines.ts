@@ -1,4 +1,4 @@
-// Lines of the sandbox screen: payments and webhook attempts, newest first.
+// Formats the lists of the sandbox screen: payments and webhook attempts, newest first.
 import stringWidth from 'string-width';
 import { formatUsdc } from '../../format.ts';
 import { cells, type Part } from './line.tsx';
@@ -28,7 +28,9 @@ export interface FlowWebhook {
   appName: string;
 }
 
-/** The newest payments as arrows from wallet to app, in at most `height` lines with the title. */
+/**
+ * Returns a title and the newest payments as arrows from wallet to app, in at most `height` lines.
+ */
 export function paymentLines(payments: FlowPayment[], width: number, height: number): Part[][] {
   const title: Part[] = [{ text: cut("Money, by the chain's clock", width), tone: 'head' }];
   return [
@@ -54,7 +56,9 @@ export function paymentLines(payments: FlowPayment[], width: number, height: num
   ].slice(0, Math.max(0, height));
 }
 
-/** The newest webhook attempts with their results, in at most `height` lines with the title. */
+/**
+ * Returns a title and the newest webhook attempts with their results, in at most `height` lines.
+ */
 export function webhookLines(webhooks: FlowWebhook[], width: number, height: number): Part[][] {
   const title: Part[] = [{ text: cut('Webhooks, by the clock of Postgres', width), tone: 'head' }];
   return [
@@ -78,7 +82,7 @@ export function webhookLines(webhooks: FlowWebhook[], width: number, height: num
 const shortWallet = (address: string) =>
   address.length <= 11 ? address : `${address.slice(0, 5)}…${address.slice(-4)}`;
 
-/** Parts that take at most `width` columns together. */
+/** Cuts the parts so that together they take at most `width` columns. */
 function toFit(parts: Part[], width: number): Part[] {
   let left = width;
   return parts.map((part) => {

@@ -24,9 +24,9 @@ export interface Part {
   tone?: Tone;
 }
 
-/** One line of safe text, in parts. */
+/** Shows one line made of parts. Each text must have passed safeText or safeLines. */
 export function Line({ parts }: { parts: readonly Part[] }): ReactNode {
-  // ink gives an empty line no row.
+  // ink gives an empty line no height.
   const shown = parts.some(({ text }) => text !== '') ? parts : [{ text: ' ' }];
   return (
     <Text wrap="truncate-end">
@@ -39,7 +39,9 @@ export function Line({ parts }: { parts: readonly Part[] }): ReactNode {
   );
 }
 
-/** A line with a part at its left end and, where there is room, one at its right end. */
+/**
+ * Shows one part at the left end of a line and, if there is room, another part at the right end.
+ */
 export function Ends({
   left,
   right,
@@ -63,8 +65,8 @@ export function Ends({
 }
 
 /**
- * The frame of every screen: `body` takes what head and foot leave. One row stays free, so that ink
- * need not clear the terminal for each picture.
+ * The frame of every screen. `children` get the rows between head and foot. One row of the terminal
+ * stays free, because ink clears a full terminal before each drawing.
  */
 export function Frame({
   size,
@@ -83,7 +85,8 @@ export function Frame({
         {head}
       </Box>
       <Box flexDirection="column" flexGrow={1} flexShrink={1} overflow="hidden">
-        {/* Lines without room are cut off below: lines that shrink would overlap. */}
+        {/* Lines that do not fit are cut off at the bottom. If lines could shrink, they would
+            overlap. */}
         <Box flexDirection="column" flexShrink={0}>
           {children}
         </Box>
@@ -95,7 +98,7 @@ export function Frame({
   );
 }
 
-/** Keys and their actions, as many as fit, the most important first. */
+/** Shows keys and their actions in order of importance, as many as fit into `width`. */
 export function Keys({
   keys,
   width,
@@ -117,7 +120,10 @@ export function Keys({
   );
 }
 
-/** Columns of a table: each cell cut or filled to its width, two columns of space between. */
+/**
+ * Formats the cells of a table row. Each cell is cut or padded to its width, and two spaces
+ * separate cells.
+ */
 export function cells(values: readonly (readonly [string, number])[]): string {
   return values.map(([text, width]) => fit(text, width)).join('  ');
 }

@@ -1,4 +1,4 @@
-// Polls data for a screen and reports its freshness.
+// Polls data for a screen and reports how old the data is.
 import { messageOf } from '../../errors.ts';
 import { startLoop } from '../../loop.ts';
 import type { Part } from './line.tsx';
@@ -6,16 +6,16 @@ import { safeText } from './safe-text.ts';
 import { moment, span } from './time.ts';
 
 export interface Polling {
-  /** Polls now. */
+  /** Starts a poll now. */
   readNow(): void;
   stop(): void;
   stopped(): boolean;
 }
 
 /**
- * Polls until stopped and reports the freshness when a poll begins, publishes, ends or fails. When
- * `read` returns true, the next poll starts at once. The pause between polls is at least ten times
- * the duration of the last one.
+ * Polls until stopped. Reports the freshness when a poll begins, publishes, ends or fails. The next
+ * poll starts at once when `read` returns true. Otherwise the pause is at least `idleMs` and at
+ * least ten times the duration of the last poll.
  */
 export function startPolling(
   read: (publish: () => void) => Promise<boolean>,
@@ -51,20 +51,20 @@ export function startPolling(
   };
 }
 
-/** Age of the data on the screen. */
+/** How old the data on the screen is. */
 export interface Freshness {
-  /** When it was read; null before the first result. */
+  /** End of the last successful poll; null before the first. */
   asOf: Date | null;
-  /** The start of the current poll; null between polls. */
+  /** Start of the current poll; null between polls. */
   waitingSince: Date | null;
-  /** The reason why the last poll failed. */
+  /** Why the last poll failed; null if it succeeded. */
   failure: string | null;
 }
 
-// A poll that takes longer is shown.
+// The screen shows the waiting time of a poll that takes longer than this.
 const SLOW_MS = 2000;
 
-/** The age of the data on the screen, and the error of the last poll. */
+/** Describes the age of the data on the screen, and the error of the last poll. */
 export function freshness({ asOf, waitingSince, failure }: Freshness, now: Date): Part {
   const waiting = waitingSince === null ? 0 : now.getTime() - waitingSince.getTime();
   const age = asOf === null ? 'nothing read yet' : `as of ${moment(asOf).slice(11)}`;

@@ -28,18 +28,18 @@ export interface Flow {
     givenUp: number;
     attempts: number;
   };
-  /** Newest first, as many as a screen may show. */
+  /** Newest first, at least as many as a screen can show. */
   payments: FlowPayment[];
   webhooks: FlowWebhook[];
-  /** Number of restarts of the processes. */
+  /** How often processes of the sandbox were restarted. */
   restarts: number;
 }
 
 export interface SandboxView extends Freshness {
   flow: Flow | null;
-  /** The current step of the scenario as a sentence. */
+  /** The scenario's current step as a sentence. */
   step: string;
-  /** The result when the scenario is over, in lines. */
+  /** Lines of the scenario's result; null until the scenario is over. */
   outcome: { text: string; tone: Tone }[] | null;
 }
 
@@ -48,7 +48,7 @@ export interface SandboxSource {
   watch(report: (view: SandboxView) => void): { stop(): void };
 }
 
-/** The user's next command. */
+/** What the user wants next: leave, see the access data, or see the deliveries. */
 export type SandboxCommand = 'leave' | 'access' | 'deliveries';
 
 interface Props {
@@ -76,9 +76,9 @@ const nothing: SandboxView = {
   waitingSince: null,
   failure: null,
 };
-// Title, progress, and below the body the URL of the API and the keys.
+// Lines outside the body: title and progress above, the API's URL and the keys below.
 const FRAME_LINES = 4;
-// Minimum width for the two lists side by side.
+// Minimum width in columns for showing payments and webhooks side by side.
 const WIDE_COLUMNS = 150;
 
 export function SandboxScreen({ source, onCommand }: Props): ReactNode {
@@ -144,7 +144,7 @@ export function SandboxScreen({ source, onCommand }: Props): ReactNode {
   );
 }
 
-/** The totals, one line for each kind, and the result once the scenario is over. */
+/** Returns one line for each kind of total, and the scenario's result when the scenario is over. */
 function summaryLines({ flow, outcome }: SandboxView, width: number): Part[][] {
   if (flow === null) return [[{ text: 'Reading...', tone: 'dim' }]];
   const {

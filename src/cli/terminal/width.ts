@@ -1,17 +1,17 @@
-// Cuts, fills and breaks lines to a number of terminal columns, counted by string-width as in ink.
-// cli-truncate and wrap-ansi are not used: the first returns a column too many when a wide
-// character crosses the edge, the second normalizes the text and breaks emoji sequences.
+// Cuts, pads and wraps lines to a number of terminal columns, which string-width counts as ink
+// does. cli-truncate is not used: it returns a column too many at a wide character. wrap-ansi is
+// not used: it normalizes text and breaks emoji sequences.
 import stringWidth from 'string-width';
 
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
 
-/** One line cut to at most `width` columns, with … where something is missing. */
+/** Cuts one line to at most `width` columns. A cut line ends with "…". */
 export function cut(text: string, width: number): string {
   if (stringWidth(text) <= width) return text;
   return width < 1 ? '' : `${headOf(text, width - 1)}…`;
 }
 
-/** The longest prefix of at most `width` columns. */
+/** Returns the longest prefix of at most `width` columns. */
 function headOf(text: string, width: number): string {
   let used = 0;
   for (const { segment, index } of graphemes.segment(text)) {
@@ -21,25 +21,25 @@ function headOf(text: string, width: number): string {
   return text;
 }
 
-/** One line of exactly `width` columns: cut, or filled up with spaces. */
+/** Returns one line of exactly `width` columns, cut or padded with spaces. */
 export function fit(text: string, width: number): string {
   const shown = cut(text, width);
   return shown + ' '.repeat(Math.max(0, width - stringWidth(shown)));
 }
 
 /**
- * Breaks a line into lines of at most `width` columns, at a space if there is one in the second
- * half of the line. All lines have the indent of the first.
+ * Wraps a line into lines of at most `width` columns, each with the indent of the first. A line
+ * breaks at its last space if that space is in the second half of the line.
  */
 export function wrap(text: string, width: number): string[] {
   if (stringWidth(text) <= width) return [text];
-  // Beside the indent there is room for the widest character, of two columns.
+  // The indent leaves at least two columns, enough for the widest character.
   const leading = /^ */.exec(text)?.[0].length ?? 0;
   const indent = Math.max(0, Math.min(leading, Math.floor(width / 2), width - 2));
   const lines: string[] = [];
   let line = '';
   let used = 0;
-  // The position of the last space of the line, and the number of columns before it.
+  // Position of the last space of the line, and the number of columns before that space.
   let space = { at: 0, column: 0 };
   const breakLine = (end: number, rest: string) => {
     lines.push(line.slice(0, end));
@@ -65,8 +65,9 @@ export function wrap(text: string, width: number): string[] {
 }
 
 /**
- * The parts of a text that stay together: its graphemes, or the characters of one that is wider
- * than a line. Combining marks that take a column can make a grapheme of any width.
+ * Yields the graphemes of a text, which stay together on a line. A grapheme wider than a line is
+ * yielded character by character: combining marks that take a column can make a grapheme of any
+ * width.
  */
 function* partsOf(text: string, width: number): Iterable<string> {
   for (const { segment } of graphemes.segment(text)) {

@@ -4,6 +4,8 @@ import { findEndpointSecrets } from '../../db/endpoints.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { SecretBox } from '../accounts/secrets.ts';
 
+const MAX_URL_LENGTH = 2048;
+
 /**
  * A new signing secret in the form of the Standard Webhooks specification: whsec_ and 32 random
  * bytes in Base64.
@@ -56,5 +58,18 @@ export function urlFault(
   if (environment === 'production' && url.protocol !== 'https:')
     return 'must be an https:// URL in production';
   if (url.username !== '' || url.password !== '') return 'must not contain a user name or password';
+  if (url.port === '0') return 'must have a port from 1 to 65535: nothing can listen on port 0';
+  const { length } = calledUrl(text);
+  if (length > MAX_URL_LENGTH)
+    return `must have at most ${MAX_URL_LENGTH} characters as it is called; encoded, it has ${length}`;
   return undefined;
+}
+
+/**
+ * A valid URL as a dispatcher calls it, and as it is stored: normalized (case, default port, dots,
+ * encoding), and without the fragment, which is never sent.
+ */
+export function calledUrl(text: string): string {
+  const { origin, pathname, search } = new URL(text);
+  return `${origin}${pathname}${search}`;
 }

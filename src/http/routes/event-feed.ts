@@ -1,5 +1,5 @@
-// Long-polling feed of an app's events, for `billing listen`, and sample events, for `billing
-// trigger`.
+// Registers a long-polling feed of an app's events, for `billing listen`, and sample events, for
+// `billing trigger`.
 import { randomUUID } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -16,14 +16,16 @@ import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
 
-/** Longest wait of a request in seconds: less than common proxy timeouts. */
+/**
+ * Maximum time in seconds that a request waits for events. Common proxies time out later than this.
+ */
 const MAX_WAIT_SECONDS = 15;
 /**
- * Seconds that a reader still counts after its request, because it forwards the events before it
- * polls again.
+ * A reader counts as present for this many seconds after its request, because it forwards the
+ * events before it polls again.
  */
 const BETWEEN_SECONDS = 15;
-/** Waiting requests per merchant in this process. */
+/** Maximum number of waiting requests per merchant in this process. */
 const MAX_WAITING = 4;
 
 const FeedEvent = Type.Object(
@@ -105,9 +107,9 @@ const nextQuery = Type.Object(
   { additionalProperties: false },
 );
 
-/** The content of a cursor. */
+/** The decoded content of a cursor. */
 interface Place extends FeedPage {
-  /** Id in event_readers; all cursors of one follower share it. */
+  /** Id of the reader in event_readers. All cursors of one `billing listen` have the same id. */
   reader: string;
 }
 
@@ -168,19 +170,20 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
   );
 }
 
-/** Limits the waiting requests of each merchant in this process. */
+/** Limits how many requests of a merchant wait at the same time in this process. */
 class WaitingPlaces {
   readonly #taken = new Map<string, number>();
   readonly #closing = new AbortController();
 
-  /** Ends all waits. */
+  /** Ends all waits, because the server closes. */
   close(): void {
     this.#closing.abort();
   }
 
   /**
-   * Runs `work` in one of the merchant's places; the signal aborts when the client disconnects or
-   * the server closes. Throws RATE_LIMITED when a request that wants to wait finds no place.
+   * Runs `work` and counts the request as waiting. The signal of `work` aborts when the client
+   * disconnects or the server closes. Throws RATE_LIMITED when the request wants to wait and
+   * MAX_WAITING requests of the merchant already wait.
    */
   async use<T>(
     request: FastifyRequest,

@@ -1,10 +1,11 @@
-// Accounts now and at the end of an earlier block. LiteSVM has the newest state only, so each block
-// keeps the earlier state of the accounts that it changed (`undo`).
+// Reads accounts as they are now and as they were at the end of an earlier block. LiteSVM has only
+// the newest state, so each block keeps the previous state of every account that it changed
+// (`undo`).
 import type { Key } from './keys.ts';
 import { ACCOUNTS_CACHED, type Block, type Chain, FINALITY_BLOCKS } from './state.ts';
 import type { AccountState } from './vm.ts';
 
-/** The commitments that a request can name. */
+/** The commitments that an RPC request can name. */
 export type Commitment = 'processed' | 'confirmed' | 'finalized';
 
 /** The block that is being built. */
@@ -14,22 +15,26 @@ export function head(chain: Chain): Block {
   return block;
 }
 
-/** The block at a height; undefined when the chain no longer has it. */
+/**
+ * The block at a height. Undefined when the chain has no block at this height, or dropped it for
+ * its age.
+ */
 export function blockAt(chain: Chain, height: number): Block | undefined {
   const first = chain.blocks[0];
   return first === undefined ? undefined : chain.blocks[height - first.height];
 }
 
 /**
- * The height of a commitment: the block being built for processed, the last sealed block for
- * confirmed, the block FINALITY_BLOCKS before the one being built for finalized. `lag` lowers each.
+ * The height of the newest block at a commitment: processed is the block being built, confirmed the
+ * last sealed block, finalized FINALITY_BLOCKS below the block being built. `lag` lowers the height
+ * by that many blocks.
  */
 export function heightOf(chain: Chain, commitment: Commitment, lag = 0): number {
   const back = commitment === 'processed' ? 0 : commitment === 'confirmed' ? 1 : FINALITY_BLOCKS;
   return Math.max(chain.floor, head(chain).height - lag - back);
 }
 
-/** The account now. */
+/** The newest state of an account; null when the account does not exist. */
 export function current(chain: Chain, key: Key): AccountState | null {
   const known = chain.hot.get(key);
   if (known !== undefined) return known;
@@ -43,7 +48,10 @@ function remember(chain: Chain, key: Key, state: AccountState | null | undefined
   chain.hot.set(key, state);
 }
 
-/** The account at the end of the block at `height`; its state now for the block being built. */
+/**
+ * The account at the end of the block at `height`. For the block being built it is the newest
+ * state.
+ */
 export function accountAt(chain: Chain, key: Key, height: number): AccountState | null {
   for (let later = height + 1, last = head(chain).height; later <= last; later += 1) {
     const before = blockAt(chain, later)?.undo.get(key);
@@ -69,8 +77,8 @@ export function programAccountsAt(
 }
 
 /**
- * Records that an account of LiteSVM has changed in the block being built. With `after` undefined
- * the account is read on demand.
+ * Records that the block being built changed an account in LiteSVM. When `after` is undefined, the
+ * new state is read from LiteSVM on demand.
  */
 export function noteChange(
   chain: Chain,
@@ -84,8 +92,8 @@ export function noteChange(
 }
 
 /**
- * Replaces an account in the block being built without a transaction, and notifies subscribers.
- * null removes it.
+ * Replaces an account in the block being built without a transaction, and notifies subscribers. A
+ * `state` of null removes the account.
  */
 export function overwrite(chain: Chain, key: Key, state: AccountState | null): void {
   const before = current(chain, key);

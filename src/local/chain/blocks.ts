@@ -1,5 +1,5 @@
-// Block production. A transaction runs at once, in the block being built. Sealing that block gives
-// it a hash and opens the next.
+// Block production. A transaction runs immediately in the block being built. Sealing this block
+// gives it a hash; the next block is then opened.
 import { createHash } from 'node:crypto';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
 import { blockAt, current, head, noteChange } from './accounts.ts';
@@ -19,13 +19,19 @@ import {
 
 const CLOCK = addressKey(CLOCK_SYSVAR);
 
-/** The time, in ms, of a block that is opened now. It is never before the last block's. */
+/**
+ * The time (ms since 1970) of a block that is opened now. It is never before the time of the last
+ * block.
+ */
 export function chainTime(chain: Chain): number {
   const last = head(chain).time;
   return chain.blockMs === 0 ? last + SLOT_MS : Math.max(last, Date.now() + chain.offset);
 }
 
-/** Opens a block on top of `parent` (the head must be sealed) and moves LiteSVM's clock to it. */
+/**
+ * Opens a block on top of `parent` and moves LiteSVM's clock to the new block. The previous head
+ * must be sealed.
+ */
 export function openBlock(chain: Chain, parent: Block, slot: number, time: number): void {
   const block: Block = {
     slot,
@@ -59,8 +65,8 @@ function seal(chain: Chain, block: Block): void {
 }
 
 /**
- * Seals the block being built and opens the next one, by default a slot later and at the chain's
- * time.
+ * Seals the block being built and opens the next block. By default the next block is one slot later
+ * and has the chain's time.
  */
 export function produceBlock(
   chain: Chain,
@@ -86,8 +92,8 @@ function forgetOld(chain: Chain): void {
 }
 
 /**
- * Drops the payloads of all but the newest TRANSACTIONS_KEPT transactions, and the statuses of
- * those without a payload when STATUS_BLOCKS have passed.
+ * Keeps the payloads of the newest TRANSACTIONS_KEPT transactions only. Also drops the status of a
+ * transaction without payload once it is STATUS_BLOCKS old.
  */
 function forgetTransactions(chain: Chain): void {
   const { landed } = chain;
@@ -108,8 +114,8 @@ function forgetTransactions(chain: Chain): void {
 }
 
 /**
- * The block with this hash; undefined when the hash is too old, or too new, for a transaction in a
- * block of height `height`.
+ * The block with this hash. Undefined when a transaction with this blockhash is invalid in a block
+ * at `height`, because the hash is too old or too new.
  */
 export function blockOfHash(chain: Chain, hash: Key, height: number): Block | undefined {
   for (let at = height - 1; at >= height - BLOCKHASH_AGE - 1; at -= 1) {
@@ -120,7 +126,7 @@ export function blockOfHash(chain: Chain, hash: Key, height: number): Block | un
   return undefined;
 }
 
-/** The transaction with this signature, if its block is at `height` or below. */
+/** The transaction with this signature. Undefined when no block at `height` or below has it. */
 export function landedAt(chain: Chain, id: Key, height: number): Landed | undefined {
   const landed = chain.byId.get(id);
   return landed !== undefined && landed.height <= height ? landed : undefined;

@@ -1,5 +1,6 @@
-// Settings of a cluster that change while it runs: the rent, and the feature of version 1
-// transactions. Both are accounts, so a fork restores them and a data directory stores them.
+// Settings of a cluster that can change while it runs: the rent, and the feature that enables
+// version 1 transactions. Both are stored in accounts, so a fork restores them and a data directory
+// stores them.
 import { SYSTEM_PROGRAM } from '../../chain/program/addresses.ts';
 import { current, noteChange, overwrite } from './accounts.ts';
 import { addressKey } from './keys.ts';
@@ -7,19 +8,22 @@ import type { Chain } from './state.ts';
 import type { AccountState } from './vm.ts';
 
 const RENT_SYSVAR = addressKey('SysvarRent111111111111111111111111111111111');
-/** The account with the slot that activated version 1 transactions. */
+/**
+ * The feature account of version 1 transactions. It holds the slot in which the feature was
+ * activated.
+ */
 export const V1_FEATURE = addressKey('txv1aq4pp281K9um3tnPgkfX8UqtFT6wcVW3hNezGLL');
 const FEATURE_PROGRAM = addressKey('Feature111111111111111111111111111111111111');
-/** Bytes of a feature account: a flag for activated, and the slot as u64. */
+/** Length of a feature account in bytes: an activation flag, and the slot as u64. */
 export const FEATURE_LENGTH = 9;
 const SYSTEM = addressKey(SYSTEM_PROGRAM);
-/** Rent epoch of an account that pays no rent. */
+/** The rent epoch of an account that is exempt from rent. */
 export const RENT_EXEMPT_FOREVER = 2n ** 64n - 1n;
 
-/** The rent of the clusters since autumn 2026: 1,488,440 lamports for a token account. */
+/** The rent on Solana's clusters since autumn 2026. A token account needs 1,488,440 lamports. */
 export const RENT_LAMPORTS_PER_BYTE = 5_080;
 
-/** Sets the rent, starting with the block being built. */
+/** Sets the rent, beginning with the block being built. */
 export function setRent(chain: Chain, lamportsPerByte: number): void {
   const before = current(chain, RENT_SYSVAR);
   chain.vm.setRent(lamportsPerByte);
@@ -27,13 +31,13 @@ export function setRent(chain: Chain, lamportsPerByte: number): void {
   noteChange(chain, RENT_SYSVAR, before, current(chain, RENT_SYSVAR));
 }
 
-/** Whether the chain takes version 1 transactions. */
+/** Whether the chain accepts version 1 transactions. */
 export function takesV1(chain: Chain): boolean {
   const feature = current(chain, V1_FEATURE);
   return feature?.owner === FEATURE_PROGRAM && feature.data[0] === 1;
 }
 
-/** The account of the feature of version 1 transactions, activated in `slot`. */
+/** The feature account of version 1 transactions, with the feature activated in `slot`. */
 export function activeFeature(slot: number, lamports: bigint): AccountState {
   const data = Buffer.alloc(FEATURE_LENGTH);
   data.writeUInt8(1, 0);
@@ -42,7 +46,7 @@ export function activeFeature(slot: number, lamports: bigint): AccountState {
   return { lamports, owner: FEATURE_PROGRAM, data, ...flags };
 }
 
-/** Activates the feature of version 1 transactions in `slot`, or removes its account. */
+/** Activates version 1 transactions in `slot`, or removes the feature account. */
 export function setV1Feature(chain: Chain, active: boolean, slot: number): void {
   const removed = {
     lamports: 0n,

@@ -33,8 +33,8 @@ export function isTokenAccount(state: AccountState | null): state is AccountStat
     state.data.length < TOKEN_ACCOUNT_LENGTH
   )
     return false;
-  // Byte 108 is the state, 0 before initialization. Token-2022 puts the account type after the base
-  // layout.
+  // Byte 108 is the state of a token account; it is 0 before initialization. Token-2022 stores the
+  // account type after the base layout.
   return (
     state.data[108] !== 0 &&
     (state.data.length === TOKEN_ACCOUNT_LENGTH ||
@@ -51,13 +51,19 @@ export function isMint(state: AccountState | null): state is AccountState {
   );
 }
 
-/** The reason why a transaction is in no block, and the record of its run if it ran. */
+/**
+ * Why a transaction was not put into a block. `record` is the record of its run, or null when it
+ * did not run.
+ */
 export interface Refusal {
   readonly refused: TransactionError;
   readonly record: Execution['record'] | null;
 }
 
-/** All keys of a transaction: the static ones, then the loaded ones, writable before read-only. */
+/**
+ * All account keys of a transaction: first the static keys, then the keys from lookup tables,
+ * writable before read-only.
+ */
 export interface LoadedKeys {
   readonly keys: readonly Key[];
   readonly loaded: { readonly writable: readonly Key[]; readonly readonly: readonly Key[] };
@@ -75,7 +81,8 @@ function lookUp(chain: Chain, { table }: TableLookup, indexes: Buffer, height: n
 }
 
 /**
- * Reads the keys from lookup tables. Missing tables add none: LiteSVM refuses such a transaction.
+ * Resolves the keys that a transaction takes from lookup tables. A missing table adds no keys;
+ * LiteSVM then refuses the transaction.
  */
 export function loadKeys(
   chain: Chain,
@@ -89,8 +96,8 @@ export function loadKeys(
 }
 
 /**
- * The token balance of an account before and after; null when it was no token account before and is
- * none after.
+ * The token balance of an account before and after a transaction. Null when the account was not a
+ * token account at either time.
  */
 export function tokenChange(
   chain: Chain,
@@ -115,7 +122,7 @@ export function tokenChange(
 
 const lamportsOf = (state: AccountState | null) => state?.lamports ?? 0n;
 
-/** Whether the transaction's blockhash is young enough for a block of height `height`. */
+/** Whether the transaction's blockhash is still valid in a block at `height`. */
 export function hasLiveBlockhash(
   chain: Chain,
   transaction: WireTransaction,
@@ -125,9 +132,9 @@ export function hasLiveBlockhash(
 }
 
 /**
- * Runs a transaction in the block being built. A transaction that fails lands with its error and
- * pays the fee; with `undoFailure` (preflight) it is refused and changes nothing. One that cannot
- * pay, or has a wrong signature, is refused. `verified` skips the check of signatures.
+ * Runs a transaction in the block being built. A failed transaction lands with its error and pays
+ * the fee; with `undoFailure` (preflight) it is refused and changes nothing. A transaction that
+ * cannot pay its fee or has a wrong signature is refused. `verified` skips the check of signatures.
  */
 export function execute(
   chain: Chain,
@@ -150,7 +157,7 @@ export function execute(
   const [payer] = keys;
   const { err, record } = chain.vm.execute(transaction.bytes, !verified);
   if (err !== null && payer !== undefined) {
-    // A failed transaction changes one account at most: its fee payer's, by the fee.
+    // A failed transaction changes only its fee payer's account, which pays the fee.
     const charged = chain.vm.lamports(payer) < (before[0] ?? 0n);
     if (charged && undoFailure) refund(chain, payer, before[0] ?? 0n);
     if (!charged || undoFailure) return { refused: err, record };
@@ -185,8 +192,8 @@ export function execute(
 }
 
 /**
- * The account before a run. undefined when it changed earlier in this block and was not read since:
- * a read takes 7 us, and the state may not be needed.
+ * The account before the run of a transaction. Undefined when the account changed earlier in this
+ * block and was not read after that: a read takes 7 us, and the state may not be needed.
  */
 function stateBefore(chain: Chain, key: Key): AccountState | null | undefined {
   const known = chain.hot.get(key);
@@ -200,9 +207,9 @@ function refund(chain: Chain, payer: Key, lamports: bigint): void {
 }
 
 /**
- * Records every writable account as changed, as a validator does. Only accounts that may be token
- * accounts are read now (former token accounts, new accounts, wallets other than the payer), the
- * others on demand.
+ * Records every writable account as changed, as a validator does. Former token accounts, new
+ * accounts and wallets other than the payer may now be token accounts, so their new state is read
+ * here. Other accounts are read when they are needed.
  */
 function recordChanges(
   chain: Chain,

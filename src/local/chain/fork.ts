@@ -7,7 +7,7 @@ import { advance } from './submit.ts';
 import type { AccountState } from './vm.ts';
 import { decodeTransaction } from './wire/decode.ts';
 
-/** The chain cannot do what was asked. The message has the reason. */
+/** The chain cannot do what a caller asked for. The message has the reason. */
 export class ChainRefusal extends Error {}
 
 function transactionsAbove(chain: Chain, target: number): Landed[] {
@@ -18,10 +18,10 @@ function transactionsAbove(chain: Chain, target: number): Landed[] {
 }
 
 /**
- * Drops the block being built and the last `count` sealed ones and starts a new fork: accounts are
- * restored, slots continue, heights go back. `replay` runs the dropped transactions on the new
- * fork, except those with a dropped blockhash. Returns the number of dropped transactions. Throws
- * ChainRefusal when a block is finalized.
+ * Starts a new fork: drops the block being built and the last `count` sealed blocks, and restores
+ * their accounts. Slots continue, heights go back. `replay` runs the dropped transactions again
+ * unless their blockhash was dropped. Returns the number of dropped transactions. Throws
+ * ChainRefusal if a block is finalized.
  */
 export function forgetBlocks(chain: Chain, count: number, replay: boolean): number {
   const last = head(chain);
@@ -32,7 +32,8 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
       `only blocks that are not final can be forgotten: at most ${last.height - 1 - heightOf(chain, 'finalized')} now`,
     );
   }
-  // The new fork uses the heights again; `floor` keeps finalized blocks finalized.
+  // The new fork reuses the dropped heights. `floor` keeps blocks finalized that were finalized
+  // before the fork.
   chain.floor = heightOf(chain, 'finalized');
   const forgotten = transactionsAbove(chain, target);
   const restored = new Map<Key, AccountState | null>();
@@ -60,7 +61,7 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
   return forgotten.length;
 }
 
-/** The destination of time travel, with Surfpool's names: exactly one of these. */
+/** The destination of time travel. Exactly one field is given; the names are Surfpool's. */
 export interface Destination {
   readonly absoluteTimestamp?: number;
   readonly absoluteSlot?: number;
@@ -68,9 +69,9 @@ export interface Destination {
 }
 
 /**
- * Travels forward: seals the block being built and opens the next one at the destination. Slots are
- * skipped, SLOT_MS each, and blocks are not, so no blockhash expires. Throws ChainRefusal for a
- * destination in the past.
+ * Travels forward in time: seals the block being built and opens the next block at the destination.
+ * One slot is skipped per SLOT_MS. Blocks are not skipped, so no blockhash expires. Throws
+ * ChainRefusal for a destination in the past.
  */
 export function timeTravel(
   chain: Chain,

@@ -60,10 +60,10 @@ function assemble(blockMs: number, restored: Restored, store: Store | null): Cha
 }
 
 /**
- * Opens a new chain, or the one in `dataDir`, whose blocks count as finalized. With `blockMs` 0
- * blocks are made on demand only, and each moves the clock by SLOT_MS. Without a rent a new chain
- * has RENT_LAMPORTS_PER_BYTE and a stored one keeps its own. Throws an OperatorError when the
- * program's binary is missing or the directory cannot be used.
+ * Opens a new chain, or the chain stored in `dataDir`; stored blocks count as finalized. With
+ * `blockMs` 0 blocks are made on demand, and each moves the clock by SLOT_MS. Without a rent, a new
+ * chain has RENT_LAMPORTS_PER_BYTE and a stored chain keeps its rent. Throws an OperatorError when
+ * the program's binary is missing or the directory is unusable.
  */
 export function openChain(
   blockMs: number,
@@ -77,14 +77,14 @@ export function openChain(
     if (restored === null) {
       chain.vm.setRent(rentLamportsPerByte ?? RENT_LAMPORTS_PER_BYTE);
       writeGenesis(chain.vm);
-      // LiteSVM's clock does not start at slot 0.
+      // A new LiteSVM has a clock at another slot, so the clock is set to slot 0.
       chain.vm.setClock({
         slot: 0,
         epoch: 0,
         epochStart: chain.epochStart.time,
         time: chain.epochStart.time,
       });
-      // The store takes its first snapshot when the first block is sealed.
+      // Sealing the first block makes the store take its first snapshot.
       produceBlock(chain, 1);
     } else {
       const last = head(chain);

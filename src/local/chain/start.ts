@@ -16,39 +16,45 @@ import { errorText } from './transaction-error.ts';
 
 /** Options of a local chain. */
 export interface LocalnetOptions {
-  /** Of JSON-RPC over HTTP. 0, the default, takes any free pair of ports. */
+  /** Port of JSON-RPC over HTTP. The default 0 takes any two free adjacent ports. */
   readonly port?: number;
-  /** Of the WebSocket. By default the HTTP port + 1, which web3.js expects. */
+  /** Port of the WebSocket server. The default is the HTTP port + 1, which web3.js expects. */
   readonly wsPort?: number | undefined;
-  /** Opens a second HTTP endpoint, which localnet_setFault {kind: 'lag'} sets back. */
+  /**
+   * Port of a second HTTP endpoint, which localnet_setFault {kind: 'lag'} sets back. Without it
+   * there is no second endpoint.
+   */
   readonly lagPort?: number | undefined;
-  /** Stores the chain here, so that it survives restarts. */
+  /** Directory in which the chain is stored, so that it survives restarts. */
   readonly dataDir?: string | undefined;
   /**
-   * Milliseconds between blocks, SLOT_MS by default. With 0, only mineBlocks and time travel make
-   * blocks, and each moves the clock by SLOT_MS.
+   * Milliseconds between blocks; the default is SLOT_MS. With 0, blocks are made only by mineBlocks
+   * and time travel, and each block moves the clock by SLOT_MS.
    */
   readonly blockMs?: number;
-  /** By default RENT_LAMPORTS_PER_BYTE on a new chain; a stored one keeps its own. */
+  /**
+   * Rent in lamports per byte. The default is RENT_LAMPORTS_PER_BYTE on a new chain; a stored chain
+   * keeps its rent.
+   */
   readonly rentLamportsPerByte?: number | undefined;
 }
 
-/** A running local chain. Each function does what the RPC method of its name does. */
+/** A running local chain. A function with the name of an RPC method does what this method does. */
 export interface Localnet {
   readonly rpcUrl: string;
   readonly wsUrl: string;
-  /** The lagging endpoint, if requested. */
+  /** URL of the lagging endpoint. Null when `lagPort` was not given. */
   readonly lagUrl: string | null;
   readonly mint: string;
   readonly faucet: string;
   readonly programId: string;
-  /** The time of the block being built, in ms since 1970. */
+  /** The time of the block being built, in milliseconds since 1970. */
   now(): number;
   slot(): number;
   mineBlocks(count?: number): void;
-  /** Throws ChainRefusal for a destination in the past. */
+  /** Moves the chain's time forward. Throws ChainRefusal for a destination in the past. */
   timeTravel(destination: Destination): void;
-  /** Gives lamports and base units of USDC to a wallet, in the block being built. */
+  /** Gives a wallet lamports and base units of USDC in the block being built. */
   fund(owner: string, gift: { lamports?: bigint; usdc?: bigint }): void;
   close(): Promise<void>;
 }
@@ -89,15 +95,16 @@ async function listenPair(
       return [http, ws];
     } catch (error) {
       await http.close();
-      // The port after a free one may be taken: another pair is tried.
+      // The HTTP port was free, but the port after it may be taken. In that case another pair is
+      // tried.
       if (port !== 0 || wsPort !== undefined || attempt === PAIR_ATTEMPTS) throw error;
     }
   }
 }
 
 /**
- * Makes blocks at fixed times: a late block does not delay the next one, and a missed one is not
- * made later.
+ * Makes blocks at fixed times. A late block does not delay the next block. A block whose time has
+ * passed is not made later.
  */
 function keepTime(chain: Chain): () => void {
   let next = performance.now() + chain.blockMs;
@@ -130,7 +137,7 @@ function fund(
 
 /**
  * Starts a local chain on 127.0.0.1. Throws an OperatorError when a port is taken, the data
- * directory is in use or unreadable, or the program's binary is missing.
+ * directory is in use or unreadable, or the Subscriptions program's binary is missing.
  */
 export async function startLocalnet({
   port = 0,

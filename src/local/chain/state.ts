@@ -1,5 +1,5 @@
-// The state of a chain, and how much of it is kept. LiteSVM has accounts and a clock; blocks,
-// commitments and history are here.
+// The state of a chain, and the limits of what is kept. LiteSVM holds the accounts and the clock.
+// This state holds blocks and history.
 import type { EventEmitter } from 'node:events';
 import type { TransactionMetadata } from 'litesvm/dist/internal.js';
 import type { Store } from './disk/store.ts';
@@ -9,34 +9,51 @@ import type { AccountState, Details, Vm } from './vm.ts';
 import type { WireTransaction } from './wire/message.ts';
 
 /**
- * A block is finalized when the block being built is this many heights above it, as on a cluster.
+ * Number of heights between the newest finalized block and the block being built, as on a cluster.
  */
 export const FINALITY_BLOCKS = 32;
 /** The maximum lag of the lagging endpoint, in blocks. */
 export const MAX_LAG = 160;
 /**
- * The blocks whose account changes can be undone. The oldest view, finalized on a lagging endpoint,
- * and the longest fork need no more.
+ * Number of blocks whose account changes can be undone. It covers the oldest readable state
+ * (finalized on the lagging endpoint) and the longest possible fork.
  */
 export const JOURNAL_BLOCKS = FINALITY_BLOCKS + MAX_LAG + 2;
-/** A blockhash is valid for transactions in this many blocks after its own. */
+/**
+ * Number of blocks after the block of a blockhash in which a transaction with this blockhash can
+ * land.
+ */
 export const BLOCKHASH_AGE = 150;
-/** The blocks whose signature statuses are kept, also of transactions without a payload. */
+/**
+ * Number of blocks for which signature statuses are kept, even of transactions without a payload.
+ */
 export const STATUS_BLOCKS = 300;
-/** The blocks that getBlockTime can read. */
+/** Number of blocks whose time getBlockTime can read. */
 export const BLOCKS_KEPT = 10_000;
-/** The transactions that getTransaction and getSignaturesForAddress can read, some 5 kB each. */
+/**
+ * Number of transactions that getTransaction and getSignaturesForAddress can read. Each takes some
+ * 5 kB of memory.
+ */
 export const TRANSACTIONS_KEPT = 20_000;
-/** A block is sealed at this number of transactions, which bounds memory under load. */
+/**
+ * Maximum number of transactions in a block. A full block is sealed, which bounds memory under
+ * load.
+ */
 export const TRANSACTIONS_PER_BLOCK = 2_048;
-/** The accounts of LiteSVM that are cached decoded. */
+/** Maximum number of LiteSVM accounts in the cache of decoded accounts. */
 export const ACCOUNTS_CACHED = 20_000;
-/** The length of a slot in ms: the default block time, and the step of the clock on demand. */
+/**
+ * Length of a slot in milliseconds. It is the default block time, and the step of the clock when
+ * blocks are made on demand.
+ */
 export const SLOT_MS = 300;
-/** The slots of an epoch, as on mainnet. */
+/** Number of slots in an epoch, as on mainnet. */
 export const EPOCH_SLOTS = 432_000;
 
-/** A token account's balance before and after a transaction; null where it was no token account. */
+/**
+ * The balance of a token account before and after a transaction. `before` or `after` is null when
+ * the account was not a token account at that time.
+ */
 export interface TokenChange {
   readonly index: number;
   readonly mint: Key;
@@ -47,13 +64,16 @@ export interface TokenChange {
   readonly after: bigint | null;
 }
 
-/** The details of a transaction, until TRANSACTIONS_KEPT newer ones have landed. */
+/**
+ * The details of a transaction. They are dropped when TRANSACTIONS_KEPT newer transactions have
+ * landed.
+ */
 export interface Payload {
   readonly bytes: Buffer;
   readonly fee: number;
-  /** Keys from lookup tables. */
+  /** The keys that the transaction took from lookup tables. */
   readonly loaded: { readonly writable: readonly Key[]; readonly readonly: readonly Key[] };
-  /** Lamports of every account, in the order of the keys. */
+  /** Lamports of every account before and after the transaction, in the order of its keys. */
   readonly before: readonly bigint[];
   readonly after: readonly bigint[];
   readonly tokens: readonly TokenChange[];
@@ -66,32 +86,38 @@ export interface Landed {
   readonly slot: number;
   readonly height: number;
   readonly err: TransactionError | null;
-  /** The micro-lamports per compute unit that it paid. */
+  /** The price that the transaction paid, in micro-lamports per compute unit. */
   readonly price: bigint;
   payload: Payload | null;
 }
 
-/** A block. The last one is being built and has no hash. */
+/** A block. The last block of the chain is being built and has no hash yet. */
 export interface Block {
   readonly slot: number;
   readonly parentSlot: number;
   readonly height: number;
-  /** The chain's clock, in ms since 1970. */
+  /** The chain's clock in this block, in milliseconds since 1970. */
   readonly time: number;
   hash: Key;
-  /** The accounts that the block changed, as they were before it. Empty after JOURNAL_BLOCKS. */
+  /**
+   * The previous states of the accounts that the block changed. Emptied when JOURNAL_BLOCKS newer
+   * blocks exist.
+   */
   undo: Map<Key, AccountState | null>;
-  /** Empty after JOURNAL_BLOCKS. */
+  /** The block's transactions. Emptied when JOURNAL_BLOCKS newer blocks exist. */
   transactions: Landed[];
 }
 
-/** A transaction that the fault 'hold' delays until a block of this height. */
+/** A transaction that the fault 'hold' delays until the block being built has this height. */
 export interface HeldTransaction {
   readonly transaction: WireTransaction;
   readonly height: number;
 }
 
-/** The faults that are on. Counts go down to 0; Infinity lasts until it is cleared. */
+/**
+ * The faults that are switched on. A count goes down to 0 with each use. A fault with the count
+ * Infinity lasts until it is cleared.
+ */
 export interface Faults {
   drop: number;
   hold: { blocks: number; count: number } | null;
@@ -101,21 +127,27 @@ export interface Faults {
   responses: ResponseFault[];
 }
 
-/** An endpoint reports block heights that are too high by `blocks`. */
+/** A fault: an endpoint reports block heights that are too high by `blocks`. */
 export interface HeightFault {
   readonly blocks: number;
   readonly endpoint: ResponseFault['endpoint'];
 }
 
-/** The most requests, and transactions sent among them, in a second; more get status 429. */
+/**
+ * Maximum number of requests per second (`requests`), and of sendTransaction requests (`sends`). A
+ * request above the limit gets status 429.
+ */
 export interface RateLimit {
   readonly requests: number;
   readonly sends: number;
-  /** All connections of an endpoint share the limit, or each has its own. */
+  /** Whether all connections of an endpoint share the limit, or each connection has its own. */
   readonly per: 'endpoint' | 'connection';
 }
 
-/** HTTP requests that get this status; with null they get no response. */
+/**
+ * A fault: certain HTTP requests get the response `status`. When `status` is null they get no
+ * response.
+ */
 export interface ResponseFault {
   readonly status: 429 | 500 | null;
   readonly retryAfter: number;
@@ -125,8 +157,8 @@ export interface ResponseFault {
 }
 
 /**
- * The events of a chain: a new block is being built, accounts changed in it, a transaction arrived,
- * the blocks above a height were dropped, all faults were cleared.
+ * The events of a chain: a new block was opened, accounts changed in the block being built, a
+ * transaction arrived, the blocks above a height were dropped, all faults were cleared.
  */
 export interface ChainEvents {
   block: [];
@@ -139,22 +171,28 @@ export interface ChainEvents {
 /** The whole state of a chain. */
 export interface Chain {
   readonly vm: Vm;
-  /** 0 when blocks are made on demand only. */
+  /** Milliseconds between blocks. With 0, blocks are made on demand only. */
   readonly blockMs: number;
   readonly seed: Buffer;
   readonly genesisHash: Key;
-  /** By height, without gaps. The last one is being built. */
+  /** Blocks in order of height, without gaps. The last block is being built. */
   readonly blocks: Block[];
-  /** Blocks up to this height are finalized whatever follows: the first, and stored ones. */
+  /**
+   * Height up to which blocks are finalized even without later blocks: the first block, blocks from
+   * a data directory, and blocks that were finalized before a fork.
+   */
   floor: number;
-  /** The ms by which the chain's clock is ahead of the machine's. */
+  /** Milliseconds by which the chain's clock is ahead of the machine's clock. */
   offset: number;
   epochStart: { epoch: number; time: number };
-  /** Cached accounts; undefined for one that has changed and was not read since. */
+  /**
+   * Cache of decoded accounts. Null: the account does not exist. Undefined: it has changed and was
+   * not read since.
+   */
   readonly hot: Map<Key, AccountState | null | undefined>;
   readonly landed: Landed[];
   readonly byId: Map<Key, Landed>;
-  /** The index in `landed` of the first transaction with a payload. */
+  /** Index in `landed` of the oldest transaction that still has its payload. */
   firstPayload: number;
   transactionCount: number;
   held: HeldTransaction[];

@@ -6,16 +6,17 @@ import type { WireTransaction } from './wire/message.ts';
 
 export interface Submission {
   readonly skipPreflight: boolean;
-  /** The height of the block that preflight checks the blockhash against. */
+  /** Height of the newest block whose blockhash preflight accepts. */
   readonly preflightHeight: number;
-  /** The signatures are known to be good. */
+  /** Whether the transaction's signatures have already been verified. */
   readonly verified: boolean;
 }
 
 /**
- * Accepts a transaction. Preflight runs on the newest state and returns a refusal; the blockhash
- * must be known at the preflight commitment. Without preflight the result is null, as with a
- * validator: an expired, unsigned or repeated transaction never lands.
+ * Accepts a transaction like sendTransaction. With preflight, which runs on the newest state, it
+ * returns a refusal; the blockhash must be known at the preflight commitment. Without preflight the
+ * result is null, as with a validator: an expired, unsigned or repeated transaction just never
+ * lands.
  */
 export function submit(
   chain: Chain,
@@ -32,13 +33,16 @@ export function submit(
   return skipPreflight || !('refused' in result) ? null : result;
 }
 
-/** Whether the block with the transaction's blockhash is at `height` or below. */
+/** Whether the block that the transaction's blockhash belongs to is at `height` or below. */
 function knownAt(chain: Chain, transaction: WireTransaction, height: number): boolean {
   const block = blockOfHash(chain, transaction.message.blockhash, head(chain).height);
   return block !== undefined && block.height <= height;
 }
 
-/** Drops or delays a transaction after preflight, as a node that accepted it may do. */
+/**
+ * Runs preflight, then drops or delays the transaction, as a node may do with a transaction that it
+ * accepted.
+ */
 function divert(
   chain: Chain,
   transaction: WireTransaction,
@@ -60,8 +64,8 @@ function divert(
 }
 
 /**
- * Makes a block, then runs the held transactions whose height is reached, unless their blockhash
- * has expired.
+ * Seals the block being built and opens the next block. Then runs the held transactions that are
+ * due, unless their blockhash has expired.
  */
 export function advance(chain: Chain, slot?: number, time?: number): void {
   produceBlock(chain, slot, time);

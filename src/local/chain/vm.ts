@@ -1,6 +1,6 @@
-// LiteSVM through its native layer, because its TypeScript wrapper encodes every transaction again
-// and needs another @solana/kit. The native layer ends the process on bytes that are not a
-// transaction, so it only gets bytes that wire/decode.ts has decoded.
+// Uses LiteSVM through its native layer. LiteSVM's TypeScript wrapper encodes every transaction
+// again and needs another @solana/kit. The native layer ends the process on malformed transactions,
+// so it only receives bytes that wire/decode.ts has decoded.
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import {
@@ -27,7 +27,7 @@ import {
   type TransactionError,
 } from './transaction-error.ts';
 
-/** An account. Lamports are a u64. */
+/** An account in LiteSVM. `lamports` fits a u64. */
 export interface AccountState {
   readonly lamports: bigint;
   readonly owner: Key;
@@ -36,7 +36,7 @@ export interface AccountState {
   readonly rentEpoch: bigint;
 }
 
-/** An instruction that a program called. */
+/** An inner instruction: an instruction that a program called. */
 export interface InnerInstruction {
   readonly programIndex: number;
   readonly accounts: Buffer;
@@ -44,7 +44,10 @@ export interface InnerInstruction {
   readonly stackHeight: number;
 }
 
-/** The record of a run. `inner` has one list per instruction of the message. */
+/**
+ * The record of a transaction's run. `inner` has one list of inner instructions per instruction of
+ * the message.
+ */
 export interface Details {
   readonly logs: readonly string[];
   readonly inner: readonly (readonly InnerInstruction[])[];
@@ -52,31 +55,36 @@ export interface Details {
   readonly units: number;
 }
 
-/** The result of a run: the error or null, and the native record, which `detailsOf` reads. */
+/**
+ * The result of a run. `err` is null on success. `record` is LiteSVM's native record, which
+ * `detailsOf` converts.
+ */
 export interface Execution {
   readonly err: TransactionError | null;
   readonly record: TransactionMetadata;
 }
 
-/** The result of a simulation, with the accounts as they would be. */
+/** The result of a simulation. `accounts` are the accounts as the transaction would leave them. */
 export interface Simulation extends Execution {
   readonly accounts: ReadonlyMap<Key, AccountState>;
 }
 
-/** A LiteSVM that checks no blockhash and keeps no history: the local chain does both. */
+/** A LiteSVM without a blockhash check and without history. The local chain does both itself. */
 export interface Vm {
   read(key: Key): AccountState | null;
-  /** Replaces an account; null removes it. */
+  /** Replaces an account. A `state` of null removes the account. */
   write(key: Key, state: AccountState | null): void;
   accountsOf(program: Key): Map<Key, AccountState>;
-  /** The lamports of an account; 0 when it does not exist. */
+  /** The lamports of an account; 0 when the account does not exist. */
   lamports(key: Key): bigint;
-  /** Runs and commits a decoded transaction. One that fails may have paid its fee. */
+  /**
+   * Runs a decoded transaction and commits its changes. A failed transaction may have paid its fee.
+   */
   execute(transaction: Buffer, verifySignatures: boolean): Execution;
   simulate(transaction: Buffer, verifySignatures: boolean): Simulation;
-  /** Times in seconds since 1970. */
+  /** Sets the clock. `epochStart` and `time` are seconds since 1970. */
   setClock(clock: { slot: number; epoch: number; epochStart: number; time: number }): void;
-  /** The lamports that exempt an account of this many bytes from rent. */
+  /** Minimum lamports for an account of this many bytes to be exempt from rent. */
   rentExempt(length: number): bigint;
   setRent(lamportsPerByte: number): void;
   snapshot(): Uint8Array;
@@ -91,8 +99,8 @@ function stateOf(account: Account): AccountState {
   return {
     lamports: account.lamports(),
     owner: keyOf(account.owner()),
-    // A copy, because Node's pooled Buffers share an ArrayBuffer, and the native code takes all of
-    // it.
+    // The bytes are copied. Node's pooled Buffers share an ArrayBuffer, and the native code would
+    // take the whole ArrayBuffer.
     data: Buffer.from(data),
     executable: account.executable(),
     rentEpoch: account.rentEpoch(),
@@ -123,7 +131,10 @@ const outcomeOf = (result: TransactionMetadata | FailedTransactionMetadata): Exe
     ? { err: errorOf(result), record: result.meta() }
     : { err: null, record: result };
 
-/** Copies a native record into plain values. That takes some 50 us, so callers do it on demand. */
+/**
+ * Copies a native record into plain values. The copy takes some 50 us, so callers make it only when
+ * they need the values.
+ */
 export function detailsOf(record: TransactionMetadata): Details {
   const returned = record.returnData();
   const data = Buffer.from(returned.data());
@@ -146,9 +157,9 @@ export function detailsOf(record: TransactionMetadata): Details {
 }
 
 /**
- * Opens a LiteSVM with Solana's own programs (system, SPL Token, Token-2022, ATA, memo) and the
- * Subscriptions program, empty or from a snapshot. Throws an OperatorError when the program's
- * binary is missing.
+ * Opens a LiteSVM, empty or from a snapshot. It has Solana's own programs (system, SPL Token,
+ * Token-2022, ATA, memo) and the Subscriptions program. Throws an OperatorError when the binary of
+ * the Subscriptions program is missing.
  */
 export function openVm(snapshot?: Uint8Array): Vm {
   if (!existsSync(SUBSCRIPTIONS_BINARY)) {
@@ -203,7 +214,8 @@ export function openVm(snapshot?: Uint8Array): Vm {
       svm.setClock(
         new Clock(BigInt(slot), BigInt(epochStart), BigInt(epoch), BigInt(epoch + 1), BigInt(time)),
       ),
-    // The threshold of the rent sysvar is 1 since SIMD-0194; the burned share changes nothing here.
+    // The exemption threshold of the rent sysvar is 1 since SIMD-0194. The burn percentage (50) has
+    // no effect on this chain.
     setRent: (lamportsPerByte) => svm.setRent(new Rent(BigInt(lamportsPerByte), 1, 50)),
     rentExempt: (length) => svm.minimumBalanceForRentExemption(BigInt(length)),
     snapshot: () => svm.toBytes(),

@@ -1,31 +1,35 @@
-// A client of the service's REST API, as a merchant's back end or a subscriber's page has.
+// A client of the service's REST API. It plays the back end of a merchant and the pages of
+// subscribers.
 import { OperatorError } from '../../errors.ts';
 import type { Wallet } from './wallet.ts';
 
 interface CallOptions {
   token?: string;
   body?: unknown;
-  /** The client's address, in a proxy's header: sign-ins are limited per address. */
+  /**
+   * IP address of the client, sent in a proxy's header. The service limits sign-ins per address.
+   */
   from?: string;
 }
 
 export interface Api {
   /**
-   * The `data` of the response. Throws an ApiRefusal with the error's code and message. A server
-   * that is down is called again for PATIENCE_MS.
+   * Sends a request and returns the `data` of the response. Throws an ApiRefusal with the code and
+   * message of an error response. While the server is down, the request is repeated for up to
+   * PATIENCE_MS.
    */
   call<T>(
     method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
     path: string,
     options?: CallOptions,
   ): Promise<T>;
-  /** Every item of a paginated list. */
+  /** Returns all items of a paginated list. */
   list<T>(path: string, token: string): Promise<T[]>;
-  /** Signs in with the wallet and returns the JWT. */
+  /** Signs in with the wallet. Returns the JWT. */
   signIn(wallet: Wallet, role: 'merchant' | 'subscriber'): Promise<string>;
 }
 
-/** A response with an error. */
+/** The API responded with an error. */
 class ApiRefusal extends Error {
   readonly code: string;
   readonly status: number;
@@ -44,10 +48,10 @@ interface Envelope {
   error?: { code: string; message: string };
 }
 
-/** The ms for which a server may be down: the sandbox kills its servers. */
+/** Milliseconds for which a server may be down, because the sandbox kills its servers. */
 const PATIENCE_MS = 20_000;
 
-/** Sends a request until the server responds, for at most PATIENCE_MS. */
+/** Sends a request, and repeats it until the server responds or PATIENCE_MS have passed. */
 async function send(
   baseUrl: string,
   method: string,
@@ -69,7 +73,8 @@ async function send(
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
       const envelope = (await response.json()) as Envelope;
-      // 429 has a Retry-After. 5xx: the database or the chain is unreachable for a moment.
+      // Status 429 has a Retry-After header. A 5xx means that the database or the chain is
+      // unreachable for a moment.
       if ((response.status !== 429 && response.status < 500) || Date.now() > deadline)
         return { response, envelope };
       await pause(Number(response.headers.get('retry-after') ?? 0.2) * 1000);
@@ -134,7 +139,8 @@ export function createApi(baseUrl: string): Api {
 }
 
 /**
- * A client address for each wallet, in the range for benchmarks, which is not routed (RFC 2544).
+ * Derives an IP address for each wallet, in the range for benchmarks (RFC 2544), which is not
+ * routed.
  */
 function addressOf({ keypair }: Wallet): string {
   const [a = 0, b = 0, c = 0] = keypair.sign(Buffer.from('address'));

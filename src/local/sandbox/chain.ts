@@ -1,5 +1,5 @@
-// The local chain of the sandbox: sends the wallets' transactions, and calls the methods that only
-// a local chain has (time travel, a faucet).
+// The sandbox's access to the local chain. It sends the wallets' transactions and calls the RPC
+// methods that only a local chain has (time travel, faucet).
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
 import { createRpc } from '../../chain/rpc/client.ts';
@@ -9,23 +9,23 @@ import type { Log } from '../../log.ts';
 
 export interface SandboxChain {
   rpc: Rpc;
-  /** The time of the newest confirmed block, in Unix seconds. */
+  /** Returns the time of the newest confirmed block in Unix seconds. */
   now(): Promise<bigint>;
-  /** Moves the chain's clock forward. Resolves when a block with that time is confirmed. */
+  /** Moves the chain's clock forward. Resolves when a block at or after that time is confirmed. */
   travelTo(seconds: bigint): Promise<void>;
-  /** Gives a wallet lamports for fees, and base units of USDC. */
+  /** Gives a wallet lamports for fees and base units of USDC. */
   fund(owner: string, amounts: { lamports?: bigint; usdc?: bigint }): Promise<void>;
-  /** The base units of USDC that a wallet has. */
+  /** Returns the balance of a wallet in base units of USDC. */
   balance(owner: string): Promise<bigint>;
   /**
-   * Sends a signed transaction in Base64. Resolves to its signature when it is confirmed. Throws an
-   * OperatorError when it fails.
+   * Sends a signed transaction in base64. Resolves with its signature when the transaction is
+   * confirmed. Throws an OperatorError when the transaction fails.
    */
   submit(transaction: string): Promise<string>;
   close(): Promise<void>;
 }
 
-/** Calls a method that only a local chain has. Throws an OperatorError when it fails. */
+/** Calls an RPC method that only a local chain has. Throws an OperatorError when the call fails. */
 export async function cheat(url: string, method: string, params: unknown[]): Promise<void> {
   const response = await fetch(url, {
     method: 'POST',
@@ -37,7 +37,7 @@ export async function cheat(url: string, method: string, params: unknown[]): Pro
     throw new OperatorError(`The local chain refused ${method}: ${error.message}`);
 }
 
-/** The local chain at `url`, with `mint` as its USDC. */
+/** Opens the local chain at `url`. `mint` is its USDC mint. */
 export function createSandboxChain(url: string, mint: string, log: Log): SandboxChain {
   const rpc = createRpc({ urls: [url], log });
 
@@ -53,7 +53,8 @@ export function createSandboxChain(url: string, mint: string, log: Log): Sandbox
     now,
     async travelTo(seconds) {
       await cheat(url, 'surfnet_timeTravel', [{ absoluteTimestamp: Number(seconds) * 1000 }]);
-      // The daemons read the confirmed state, which is a block or two behind.
+      // Waits until the confirmed state, which the daemons read, has reached the new time. It is a
+      // block or two behind the newest state.
       while ((await now()) < seconds) await new Promise((resolve) => setTimeout(resolve, 20));
     },
     async fund(owner, { lamports = 0n, usdc = 0n }) {

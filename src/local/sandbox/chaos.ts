@@ -1,5 +1,5 @@
-// Kills processes with kill -9 at random moments, waits until each runs again, and then expires the
-// leases of the killed ones.
+// Kills processes with kill -9 at random moments. Waits until all daemons are ready again, then
+// expires the leases of the killed processes.
 import pRetry from 'p-retry';
 import { expireDispatchClaims, expireKeeperLeases } from '../../db/sandbox.ts';
 import { allReady, type Processes } from './processes.ts';
@@ -8,17 +8,20 @@ import type { Random } from './random.ts';
 const victims = ['serve', 'keeper', 'dispatch', 'postgres'] as const;
 
 export interface Chaos {
-  /** Schedules this period's kills at random moments of the next second of real time. */
+  /** Schedules the kills of this period at random moments of the next second of real time. */
   strike(random: Random): void;
-  /** Resolves when every scheduled kill has happened. */
+  /** Resolves when all scheduled kills have happened. */
   spent(): Promise<void>;
-  /** After a kill: waits until all daemons are ready and expires the leases of the killed ones. */
+  /**
+   * After a kill, waits until all daemons are ready, then expires the leases of the killed
+   * processes.
+   */
   recover(): Promise<void>;
-  /** The number of kills so far, by process. */
+  /** Returns the number of kills so far by process. */
   kills(): Readonly<Record<string, number>>;
 }
 
-/** Spreads `total` kills evenly over `periods`. */
+/** Creates the chaos of a play. It spreads `total` kills evenly over `periods` periods. */
 export function createChaos(processes: Processes, total: number, periods: number): Chaos {
   const kills: Record<string, number> = {};
   const armed: Promise<void>[] = [];
@@ -60,8 +63,8 @@ export function createChaos(processes: Processes, total: number, periods: number
   };
 }
 /**
- * Retries a query for at most 20 s, because chaos kills Postgres, and a pool finds a lost
- * connection at its next query only.
+ * Retries a query for at most 20 s. Chaos kills Postgres, and a connection pool notices a lost
+ * connection only at its next query.
  */
 export function retrying<T>(query: () => Promise<T>): Promise<T> {
   return pRetry(query, { retries: 200, factor: 1, minTimeout: 100, maxRetryTime: 20_000 });

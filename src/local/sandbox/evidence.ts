@@ -1,5 +1,5 @@
-// Reads the results of a play from three sources, independently: the chain, the database and the
-// merchants' server.
+// Reads the results of a play from three independent sources: the chain, the database and the
+// merchants' webhook server.
 import { programEvents } from '../../chain/program/events.ts';
 import {
   readDeliveryTotals,
@@ -16,19 +16,19 @@ import type { Merchant } from './merchants.ts';
 import type { Processes } from './processes.ts';
 import type { Stage, Subscriber } from './subscribers.ts';
 
-/** A payment on the chain: all transfers of one transaction for one subscription. */
+/** A payment on chain: all transfers for one subscription in one transaction. */
 export interface ChainPull {
   signature: string;
   subscriptionPda: string;
   gross: bigint;
-  /** The part that the treasury received. */
+  /** The amount that the treasury received, in base units. */
   fee: bigint;
   net: bigint;
   periodStart: bigint;
   blockTime: bigint;
 }
 
-/** A cancel or a resume on the chain. */
+/** A cancellation on chain, or the undoing of a cancellation. */
 export interface ChainTurn {
   subscriptionPda: string;
   kind: 'cancelled' | 'resumed';

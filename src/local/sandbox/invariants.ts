@@ -1,5 +1,5 @@
-// The invariants at the end of every play. Each returns its breaches as sentences, none when it
-// holds.
+// The invariants that are checked at the end of a play. An invariant returns each breach as a
+// sentence, and an empty list when there is no breach.
 import { contractEventTypes } from '../../db/events.ts';
 import type { Evidence } from './evidence.ts';
 import type { SubscriberRole, Subscriber } from './subscribers.ts';
@@ -9,7 +9,9 @@ type Invariant = (
   play: { subscribers: readonly Subscriber[]; periods: number; treasuryBefore: bigint },
 ) => string[];
 
-/** The evidence for the invariants of money, which hold for any books. */
+/**
+ * The evidence that the money invariants need. They hold for any database, not only for a play's.
+ */
 export type MoneyEvidence = Pick<
   Evidence,
   'pulls' | 'payments' | 'events' | 'treasuryBalance' | 'merchantBalances'
@@ -25,7 +27,10 @@ function repeated(values: readonly string[]): string[] {
   return values.filter((value) => seen.size === seen.add(value).size);
 }
 
-/** The final state of each role's subscription, and the number of periods that it paid. */
+/**
+ * By role: the final status of the subscription and the number of periods that the subscriber paid
+ * for.
+ */
 const endings: Record<
   SubscriberRole,
   (at: number, periods: number) => { status: string; paid: number }
@@ -224,14 +229,17 @@ const invariants: Record<string, Invariant> = {
   },
 };
 
-/** Checks all invariants: the breaches of each by its name. */
+/** Checks all invariants. Returns the breaches by name of the invariant. */
 export function checkInvariants(...play: Parameters<Invariant>): Record<string, string[]> {
   return Object.fromEntries(
     Object.entries(invariants).map(([name, check]) => [name, check(...play)]),
   );
 }
 
-/** Checks the invariants of money, which hold for any books. */
+/**
+ * Checks the money invariants, which hold for any database. Returns the breaches by name of the
+ * invariant.
+ */
 export function checkMoney(...play: Parameters<MoneyInvariant>): Record<string, string[]> {
   return Object.fromEntries(
     Object.entries(moneyInvariants).map(([name, check]) => [name, check(...play)]),

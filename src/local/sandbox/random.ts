@@ -1,14 +1,17 @@
-/** Random choices from a seed, so that a scenario can be repeated. */
+/** Random choices from a seed. The same seed repeats a scenario. */
 export interface Random {
-  /** A whole number from 0 to n - 1. */
+  /** Returns a whole number from 0 to n - 1. */
   below(n: number): number;
-  /** One of `items`. Throws a RangeError when there are none. */
+  /** Returns one of `items`. Throws a RangeError when the list is empty. */
   pick<T>(items: readonly T[]): T;
-  /** 32 bytes, for a key. */
+  /** Returns 32 random bytes for a key. */
   seed32(): Buffer;
 }
 
-/** mulberry32 (Tommy Ettinger, public domain): 32 bits of state are enough for a scenario. */
+/**
+ * Creates a generator (mulberry32 by Tommy Ettinger, public domain). Its 32 bits of state are
+ * enough for a scenario.
+ */
 export function seeded(seed: number): Random {
   let state = seed >>> 0;
   const next = () => {

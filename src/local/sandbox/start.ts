@@ -1,4 +1,4 @@
-// Starts the processes of the sandbox, sets up merchants and wallets, plays the scenario and checks
+// The sandbox: starts the processes, sets up merchants and wallets, plays the scenario and checks
 // the invariants.
 import { randomBytes } from 'node:crypto';
 import { SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
@@ -21,15 +21,15 @@ export interface SandboxOptions {
   subscribers: number;
   periods: number;
   seed: number;
-  /** The number of kills during the play. */
+  /** Number of kills during the play. */
   chaos: number;
-  /** Whether a scenario is played. If not, blocks take as long as on a real chain. */
+  /** Whether a scenario is played. Without a play, blocks take as long as on a public cluster. */
   play: boolean;
   dataDir?: string | undefined;
-  /** Called with messages on the progress. */
+  /** Called with messages about the progress. */
   report: (line: string) => void;
   log: Log;
-  /** When it aborts, the start or the play stops and throws the signal's reason. */
+  /** When this signal aborts, the start or the play stops and throws the signal's reason. */
   signal: AbortSignal;
 }
 
@@ -47,7 +47,7 @@ export interface Summary {
 }
 
 export interface Sandbox {
-  /** The line that `--json` prints when all is up. */
+  /** The content of the line that `--json` prints when the sandbox is up. */
   ready: {
     ready: true;
     apiUrl: string;
@@ -71,8 +71,8 @@ export interface Sandbox {
     }[];
     subscribers: { wallet: string; secretKey: string; token: string }[];
     /**
-     * A wallet with SOL and USDC that takes no part in the play. The URLs open pages with it, the
-     * dashboard with the first merchant's wallet.
+     * A wallet with SOL and USDC that takes no part in the play. Its URLs open the subscriber pages
+     * with this wallet, and the dashboard with the first merchant's wallet.
      */
     demo: {
       wallet: string;
@@ -84,21 +84,24 @@ export interface Sandbox {
   };
   processes: Processes;
   chain: SandboxChain;
-  /** Plays the scenario once and checks the invariants: the breaches of each by its name. */
+  /** Plays the scenario once and checks the invariants. `breaches` is by name of the invariant. */
   playOnce(): Promise<{ summary: Summary; breaches: Record<string, string[]> }>;
   stop(): Promise<void>;
 }
 
-// Months take seconds, and a block still has more than one transaction.
+// With this block time, months of chain time take seconds, and a block still has several
+// transactions.
 const PLAY_BLOCK_MS = 30;
-// A transaction is valid for 45 s, which a person needs to sign it.
+// With this block time, a transaction remains valid for 45 s, so a person has time to sign it.
 const IDLE_BLOCK_MS = 300;
-// What a wallet gets for fees and rent.
+// Lamports that a wallet gets for fees and rent.
 const WALLET_LAMPORTS = 1_000_000_000n;
 const DEMO_USDC = 1_000_000_000n;
 const KEEPER_LAMPORTS = 1_000_000_000_000n;
 
-/** Resolves when the merchants have active plans and every wallet is signed in. */
+/**
+ * Starts the sandbox. Resolves when the merchants have active plans and every wallet is signed in.
+ */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { report, log, periods, signal } = options;
   const startedAt = Date.now();
@@ -120,7 +123,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     await allReady(processes, signal);
     report(`everything is up after ${Date.now() - startedAt} ms: ${processes.apiUrl}`);
     const api = createApi(processes.apiUrl);
-    // Each play on the same data uses other wallets.
+    // The seed differs for each play on the same data, so that each play uses other wallets.
     const random = seeded(options.seed + processes.plays * 1_000_003);
     const merchants = await createMerchants(api, chain, server, random);
     signal.throwIfAborted();
@@ -170,7 +173,10 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   }
 }
 
-/** Plays the scenario, reads the evidence and checks the invariants. `startedAt` is in Unix ms. */
+/**
+ * Plays the scenario, reads the evidence and checks the invariants. `startedAt` is Unix
+ * milliseconds.
+ */
 async function playOnce(
   scene: {
     stage: Stage;
@@ -211,7 +217,7 @@ async function playOnce(
   return { summary, breaches };
 }
 
-/** The URLs of the pages, with a wallet's secret key in the fragment. */
+/** Builds the URLs of the pages. The fragment of each URL holds a wallet's secret key. */
 function demoPages(apiUrl: string, demo: Wallet, [merchant]: readonly Merchant[]) {
   const selling = merchant?.wallet.secretKey ?? '';
   return {

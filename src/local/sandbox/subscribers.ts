@@ -1,4 +1,5 @@
-// The subscribers of the scenario, and what each does by its role.
+// The subscribers of the scenario and their actions. A subscriber's role decides what the
+// subscriber does.
 import { unsignedTransaction } from '../../chain/transactions/message.ts';
 import { approveTransaction } from '../../chain/transactions/subscriptions.ts';
 import { revokeApproval } from '../../chain/transactions/system-instructions.ts';
@@ -7,7 +8,10 @@ import type { SandboxChain } from './chain.ts';
 import { until, type Merchant } from './merchants.ts';
 import { signFor, type Wallet } from './wallet.ts';
 
-/** A steady subscriber pays. The others do what their role says in the period `at`. */
+/**
+ * The roles of subscribers. A steady subscriber only pays. Each other role stands for an action
+ * that the subscriber takes in the period `at`.
+ */
 export const roles = [
   'steady',
   'topsUp',
@@ -25,9 +29,9 @@ export interface Subscriber {
   token: string;
   merchant: Merchant;
   role: SubscriberRole;
-  /** The period, from 0, in which the subscriber acts by its role. */
+  /** The period in which the subscriber acts by its role, counted from 0. */
   at: number;
-  /** Empty until it has subscribed, like the PDA. */
+  /** Id of the subscription. It and `subscriptionPda` are empty until the wallet has subscribed. */
   subscriptionId: string;
   subscriptionPda: string;
 }
@@ -47,7 +51,7 @@ export interface Stage {
 
 const path = ({ subscriptionId }: Subscriber) => `/subscriber/subscriptions/${subscriptionId}`;
 
-/** The number of periods that a wallet can pay for at first. */
+/** Number of periods that the wallet's first USDC pays for. */
 export function fundedPeriods(
   { role, at }: Pick<Subscriber, 'role' | 'at'>,
   periods: number,
@@ -55,7 +59,10 @@ export function fundedPeriods(
   return role === 'topsUp' || role === 'staysDry' ? at : periods + 1;
 }
 
-/** Subscribes on the chain with the API's transaction, and registers the subscription. */
+/**
+ * Subscribes on chain with a transaction that the API builds, then registers the subscription with
+ * the API.
+ */
 export async function subscribe({ api, chain }: Stage, subscriber: Subscriber): Promise<void> {
   const { wallet, token, merchant } = subscriber;
   const { transaction, subscriptionPda } = await api.call<{
@@ -71,7 +78,10 @@ export async function subscribe({ api, chain }: Stage, subscriber: Subscriber): 
   Object.assign(subscriber, { subscriptionId: id, subscriptionPda });
 }
 
-/** Acts by its role in the middle of a paid period. Resolves when the API shows the effect. */
+/**
+ * Takes the action of the subscriber's role in the middle of a paid period. Resolves when the API
+ * shows the effect.
+ */
 export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promise<void> {
   const { api, chain } = stage;
   const { role, token, merchant } = subscriber;
@@ -121,7 +131,9 @@ export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promis
   }
 }
 
-/** Acts by its role after its payment failed and was retried. */
+/**
+ * Takes the action of the subscriber's role after the subscriber's payment failed and was retried.
+ */
 export async function actPastDue(
   stage: Stage,
   subscriber: Subscriber,
@@ -134,8 +146,8 @@ export async function actPastDue(
 }
 
 /**
- * Revokes the approval with SPL Token's Revoke. The subscription authority stays, so a new approval
- * is enough to pay again.
+ * Revokes the wallet's token approval with SPL Token's Revoke. The SubscriptionAuthority remains,
+ * so a new approval of the authority is enough to pay again.
  */
 async function revokeDelegation({ chain, mint }: Stage, { wallet }: Subscriber): Promise<void> {
   const { blockhash } = await chain.rpc.getLatestBlockhash();

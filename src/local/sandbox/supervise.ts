@@ -1,5 +1,5 @@
-// Runs `billing` commands as child processes and starts them again when they end, as systemd does
-// for an operator.
+// Runs `billing` commands as child processes. A child process that ends is started again, as
+// systemd does for an operator.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
@@ -11,32 +11,32 @@ const program = new URL('../../../bin/billing.js', import.meta.url).pathname;
 
 export interface Supervised {
   name: string;
-  /** How often it was started again. */
+  /** Returns the number of times the process was started again. */
   restarts(): number;
-  /** kill -9. */
+  /** Ends the process with kill -9. The process is then started again. */
   kill(): void;
   /**
-   * Resolves when `readyUrl` responds with 200. Throws an OperatorError with the end of the log
-   * after 30 s, or the signal's reason.
+   * Resolves when `readyUrl` responds with 200. After 30 s throws an OperatorError with the end of
+   * the log. When `signal` aborts, throws its reason.
    */
   ready(signal?: AbortSignal): Promise<void>;
-  /** SIGTERM, and SIGKILL after 15 s. Resolves when it has ended. */
+  /** Sends SIGTERM, and SIGKILL after 15 s. Resolves when the process has ended. */
   stop(): Promise<void>;
 }
 
 export interface SuperviseOptions {
   name: string;
   args: string[];
-  /** Node's options, before the program. */
+  /** Options of Node itself, which come before the program's path. */
   nodeArgs?: string[];
   env: Record<string, string>;
-  /** The file for stdout and stderr. */
+  /** File that the process's stdout and stderr are appended to. */
   logFile: string;
-  /** Responds with 200 when the process is ready. */
+  /** URL that responds with 200 when the process is ready. */
   readyUrl: string;
 }
 
-/** Starts `billing <args>` and keeps it running until stop(). */
+/** Starts `billing <args>` and keeps it running until stop() is called. */
 export function supervise({
   name,
   args,
@@ -55,8 +55,9 @@ export function supervise({
 
   const start = () => {
     const startedAt = Date.now();
-    // The IPC channel closes when this process ends for any reason, and then the child stops. It
-    // has its own process group, so that ctrl-C does not stop it in the wrong order.
+    // The IPC channel closes when this process ends for any reason, and the child then stops. The
+    // child gets its own process group, so that ctrl-C does not stop the processes in the wrong
+    // order.
     child = spawn(process.execPath, [...nodeArgs, program, ...args], {
       env,
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

@@ -24,9 +24,9 @@ export interface ReconcileFlags extends CommonFlags {
 const DAY_MS = 86_400_000;
 
 /**
- * Compares, prints each difference, and returns the exit code: 1 when differences are left.
- * Unreadable transactions are printed but do not count, because anyone can send one that names the
- * keeper. The default range is the last 30 days; its result is stored for the metrics.
+ * Compares the books with the chain and prints each difference. Returns 1 when differences are
+ * left. Unreadable transactions are printed but not counted, because anyone can send a transaction
+ * that names the keeper. The metrics use the result of the default range, the last 30 days.
  */
 export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
   const until = parseTime('--until', flags.until) ?? new Date();
@@ -86,7 +86,10 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
   return runCommand(flags.envFile, command, { role: 'reconcile' });
 }
 
-/** Number of unrepaired differences, without unreadable transactions, which were not compared. */
+/**
+ * Counts the unrepaired differences. Unreadable transactions do not count, because they were not
+ * compared.
+ */
 const leftOf = ({ differences }: Reconciliation) =>
   differences.filter(({ kind, repaired }) => !repaired && kind !== 'unreadable').length;
 

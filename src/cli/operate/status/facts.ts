@@ -1,54 +1,58 @@
-// The facts that `billing status` reads, its limits, and its result. --json prints a Status.
+// The facts that `billing status` reads, the limits, and the result. --json prints a Status.
 import type { DaemonRow } from '../../../db/daemons.ts';
 import type { ChainStatus } from './chain.ts';
 import type { QueueStatus } from './queues.ts';
 
 export interface Limits {
-  /** Maximum age in seconds of a due payment or an open attempt. */
+  /** Maximum delay in seconds of a due payment, and maximum age of an open attempt. */
   maxPaymentDelay: number;
-  /** Maximum age in seconds of a due delivery. */
+  /** Maximum delay in seconds of a due delivery. */
   maxDeliveryDelay: number;
-  /** Minimum balance of the keeper in SOL. */
+  /** Minimum balance of the keeper wallet in SOL. */
   minSol: number;
 }
 
-/** A part that is not checked when its configuration is missing or its source does not respond. */
+/**
+ * A part of the status. It is unchecked when its configuration is missing or its source does not
+ * respond.
+ */
 export type Checkable = 'chain' | 'keeper' | 'secrets';
 
 export interface Status {
-  /** No value is past its limit. */
+  /** True when no value is past its limit. */
   ok: boolean;
-  /** `unchecked`: no value is past its limit, but a part could not be checked. */
+  /** `unchecked` means that no value is past its limit, but a part could not be checked. */
   state: 'ok' | 'unchecked' | 'past_limit';
-  /** The parts that could not be checked, and why. */
+  /** The parts that could not be checked, each with the reason. */
   unchecked: Partial<Record<Checkable, string>>;
-  /** A message for each value past its limit. */
+  /** One message for each value past its limit. */
   problems: string[];
   at: Date;
   environment: string;
   /**
-   * `fault`: why Postgres did not respond; null when it did, and the other fields are present then.
+   * `fault` is the reason why Postgres did not respond. When `fault` is null, the other fields are
+   * present.
    */
   database: Partial<QueueStatus['database']> & { address: string; fault: string | null };
-  /** Null when Postgres did not respond. */
+  /** This and the next two fields are null when Postgres did not respond. */
   payments: QueueStatus['payments'] | null;
   deliveries: QueueStatus['deliveries'] | null;
   collection: QueueStatus['collection'] | null;
   daemons: DaemonRow[];
   /**
-   * Webhook secrets that no key of ENCRYPTION_KEY decrypts; null when it is not configured or
-   * Postgres did not respond.
+   * Number of webhook secrets that no key of ENCRYPTION_KEY decrypts. Null when ENCRYPTION_KEY is
+   * not configured or Postgres did not respond.
    */
   undecipherableSecrets: number | null;
-  /** null when SOLANA_RPC_URL is not configured. */
+  /** Null when SOLANA_RPC_URL is not configured. */
   chain: ChainStatus | null;
   /**
-   * null when neither KEEPER_ADDRESS nor KEEPER_KEYPAIR is configured; `sol` is null when the chain
+   * Null when neither KEEPER_ADDRESS nor KEEPER_KEYPAIR is configured. `sol` is null when the chain
    * did not respond.
    */
   keeper: { address: string; sol: number | null } | null;
   errors: QueueStatus['errors'];
 }
 
-/** The facts, before they are compared with the limits. */
+/** The facts of a status before the comparison with the limits. */
 export type Facts = Omit<Status, 'ok' | 'state' | 'problems' | 'unchecked'>;

@@ -3,7 +3,8 @@ import { dirname, join, resolve } from 'node:path';
 import { messageOf, OperatorError } from '../../../errors.ts';
 
 /**
- * Makes the directory of --data-dir. Throws an OperatorError (exit code 2) if it is not writable.
+ * Creates the directory of --data-dir. Throws an OperatorError (exit code 2) when the directory is
+ * not writable.
  */
 export function makeDataDir(dir: string): void {
   try {
@@ -16,7 +17,8 @@ export function makeDataDir(dir: string): void {
   }
 }
 
-// `recursive` of mkdir never returns below a directory that takes no files (/proc).
+// Creates missing parents itself, because mkdir with `recursive` never returns below a directory
+// that accepts no files (such as /proc).
 function make(path: string): void {
   try {
     mkdirSync(path);
@@ -39,14 +41,15 @@ function isRunning(pid: number): boolean {
 }
 
 /**
- * The locks of this process. In a container a process often gets the id of the one before it, so a
- * lock with its own id is stale unless it is one of these.
+ * Paths of the lock files that this process holds. In a container a process often gets the id of
+ * its predecessor. A lock file with this process's id is therefore stale unless its path is in this
+ * set.
  */
 const held = new Set<string>();
 
 /**
- * Locks a data directory for this process. The result unlocks it. Throws an OperatorError when
- * another process has locked it.
+ * Locks a data directory for this process and returns a function that unlocks it. Throws an
+ * OperatorError when another process holds the lock.
  */
 export function lockDataDir(dir: string): () => void {
   const path = resolve(dir, 'lock');

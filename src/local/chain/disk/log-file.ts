@@ -1,5 +1,5 @@
 // Files of records. A record is a length and a CRC-32 (both u32), then the value in v8's
-// serialization. A reader sees a whole record or none.
+// serialization. A reader never sees a part of a record.
 import {
   closeSync,
   existsSync,
@@ -17,7 +17,7 @@ import { crc32 } from 'node:zlib';
 
 const HEADER = 8;
 
-/** Writes a record at the end of an open file and returns its length in bytes. */
+/** Appends a record to an open file. Returns the length of the record in bytes. */
 export function appendRecord(fd: number, value: unknown): number {
   const body = serialize(value);
   const record = Buffer.alloc(HEADER + body.length);
@@ -43,8 +43,9 @@ function readRecord(fd: number, position: number): { value: unknown; end: number
 }
 
 /**
- * Reads every whole record of a file and returns the offset where the last one ends. `repair` cuts
- * the file there, which removes the unfinished record of a killed process.
+ * Reads every complete record of a file and returns the offset where the last complete record ends.
+ * With `repair` the file is cut at this offset, which removes the incomplete record of a killed
+ * process.
  */
 export function readRecords(path: string, repair: boolean, each: (value: unknown) => void): number {
   if (!existsSync(path)) return 0;
@@ -62,7 +63,10 @@ export function readRecords(path: string, repair: boolean, each: (value: unknown
   }
 }
 
-/** Replaces a file by one with a single record. A crash leaves the old file or the new one. */
+/**
+ * Replaces a file by a file with a single record. After a crash the path has either the old file or
+ * the new file.
+ */
 export function replaceFile(path: string, value: unknown): void {
   const fd = openSync(`${path}.tmp`, 'w');
   try {

@@ -1,6 +1,6 @@
-// The files of --data-dir. `state-N` is a snapshot of LiteSVM after some block. `log-N` has the
-// blocks and forks since: their account changes and transactions. A block is logged when it is
-// sealed, so kill -9 loses the block being built and nothing else.
+// The files of --data-dir. `state-N` is a snapshot of LiteSVM after a certain block. `log-N` has
+// the later blocks and forks, with account changes and transactions. A block is logged when it is
+// sealed, so kill -9 loses only the block being built.
 import { closeSync, fsyncSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { OperatorError } from '../../../errors.ts';
@@ -11,7 +11,7 @@ import { type AccountState, detailsOf } from '../vm.ts';
 import { lockDataDir, makeDataDir } from './data-dir.ts';
 import { appendRecord, readRecords, replaceFile } from './log-file.ts';
 
-/** A log of this many bytes leads to a new snapshot. */
+/** When the log has this many bytes, a new snapshot is taken and a new log begins. */
 const LOG_BYTES = 32 * 1024 * 1024;
 const FORMAT = 1;
 
@@ -39,9 +39,9 @@ export interface Restored extends Pick<
   'seed' | 'genesisHash' | 'offset' | 'epochStart' | 'transactionCount'
 > {
   readonly snapshot: Uint8Array;
-  /** Changes since the snapshot. */
+  /** Accounts that changed after the snapshot. */
   readonly accounts: ReadonlyMap<Key, AccountState | null>;
-  /** By height; the last one is sealed. */
+  /** Blocks in order of height. The last block is sealed. */
   readonly blocks: readonly Block[];
   readonly landed: readonly Landed[];
 }
@@ -57,9 +57,15 @@ interface StateRecord extends Pick<
 
 /** The open data directory. */
 export interface Store {
-  /** Records a block when it is sealed, before anything else changes. */
+  /**
+   * Writes a block to the log when it is sealed. Must be called before the next block changes any
+   * account.
+   */
   append(chain: Chain, block: Block): void;
-  /** Records that the blocks above `height` were dropped, and the accounts that were restored. */
+  /**
+   * Writes a fork to the log: the height above which blocks were dropped, and the accounts that
+   * were restored.
+   */
   appendFork(height: number, accounts: ReadonlyMap<Key, AccountState | null>): void;
   close(): void;
 }
@@ -91,7 +97,7 @@ function readState(dir: string): { index: number; state: StateRecord } | null {
   return null;
 }
 
-/** The blocks and transactions of a log, counted so that old logs can be removed. */
+/** Numbers of blocks and transactions in a log. They decide which old logs can be removed. */
 interface LogSize {
   readonly index: number;
   blocks: number;
@@ -115,7 +121,8 @@ function restore(dir: string): { restored: Restored; index: number; logs: LogSiz
   const logs: LogSize[] = [];
   for (const number of numbered(dir, 'log')) {
     const size: LogSize = { index: number, blocks: 0, transactions: 0, bytes: 0 };
-    // The logs before the snapshot's own have history, which must lead up to the snapshot's block.
+    // Logs before the snapshot's own log only give history. If that history does not end at the
+    // snapshot's block, it is discarded.
     if (number === index && blocks.at(-1)?.height !== first.height)
       [blocks, landed] = [[first], []];
     size.bytes = readRecords(fileOf(dir, 'log', number), number >= index, (value) => {
@@ -162,7 +169,7 @@ const bare = ({ slot, parentSlot, height, time, hash }: Block) => ({
   hash,
 });
 
-/** A data directory, locked by this process. */
+/** A data directory that this process has locked. */
 class DataDirectory implements Store {
   readonly #dir: string;
   readonly #unlock: () => void;
@@ -180,7 +187,7 @@ class DataDirectory implements Store {
 
   append(chain: Chain, block: Block): void {
     const log = this.#logs.at(-1);
-    // The first block has no log: it is in the first snapshot.
+    // Without a log, this is the chain's first block. The first snapshot contains it.
     if (log === undefined) {
       this.#snapshot(chain, block);
       return;
@@ -252,8 +259,8 @@ class DataDirectory implements Store {
 }
 
 /**
- * Opens a data directory, which is made when it is missing, for this process. Throws an
- * OperatorError when another process has locked it, or it cannot be read.
+ * Opens and locks a data directory; creates it when it is missing. Throws an OperatorError when
+ * another process holds the lock or the directory cannot be read.
  */
 export function openStore(dir: string): { restored: Restored | null; store: Store } {
   makeDataDir(dir);

@@ -1,4 +1,4 @@
-// The methods that read accounts, from getAccountInfo to getTokenSupply.
+// The RPC methods that read accounts, from getAccountInfo to getTokenSupply.
 import bs58 from 'bs58';
 import { accountAt, programAccountsAt } from '../accounts.ts';
 import { isMint, isTokenAccount, TOKEN_PROGRAMS } from '../execute.ts';
@@ -22,7 +22,7 @@ const MAX_MULTIPLE_ACCOUNTS = 100;
 const MAX_FILTERS = 4;
 const MAX_MEMCMP_BYTES = 128;
 
-/** A condition on an account. */
+/** A condition that getProgramAccounts or programSubscribe puts on an account. */
 export type Filter = (state: AccountState) => boolean;
 
 function memcmpBytes({ bytes, encoding }: Settings): Buffer {
@@ -57,7 +57,7 @@ function filterOf(value: unknown): Filter {
     data.subarray(offset, offset + bytes.length).equals(bytes);
 }
 
-/** Reads `filters`. Throws -32602. */
+/** Parses the setting `filters`. Throws -32602 for invalid filters. */
 export function filtersOf(from: Settings): readonly Filter[] {
   const filters = from['filters'] ?? [];
   if (!Array.isArray(filters)) throw invalidParams('Invalid params: filters should be an array');
@@ -184,7 +184,7 @@ function getTokenSupply(params: readonly unknown[], endpoint: LocalEndpoint) {
 const getMinimumBalanceForRentExemption = (params: readonly unknown[], { chain }: LocalEndpoint) =>
   chain.vm.rentExempt(integer(required(params, 0), 'dataLength', 0, 10 * 1024 * 1024));
 
-/** The methods of this file, by name. */
+/** The RPC methods of this file by name. */
 export const accountMethods = {
   getAccountInfo,
   getMultipleAccounts,

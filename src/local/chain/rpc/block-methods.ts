@@ -1,4 +1,4 @@
-// The methods that read slots, blockhashes, epochs and fees.
+// The RPC methods that read slots, blockhashes, epochs and fees.
 import { head } from '../accounts.ts';
 import { blockOfHash } from '../blocks.ts';
 import { takesV1 } from '../cluster-settings.ts';
@@ -24,7 +24,10 @@ import { invalidParams, RpcError } from './rpc-error.ts';
 const FEATURE_SET = 3_640_012_085;
 const MAX_FEE_ACCOUNTS = 128;
 
-/** The block with the newest hash at a block: itself, or its parent while it is being built. */
+/**
+ * The block with the newest blockhash for a view at `block`. The block being built has no hash yet,
+ * so its parent is used.
+ */
 function latestHash(chain: Chain, block: Block): Block {
   return block === head(chain) ? (chain.blocks.at(-2) ?? block) : block;
 }
@@ -41,7 +44,7 @@ function getLatestBlockhash(params: readonly unknown[], endpoint: LocalEndpoint)
   };
 }
 
-/** Whether a transaction with this blockhash could be in the next block after the view. */
+/** Whether a transaction with this blockhash could land in the block after the view. */
 const isLive = (chain: Chain, hash: Key, { height }: View) =>
   blockOfHash(chain, hash, Math.min(height + 1, head(chain).height)) !== undefined;
 
@@ -72,7 +75,7 @@ function getBlockTime(params: readonly unknown[], { chain }: LocalEndpoint) {
   return Math.floor(block.time / 1000);
 }
 
-/** The response of getEpochInfo for a block. */
+/** The response of getEpochInfo for a view at this block. */
 export function epochInfo(chain: Chain, { slot, height }: Block) {
   return {
     absoluteSlot: slot,
@@ -131,7 +134,7 @@ function getRecentPrioritizationFees(params: readonly unknown[], { chain }: Loca
     .map(({ slot, height }) => ({ slot, prioritizationFee: least.get(height) ?? 0n }));
 }
 
-/** The methods of this file, by name. */
+/** The RPC methods of this file by name. */
 export const blockMethods = {
   getHealth: () => 'ok',
   getVersion: () => ({ 'feature-set': FEATURE_SET, 'solana-core': API_VERSION }),

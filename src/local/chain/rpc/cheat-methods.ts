@@ -1,5 +1,5 @@
-// Methods that no validator has. Those named surfnet_ take Surfpool's parameters, those named
-// localnet_ exist here only.
+// RPC methods that a validator does not have. Methods with the prefix surfnet_ take Surfpool's
+// parameters. Methods with the prefix localnet_ exist only here.
 import { generateKeyPairSync } from 'node:crypto';
 import bs58 from 'bs58';
 import { TOKEN_PROGRAM, tokenAccountAddress } from '../../../chain/program/addresses.ts';
@@ -37,7 +37,7 @@ const MAX_WALLETS = 1_000;
 const WALLET_LAMPORTS = 10_000_000_000n;
 const WALLET_USDC = 1_000_000_000n;
 
-/** Turns a ChainRefusal into a JSON-RPC error. */
+/** Runs a function and converts a ChainRefusal into a JSON-RPC error. */
 function refusable<T>(run: () => T): T {
   try {
     return run();
@@ -47,9 +47,9 @@ function refusable<T>(run: () => T): T {
 }
 
 /**
- * surfnet_timeTravel [{absoluteTimestamp: ms since 1970} | {absoluteSlot} | {absoluteEpoch}]:
- * forward only, as in Surfpool; the past is -32602. Returns getEpochInfo of the new block that is
- * being built. The confirmed state follows with the block after it.
+ * surfnet_timeTravel [{absoluteTimestamp: ms since 1970} | {absoluteSlot} | {absoluteEpoch}]: moves
+ * the chain's time forward, as in Surfpool. The past is refused (-32602). Returns getEpochInfo of
+ * the new block being built. The confirmed state has the new time once this block is sealed.
  */
 function surfnetTimeTravel(params: readonly unknown[], { chain }: LocalEndpoint) {
   const given = settings(params, 0);
@@ -72,7 +72,7 @@ function surfnetTimeTravel(params: readonly unknown[], { chain }: LocalEndpoint)
   return epochInfo(chain, head(chain));
 }
 
-// JSON.parse reads 2^64 - 1 as 2^64.
+// JSON.parse rounds 2^64 - 1 to 2^64.
 const rentEpochOf = (value: unknown) =>
   typeof value === 'number' && value >= Number(RENT_EXEMPT_FOREVER)
     ? RENT_EXEMPT_FOREVER
@@ -85,8 +85,8 @@ function hexBytes(value: unknown): Buffer {
 }
 
 /**
- * surfnet_setAccount [address, {lamports, data: hex, owner, executable, rentEpoch}]: sets the
- * fields that are given.
+ * surfnet_setAccount [address, {lamports, data: hex, owner, executable, rentEpoch}]: changes an
+ * account. Fields that are not given stay unchanged.
  */
 function surfnetSetAccount(params: readonly unknown[], endpoint: LocalEndpoint) {
   const key = publicKey(required(params, 0));
@@ -118,7 +118,10 @@ function emptyTokenAccount(owner: Key, mint: Key): Buffer {
   return data;
 }
 
-/** A key to set; null, or Surfpool's word "null", to clear it; undefined to leave it unchanged. */
+/**
+ * Reads a parameter that sets a key. Null, or Surfpool's word "null", clears the key. Undefined
+ * leaves the key unchanged.
+ */
 function someKey(value: unknown): Key | null | undefined {
   if (value === undefined) return undefined;
   return value === null || value === 'null' ? null : publicKey(value);
@@ -170,7 +173,10 @@ function surfnetSetTokenAccount(params: readonly unknown[], endpoint: LocalEndpo
   return { context: viewAt(endpoint, 'processed').context, value: null };
 }
 
-/** localnet_mineBlocks [count = 1]: seals `count` blocks now. Returns the slot being built. */
+/**
+ * localnet_mineBlocks [count = 1]: seals `count` blocks now. Returns the slot of the block being
+ * built.
+ */
 function localnetMineBlocks(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = params[0] === undefined ? 1 : integer(params[0], 'count', 1, MAX_MINED);
   for (let mined = 0; mined < count; mined += 1) advance(chain);
@@ -178,9 +184,9 @@ function localnetMineBlocks(params: readonly unknown[], { chain }: LocalEndpoint
 }
 
 /**
- * localnet_forgetBlocks [count, {replay: false}]: drops the last `count` confirmed blocks and the
- * block being built for another fork. `replay` runs their transactions on it. Returns {forgotten:
- * number of transactions, slot}.
+ * localnet_forgetBlocks [count, {replay: false}]: drops the block being built and the last `count`
+ * confirmed blocks, and starts another fork. With `replay` the dropped transactions run again on
+ * this fork. Returns {forgotten: number of dropped transactions, slot}.
  */
 function localnetForgetBlocks(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = integer(required(params, 0), 'count', 0, MAX_MINED);
@@ -191,7 +197,7 @@ function localnetForgetBlocks(params: readonly unknown[], { chain }: LocalEndpoi
 
 /**
  * localnet_faucet [owner, amount]: mints base units of the local USDC to the owner's associated
- * token account. Returns the signature.
+ * token account. Returns the transaction's signature.
  */
 function localnetFaucet(params: readonly unknown[], { chain }: LocalEndpoint) {
   const owner = base58(publicKey(required(params, 0)));
@@ -202,8 +208,9 @@ function localnetFaucet(params: readonly unknown[], { chain }: LocalEndpoint) {
 }
 
 /**
- * localnet_wallets [count, {lamports, amount}]: makes keypairs with 10 SOL and 1,000 USDC, or the
- * given amounts. Returns [{address, secretKey}], the secret key as Base58 of 64 bytes.
+ * localnet_wallets [count, {lamports, amount}]: creates keypairs and funds each with 10 SOL and
+ * 1,000 USDC, or the given amounts. Returns [{address, secretKey}]; the secret key is Base58 of 64
+ * bytes.
  */
 function localnetWallets(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = integer(required(params, 0), 'count', 1, MAX_WALLETS);
@@ -228,17 +235,15 @@ function localnetWallets(params: readonly unknown[], { chain }: LocalEndpoint) {
 }
 
 /**
- * localnet_setRent [lamportsPerByte]: sets the rent, starting with the block being built. A token
- * account pays for 293 bytes.
+ * localnet_setRent [lamportsPerByte]: sets the rent, beginning with the block being built. A token
+ * account pays rent for 293 bytes.
  */
 function localnetSetRent(params: readonly unknown[], { chain }: LocalEndpoint) {
   setRent(chain, integer(required(params, 0), 'lamportsPerByte', 1, MAX_RENT));
   return null;
 }
 
-/**
- * localnet_setTransactionV1 [active]: activates or removes the feature of version 1 transactions.
- */
+/** localnet_setTransactionV1 [active]: enables or disables version 1 transactions. */
 function localnetSetTransactionV1(params: readonly unknown[], { chain }: LocalEndpoint) {
   setV1Feature(chain, flag(required(params, 0), 'active', true), head(chain).slot);
   return null;
@@ -250,7 +255,7 @@ const localnetInfo = () => ({
   decimals: MINT_DECIMALS,
 });
 
-/** The methods of this file, by name. */
+/** The RPC methods of this file by name. */
 export const cheatMethods = {
   surfnet_timeTravel: surfnetTimeTravel,
   surfnet_setAccount: surfnetSetAccount,

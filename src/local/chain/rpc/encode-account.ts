@@ -1,4 +1,4 @@
-// Accounts in the form of JSON-RPC.
+// Encodes accounts as JSON-RPC returns them.
 import bs58 from 'bs58';
 import { CLOCK_SYSVAR, TOKEN_PROGRAM } from '../../../chain/program/addresses.ts';
 import { accountAt } from '../accounts.ts';
@@ -16,13 +16,16 @@ const TOKEN = addressKey(TOKEN_PROGRAM);
 const CLOCK = addressKey(CLOCK_SYSVAR);
 const TOKEN_STATES = ['uninitialized', 'initialized', 'frozen'];
 
-/** The encoding of account data in a request. */
+/** The encoding of account data that a request asks for. */
 export interface AccountEncoding {
   readonly encoding: (typeof ENCODINGS)[number];
   readonly slice: { readonly offset: number; readonly length: number } | null;
 }
 
-/** Reads `encoding` and `dataSlice`. Throws -32602, also for base64+zstd. */
+/**
+ * Parses the settings `encoding` and `dataSlice`. Throws -32602 for invalid settings and for
+ * base64+zstd, which is not supported.
+ */
 export function accountEncoding(from: Settings): AccountEncoding {
   const slice = from['dataSlice'] as Settings | undefined | null;
   return {
@@ -37,7 +40,7 @@ export function accountEncoding(from: Settings): AccountEncoding {
   };
 }
 
-/** A token amount in base units with its decimal form. */
+/** The JSON form of a token amount: base units, decimals and the decimal number. */
 export function tokenAmount(amount: bigint, decimals: number) {
   const digits = amount.toString().padStart(decimals + 1, '0');
   const whole = digits.slice(0, digits.length - decimals);
@@ -55,7 +58,7 @@ const optionalKey = (data: Buffer, offset: number) =>
 function parsedTokenAccount(chain: Chain, { data }: AccountState, height: number) {
   const mint = data.toString('latin1', 0, 32);
   const decimals = accountAt(chain, mint, height)?.data[44];
-  // Without the mint the account is encoded as bytes, as by a validator.
+  // When the mint does not exist, the account is encoded as bytes, as a validator does.
   if (decimals === undefined) return null;
   const delegate = optionalKey(data, 72);
   const closeAuthority = optionalKey(data, 129);
@@ -112,7 +115,10 @@ function parsed(chain: Chain, key: Key, state: AccountState, height: number) {
     : { program: programName(state), parsed: content, space: state.data.length };
 }
 
-/** `data` as JSON. It is built as text, because Base64 and Base58 need no escaping. */
+/**
+ * Encodes account data as the JSON of the field `data`. It is concatenated as text, because Base64
+ * and Base58 need no escaping.
+ */
 function encodedData(
   chain: Chain,
   key: Key,
@@ -137,7 +143,7 @@ function encodedData(
   return encoding === 'base58' ? `["${bs58.encode(data)}","base58"]` : `"${bs58.encode(data)}"`;
 }
 
-// The Base58 texts of the programs that own accounts, which are few.
+// Cache of the Base58 addresses of programs that own accounts. There are few such programs.
 const OWNERS_KEPT = 1_000;
 const owners = new Map<Key, string>();
 
@@ -151,8 +157,8 @@ function ownerOf({ owner }: AccountState): string {
 }
 
 /**
- * An account in the form of JSON-RPC; null when it does not exist. The decimals of a token account
- * come from its mint at the same `height`.
+ * Encodes an account as JSON-RPC returns it; null when the account does not exist. The decimals of
+ * a token account are read from its mint at the same `height`.
  */
 export function encodeAccount(
   chain: Chain,

@@ -1,4 +1,4 @@
-// Transactions in the form of JSON-RPC.
+// Encodes transactions as JSON-RPC returns them.
 import bs58 from 'bs58';
 import { base58, type Key } from '../keys.ts';
 import type { Payload, TokenChange } from '../state.ts';
@@ -16,22 +16,25 @@ import { tokenAmount } from './encode-account.ts';
 import { parseInstruction } from './parse-instruction.ts';
 import { RpcError } from './rpc-error.ts';
 
-/** The encodings of getTransaction. */
+/** The values of the setting `encoding` of getTransaction. */
 export const TRANSACTION_ENCODINGS = ['json', 'jsonParsed', 'base58', 'base64'] as const;
 export type TransactionEncoding = (typeof TRANSACTION_ENCODINGS)[number];
 
-/** The record of a run, copied from LiteSVM when it is first used. */
+/** The record of a transaction's run. It is copied from LiteSVM at its first use. */
 function runDetails(payload: Payload): Details {
   if (!('units' in payload.details)) payload.details = detailsOf(payload.details);
   return payload.details;
 }
 
-/** The logs of a run. Copying them alone takes a fifth of the time of the whole record. */
+/**
+ * The logs of a transaction's run. Copying only the logs takes a fifth of the time of copying the
+ * whole record.
+ */
 export function runLogs({ details }: Payload): readonly string[] {
   return 'units' in details ? details.logs : details.logs();
 }
 
-/** The `status` of a result. */
+/** The field `status` of a transaction's result. */
 export const okOrErr = (err: TransactionError | null) =>
   err === null ? { Ok: null } : { Err: err };
 
@@ -46,7 +49,7 @@ const instructionForm =
   (keys: readonly Key[], encoding: TransactionEncoding) => (called: InnerInstruction) =>
     encoding === 'jsonParsed' ? parseInstruction(keys, called) : compiled(called);
 
-/** Inner instructions, grouped by the instruction that called them. */
+/** The inner instructions, grouped by the top-level instruction that called them. */
 export function innerInstructions(
   inner: Details['inner'],
   keys: readonly Key[],
@@ -58,7 +61,7 @@ export function innerInstructions(
     .filter(({ instructions }) => instructions.length > 0);
 }
 
-/** The data that a program returned, or null. */
+/** The data that a program returned; null without any. */
 export const returnData = ({ returnData: returned }: Details) =>
   returned === null
     ? null
@@ -67,7 +70,7 @@ export const returnData = ({ returnData: returned }: Details) =>
         data: [returned.data.toString('base64'), 'base64'],
       };
 
-/** The token balances before or after a transaction. */
+/** The token balances before or after a transaction, depending on `side`. */
 export function tokenBalances(tokens: readonly TokenChange[], side: 'before' | 'after') {
   return tokens.flatMap(({ index, mint, owner, program, decimals, [side]: amount }) =>
     amount === null
@@ -84,7 +87,7 @@ export function tokenBalances(tokens: readonly TokenChange[], side: 'before' | '
   );
 }
 
-/** The addresses from lookup tables. */
+/** The addresses that a transaction took from lookup tables. */
 export const loadedAddresses = ({ writable, readonly }: Payload['loaded']) => ({
   readonly: readonly.map(base58),
   writable: writable.map(base58),
@@ -152,7 +155,7 @@ function jsonMessage(
   };
 }
 
-/** Throws -32015 when the client does not support the transaction's version. */
+/** Throws -32015 when the client does not support the version of the transaction. */
 export function checkVersion({ version }: WireMessage, maxSupported: number | undefined): void {
   if (version === 'legacy' || (maxSupported !== undefined && version <= maxSupported)) return;
   throw new RpcError(
@@ -161,7 +164,7 @@ export function checkVersion({ version }: WireMessage, maxSupported: number | un
   );
 }
 
-/** The field `transaction` of getTransaction. */
+/** Encodes the field `transaction` of getTransaction. */
 export function encodeTransaction(
   transaction: WireTransaction,
   payload: Payload,
@@ -176,7 +179,7 @@ export function encodeTransaction(
   };
 }
 
-/** The field `meta` of getTransaction. */
+/** Encodes the field `meta` of getTransaction. */
 export function encodeMeta(
   err: TransactionError | null,
   payload: Payload,

@@ -1,4 +1,4 @@
-// Faults of a node that tests switch on over RPC.
+// Faults of a node, which tests switch on and off over RPC.
 import { type ResponseFault, type Chain, type Faults, MAX_LAG, type RateLimit } from '../state.ts';
 import {
   choice,
@@ -48,20 +48,19 @@ function rateLimit(from: Settings): RateLimit {
 }
 
 /**
- * localnet_setFault [{kind, ...}]. A fault lasts for `count` requests, or until it is cleared:
- * - `{kind: 'drop', count?}` accepts transactions and never runs them;
- * - `{kind: 'hold', blocks, count?}` runs transactions `blocks` later, if their blockhash is still
- *   valid;
- * - `{kind: 'status', status: 429 | 500, count?, methods?, retryAfter?, endpoint?}` responds with
- *   this HTTP status;
- * - `{kind: 'silence', count?, methods?, endpoint?}` never responds;
- * - `{kind: 'rate', sends?, requests?, per?}` responds with 429 above these numbers a second, of
- *   the
- *   endpoint or, with per: 'connection', of each connection;
- * - `{kind: 'lag', slots}` sets the lagging endpoint back by this many blocks (0..160);
- * - `{kind: 'height', blocks, endpoint?}` reports block heights too high by `blocks`, which may be
- *   negative.
- * Requests of surfnet_ and localnet_ methods meet no fault.
+ * localnet_setFault [{kind, ...}] switches a fault on for `count` requests, or until it is cleared.
+ * Requests of surfnet_ and localnet_ methods are not affected. The faults are:
+ * - `{kind: 'drop', count?}`: transactions are accepted and never run.
+ * - `{kind: 'hold', blocks, count?}`: transactions run `blocks` later, if their blockhash is still
+ *   valid.
+ * - `{kind: 'status', status: 429 | 500, count?, methods?, retryAfter?, endpoint?}`: requests get
+ *   this HTTP status.
+ * - `{kind: 'silence', count?, methods?, endpoint?}`: requests get no response.
+ * - `{kind: 'rate', sends?, requests?, per?}`: requests above these numbers a second get a 429. The
+ *   numbers are per endpoint, or with per: 'connection' per connection.
+ * - `{kind: 'lag', slots}`: the lagging endpoint is this many blocks behind (0..160).
+ * - `{kind: 'height', blocks, endpoint?}`: reported block heights are too high by `blocks`, which
+ *   may be negative.
  */
 function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
   const from = settings([required(params, 0)], 0);
@@ -113,7 +112,10 @@ function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
   return null;
 }
 
-/** Clears every fault. Held transactions still wait; silenced connections are closed. */
+/**
+ * Clears every fault. Transactions that are held remain held. Connections that got no response are
+ * closed.
+ */
 export function clearFaults(chain: Chain): void {
   Object.assign(chain.faults, {
     drop: 0,
@@ -129,13 +131,16 @@ export function clearFaults(chain: Chain): void {
 const isAt = ({ endpoint }: Pick<ResponseFault, 'endpoint'>, lagging: boolean) =>
   endpoint === 'both' || (endpoint === 'lagging') === lagging;
 
-/** The block height that an endpoint reports in place of this one. */
+/** The block height that an endpoint reports instead of the true `height`. */
 export function reportedHeight({ chain, lagging }: LocalEndpoint, height: number): number {
   const fault = chain.faults.height;
   return fault !== null && isAt(fault, lagging) ? Math.max(0, height + fault.blocks) : height;
 }
 
-/** The fault that a request of these methods meets, or undefined. Counts it down. */
+/**
+ * The fault that applies to a request of these methods; undefined without one. The fault's count
+ * goes down by one.
+ */
 export function responseFaultFor(
   { chain, lagging }: LocalEndpoint,
   methodsOf: () => readonly string[],
@@ -156,7 +161,7 @@ export function responseFaultFor(
   return found;
 }
 
-/** The methods of this file, by name. */
+/** The RPC methods of this file by name. */
 export const faultMethods = {
   localnet_setFault: setFault,
   localnet_clearFaults: (_: readonly unknown[], { chain }: LocalEndpoint) => {

@@ -1,4 +1,4 @@
-// The methods that read past transactions.
+// The RPC methods that read past transactions.
 import { MEMO_PROGRAM } from '../../../chain/program/addresses.ts';
 import { blockAt, heightOf } from '../accounts.ts';
 import { landedAt } from '../blocks.ts';
@@ -64,14 +64,14 @@ function getSignatureStatuses(params: readonly unknown[], endpoint: LocalEndpoin
   const { context, height } = viewAt(endpoint, 'processed');
   const value = ids.map((id) => {
     const landed = landedAt(chain, id, height);
-    // Without a search of the history a validator reads the recent statuses only.
+    // Without searchTransactionHistory a validator returns only recent statuses.
     const recent = landed !== undefined && (search || landed.height >= height - STATUS_BLOCKS);
     return recent ? status(endpoint, landed, height) : null;
   });
   return { context, value };
 }
 
-/** All account keys of a transaction: the static ones, then the loaded ones. */
+/** All account keys of a transaction: first the static keys, then the keys from lookup tables. */
 const keysOf = ({ message }: WireTransaction, { loaded }: Payload): readonly Key[] =>
   loaded.writable.length + loaded.readonly.length === 0
     ? message.keys
@@ -84,7 +84,7 @@ const blockTime = (chain: Chain, { height }: Landed) => {
 
 function getTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
   const id = signature(required(params, 0));
-  // Older clients send the encoding in place of the settings.
+  // Older clients send the encoding as a string in place of the settings object.
   const from: Settings =
     typeof params[1] === 'string' ? { encoding: params[1] } : settings(params, 1);
   const encoding = choice(from['encoding'], 'encoding', TRANSACTION_ENCODINGS, 'json');
@@ -109,15 +109,18 @@ function getTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
 }
 
 /**
- * Whether a transaction that landed names a key: a signer, a program or any other account.
- * `keyBytes` are the bytes of `key`, converted once for many transactions.
+ * Whether a transaction names a key as signer, program or any other account. `keyBytes` are the
+ * bytes of `key`; the caller converts them once for many transactions.
  */
 export function mentions({ bytes, loaded }: Payload, key: Key, keyBytes: Buffer): boolean {
   if (loaded.writable.includes(key) || loaded.readonly.includes(key)) return true;
   return namesKey(bytes, keyBytes);
 }
 
-/** The memos of a transaction, each with its length, joined as by a validator. */
+/**
+ * The memos of a transaction. Each has its length in front, and they are joined as a validator
+ * joins them.
+ */
 function memoOf({ bytes }: Payload): string | null {
   const { message } = decodeTransaction(bytes);
   const memos = message.instructions
@@ -169,5 +172,5 @@ function getSignaturesForAddress(params: readonly unknown[], endpoint: LocalEndp
   return found;
 }
 
-/** The methods of this file, by name. */
+/** The RPC methods of this file by name. */
 export const historyMethods = { getSignatureStatuses, getTransaction, getSignaturesForAddress };

@@ -5,7 +5,7 @@ import { respond, errorResponse, methodsOf, parseBody, verifySignatures } from '
 import type { LocalEndpoint } from './params.ts';
 import { exceedsRate } from './rate-limit.ts';
 
-/** The maximum length of a request's body, as with a validator. */
+/** Maximum length of the body of a request in bytes, as with a validator. */
 export const MAX_BODY_BYTES = 50 * 1024;
 
 const PLAIN = 'text/plain; charset=utf-8';
@@ -64,8 +64,8 @@ async function serve(
 }
 
 /**
- * Builds the HTTP server of an endpoint: JSON-RPC on POST /, a validator's plain-text GET /health,
- * requests from any origin. The caller lets it listen.
+ * Builds the HTTP server of an endpoint. It serves JSON-RPC on POST / and a validator's plain-text
+ * GET /health, to any origin. The caller starts it.
  */
 export function buildHttp(endpoint: LocalEndpoint): FastifyInstance {
   const app = fastify({ bodyLimit: MAX_BODY_BYTES, forceCloseConnections: true });

@@ -1,4 +1,4 @@
-// JSON-RPC 2.0: requests, batches, notifications and errors.
+// JSON-RPC 2.0: parses requests and batches, calls the methods and encodes responses and errors.
 import { messageOf } from '../../../errors.ts';
 import { accountMethods } from './account-methods.ts';
 import { blockMethods } from './block-methods.ts';
@@ -17,7 +17,10 @@ import {
 } from './rpc-error.ts';
 import { sendMethods, verifyAhead } from './send-methods.ts';
 
-/** A method takes positional parameters and returns its result. Throws RpcError. */
+/**
+ * The implementation of an RPC method. It takes positional parameters and returns its result.
+ * Throws RpcError.
+ */
 export type Method = (params: readonly unknown[], endpoint: LocalEndpoint) => unknown;
 
 const METHODS: ReadonlyMap<string, Method> = new Map(
@@ -31,7 +34,7 @@ const METHODS: ReadonlyMap<string, Method> = new Map(
   }),
 );
 
-/** Parses a body, which is one request or a batch. Throws -32700. */
+/** Parses the body of an HTTP request, which is a single request or a batch. Throws -32700. */
 export function parseBody(body: string): unknown {
   try {
     return JSON.parse(body) as unknown;
@@ -40,14 +43,14 @@ export function parseBody(body: string): unknown {
   }
 }
 
-/** The parts of a request that could be read. */
+/** The fields of a JSON-RPC request as far as they could be read. */
 export interface Call {
   readonly id: unknown;
   readonly method: string | null;
   readonly params: unknown;
 }
 
-/** Reads one request of a body. `method` is null when it is no JSON-RPC 2.0 request. */
+/** Reads one JSON-RPC request. `method` is null when the value is not a JSON-RPC 2.0 request. */
 export function readCall(value: unknown): Call {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return { id: null, method: null, params: undefined };
@@ -60,7 +63,10 @@ export function readCall(value: unknown): Call {
 
 const callsOf = (body: unknown) => (Array.isArray(body) ? body : [body]).map(readCall);
 
-/** Verifies the signatures of all transactions in a batch together, before it runs. */
+/**
+ * Verifies the signatures of all transactions in a batch together. This happens before the batch
+ * runs.
+ */
 export async function verifySignatures(body: unknown, { chain }: LocalEndpoint): Promise<void> {
   if (!Array.isArray(body)) return;
   const sends: (readonly unknown[])[] = [];
@@ -69,22 +75,22 @@ export async function verifySignatures(body: unknown, { chain }: LocalEndpoint):
   await verifyAhead(chain, sends);
 }
 
-/** The methods that a body calls. */
+/** The names of the methods that a body calls. */
 export const methodsOf = (body: unknown): string[] =>
   callsOf(body).flatMap(({ method }) => method ?? []);
 
-/** The response with an error, as JSON. */
+/** Encodes a JSON-RPC response with an error. */
 export function errorResponse(id: unknown, error: unknown): string {
   const { code, message, data } =
     error instanceof RpcError ? error : internalError(`Internal error: ${messageOf(error)}`);
   return `{"jsonrpc":"2.0","error":${toJson({ code, message, data })},"id":${toJson(id ?? null)}}`;
 }
 
-/** The response with a result, as JSON. */
+/** Encodes a JSON-RPC response with a result. */
 export const resultResponse = (id: unknown, result: unknown) =>
   `{"jsonrpc":"2.0","result":${toJson(result)},"id":${toJson(id)}}`;
 
-/** Positional parameters. Throws -32602 for named ones, which no method has. */
+/** Reads positional parameters. Throws -32602 for named parameters, which no method takes. */
 export function positional(params: unknown): readonly unknown[] {
   if (params === undefined || params === null) return [];
   if (!Array.isArray(params))
@@ -92,7 +98,7 @@ export function positional(params: unknown): readonly unknown[] {
   return params;
 }
 
-/** The response to one request; null for a notification, which has none. */
+/** Responds to one request. Returns null for a notification, which gets no response. */
 function respondToCall(value: unknown, endpoint: LocalEndpoint): string | null {
   const { id, method, params } = readCall(value);
   if (method === null) return errorResponse(id, invalidRequest());
@@ -106,7 +112,7 @@ function respondToCall(value: unknown, endpoint: LocalEndpoint): string | null {
   }
 }
 
-/** The response to a parsed body; '' when it has notifications only. */
+/** Responds to a parsed body. Returns '' when the body has only notifications. */
 export function respond(body: unknown, endpoint: LocalEndpoint): string {
   if (!Array.isArray(body)) return respondToCall(body, endpoint) ?? '';
   if (body.length === 0) return errorResponse(null, invalidRequest());

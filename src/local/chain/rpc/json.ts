@@ -1,4 +1,4 @@
-/** Text that is JSON already. */
+/** Text that is already encoded as JSON. */
 export class Json {
   readonly text: string;
 
@@ -8,8 +8,8 @@ export class Json {
 }
 
 /**
- * JSON as a validator writes it: like JSON.stringify, but a bigint is a number of any size
- * (rentEpoch is 2^64 - 1), and a Json value is copied unchanged.
+ * Encodes a value as JSON like JSON.stringify, with two differences. A bigint becomes a number of
+ * any size (rentEpoch is 2^64 - 1). A Json value is copied unchanged.
  */
 export function toJson(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value);
@@ -27,7 +27,7 @@ export function toJson(value: unknown): string {
   return 'null';
 }
 
-/** Arrays of strings have a fast path, because logs are most of the output. */
+/** Encodes an array. Arrays of strings have a fast path, because logs are most of the output. */
 function listOf(values: readonly unknown[]): string {
   return values.every((one) => typeof one === 'string')
     ? JSON.stringify(values)

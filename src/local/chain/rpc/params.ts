@@ -1,19 +1,22 @@
-// Reads parameters as a validator does: by position, then an object of settings.
+// Reads the parameters of a request as a validator does: positional parameters, then an object of
+// settings.
 import { type Commitment, blockAt, heightOf } from '../accounts.ts';
 import { type Key, parseBase58 } from '../keys.ts';
 import type { Block, Chain } from '../state.ts';
 import { invalidParams, RpcError } from './rpc-error.ts';
 
-/** An endpoint of the chain: the main one, or the one that the fault 'lag' sets back. */
+/**
+ * An HTTP endpoint of the chain: the main endpoint, or the endpoint that the fault 'lag' sets back.
+ */
 export interface LocalEndpoint {
   readonly chain: Chain;
   readonly lagging: boolean;
 }
 
-/** The settings of a request, as they were sent. */
+/** The settings object of a request, not yet checked. */
 export type Settings = Readonly<Record<string, unknown>>;
 
-/** The parameter at `index`. Throws -32602 if it is missing. */
+/** Reads the parameter at `index`. Throws -32602 when it is missing. */
 export function required(params: readonly unknown[], index: number): unknown {
   const value = params[index];
   if (value === undefined || value === null)
@@ -21,7 +24,10 @@ export function required(params: readonly unknown[], index: number): unknown {
   return value;
 }
 
-/** The settings at `index`, empty if they are missing. Throws -32602 if they are no object. */
+/**
+ * Reads the settings object at `index`; empty when it is missing. Throws -32602 when the parameter
+ * is not an object.
+ */
 export function settings(params: readonly unknown[], index: number): Settings {
   const value = params[index];
   if (value === undefined || value === null) return {};
@@ -30,14 +36,14 @@ export function settings(params: readonly unknown[], index: number): Settings {
   return value as Settings;
 }
 
-/** A public key in Base58. Throws -32602. */
+/** Reads a public key in Base58. Throws -32602. */
 export function publicKey(value: unknown): Key {
   if (typeof value !== 'string')
     throw invalidParams('Invalid params: invalid type, expected a string');
   return base58Of(value, 32);
 }
 
-/** A signature in Base58. Throws -32602. */
+/** Reads a signature in Base58. Throws -32602. */
 export function signature(value: unknown): Key {
   if (typeof value !== 'string')
     throw invalidParams('Invalid params: invalid type, expected a string');
@@ -52,7 +58,7 @@ function base58Of(text: string, length: number): Key {
   );
 }
 
-/** A whole number from `min` to `max`. Throws -32602 with the parameter's name. */
+/** Reads a whole number from `min` to `max`. Throws -32602 with the parameter's name. */
 export function integer(
   value: unknown,
   name: string,
@@ -66,8 +72,8 @@ export function integer(
 }
 
 /**
- * A u64 from a JSON number up to 2^53 - 1 or a string of digits. Throws -32602 with the parameter's
- * name.
+ * Reads a u64 from a JSON number up to 2^53 - 1 or a string of digits. Throws -32602 with the
+ * parameter's name.
  */
 export function u64(value: unknown, name: string): bigint {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return BigInt(value);
@@ -80,7 +86,9 @@ export function u64(value: unknown, name: string): bigint {
   );
 }
 
-/** A boolean; `fallback` if it is missing. Throws -32602 with the parameter's name. */
+/**
+ * Reads a boolean. Returns `fallback` when it is missing. Throws -32602 with the parameter's name.
+ */
 export function flag(value: unknown, name: string, fallback: boolean): boolean {
   if (value === undefined || value === null) return fallback;
   if (typeof value !== 'boolean')
@@ -88,7 +96,10 @@ export function flag(value: unknown, name: string, fallback: boolean): boolean {
   return value;
 }
 
-/** One of `options`; `fallback` if it is missing. Throws -32602 with the parameter's name. */
+/**
+ * Reads one of the words in `options`. Returns `fallback` when it is missing. Throws -32602 with
+ * the parameter's name.
+ */
 export function choice<T extends string>(
   value: unknown,
   name: string,
@@ -107,22 +118,22 @@ export function choice<T extends string>(
 
 const COMMITMENTS = ['processed', 'confirmed', 'finalized'] as const;
 
-/** The commitment in settings; finalized if there is none. */
+/** Reads the commitment in a settings object. The default is finalized. */
 export function commitmentOf(from: Settings): Commitment {
   return choice(from['commitment'], 'commitment', COMMITMENTS, 'finalized');
 }
 
-/** The state that a request reads. */
+/** The block and height whose state a request reads. */
 export interface View {
   readonly block: Block;
   readonly height: number;
   readonly context: { readonly apiVersion: string; readonly slot: number };
 }
 
-/** The release of Agave that the chain reports. Its responses have that release's form. */
+/** The release of Agave that the chain reports. Responses have the form of this release. */
 export const API_VERSION = '3.1.0';
 
-/** The state at a commitment of an endpoint. */
+/** The state at a commitment, as an endpoint sees it. */
 export function viewAt({ chain, lagging }: LocalEndpoint, commitment: Commitment): View {
   const height = heightOf(chain, commitment, lagging ? chain.faults.lag : 0);
   const block = blockAt(chain, height);
@@ -131,7 +142,8 @@ export function viewAt({ chain, lagging }: LocalEndpoint, commitment: Commitment
 }
 
 /**
- * The state at a request's commitment. Throws -32016 if it has not reached minContextSlot, -32602.
+ * The state at the commitment of a request. Throws -32016 when it is older than minContextSlot, and
+ * -32602 for invalid settings.
  */
 export function viewOf(endpoint: LocalEndpoint, from: Settings): View {
   const view = viewAt(endpoint, commitmentOf(from));
@@ -148,7 +160,9 @@ export function viewOf(endpoint: LocalEndpoint, from: Settings): View {
   return view;
 }
 
-/** Like viewOf. Throws -32602 for `processed`, which some methods do not support. */
+/**
+ * Like viewOf, but for methods that do not support `processed`. Throws -32602 for this commitment.
+ */
 export function confirmedViewOf(endpoint: LocalEndpoint, from: Settings): View {
   if (commitmentOf(from) === 'processed')
     throw invalidParams('Method does not support commitment below `confirmed`');

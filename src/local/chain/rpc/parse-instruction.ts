@@ -1,5 +1,6 @@
-// Instructions in the encoding jsonParsed. Those that billing transactions have are parsed; others
-// have accounts, data and program, as a validator shows a program that it does not know.
+// Encodes instructions in the encoding jsonParsed. Instructions of billing transactions are parsed.
+// Other instructions have accounts, data and program, as a validator shows a program that it does
+// not know.
 import bs58 from 'bs58';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
@@ -21,7 +22,7 @@ interface Parsed {
   readonly info: Readonly<Record<string, unknown>>;
 }
 
-/** The address of the instruction's nth account; '' if it is missing. */
+/** Returns the address of the instruction's account at an index, or '' when there is none. */
 type AddressAt = (place: number) => string;
 
 const u64 = (data: Buffer, offset: number) =>
@@ -50,7 +51,7 @@ function parseSystem(data: Buffer, at: AddressAt): Parsed | undefined {
   }
 }
 
-// The associated token program asks for the size of this extension only.
+// ImmutableOwner is the only extension whose size the associated token program asks for.
 const IMMUTABLE_OWNER = 7;
 const extensionTypes = (data: Buffer) =>
   data.length === 3 && data.readUInt16LE(1) === IMMUTABLE_OWNER
@@ -146,7 +147,10 @@ const PARSERS: ReadonlyMap<
   [MEMO, { program: 'spl-memo', parse: (data: Buffer) => data.toString('utf8') }],
 ]);
 
-/** An instruction of a transaction with these account keys, parsed if its program is known. */
+/**
+ * Encodes an instruction of a transaction with these account keys. The instruction is parsed if its
+ * program is known.
+ */
 export function parseInstruction(keys: readonly Key[], instruction: InnerInstruction) {
   const { programIndex, accounts, data, stackHeight } = instruction;
   const program = keys[programIndex] ?? '';

@@ -1,14 +1,14 @@
-// Limits of requests a second, as RPC providers have.
+// Limits the number of requests per second, as RPC providers do.
 import type { RateLimit } from '../state.ts';
 import type { LocalEndpoint } from './params.ts';
 
 const WINDOW_MS = 1_000;
 
-/** The times, in ms, of the requests accepted within the last second. */
+/** The times (ms) of the requests that were accepted within the last second. */
 class Window {
   readonly #times: number[] = [];
 
-  /** Whether `count` more are within `limit` now. */
+  /** Whether `count` more requests stay within `limit` now. */
   fits(count: number, limit: number, now: number): boolean {
     while ((this.#times[0] ?? now) <= now - WINDOW_MS) this.#times.shift();
     return this.#times.length + count <= limit;
@@ -24,7 +24,8 @@ interface Windows {
   readonly sends: Window;
 }
 
-// By limit, so that a new limit counts from 0, then by endpoint or connection.
+// Windows by limit, then by endpoint or connection. A new limit has new windows, so it counts from
+// 0.
 const windows = new WeakMap<RateLimit, WeakMap<object, Windows>>();
 
 function windowsOf(limit: RateLimit, subject: object): Windows {
@@ -35,7 +36,10 @@ function windowsOf(limit: RateLimit, subject: object): Windows {
   return own;
 }
 
-/** Whether a body with these methods exceeds the chain's rate limit. Counts it if not. */
+/**
+ * Whether a body that calls these methods exceeds the chain's rate limit. A body within the limit
+ * is counted.
+ */
 export function exceedsRate(
   endpoint: LocalEndpoint,
   connection: object,

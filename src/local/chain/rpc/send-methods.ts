@@ -1,4 +1,4 @@
-// The methods that send and simulate transactions.
+// The RPC methods that send and simulate transactions.
 import bs58 from 'bs58';
 import { accountAt, current, head } from '../accounts.ts';
 import { takesV1 } from '../cluster-settings.ts';
@@ -36,7 +36,7 @@ import {
 import { internalError, invalidParams, RpcError } from './rpc-error.ts';
 
 const WIRE_TYPE = 'solana_transaction::versioned::VersionedTransaction';
-// The lengths of MAX_V1_LENGTH bytes in each encoding.
+// Maximum length of an encoded transaction: the length of MAX_V1_LENGTH bytes in each encoding.
 const MAX_LENGTH = { base58: 5_594, base64: 5_464 };
 const NOT_RUN: Details = { logs: [], inner: [], returnData: null, units: 0 };
 
@@ -50,7 +50,8 @@ function decode(chain: Chain, text: unknown, encoding: 'base58' | 'base64'): Wir
     );
   }
   const bytes = encoding === 'base64' ? Buffer.from(text, 'base64') : bs58.decodeUnsafe(text);
-  // Node's Base64 decoder skips unknown characters, so a text that has some gives too few bytes.
+  // Node's Base64 decoder skips unknown characters. Text with such characters therefore decodes to
+  // too few bytes.
   if (
     bytes === undefined ||
     (encoding === 'base64' && bytes.length < Math.floor((text.replace(/=+$/, '').length * 3) / 4))
@@ -83,15 +84,16 @@ function preflightFailure({ refused, record }: Refusal): RpcError {
   });
 }
 
-// The transactions with valid signatures, by the parameters of their requests.
+// Transactions whose signatures were found valid, by the parameters of their requests.
 const verified = new WeakMap<readonly unknown[], WireTransaction>();
 
-// LiteSVM verifies fewer than this as it runs them: another thread would not be faster.
+// Minimum number of transactions to verify on another thread. LiteSVM verifies a smaller batch
+// while running it, and another thread would not be faster.
 const VERIFIED_TOGETHER = 4;
 
 /**
- * Verifies the signatures of many sendTransaction requests before they run. `requests` has their
- * parameters. A malformed request is skipped here and fails when it runs.
+ * Verifies the signatures of many sendTransaction requests before they run. `requests` has the
+ * parameters of each request. A malformed request is skipped here and fails when it runs.
  */
 export async function verifyAhead(
   chain: Chain,
@@ -131,7 +133,7 @@ function sendTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
   return base58(transaction.id);
 }
 
-/** The error that prevents a simulation, or null. */
+/** The error for which a transaction is not simulated; null when it can be simulated. */
 function refusalBeforeRun(
   { chain }: LocalEndpoint,
   transaction: WireTransaction,
@@ -222,5 +224,5 @@ function requestAirdrop(params: readonly unknown[], { chain }: LocalEndpoint) {
   return base58(outcome.id);
 }
 
-/** The methods of this file, by name. */
+/** The RPC methods of this file by name. */
 export const sendMethods = { sendTransaction, simulateTransaction, requestAirdrop };

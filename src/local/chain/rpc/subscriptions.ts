@@ -1,5 +1,5 @@
-// The subscriptions of one WebSocket. Those at processed are notified at each change, the others
-// when the block of the change reaches their commitment.
+// The subscriptions of one WebSocket. A subscription at processed is notified of each change. Other
+// subscriptions are notified when the block with the change reaches their commitment.
 import { accountAt, blockAt, type Commitment, head, heightOf } from '../accounts.ts';
 import { landedAt } from '../blocks.ts';
 import { base58, type Key } from '../keys.ts';
@@ -22,13 +22,14 @@ import {
   type Subscription,
 } from './subscription-requests.ts';
 
-/** Sends a notification. `result` is JSON. */
+/** Sends a notification to the client. `result` is JSON text. */
 type Notify = (kind: string, subscription: number, result: string) => void;
 
-/** The maximum number of subscriptions of one connection. */
+/** Maximum number of subscriptions of one connection. */
 const MAX_SUBSCRIPTIONS = 10_000;
 
-// A notification always has a value, so a closed account has the value of an empty one.
+// The value in the notification of a closed account. A notification must have a value, so it is an
+// empty account.
 const CLOSED: AccountState = {
   lamports: 0n,
   owner: '\0'.repeat(32),
@@ -37,7 +38,10 @@ const CLOSED: AccountState = {
   rentEpoch: 0n,
 };
 
-/** The value with its context. It is built as text, because there are thousands a second. */
+/**
+ * Encodes a value with its context. The JSON is concatenated as text, because there are thousands
+ * of notifications a second.
+ */
 const inContext = (slot: number, value: string) =>
   `{"context":{"apiVersion":"${API_VERSION}","slot":${slot}},"value":${value}}`;
 
@@ -58,19 +62,23 @@ export class Subscriptions {
   readonly #chain: Chain;
   readonly #notify: Notify;
   readonly #all = new Map<number, Subscription>();
-  // By the key that changes, because a connection may follow thousands of accounts.
+  // Account subscriptions by the followed key, because a connection may follow thousands of
+  // accounts.
   readonly #accounts = new Map<Key, Set<AccountSubscription>>();
   readonly #signatures = new Map<Key, Set<SignatureSubscription>>();
   readonly #programs = new Set<ProgramSubscription>();
   readonly #logs = new Set<LogsSubscription>();
   readonly #slots = new Set<ChainSubscription>();
-  /** The number of subscriptions to accounts and transactions. With none, a block is skipped. */
+  /**
+   * Number of account and transaction subscriptions by commitment. When it is 0, a new block needs
+   * no work.
+   */
   readonly #following: Record<Commitment, number> = {
     processed: 0,
     confirmed: 0,
     finalized: 0,
   };
-  /** The heights of the last blocks that subscriptions were notified of. */
+  /** Heights of the last blocks that subscriptions were notified of. */
   readonly #notified: { confirmed: number; finalized: number };
 
   constructor(chain: Chain, notify: Notify) {
@@ -95,7 +103,9 @@ export class Subscriptions {
       .off('received', this.#onReceived);
   }
 
-  /** Runs a subscribe or unsubscribe method; undefined for another method. Throws RpcError. */
+  /**
+   * Runs a subscribe or unsubscribe method. Returns undefined for another method. Throws RpcError.
+   */
   call(method: string, params: readonly unknown[]): number | boolean | undefined {
     const kind = KINDS.find(
       (one) => method === `${one}Subscribe` || method === `${one}Unsubscribe`,
@@ -160,7 +170,9 @@ export class Subscriptions {
     this.#notify('logs', id, inContext(slot, value));
   }
 
-  /** Notifies a signature that has reached its commitment, and ends the subscription. */
+  /**
+   * Notifies the client when its signature has reached the commitment, and ends the subscription.
+   */
   #notifyReached(subscription: SignatureSubscription): void {
     if (!this.#all.has(subscription.id)) return;
     const height = heightOf(this.#chain, subscription.commitment);

@@ -7,15 +7,18 @@ import { errorResponse, parseBody, positional, readCall, resultResponse } from '
 import { invalidRequest, methodNotFound } from './rpc-error.ts';
 import { Subscriptions } from './subscriptions.ts';
 
-/** A client that does not read is disconnected when this many bytes wait for it. */
+/**
+ * Maximum number of bytes that may wait for a client. A client above this limit does not read and
+ * is disconnected.
+ */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 
-/** The ms that a client has to close its side when the chain stops. */
+/** Milliseconds that a client has to close its side of the connection when the chain stops. */
 const CLOSE_GRACE_MS = 500;
 
 function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
   let corked = false;
-  // A block may cause hundreds of messages, which are written to the socket together.
+  // A block may cause hundreds of messages. They are collected and written to the socket together.
   const cork = () => {
     if (corked) return;
     corked = true;
@@ -40,7 +43,8 @@ function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
   function handle(value: unknown): string | null {
     const { id, method, params } = readCall(value);
     if (method === null) return errorResponse(id, invalidRequest());
-    // Notifications have no response. web3.js sends one called ping to keep its connection alive.
+    // A request without an id is a notification and gets no response. web3.js sends the
+    // notification `ping` to keep its connection alive.
     if (id === undefined) return null;
     try {
       const result = subscriptions.call(method, positional(params));
@@ -72,16 +76,18 @@ function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
 
   socket.on('message', (data) => onMessage((data as Buffer).toString('utf8')));
   socket.on('close', () => subscriptions.close());
-  // A broken connection emits `close` as well.
+  // The error is ignored, because a broken connection also emits `close`.
   socket.on('error', () => undefined);
 }
 
-/** Builds the WebSocket server of a chain, with subscriptions on /. The caller lets it listen. */
+/**
+ * Builds the WebSocket server of a chain, which serves subscriptions on /. The caller starts it.
+ */
 export async function buildWs(chain: Chain): Promise<FastifyInstance> {
   const app = fastify({ forceCloseConnections: true });
   const preClose = (done: () => void) => {
     const { clients } = app.websocketServer;
-    // After code 1000 web3.js does not connect again.
+    // With close code 1000 web3.js does not reconnect.
     for (const client of clients) client.close(1000);
     setTimeout(() => clients.forEach((client) => client.terminate()), CLOSE_GRACE_MS).unref();
     app.websocketServer.close(done);

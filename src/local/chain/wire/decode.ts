@@ -1,5 +1,5 @@
-// Decodes transactions from their wire form, with the checks of a validator's `sanitize`. The
-// decoder is strict, because LiteSVM's native layer ends the process on bytes that it cannot read.
+// Decodes transactions and makes the checks of a validator's `sanitize`. The decoder is strict,
+// because LiteSVM's native layer ends the process on bytes that it cannot read.
 import { MAX_TRANSACTION_LENGTH } from '../../../chain/transactions/message.ts';
 import type { Key } from '../keys.ts';
 import {
@@ -17,8 +17,8 @@ const VERSION_BIT = 0x80;
 const MAX_LOADED_KEYS = 256;
 
 /**
- * Whether bytes are a version 1 transaction by their first byte. In other versions it is the number
- * of signatures, which is never 129.
+ * Whether the first byte marks a version 1 transaction. In other versions the first byte is the
+ * number of signatures, which is never 129.
  */
 export const isV1 = (bytes: Buffer) => bytes[0] === VERSION_1;
 
@@ -99,8 +99,8 @@ function decodeV1(bytes: Buffer): WireTransaction {
 }
 
 /**
- * Decodes a transaction. Bytes after its end are ignored. Throws WireError, also for version 1 when
- * `takesV1` is false: a cluster without the feature cannot read it.
+ * Decodes a transaction; bytes after its end are ignored. Throws WireError. When `takesV1` is
+ * false, version 1 is an error too, because a cluster without the feature cannot read it.
  */
 export function decodeTransaction(bytes: Buffer, takesV1 = true): WireTransaction {
   if (takesV1 && isV1(bytes)) return decodeV1(bytes);
@@ -111,8 +111,8 @@ export function decodeTransaction(bytes: Buffer, takesV1 = true): WireTransactio
   const signedAt = reader.at;
   const message = readMessage(reader);
   if (count === 0 || count !== message.requiredSignatures) failSanitize();
-  // Before the keys: the version byte (version 0 only), the header's three bytes, the count of
-  // keys.
+  // The keys come after the version byte (version 0 only), the three bytes of the header and the
+  // number of keys.
   const keysAt = signedAt + (message.version === 0 ? 4 : 3) + (message.keys.length > 0x7f ? 2 : 1);
   return {
     bytes: bytes.subarray(0, reader.at),
@@ -125,7 +125,7 @@ export function decodeTransaction(bytes: Buffer, takesV1 = true): WireTransactio
   };
 }
 
-/** Decodes a message without signatures. Throws WireError. */
+/** Decodes a message that has no signatures. Throws WireError. */
 export function decodeMessage(bytes: Buffer, takesV1 = true): WireMessage {
   return takesV1 && isV1(bytes)
     ? readV1Message(new Reader(bytes, 1))
@@ -142,13 +142,14 @@ function skipToKeyCount(reader: Reader): void {
 }
 
 /**
- * Whether the static keys of a decoded transaction include this one. It searches the bytes, because
- * decoding them again takes longer.
+ * Whether a decoded transaction names this key among its static keys. The bytes are searched
+ * directly, because decoding them again would take longer.
  */
 export function namesKey(bytes: Buffer, key: Buffer): boolean {
   const reader = new Reader(bytes);
   skipToKeyCount(reader);
-  // Version 1 counts in one byte, at most 64, which reads the same as a compact-u16.
+  // Version 1 has the number of keys in one byte. It is at most 64, so it reads the same as a
+  // compact-u16.
   const count = reader.length();
   const end = reader.at + count * KEY_LENGTH;
   for (

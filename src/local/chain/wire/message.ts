@@ -2,7 +2,8 @@
 import type { Key } from '../keys.ts';
 
 /**
- * An instruction as offsets into the message's bytes: decoding copies neither accounts nor data.
+ * An instruction as offsets into the bytes of its message, so that decoding copies neither accounts
+ * nor data.
  */
 export interface WireInstruction {
   readonly programIndex: number;
@@ -19,18 +20,24 @@ export interface TableLookup {
   readonly readonly: Buffer;
 }
 
-/** The limits and the fee in a version 1 message; null where it sets none. */
+/**
+ * The limits and the priority fee in a version 1 message. A field is null when the message does not
+ * set it.
+ */
 export interface MessageConfig {
-  /** Lamports for the whole transaction. */
+  /** Priority fee in lamports for the whole transaction. */
   readonly priorityFee: bigint | null;
   readonly computeUnitLimit: number | null;
   readonly loadedAccountsDataSizeLimit: number | null;
   readonly heapSize: number | null;
 }
 
-/** A decoded message. `keys` has the static keys only; `config` is null before version 1. */
+/**
+ * A decoded message. `keys` has only the static keys. `config` is null for legacy and version 0
+ * messages.
+ */
 export interface WireMessage {
-  /** The bytes that the instructions' offsets refer to. */
+  /** The bytes that the offsets of the instructions refer to. */
   readonly source: Buffer;
   readonly version: 'legacy' | 0 | 1;
   readonly requiredSignatures: number;
@@ -44,8 +51,8 @@ export interface WireMessage {
 }
 
 /**
- * A decoded transaction. `id` is its first signature. The signatures are over the bytes from
- * `signedAt` to `signedEnd`.
+ * A decoded transaction. `id` is its first signature. The signers sign the bytes from `signedAt` to
+ * `signedEnd`.
  */
 export interface WireTransaction {
   readonly bytes: Buffer;
@@ -57,12 +64,12 @@ export interface WireTransaction {
   readonly message: WireMessage;
 }
 
-/** Bytes of a signature. */
+/** Length of a signature in bytes. */
 export const SIGNATURE_LENGTH = 64;
-/** Bytes of a public key or a blockhash. */
+/** Length of a public key or blockhash in bytes. */
 export const KEY_LENGTH = 32;
 
-/** The indexes of an instruction's accounts. */
+/** The indexes of an instruction's accounts, one byte each. */
 export const accountsOf = (
   { source }: WireMessage,
   { accountsAt, accountsLength }: WireInstruction,
@@ -72,14 +79,14 @@ export const accountsOf = (
 export const dataOf = ({ source }: WireMessage, { dataAt, dataLength }: WireInstruction): Buffer =>
   source.subarray(dataAt, dataAt + dataLength);
 
-/** Every signature of a transaction, in the order of its signers. */
+/** All signatures of a transaction, in the order of its signers. */
 export const signaturesOf = ({ bytes, signaturesAt, message }: WireTransaction): Buffer[] =>
   Array.from({ length: message.requiredSignatures }, (_, signer) => {
     const begin = signaturesAt + signer * SIGNATURE_LENGTH;
     return bytes.subarray(begin, begin + SIGNATURE_LENGTH);
   });
 
-/** Whether the message's header makes the static account at `index` writable. */
+/** Whether the header of the message makes the static account at `index` writable. */
 export function isWritable(message: WireMessage, index: number): boolean {
   const { requiredSignatures, readonlySigned, readonlyUnsigned, keys } = message;
   return index < requiredSignatures

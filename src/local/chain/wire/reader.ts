@@ -1,13 +1,18 @@
 import type { Key } from '../keys.ts';
 import { KEY_LENGTH, type WireMessage } from './message.ts';
 
-/** The bytes are no transaction, or one that `sanitize` of the Solana SDK refuses. */
+/**
+ * The bytes are not a transaction, or are a transaction that `sanitize` of the Solana SDK refuses.
+ */
 export class WireError extends Error {}
 
 const INSANE = 'Transaction failed to sanitize accounts offsets correctly';
 const END = 'io error: unexpected end of file';
 
-/** Reads a transaction's bytes in order. Each method throws WireError when they end too early. */
+/**
+ * Reads the bytes of a transaction in order. Each method throws WireError when the bytes end too
+ * early.
+ */
 export class Reader {
   readonly source: Buffer;
   at: number;
@@ -54,7 +59,7 @@ export class Reader {
     return this.source.readBigUInt64LE(this.skip(8));
   }
 
-  /** A compact-u16, valid in its shortest form only. */
+  /** Reads a compact-u16. Throws WireError for a number that is not in its shortest form. */
   length(): number {
     let value = 0;
     for (let shift = 0; shift < 21; shift += 7) {
@@ -69,12 +74,15 @@ export class Reader {
   }
 }
 
-/** Throws the WireError of a message that fails `sanitize`. */
+/** Throws the WireError for a message that fails `sanitize`. */
 export function failSanitize(): never {
   throw new WireError(INSANE);
 }
 
-/** The checks of `sanitize` for all versions. `total` is the number of static and loaded keys. */
+/**
+ * Makes the checks of `sanitize` that apply to all versions. `total` is the number of static and
+ * loaded keys.
+ */
 export function sanitize(message: WireMessage, total: number): void {
   const { source, requiredSignatures, readonlySigned, readonlyUnsigned, keys } = message;
   if (requiredSignatures <= readonlySigned) failSanitize();

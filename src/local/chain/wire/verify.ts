@@ -1,12 +1,12 @@
-// Verifies the signatures of a batch of transactions on a thread of its own. LiteSVM verifies them
-// on the main thread, which takes a quarter of a pull's time.
+// Verifies the signatures of a batch of transactions on a separate thread. LiteSVM would verify
+// them on the main thread, which takes a quarter of the time of a pull.
 import { Worker } from 'node:worker_threads';
 import { SPKI_PREFIX } from '../../../chain/keypair.ts';
 import type { WireTransaction } from './message.ts';
 
 /**
- * The transactions of a batch, one after the other in `bytes`. `places` has four offsets per
- * signature: signer, signature, message, end of the message.
+ * A batch of transactions, concatenated in `bytes`. `places` has four offsets per signature: the
+ * signer's key, the signature, the start of the message and its end.
  */
 interface Job {
   readonly job: number;
@@ -14,15 +14,15 @@ interface Job {
   readonly places: Uint32Array;
 }
 
-/** For each signature of a job, 1 when it is valid. */
+/** The result of a job. `good` has a 1 for each valid signature and a 0 for each other one. */
 interface Verdicts {
   readonly job: number;
   readonly good: Uint8Array;
 }
 
-// The thread's program is a text, because Node 20 loads no .ts file into a Worker, and the compiled
-// file has another name. It imports nothing of the project for the same reason. It caches 10,000
-// keys.
+// The program of the thread is a string, because Node 20 loads no .ts file into a Worker and the
+// compiled file has another name. For the same reason it imports no file of the project. It caches
+// 10,000 keys.
 const PROGRAM = `
 const { createPublicKey, verify } = require('node:crypto');
 const { parentPort } = require('node:worker_threads');
@@ -61,7 +61,8 @@ function start(): Worker {
     waiting.delete(job);
     if (waiting.size === 0) started.unref();
   });
-  // A batch without verdicts is verified by LiteSVM. The next one starts another thread.
+  // After an error in the thread, LiteSVM verifies the waiting batches. The next batch starts a new
+  // thread.
   started.on('error', () => {
     worker = undefined;
     for (const resolve of waiting.values()) resolve(new Uint8Array());
@@ -91,7 +92,7 @@ function pack(transactions: readonly WireTransaction[]): Omit<Job, 'job'> {
   return { bytes, places: Uint32Array.from(places) };
 }
 
-/** The transactions whose signatures are all valid. */
+/** Returns the transactions whose signatures are all valid. */
 export async function verifiedTransactions(
   transactions: readonly WireTransaction[],
 ): Promise<WireTransaction[]> {

@@ -1,15 +1,15 @@
-// Version 1 transactions (SIMD-0385): no lookup tables, limits and fee in a config, signatures
-// after the message.
+// Version 1 transactions (SIMD-0385). They have no lookup tables, hold limits and fee in a config,
+// and have their signatures after the message.
 import type { WireInstruction, WireMessage } from './message.ts';
 import { sanitize, failSanitize, type Reader, WireError } from './reader.ts';
 
 /** The first byte of a version 1 transaction. */
 export const VERSION_1 = 0x81;
-/** The maximum length of a version 1 transaction. */
+/** Maximum length of a version 1 transaction in bytes. */
 export const MAX_V1_LENGTH = 4096;
 /**
- * The offset of the number of keys: after the version, the header, the config mask, the blockhash
- * and the number of instructions.
+ * Offset of the number of keys. Before it are the version, the header, the config mask, the
+ * blockhash and the number of instructions.
  */
 export const V1_KEY_COUNT_AT = 1 + 3 + 4 + 32 + 1;
 
@@ -50,7 +50,7 @@ function readInstructions(reader: Reader, count: number): WireInstruction[] {
   }));
 }
 
-/** Reads a version 1 message after its version byte. Throws WireError. */
+/** Reads a version 1 message from the byte after the version. Throws WireError. */
 export function readV1Message(reader: Reader): WireMessage {
   const [requiredSignatures, readonlySigned, readonlyUnsigned] = [
     reader.byte(),
