@@ -11,6 +11,7 @@ import { createTrust } from './addresses.ts';
 import type { Admission } from './auth.ts';
 import { type Connections, connectionLimits, watchConnections } from './connections.ts';
 import type { Api, ApiDeps } from './context.ts';
+import { bodyText, brokenQuery } from './encoding.ts';
 import { onClientError, onError, refuseRoute } from './errors.ts';
 import { createGate, type Gate } from './gate.ts';
 import { unusedKey } from './idempotency.ts';
@@ -132,14 +133,16 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
   app.setSerializerCompiler(serializerCompiler());
   const parseJson = app.getDefaultJsonParser('error', 'error');
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser<string>(
+  app.addContentTypeParser<Buffer>(
     'application/json',
-    { parseAs: 'string' },
+    { parseAs: 'buffer' },
     (request, body, done) => {
+      const text = bodyText(request, body);
+      if (text instanceof ServiceError) done(text);
       // An empty body is valid for routes without a body; the schema of every other route refuses
       // it.
-      if (body === '') done(null, undefined);
-      else void parseJson(request, body, done);
+      else if (text === '') done(null, undefined);
+      else void parseJson(request, text, done);
     },
   );
   app.setErrorHandler(onError);
@@ -191,7 +194,7 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
       const text = query[name];
       if (typeof text === 'string') query[name] = text.split(',');
     }
-    done(unusedKey(request));
+    done(brokenQuery(request) ?? unusedKey(request));
   });
   app.addHook('preClose', (done) => {
     closing = true;
