@@ -9,7 +9,7 @@ import { createTokens, type Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
 import { createTrust } from './addresses.ts';
 import type { Admission } from './auth.ts';
-import { type Connections, connectionLimits, watchConnections } from './connections.ts';
+import { connectionLimits, type ConnectionOptions, Connections } from './connections.ts';
 import type { Api, ApiDeps } from './context.ts';
 import { bodyText, brokenQuery } from './encoding.ts';
 import { onClientError, onError, refuseRoute } from './errors.ts';
@@ -72,6 +72,8 @@ const SECURITY_HEADERS = {
   'x-xss-protection': '0',
 };
 const MAX_BODY_BYTES = 64 * 1024;
+/** Milliseconds in which a connection must send a complete request head. */
+const HEAD_TIMEOUT = 10_000;
 /** Milliseconds in which a whole request must arrive. */
 const REQUEST_TIMEOUT = 30_000;
 /** Requests per connection before it is closed. */
@@ -82,7 +84,13 @@ export function buildApp(deps: ApiDeps): Api {
   const tokens = createTokens(deps.jwtSecrets, deps.publicUrl);
   const gate = createGate(deps, tokens, createLimiter(deps.sql));
   const app = createServer(deps, gate);
-  addHooks(app, deps, gate, watchConnections(app.server, connectionLimits));
+  const connections = new Connections(app.server, {
+    ...connectionLimits,
+    perAddress: deps.connectionsPerAddress,
+    isTrusted: createTrust(deps.trustProxy),
+    onRefused: refusalReport(deps),
+  });
+  addHooks(app, deps, gate, connections);
   if (deps.corsOrigins.length > 0) {
     void app.register(cors, {
       origin: deps.corsOrigins.map((origin) => new URL(origin).origin),
@@ -93,7 +101,7 @@ export function buildApp(deps: ApiDeps): Api {
       strictPreflight: false,
     });
   }
-  addRoutes(app, deps, gate, tokens);
+  addRoutes(app, deps, gate, tokens, connections);
   return app;
 }
 
@@ -112,7 +120,11 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
     connectionTimeout: 60_000,
     keepAliveTimeout: 65_000,
     maxRequestsPerSocket: MAX_REQUESTS_PER_SOCKET,
-    http: { connectionsCheckingInterval: 2000, requireHostHeader: false },
+    http: {
+      connectionsCheckingInterval: 1000,
+      headersTimeout: HEAD_TIMEOUT,
+      requireHostHeader: false,
+    },
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     trustProxy: createTrust(deps.trustProxy),
@@ -243,7 +255,24 @@ function untrustedProxyWarning({ log }: ApiDeps): (request: FastifyRequest) => v
   };
 }
 
-function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
+/** Counts the connections that a limit closed, and logs one of them a minute. */
+function refusalReport({ log, onConnectionRefused }: ApiDeps): ConnectionOptions['onRefused'] {
+  let silentUntil = 0;
+  return (limit, peer) => {
+    onConnectionRefused?.(limit);
+    if (performance.now() < silentUntil) return;
+    silentUntil = performance.now() + 60_000;
+    log.warn({ limit, peer }, 'too many connections: some were closed');
+  };
+}
+
+function addRoutes(
+  app: Api,
+  deps: ApiDeps,
+  gate: Gate,
+  tokens: Tokens,
+  connections: Connections,
+): void {
   const cursors = createCursors(deps.jwtSecrets);
   const pages = createPages(cursors, deps.publicUrl);
   const forCallers = (prefix: string, admission: Admission, register: (api: Api) => void) => {
@@ -281,7 +310,7 @@ function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
     deliveryRoutes(api, deps, pages);
     replayRoutes(api, deps);
     eventRoutes(api, deps, pages);
-    eventFeedRoutes(api, deps, cursors);
+    eventFeedRoutes(api, deps, cursors, connections);
     merchantRelayRoutes(api, deps);
     timelineRoutes(api, deps);
   });
