@@ -1,6 +1,6 @@
 // A page that a comment, a text or another page cites is a file of the repository.
-import { readdir, readFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';

@@ -7,9 +7,9 @@ import { text } from 'node:stream/consumers';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
 import { freePorts } from '../../src/local/sandbox/ports.ts';
-import { startChainServe } from '../fixtures/serve.ts';
 import { blocksOf } from '../fixtures/pages.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
+import { startChainServe } from '../fixtures/serve.ts';
 
 void t.test('every step of the walk-through works', async (t) => {
   const { chain, served } = await startChainServe(t);
