@@ -23,8 +23,8 @@ export interface TopUps {
   collectedMs: number[];
   /** RPC requests of the keeper during a thousand transfers of dust to a past-due wallet. */
   dustRequests: number;
-  /** Notices of the subscription in the database during the same. */
-  dustNotices: number;
+  /** Notifications of the subscription in the database meanwhile. */
+  dustNotifications: number;
 }
 
 async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
@@ -88,7 +88,7 @@ export async function measureTopUps(
     return {
       collectedMs,
       dustRequests: (await keeper.requests()) - before.requests,
-      dustNotices: (await notices(sql, poor)) - before.notices,
+      dustNotifications: (await notices(sql, poor)) - before.notices,
     };
   } finally {
     await keeper.stop();

@@ -62,7 +62,7 @@ const initIdOf = (scene: Scene, wallet: Keypair) =>
   readAuthority(scene, authorityOf(wallet.publicKey, scene.mint))?.initId ?? 0n;
 
 /**
- * Subscribes the wallet to the scene's plan, with its authority's real id unless told otherwise.
+ * Subscribes the wallet to the scene's plan, with its authority's real id unless `id` is given.
  */
 const join = (scene: Scene, wallet: Keypair, change: Partial<Consent> = {}) =>
   errorOf(

@@ -61,7 +61,7 @@ interface Sight {
   registration: Registration | undefined;
 }
 
-async function look(
+async function readSight(
   { rpc, sql, mint }: Ground,
   { wallet: { address }, plan }: Player,
 ): Promise<Sight> {
@@ -94,17 +94,17 @@ async function look(
 }
 
 /**
- * One wallet (or its merchant) takes one action; resolves with the action and its result. `mends`:
- * only actions that make a subscription payable again. Throws errors of the RPC client and
- * Postgres.
+ * One wallet (or its merchant) takes one action; resolves with the action and its result.
+ * `repairs`: only actions that make a subscription payable again. Throws errors of the RPC client
+ * and Postgres.
  */
 export async function act(
   ground: Ground,
   player: Player,
   random: Random,
-  { mends }: { mends: boolean },
+  { repairs }: { repairs: boolean },
 ): Promise<string> {
-  const sight = await look(ground, player);
+  const sight = await readSight(ground, player);
   const { account, now, registration, planRuns, tokens, authority } = sight;
   const die = random.below(100);
   const expired = account !== null && account.expiresAt !== 0n && account.expiresAt <= now;
@@ -119,7 +119,7 @@ export async function act(
     tokens?.delegate === authorityAddress(PROGRAM, player.wallet.address, ground.mint).address;
   if (authority === null || !approved) return die < 70 ? approve(ground, player, sight) : 'waits';
   if (tokens.amount < player.offer.amount) return die < 70 ? topUp(ground, player) : 'waits';
-  if (mends) return 'is well';
+  if (repairs) return 'is well';
   if (die < 14) return cancel(ground, player, sight);
   if (die < 20) return cancelNow(ground, player, sight);
   if (die < 34) return runDry(ground, player, tokens, die % 3 === 0);
@@ -148,7 +148,7 @@ const parties = ({ wallet, plan }: Player, { pda }: Sight) => ({
   subscription: pda,
 });
 
-async function told(
+async function actBySending(
   name: string,
   ground: Ground,
   signers: readonly Wallet[],
@@ -159,13 +159,13 @@ async function told(
 }
 
 const only = (ground: Ground, name: string, { wallet }: Player, ...instructions: Instruction[]) =>
-  told(name, ground, [wallet], instructions);
+  actBySending(name, ground, [wallet], instructions);
 
 /** Closes ended subscriptions, subscribes to an offered plan, and registers. */
 export async function subscribeAnew(ground: Ground, player: Player, seen?: Sight): Promise<string> {
   const { wallet, offer, plan: old, sponsored } = player;
   const { mint, keeper, rpc } = ground;
-  const { account, authority, tokens, pda: oldPda } = seen ?? (await look(ground, player));
+  const { account, authority, tokens, pda: oldPda } = seen ?? (await readSight(ground, player));
   const user = wallet.address;
   if (tokens === null || tokens.amount < offer.amount) await topUp(ground, player);
   const plan = offer.plan;
@@ -251,7 +251,7 @@ function cancelNow(ground: Ground, player: Player, sight: Sight): Promise<string
     merchant: merchant.address,
     periodStart,
   });
-  return told('cancelNow', ground, [player.wallet, merchant], [instruction]);
+  return actBySending('cancelNow', ground, [player.wallet, merchant], [instruction]);
 }
 
 function resume(ground: Ground, player: Player, sight: Sight): Promise<string> {
@@ -333,7 +333,7 @@ function pullForeign(ground: Ground, player: Player, sight: Sight): Promise<stri
     mint: ground.mint,
     amount,
   };
-  return told('pullForeign', ground, [merchant], [transferSubscription(PROGRAM, pull)]);
+  return actBySending('pullForeign', ground, [merchant], [transferSubscription(PROGRAM, pull)]);
 }
 
 async function byMerchant(
@@ -400,7 +400,7 @@ export async function tendOffer(ground: Ground, offer: Offer, random: Random): P
       past.shift();
       return 'deletePlan';
     }
-    return told(
+    return actBySending(
       'deletePlan',
       ground,
       [merchant],

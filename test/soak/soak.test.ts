@@ -30,7 +30,7 @@ void t.test(
       drainMs: Infinity,
       maxLamports: 5000,
     };
-    const { result, breaches } = await soak({ seed: 3, ...few, tell: (line) => t.comment(line) });
+    const { result, breaches } = await soak({ seed: 3, ...few, report: (line) => t.comment(line) });
     t.same(breaches, []);
     t.ok(result.payments.succeeded >= few.payments);
     t.ok(result.paymentsPerTransaction > 1.5, `${result.paymentsPerTransaction} in each`);

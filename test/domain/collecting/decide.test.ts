@@ -23,11 +23,11 @@ import {
 } from '../../../src/domain/collecting/transitions.ts';
 import { asSigned, landedPull } from '../../../src/keeper/landed-pull.ts';
 import {
-  heldSubscription,
+  keeperSubscription,
   planAccount,
   START,
   subscriptionAccount,
-} from '../../fixtures/held-subscription.ts';
+} from '../../fixtures/keeper-subscription.ts';
 
 const HOUR = 3600n;
 const keeper = 'keeper';
@@ -111,7 +111,7 @@ const plain: Terms = {
 
 function newWorld(payer: string, given: Terms = plain): World {
   return {
-    row: heldSubscription(START + 10n, given),
+    row: keeperSubscription(START + 10n, given),
     now: START + 10n,
     slot: 10n,
     plan: planAccount(),
@@ -715,7 +715,7 @@ const acts: Record<string, (world: World, size: number) => void> = {
     const hadTrial = world.earlier.some((one) => one.row.trialEndsAt !== null);
     const { start } = pullPeriod(account, plan, world.now);
     const trialEndsAt = hadTrial || hours === 0n ? null : timeOf(start + hours * HOUR);
-    world.row = heldSubscription(world.now, {
+    world.row = keeperSubscription(world.now, {
       id: `subscription ${world.earlier.length}`,
       observedSlot: world.slot - 1n,
       trialEndsAt,

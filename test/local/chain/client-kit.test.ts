@@ -271,7 +271,7 @@ void t.test(
     const { address: owner } = chain.wallet({ usdc: 0n });
     chain.mineBlocks(2);
     const wallet = address(owner);
-    // The kit drops what comes before somebody waits for it.
+    // kit drops notifications that come before they are waited for.
     const next = async <T>(source: Promise<AsyncIterable<T>>): Promise<T> => {
       for await (const item of await source) return item;
       throw new Error('the subscription ended');

@@ -75,7 +75,7 @@ async function setup(
   // Asked twice for the same, web3.js waits for another finalized blockhash: a chain this old has a
   // new one each block.
   chain.mineBlocks(FINALITY_BLOCKS);
-  // Without a wsEndpoint web3.js looks for the WebSocket one port up.
+  // Without a wsEndpoint web3.js expects the WebSocket one port up.
   const connection = new Connection(chain.rpcUrl, commitment);
   const send = (
     signers: readonly [Keypair, ...Keypair[]],
@@ -445,8 +445,8 @@ void t.test('accounts are found by program, content and length, whole and in par
       .subarray(32, 64)
       .equals(new PublicKey(subscriber.address).toBuffer()),
   );
-  const nobody = await connection.getTokenAccountsByOwner(Keypair.generate().publicKey, { mint });
-  t.same(nobody.value, []);
+  const stranger = await connection.getTokenAccountsByOwner(Keypair.generate().publicKey, { mint });
+  t.same(stranger.value, []);
   t.match((await connection.getParsedAccountInfo(mint)).value?.data, {
     parsed: { type: 'mint', info: { decimals: 6, isInitialized: true } },
   });

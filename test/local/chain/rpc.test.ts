@@ -1039,7 +1039,7 @@ void t.test('a blockhash is valid for 150 blocks and not one more', async (t) =>
   t.equal(
     await sendOf(chain, late, { skipPreflight: true }),
     late.signature,
-    'without preflight nobody is told',
+    'without preflight there is no error',
   );
   chain.mineBlocks();
   t.equal(await statusOf(chain, late), null);

@@ -77,7 +77,7 @@ void t.test(
         headers: { authorization: `Bearer ${credential ?? ''}` },
       });
       t.equal(response.status, 200);
-      t.same(await response.json(), { success: true, data: [] }, 'nobody has subscribed');
+      t.same(await response.json(), { success: true, data: [] }, 'no wallet has subscribed');
     }
     const mine = await fetch(`${ready.apiUrl}/subscriber/subscriptions`, {
       headers: { authorization: `Bearer ${ready.subscribers[0]?.token ?? ''}` },

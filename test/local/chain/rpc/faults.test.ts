@@ -349,7 +349,7 @@ void t.test('the second port lags by the given number of slots', async (t) => {
 void t.test('the fault height changes reported block heights and nothing else', async (t) => {
   const { chain } = await setup(t, { lagPort: 0 });
   const url = chain.lagUrl ?? '';
-  const told = async (one: string) => {
+  const heightsAt = async (one: string) => {
     const { blockHeight, absoluteSlot } = await call<{ blockHeight: number; absoluteSlot: number }>(
       one,
       'getEpochInfo',
@@ -367,17 +367,17 @@ void t.test('the fault height changes reported block heights and nothing else', 
     };
   };
   chain.mineBlocks(FINALITY_BLOCKS + 5);
-  const truth = await told(url);
-  t.same(await told(chain.rpcUrl), truth);
+  const truth = await heightsAt(url);
+  t.same(await heightsAt(chain.rpcUrl), truth);
   await fault(chain, { kind: 'height', blocks: 1000, endpoint: 'main' });
   const { blockHeight, alone, last } = truth;
   const raised = { blockHeight: blockHeight + 1000, alone: alone + 1000, last: last + 1000 };
-  t.same(await told(chain.rpcUrl), { ...truth, ...raised });
-  t.same(await told(url), truth);
+  t.same(await heightsAt(chain.rpcUrl), { ...truth, ...raised });
+  t.same(await heightsAt(url), truth);
   await fault(chain, { kind: 'height', blocks: -1_000_000 });
-  t.match(await told(url), { blockHeight: 0, last: 0 });
+  t.match(await heightsAt(url), { blockHeight: 0, last: 0 });
   await clear(chain);
-  t.same(await told(chain.rpcUrl), truth);
+  t.same(await heightsAt(chain.rpcUrl), truth);
 });
 
 void t.test('a fresh blockhash is not valid at finalized before its slot is rooted', async (t) => {

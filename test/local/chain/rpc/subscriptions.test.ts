@@ -31,12 +31,12 @@ interface Frame {
   readonly method?: string;
   readonly params?: { readonly subscription: number; readonly result: unknown };
 }
-interface Told<T> {
+interface InContext<T> {
   readonly context: { readonly slot: number };
   readonly value: T;
 }
 
-interface Notice<T> {
+interface Notification<T> {
   readonly method: string | undefined;
   readonly subscription: number | undefined;
   readonly result: T;
@@ -98,14 +98,16 @@ async function openSocket(t: Test, url: string) {
      * All notifications so far. Frames of a connection are ordered, so a response is received after
      * them.
      */
-    async told<T = unknown>(): Promise<Notice<T>[]> {
+    async notifications<T = unknown>(): Promise<Notification<T>[]> {
       await ask('nothing');
-      return notifications
-        .splice(0)
-        .map(
-          ({ method, params }) =>
-            ({ method, subscription: params?.subscription, result: params?.result }) as Notice<T>,
-        );
+      return notifications.splice(0).map(
+        ({ method, params }) =>
+          ({
+            method,
+            subscription: params?.subscription,
+            result: params?.result,
+          }) as Notification<T>,
+      );
     },
   };
 }
@@ -153,26 +155,28 @@ void t.test(
       );
     }
     names.set(await socket.get('accountSubscribe', address), 'unsaid');
-    const heard = async () =>
-      (await socket.told<Told<{ lamports: number }>>()).map(({ subscription, result }) => [
-        names.get(subscription),
-        result.context.slot,
-        result.value.lamports,
-      ]);
+    const notified = async () =>
+      (await socket.notifications<InContext<{ lamports: number }>>()).map(
+        ({ subscription, result }) => [
+          names.get(subscription),
+          result.context.slot,
+          result.value.lamports,
+        ],
+      );
     const slot = chain.slot();
     chain.fund(address, { lamports: 1_000_000n });
     chain.fund(address, { lamports: 500_000n });
-    t.same(await heard(), [
+    t.same(await notified(), [
       ['processed', slot, 1_000_000],
       ['processed', slot, 1_500_000],
     ]);
     chain.mineBlocks();
-    t.same(await heard(), [['confirmed', slot, 1_500_000]], 'once for all that a block did');
+    t.same(await notified(), [['confirmed', slot, 1_500_000]], 'once for all that a block did');
     chain.mineBlocks(FINALITY_BLOCKS - 2);
-    t.same(await heard(), []);
+    t.same(await notified(), []);
     chain.mineBlocks();
     t.same(
-      await heard(),
+      await notified(),
       [
         ['finalized', slot, 1_500_000],
         ['unsaid', slot, 1_500_000],
@@ -197,8 +201,9 @@ void t.test(
     const bytes = await socket.get('accountSubscribe', account, { ...config, encoding: 'base64' });
     const payer = await socket.get('accountSubscribe', address, { ...config, encoding: 'base64' });
     chain.fund(address, { usdc: 5n });
-    const told = await socket.told<Told<{ data: unknown; owner: string; space: number }>>();
-    t.match(told, [
+    const notified =
+      await socket.notifications<InContext<{ data: unknown; owner: string; space: number }>>();
+    t.match(notified, [
       {
         method: 'accountNotification',
         subscription: parsed,
@@ -217,12 +222,12 @@ void t.test(
         result: { value: { owner: TOKEN_PROGRAM_ID.toBase58(), space: ACCOUNT_SIZE } },
       },
     ]);
-    const [data, encoding] = told[1]?.result.value.data as [string, string];
+    const [data, encoding] = notified[1]?.result.value.data as [string, string];
     t.equal(encoding, 'base64');
     t.equal(Buffer.from(data, 'base64').readBigUInt64LE(64), 12n);
 
     await pay(chain, keypair, new PublicKey(chain.faucet), 1_000_000 - 5_000);
-    t.match(await socket.told(), [
+    t.match(await socket.notifications(), [
       {
         subscription: payer,
         result: {
@@ -258,8 +263,8 @@ void t.test('a program’s accounts are notified when every filter matches', asy
       'system',
     ],
   ]);
-  const heard = async () =>
-    (await socket.told<Told<{ pubkey: string; account: { owner: string } }>>())
+  const notified = async () =>
+    (await socket.notifications<InContext<{ pubkey: string; account: { owner: string } }>>())
       .map(({ method, subscription, result }) => [
         method,
         names.get(subscription ?? 0),
@@ -268,14 +273,14 @@ void t.test('a program’s accounts are notified when every filter matches', asy
       ])
       .filter(([, name]) => name !== 'system');
   chain.fund(other.address, { usdc: 2n });
-  t.same(await heard(), [['programNotification', 'any', ata(chain, other.address), program]]);
+  t.same(await notified(), [['programNotification', 'any', ata(chain, other.address), program]]);
   chain.fund(one.address, { usdc: 2n });
-  t.same(await heard(), [
+  t.same(await notified(), [
     ['programNotification', 'one', ata(chain, one.address), program],
     ['programNotification', 'any', ata(chain, one.address), program],
   ]);
   chain.mineBlocks();
-  t.same(await heard(), [
+  t.same(await notified(), [
     ['programNotification', 'one, confirmed', ata(chain, one.address), program],
   ]);
 });
@@ -292,24 +297,24 @@ void t.test(
     for (const commitment of ['processed', 'confirmed', 'finalized']) {
       names.set(await socket.get('signatureSubscribe', signature, { commitment }), commitment);
     }
-    const heard = async () =>
-      (await socket.told<Told<unknown>>()).map(({ method, subscription, result }) => [
+    const notified = async () =>
+      (await socket.notifications<InContext<unknown>>()).map(({ method, subscription, result }) => [
         method,
         names.get(subscription),
         result.value,
       ]);
     const fine = { err: null };
-    t.same(await heard(), [], 'it has not run yet');
+    t.same(await notified(), [], 'it has not run yet');
     chain.mineBlocks();
-    t.same(await heard(), [['signatureNotification', 'processed', fine]]);
+    t.same(await notified(), [['signatureNotification', 'processed', fine]]);
     chain.mineBlocks();
-    t.same(await heard(), [['signatureNotification', 'confirmed', fine]]);
+    t.same(await notified(), [['signatureNotification', 'confirmed', fine]]);
     chain.mineBlocks(FINALITY_BLOCKS - 2);
-    t.same(await heard(), []);
+    t.same(await notified(), []);
     chain.mineBlocks();
-    t.same(await heard(), [['signatureNotification', 'finalized', fine]]);
+    t.same(await notified(), [['signatureNotification', 'finalized', fine]]);
     chain.mineBlocks(2);
-    t.same(await heard(), []);
+    t.same(await notified(), []);
     for (const [id, name] of names)
       t.match(
         (await socket.ask('signatureUnsubscribe', id)).error,
@@ -319,9 +324,9 @@ void t.test(
 
     names.set(await socket.get('signatureSubscribe', signature), 'late');
     t.same(
-      await heard(),
+      await notified(),
       [['signatureNotification', 'late', fine]],
-      'what is there already is told at once',
+      'a status that is reached already is notified at once',
     );
 
     const failed = await pay(chain, keypair, keypair.publicKey, 11_000_000_000);
@@ -329,7 +334,7 @@ void t.test(
       await socket.get('signatureSubscribe', failed, { commitment: 'processed' }),
       'failed',
     );
-    t.same(await heard(), [
+    t.same(await notified(), [
       ['signatureNotification', 'failed', { err: { InstructionError: [0, { Custom: 1 }] } }],
     ]);
   },
@@ -364,11 +369,13 @@ void t.test(
       commitment: 'confirmed',
       enableReceivedNotification: true,
     });
-    t.same(await socket.told(), [], 'it was lost');
+    t.same(await socket.notifications(), [], 'it was lost');
     await send();
-    t.match(await socket.told(), [{ subscription: id, result: { value: 'receivedSignature' } }]);
+    t.match(await socket.notifications(), [
+      { subscription: id, result: { value: 'receivedSignature' } },
+    ]);
     chain.mineBlocks();
-    t.match(await socket.told(), [{ subscription: id, result: { value: { err: null } } }]);
+    t.match(await socket.notifications(), [{ subscription: id, result: { value: { err: null } } }]);
   },
 );
 
@@ -377,20 +384,20 @@ void t.test('every slot is notified with parent and root, also over a jump in ti
   const id = await socket.get('slotSubscribe');
   const slot = chain.slot();
   chain.mineBlocks(2);
-  const notice = (at: number, parent: number, root: number) => ({
+  const slotNotification = (at: number, parent: number, root: number) => ({
     method: 'slotNotification',
     subscription: id,
     result: { slot: at, parent, root },
   });
-  t.same(await socket.told(), [
-    notice(slot + 1, slot, slot + 1 - FINALITY_BLOCKS),
-    notice(slot + 2, slot + 1, slot + 2 - FINALITY_BLOCKS),
+  t.same(await socket.notifications(), [
+    slotNotification(slot + 1, slot, slot + 1 - FINALITY_BLOCKS),
+    slotNotification(slot + 2, slot + 1, slot + 2 - FINALITY_BLOCKS),
   ]);
   chain.timeTravel({ absoluteSlot: slot + 1000 });
   chain.mineBlocks();
-  const told = await socket.told<{ slot: number; parent: number }>();
+  const notified = await socket.notifications<{ slot: number; parent: number }>();
   t.same(
-    told.map(({ result }) => [result.slot, result.parent]),
+    notified.map(({ result }) => [result.slot, result.parent]),
     [
       [slot + 1000, slot + 2],
       [slot + 1001, slot + 1000],
@@ -398,7 +405,7 @@ void t.test('every slot is notified with parent and root, also over a jump in ti
   );
   t.equal((await socket.ask('slotUnsubscribe', id)).result, true);
   chain.mineBlocks(2);
-  t.same(await socket.told(), []);
+  t.same(await socket.notifications(), []);
 });
 
 void t.test(
@@ -416,24 +423,24 @@ void t.test(
         'one, confirmed',
       ],
     ]);
-    const heard = async () =>
-      (await socket.told<Told<{ signature: string; err: unknown; logs: string[] }>>()).map(
-        ({ method, subscription, result }) => {
-          t.equal(method, 'logsNotification');
-          t.match(result.value.logs[0], /^Program 1{32} invoke \[1\]$/);
-          return [names.get(subscription ?? 0), result.value.signature, result.value.err];
-        },
-      );
+    const notified = async () =>
+      (
+        await socket.notifications<InContext<{ signature: string; err: unknown; logs: string[] }>>()
+      ).map(({ method, subscription, result }) => {
+        t.equal(method, 'logsNotification');
+        t.match(result.value.logs[0], /^Program 1{32} invoke \[1\]$/);
+        return [names.get(subscription ?? 0), result.value.signature, result.value.err];
+      });
     const aside = await pay(chain, other.keypair, other.keypair.publicKey, 1);
-    t.same(await heard(), [['all', aside, null]]);
+    t.same(await notified(), [['all', aside, null]]);
     const failed = await pay(chain, other.keypair, one.keypair.publicKey, 11_000_000_000);
     const err = { InstructionError: [0, { Custom: 1 }] };
-    t.same(await heard(), [
+    t.same(await notified(), [
       ['all', failed, err],
       ['one', failed, err],
     ]);
     chain.mineBlocks();
-    t.same(await heard(), [['one, confirmed', failed, err]]);
+    t.same(await notified(), [['one, confirmed', failed, err]]);
   },
 );
 
@@ -466,7 +473,7 @@ void t.test('a subscription ends on request, and only for the client that opened
   t.equal(new Set(ids).size, all.length);
   chain.fund(address, { lamports: 1n, usdc: 1n });
   chain.mineBlocks(FINALITY_BLOCKS + 1);
-  t.same(await socket.told(), []);
+  t.same(await socket.notifications(), []);
 });
 
 void t.test('malformed frames get JSON-RPC errors, and the connection stays open', async (t) => {
@@ -527,7 +534,7 @@ void t.test('malformed frames get JSON-RPC errors, and the connection stays open
     'an empty batch is no request',
   );
   chain.mineBlocks();
-  t.match(await socket.told(), [{ method: 'slotNotification' }]);
+  t.match(await socket.notifications(), [{ method: 'slotNotification' }]);
 });
 
 void t.test('frames of every length and content arrive whole and in order', async (t) => {
@@ -564,9 +571,9 @@ void t.test('frames of every length and content arrive whole and in order', asyn
       data: '07'.repeat(size),
     });
   chain.mineBlocks(2);
-  const told = await socket.told<Partial<Told<{ data: [string, string] }>>>();
+  const notified = await socket.notifications<Partial<InContext<{ data: [string, string] }>>>();
   t.same(
-    told.map(({ method, result }) => [
+    notified.map(({ method, result }) => [
       method,
       result.value === undefined ? null : Buffer.from(result.value.data[0], 'base64').length,
     ]),
@@ -608,7 +615,7 @@ void t.test(
   },
 );
 
-/** Collects the arguments of a listener; `heard(n)` waits until there are n. */
+/** Collects the arguments of a listener; `notified(n)` waits until there are n. */
 function recorder<T extends unknown[]>() {
   const calls: T[] = [];
   let arrived: () => void = () => undefined;
@@ -618,7 +625,7 @@ function recorder<T extends unknown[]>() {
       calls.push(args);
       arrived();
     },
-    async heard(count: number): Promise<T[]> {
+    async notified(count: number): Promise<T[]> {
       while (calls.length < count) await new Promise<void>((resolve) => (arrived = resolve));
       return calls;
     },
@@ -647,7 +654,7 @@ void t.test('web3.js’s listeners are called, and no longer once removed', asyn
   const rootId = connection.onRootChange(roots.listener);
   const slotId = connection.onSlotChange(slots.listener);
   // Subscribed last, so the others are there when this one hears.
-  await slots.heard(1);
+  await slots.notified(1);
 
   const latest = await connection.getLatestBlockhash();
   const airdrop = await connection.requestAirdrop(keypair.publicKey, 5);
@@ -656,22 +663,22 @@ void t.test('web3.js’s listeners are called, and no longer once removed', asyn
     connection.onSignature(airdrop, reached.listener, commitment);
   chain.fund(address, { usdc: 6n });
   chain.fund(Keypair.generate().publicKey.toBase58(), { usdc: 9n });
-  const [[changed, context] = []] = await account.heard(1);
+  const [[changed, context] = []] = await account.notified(1);
   t.equal(changed?.lamports, 10_000_000_005);
   t.ok(context !== undefined && context.slot < chain.slot());
-  const [[token] = []] = await program.heard(1);
+  const [[token] = []] = await program.notified(1);
   t.equal(token?.accountId.toBase58(), ata(chain, address));
   t.equal(token?.accountInfo.data.readBigUInt64LE(64), 7n);
-  const [[entry] = []] = await logs.heard(1);
+  const [[entry] = []] = await logs.notified(1);
   t.match(entry, { signature: airdrop, err: null });
-  for (const [result] of await reached.heard(3)) t.same(result, { err: null });
+  for (const [result] of await reached.notified(3)) t.same(result, { err: null });
   t.same(
     (await connection.confirmTransaction({ signature: airdrop, ...latest }, 'finalized')).value,
     { err: null },
   );
-  const heardSlots = await slots.heard(3);
-  for (const [{ slot: at, parent, root }] of heardSlots) t.ok(parent === at - 1 && root <= parent);
-  await roots.heard(2);
+  const seenSlots = await slots.notified(3);
+  for (const [{ slot: at, parent, root }] of seenSlots) t.ok(parent === at - 1 && root <= parent);
+  await roots.notified(2);
   t.ok((roots.calls[1]?.[0] ?? 0) > (roots.calls[0]?.[0] ?? 0));
 
   await connection.removeAccountChangeListener(accountId);
@@ -680,9 +687,9 @@ void t.test('web3.js’s listeners are called, and no longer once removed', asyn
   await connection.removeRootChangeListener(rootId);
   const counts = () => [account, program, logs, roots].map(({ calls }) => calls.length);
   const before = counts();
-  t.same(before.slice(0, 3), [1, 1, 2], 'what was not asked for was not heard');
+  t.same(before.slice(0, 3), [1, 1, 2], 'what was not asked for was not notified');
   chain.fund(address, { lamports: 5n, usdc: 6n });
-  await slots.heard(slots.calls.length + 4);
+  await slots.notified(slots.calls.length + 4);
   t.same(counts(), before);
   await connection.removeSlotChangeListener(slotId);
 });
