@@ -46,7 +46,7 @@ export type PullLookup =
       readonly pulls: readonly KnownPull[];
       /** Whether all transactions of the history could be read. */
       readonly isComplete: boolean;
-      /** The pulls that the account counts are finalized or recorded. */
+      /** Whether all pulls that the account counts are finalized or recorded. */
       readonly isFinal: boolean;
     };
 
