@@ -239,8 +239,8 @@ async function queueStep(
 }
 
 /**
- * Whether a selection includes events that were never queued. True for a selection by app that
- * names no other status.
+ * Whether a selection includes events that were never queued. True for a selection by app with
+ * status `unsent` or without a status.
  */
 function takesUnsent({ appId, status }: Selection): boolean {
   return appId !== null && (status === null || status === 'unsent');
