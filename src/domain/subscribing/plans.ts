@@ -211,14 +211,14 @@ export async function adoptPlan(
 }
 
 /**
- * Maximum number of pending plans of an app. They are limited because a keeper polls each pending
- * plan until it is published or ends, 7 days after its creation.
+ * Maximum number of pending plans of a merchant. They are limited because a keeper polls each
+ * pending plan until it is published or ends, 7 days after its creation.
  */
 const PENDING_PLANS = 20;
 
 /**
  * Stores a plan in the caller's transaction. Throws CONFLICT when the plan's address is already
- * registered, or when too many of the app's plans are pending.
+ * registered, or when too many plans of its merchant are pending.
  */
 export async function storePlan(sql: Transaction, plan: NewPlan): Promise<PlanRow> {
   if (plan.status === 'pending' && (await countPendingPlans(sql, plan.appId)) >= PENDING_PLANS) {
