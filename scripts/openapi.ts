@@ -168,6 +168,7 @@ async function apiRoutes(): Promise<RouteOptions[]> {
     requestsPerMinute,
     corsOrigins: [],
     trustProxy: [],
+    connectionsPerAddress: 2000,
     ping: () => Promise.reject(new Error('no ping is sent')),
     checkWebhookHost: () => undefined,
     onResponse: () => undefined,

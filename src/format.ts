@@ -49,3 +49,9 @@ const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029]/gu;
 export function replaceHidden(text: string, replacement: (character: string) => string): string {
   return text.replace(HIDDEN, replacement);
 }
+
+/** Whether a day such as 2026-02-28 exists. Date.parse() takes February 31 as March 3. */
+export function isCalendarDay(day: string): boolean {
+  const time = new Date(`${day}T00:00:00Z`);
+  return !Number.isNaN(time.getTime()) && time.toISOString().startsWith(day);
+}

@@ -4927,6 +4927,8 @@ export interface operations {
     exportTransactions: {
         parameters: {
             query?: {
+                /** 1: the file begins with a byte order mark, by which a spreadsheet knows UTF-8. */
+                bom?: "0" | "1";
                 planId?: string;
                 /** Payments at this time or later. */
                 since?: string;

@@ -208,6 +208,13 @@ export const variables = {
     fallback: '',
     parse: list((item) => (ipaddr.isValid(item) ? item : cidr(item))),
   },
+  connectionsPerAddress: {
+    name: 'CONNECTIONS_PER_ADDRESS',
+    about:
+      'connections that one address may hold to a serve process (which holds 2,000 in all); proxies of TRUST_PROXY are exempt',
+    fallback: '200',
+    parse: integer(1, 2000),
+  },
   webhookAllowCidrs: {
     name: 'WEBHOOK_ALLOW_CIDRS',
     about: 'private ranges that are allowed as webhook targets, comma-separated',

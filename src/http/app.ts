@@ -9,8 +9,9 @@ import { createTokens, type Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
 import { createTrust } from './addresses.ts';
 import type { Admission } from './auth.ts';
-import { type Connections, connectionLimits, watchConnections } from './connections.ts';
+import { connectionLimits, type ConnectionOptions, Connections } from './connections.ts';
 import type { Api, ApiDeps } from './context.ts';
+import { bodyText, brokenQuery } from './encoding.ts';
 import { onClientError, onError, refuseRoute } from './errors.ts';
 import { createGate, type Gate } from './gate.ts';
 import { unusedKey } from './idempotency.ts';
@@ -71,7 +72,9 @@ const SECURITY_HEADERS = {
   'x-xss-protection': '0',
 };
 const MAX_BODY_BYTES = 64 * 1024;
-/** Time limit in milliseconds for receiving a whole request. */
+/** Milliseconds in which a connection must send a complete request head. */
+const HEAD_TIMEOUT = 10_000;
+/** Milliseconds in which a whole request must arrive. */
 const REQUEST_TIMEOUT = 30_000;
 /** After this many requests, the server closes the connection. */
 const MAX_REQUESTS_PER_SOCKET = 1000;
@@ -81,7 +84,13 @@ export function buildApp(deps: ApiDeps): Api {
   const tokens = createTokens(deps.jwtSecrets, deps.publicUrl);
   const gate = createGate(deps, tokens, createLimiter(deps.sql));
   const app = createServer(deps, gate);
-  addHooks(app, deps, gate, watchConnections(app.server, connectionLimits));
+  const connections = new Connections(app.server, {
+    ...connectionLimits,
+    perAddress: deps.connectionsPerAddress,
+    isTrusted: createTrust(deps.trustProxy),
+    onRefused: refusalReport(deps),
+  });
+  addHooks(app, deps, gate, connections);
   if (deps.corsOrigins.length > 0) {
     void app.register(cors, {
       origin: deps.corsOrigins.map((origin) => new URL(origin).origin),
@@ -92,7 +101,7 @@ export function buildApp(deps: ApiDeps): Api {
       strictPreflight: false,
     });
   }
-  addRoutes(app, deps, gate, tokens);
+  addRoutes(app, deps, gate, tokens, connections);
   return app;
 }
 
@@ -111,7 +120,11 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
     connectionTimeout: 60_000,
     keepAliveTimeout: 65_000,
     maxRequestsPerSocket: MAX_REQUESTS_PER_SOCKET,
-    http: { connectionsCheckingInterval: 2000, requireHostHeader: false },
+    http: {
+      connectionsCheckingInterval: 1000,
+      headersTimeout: HEAD_TIMEOUT,
+      requireHostHeader: false,
+    },
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     trustProxy: createTrust(deps.trustProxy),
@@ -132,14 +145,16 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
   app.setSerializerCompiler(serializerCompiler());
   const parseJson = app.getDefaultJsonParser('error', 'error');
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser<string>(
+  app.addContentTypeParser<Buffer>(
     'application/json',
-    { parseAs: 'string' },
+    { parseAs: 'buffer' },
     (request, body, done) => {
-      // An empty body is valid on routes without a body. On every other route the schema refuses an
-      // empty body.
-      if (body === '') done(null, undefined);
-      else void parseJson(request, body, done);
+      const text = bodyText(request, body);
+      if (text instanceof ServiceError) done(text);
+      // An empty body is valid for routes without a body; the schema of every other route refuses
+      // it.
+      else if (text === '') done(null, undefined);
+      else void parseJson(request, text, done);
     },
   );
   app.setErrorHandler(onError);
@@ -196,7 +211,7 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
       const text = query[name];
       if (typeof text === 'string') query[name] = text.split(',');
     }
-    done(unusedKey(request));
+    done(brokenQuery(request) ?? unusedKey(request));
   });
   app.addHook('preClose', (done) => {
     closing = true;
@@ -246,7 +261,24 @@ function untrustedProxyWarning({ log }: ApiDeps): (request: FastifyRequest) => v
   };
 }
 
-function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
+/** Counts the connections that a limit closed, and logs one of them a minute. */
+function refusalReport({ log, onConnectionRefused }: ApiDeps): ConnectionOptions['onRefused'] {
+  let silentUntil = 0;
+  return (limit, peer) => {
+    onConnectionRefused?.(limit);
+    if (performance.now() < silentUntil) return;
+    silentUntil = performance.now() + 60_000;
+    log.warn({ limit, peer }, 'too many connections: some were closed');
+  };
+}
+
+function addRoutes(
+  app: Api,
+  deps: ApiDeps,
+  gate: Gate,
+  tokens: Tokens,
+  connections: Connections,
+): void {
   const cursors = createCursors(deps.jwtSecrets);
   const pages = createPages(cursors, deps.publicUrl);
   const forCallers = (prefix: string, admission: Admission, register: (api: Api) => void) => {
@@ -284,7 +316,7 @@ function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
     deliveryRoutes(api, deps, pages);
     replayRoutes(api, deps);
     eventRoutes(api, deps, pages);
-    eventFeedRoutes(api, deps, cursors);
+    eventFeedRoutes(api, deps, cursors, connections);
     merchantRelayRoutes(api, deps);
     timelineRoutes(api, deps);
   });

@@ -14,6 +14,7 @@ import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Ping, PingResult } from '../webhooks/ping.ts';
 import { createBatch, type Find } from './batch.ts';
+import type { Crowded } from './connections.ts';
 
 export interface ApiDeps {
   sql: Sql;
@@ -44,6 +45,10 @@ export interface ApiDeps {
   corsOrigins: readonly string[];
   /** Addresses and CIDRs of trusted proxies. X-Forwarded-For is read only from these proxies. */
   trustProxy: readonly string[];
+  /** Open connections of one address that is not a trusted proxy. */
+  connectionsPerAddress: number;
+  /** Called for each connection that this limit or that of the process closed, for metrics. */
+  onConnectionRefused?: (limit: Crowded) => void;
   /**
    * Sends a signed event to a webhook endpoint, by default a ping, and waits up to 5 s for the
    * response.

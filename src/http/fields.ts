@@ -4,6 +4,7 @@ import { Type, type Static, type TSchema } from '@sinclair/typebox';
 import { isAddress } from '../chain/program/addresses.ts';
 import { isId } from '../db/postgres/ids.ts';
 import { invalidField } from '../errors.ts';
+import { isCalendarDay } from '../format.ts';
 
 const MAX_AMOUNT = 2n ** 63n - 1n;
 // ISO years with four digits end in 9999. One year is kept free, because a time zone can move a
@@ -62,9 +63,12 @@ export const formats = {
   },
   instant: {
     fits: (text: string) =>
-      time.test(text) && Date.parse(text) >= 0 && Date.parse(text) < LATEST_TIME,
+      time.test(text) &&
+      Date.parse(text) >= 0 &&
+      Date.parse(text) < LATEST_TIME &&
+      isCalendarDay(text.slice(0, 10)),
     message:
-      'must be an ISO 8601 time such as 2026-01-31T00:00:00Z, or a date (its midnight in UTC), from 1970 on',
+      'must be an ISO 8601 time such as 2026-01-31T00:00:00Z, or a date (its midnight in UTC), from 1970 on; the day must exist',
   },
   'idempotency-key': {
     fits: (text: string) => /^[\x20-\x7e]{1,255}$/.test(text),

@@ -1,4 +1,4 @@
-import { Histogram, type Registry } from 'prom-client';
+import { Counter, Histogram, type Registry } from 'prom-client';
 import { oneChain, clusterMismatch, CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { createRpc } from '../chain/rpc/client.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
@@ -96,6 +96,7 @@ export async function startServe({
     log,
     chain,
     onResponse: durations(registry),
+    onConnectionRefused: refusals(registry),
     wakeDispatchers: (appId) =>
       dispatchers.notify(new Set([ANY_ENDPOINT, ...(appId === undefined ? [] : [appName(appId)])])),
     wakeKeepers: () => keepers.notify(),
@@ -133,6 +134,7 @@ function settings(
   | 'log'
   | 'chain'
   | 'onResponse'
+  | 'onConnectionRefused'
   | 'wakeDispatchers'
   | 'wakeKeepers'
   | 'wakeReplays'
@@ -169,7 +171,8 @@ function settings(
     requestsPerMinute,
     corsOrigins: config.corsOrigins,
     trustProxy: config.trustProxy,
-    // ping.ts is imported at the first ping, because loading undici takes part of the startup time.
+    connectionsPerAddress: config.connectionsPerAddress,
+    // Imported on demand, because loading undici takes part of the startup time.
     ping: async (target) => (await import('../webhooks/ping.ts')).sendPing({ config, ...target }),
     checkWebhookHost: (hostname) => guard.checkLiteral(hostname),
   };
@@ -185,6 +188,17 @@ function durations(registry: Registry): ApiDeps['onResponse'] {
   });
   return ({ method, route, status, seconds }) =>
     histogram.observe({ method, route, status }, seconds);
+}
+
+function refusals(registry: Registry): NonNullable<ApiDeps['onConnectionRefused']> {
+  const counter = new Counter({
+    name: 'billing_http_connections_refused_total',
+    help: 'Connections that the limit of the process or of an address closed',
+    labelNames: ['limit'] as const,
+    registers: [registry],
+  });
+  for (const limit of ['process', 'address'] as const) counter.inc({ limit }, 0);
+  return (limit) => counter.inc({ limit });
 }
 
 async function listen(app: Api, { host, port }: Config): Promise<string> {

@@ -1,4 +1,6 @@
-/** Formats a time in UTC to the second, as in 2026-11-21 09:00:01. `short` leaves out the year. */
+import { isCalendarDay } from '../../format.ts';
+
+/** UTC to the second, as in 2026-11-21 09:00:01; `short` leaves the year out. */
 export function moment(time: Date, short = false): string {
   return time
     .toISOString()
@@ -35,7 +37,7 @@ export function parseMoment(text: string, now: Date): Date | undefined {
     /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?))?(Z|[+-]\d{2}:?\d{2})?$/.exec(
       text,
     );
-  if (iso === null) return undefined;
-  const time = new Date(`${iso[1] ?? ''}T${iso[2] ?? '00:00'}${iso[3] ?? 'Z'}`);
+  if (iso?.[1] === undefined || !isCalendarDay(iso[1])) return undefined;
+  const time = new Date(`${iso[1]}T${iso[2] ?? '00:00'}${iso[3] ?? 'Z'}`);
   return Number.isNaN(time.getTime()) ? undefined : time;
 }

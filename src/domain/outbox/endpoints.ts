@@ -7,7 +7,7 @@ import type { SecretBox } from '../accounts/secrets.ts';
 const MAX_URL_LENGTH = 2048;
 
 /**
- * A new signing secret in the form of the Standard Webhooks specification: whsec_ and 32 random
+ * Creates a signing secret in the form of the Standard Webhooks specification: whsec_ and 32 random
  * bytes in Base64.
  */
 export function generateWebhookSecret(): string {
@@ -15,8 +15,8 @@ export function generateWebhookSecret(): string {
 }
 
 /**
- * The current signing secrets of a live endpoint; undefined when the endpoint is deleted. A
- * previous secret that no key decrypts is left out, so that a rotation recovers from a lost
+ * Decrypts the current signing secrets of a live endpoint; undefined when the endpoint is deleted.
+ * If no key decrypts the previous secret, it is left out, so that a rotation recovers from a lost
  * encryption key.
  */
 export async function openSecrets(
@@ -37,16 +37,17 @@ export async function openSecrets(
 }
 
 /**
- * The signing secret of `billing listen`, which cannot read the endpoint's secret. It is derived
- * from the API key and the app, so it stays the same, and it does not reveal the key.
+ * The signing secret of `billing listen`, which cannot read the endpoint's secret. The secret is
+ * derived from the API key and the app, so each run has the same secret. It does not reveal the API
+ * key.
  */
 export function listenSecret(apiKey: string, appId: string): string {
   return `whsec_${Buffer.from(hkdfSync('sha256', apiKey, '', `billing listen ${appId}`, 32)).toString('base64')}`;
 }
 
 /**
- * The reason why events cannot be sent to this URL, as a message to the merchant; undefined if
- * valid. Production requires HTTPS (docs/contract.md).
+ * The reason why events cannot be sent to this URL, as a message to the merchant; undefined when
+ * the URL is valid. Production requires HTTPS (docs/contract.md).
  */
 export function urlFault(
   text: string,

@@ -12,6 +12,7 @@ import { EventFeed, startFeed, type FeedPage } from '../../domain/outbox/event-f
 import { createSample, sampleTypes } from '../../domain/outbox/samples.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
+import type { Connections } from '../connections.ts';
 import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
@@ -81,8 +82,13 @@ const Sample = Type.Object(
 const params = Type.Object({ appId: PathId });
 const tags = ['events'];
 
-export function eventFeedRoutes(api: Api, deps: ApiDeps, cursors: Cursors): void {
-  nextRoute(api, deps, cursors);
+export function eventFeedRoutes(
+  api: Api,
+  deps: ApiDeps,
+  cursors: Cursors,
+  connections: Connections,
+): void {
+  nextRoute(api, deps, cursors, connections);
   sampleRoute(api, deps);
 }
 
@@ -113,10 +119,10 @@ interface Place extends FeedPage {
   reader: string;
 }
 
-function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
+function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors, connections: Connections): void {
   const { sql } = deps;
   const feed = new EventFeed(sql);
-  const places = new WaitingPlaces();
+  const places = new WaitingPlaces(connections);
   api.addHook('preClose', (done) => {
     places.close();
     done();
@@ -170,12 +176,17 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
   );
 }
 
-/** Limits how many requests of a merchant wait at the same time in this process. */
+/** Limits the waiting requests of each merchant, and of all, in this process. */
 class WaitingPlaces {
+  readonly #connections: Connections;
   readonly #taken = new Map<string, number>();
   readonly #closing = new AbortController();
 
-  /** Ends all waits, because the server closes. */
+  constructor(connections: Connections) {
+    this.#connections = connections;
+  }
+
+  /** Ends all waits. */
   close(): void {
     this.#closing.abort();
   }
@@ -193,10 +204,15 @@ class WaitingPlaces {
   ): Promise<T> {
     const { id } = merchantOf(request);
     const others = this.#taken.get(id) ?? 0;
-    if (waitSeconds > 0 && others >= MAX_WAITING) {
+    const refuse = (message: string) => {
       reply.header('retry-after', 1);
-      throw new ServiceError('RATE_LIMITED', `${MAX_WAITING} requests already wait for events.`);
-    }
+      return new ServiceError('RATE_LIMITED', message);
+    };
+    if (waitSeconds > 0 && others >= MAX_WAITING)
+      throw refuse(`${MAX_WAITING} requests already wait for events.`);
+    const release = waitSeconds > 0 ? this.#connections.wait(request.raw.socket) : () => undefined;
+    if (release === undefined)
+      throw refuse('Too many requests of this address or server wait for events.');
     const gone = new AbortController();
     const leave = () => gone.abort();
     reply.raw.once('close', leave);
@@ -204,6 +220,7 @@ class WaitingPlaces {
     try {
       return await work(AbortSignal.any([this.#closing.signal, gone.signal]));
     } finally {
+      release();
       const left = (this.#taken.get(id) ?? 1) - 1;
       if (left === 0) this.#taken.delete(id);
       else this.#taken.set(id, left);

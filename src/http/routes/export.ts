@@ -9,7 +9,7 @@ import {
 import { ServiceError } from '../../errors.ts';
 import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures } from '../envelope.ts';
-import { PathId } from '../fields.ts';
+import { oneOf, PathId } from '../fields.ts';
 import { transactionFilters, transactionFiltersOf } from './transactions.ts';
 
 /** Number of rows per page. V8 collects the rows of such a small page in the young generation. */
@@ -63,7 +63,18 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
           'The same filters and order as the list. Text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe. Several lines may share a txSignature; id identifies a payment. One export per merchant at a time.',
         tags: ['transactions'],
         params: Type.Object({ appId: PathId }),
-        querystring: Type.Object(transactionFilters, { additionalProperties: false }),
+        querystring: Type.Object(
+          {
+            ...transactionFilters,
+            bom: Type.Optional(
+              oneOf(
+                ['0', '1'],
+                '1: the file begins with a byte order mark, by which a spreadsheet knows UTF-8.',
+              ),
+            ),
+          },
+          { additionalProperties: false },
+        ),
         response: {
           200: {
             description: 'A header line and one line per transaction.',
@@ -75,7 +86,8 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
     },
     async (request, reply) => {
       const { id } = await ownApp(deps, request, request.params.appId);
-      const filters = transactionFiltersOf(request.query);
+      const { bom, ...query } = request.query;
+      const filters = transactionFiltersOf(query);
       reply.header('retry-after', RETRY_SECONDS);
       const done = exports.begin(merchantOf(request).id);
       // finished() also calls back when the response is already closed. The client may have
@@ -85,7 +97,7 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
         .removeHeader('retry-after')
         .type('text/csv; charset=utf-8')
         .header('content-disposition', `attachment; filename="transactions-${id}.csv"`)
-        .send(Readable.from(lines(deps, id, filters), { objectMode: false }));
+        .send(Readable.from(lines(deps, id, filters, bom === '1'), { objectMode: false }));
     },
   );
 }
@@ -94,12 +106,13 @@ async function* lines(
   { reports }: ApiDeps,
   appId: string,
   filters: TransactionFilters,
+  hasMark: boolean,
 ): AsyncGenerator<string> {
   const csv = {
     record_delimiter: 'windows',
     cast: { string: harmless, date: (date: Date) => date.toISOString(), bigint: String },
   };
-  yield stringify([columns], csv);
+  yield (hasMark ? '\uFEFF' : '') + stringify([columns], csv);
   for (let after: string | null = null; ;) {
     const rows: TransactionRow[] = await listTransactions(reports, appId, filters, {
       after,

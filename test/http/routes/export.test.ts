@@ -95,6 +95,18 @@ void t.test('cells are quoted as RFC 4180 says, and formulas are made harmless',
   t.match(lines[0], /^[0-9a-f-]{36},2026-01-01T00:00:00\.000Z,succeeded,10000000,100000,9900000,/);
 });
 
+void t.test('with bom=1 it begins with a byte order mark, for spreadsheets', async (t) => {
+  const api = await testApi(t);
+  const { key: token, path } = await pro(api);
+  t.equal((await api.call('GET', `${path}?bom=1`, { token })).text, `\uFEFF${header}\r\n`);
+  for (const plain of [path, `${path}?bom=0`])
+    t.equal((await api.call('GET', plain, { token })).text, `${header}\r\n`);
+  t.match(await api.call('GET', `${path}?bom=yes`, { token }), {
+    status: 400,
+    body: { error: { details: [{ path: 'bom' }] } },
+  });
+});
+
 void t.test(
   'the export has every row of the list, in its order and under its filters, over many pages',
   async (t) => {
