@@ -414,11 +414,13 @@ create table installation (
   collects_after_height bigint,
   reads_from_slot bigint not null default 0,
   history_accepted_until timestamp with time zone,
+  window_seconds integer,
   constraint installation_fee_bps_check CHECK (((fee_bps >= 0) AND (fee_bps <= 10000))),
   constraint installation_keepers_check CHECK (((cardinality(keepers) >= 1) AND (cardinality(keepers) <= 4))),
   constraint installation_single_check CHECK (single),
   constraint installation_timeline_check CHECK ((timeline ~ '^[0-9A-F]{8}$'::text)),
   constraint installation_treasuries_check CHECK (((cardinality(treasuries) >= 1) AND (cardinality(treasuries) <= 3))),
+  constraint installation_window_seconds_check CHECK (((window_seconds >= 0) AND (window_seconds <= 86400))),
   constraint installation_pkey PRIMARY KEY (single)
 );
 comment on table installation is 'written by the first daemon that starts; all others compare their configuration with it';
@@ -427,6 +429,7 @@ comment on column installation.timeline is 'timeline of the write-ahead log when
 comment on column installation.collects_after_height is 'finalized block height after which a transaction whose commit was lost can no longer land; null unless keepers wait for it';
 comment on column installation.reads_from_slot is 'slot of that height: accounts are not read from an older state';
 comment on column installation.history_accepted_until is 'chain time: payments on chain up to it that the database lacks hold collection no more';
+comment on column installation.window_seconds is 'renewals are collected at multiples of this many seconds of chain time; 0: at once; null until billing migrate has recorded it, for an installation older than this column';
 
 create table last_reconciliation (
   single boolean not null default true,

@@ -136,6 +136,13 @@ export const variables = {
     fallback: '100',
     parse: integer(0, 10_000),
   },
+  windowSeconds: {
+    name: 'COLLECTION_WINDOW_SECONDS',
+    about:
+      'renewals are collected together at multiples of this many seconds of chain time, so that several payments share a transaction; at most a fortieth of the period and a quarter of the grace of a plan; 0: each when it falls due',
+    fallback: '900',
+    parse: integer(0, 86_400),
+  },
   planMinimumAmount: {
     name: 'PLAN_MINIMUM_AMOUNT',
     about:

@@ -173,6 +173,8 @@ function settingsOf({ identity, keeper, treasury, keypairFile }: Home, mint: str
     KEEPER_ADDRESS: keeper.address,
     PLATFORM_TREASURY: treasury.address,
     PLAN_MINIMUM_AMOUNT: '1',
+    // A payment is collected as soon as the clock is moved to its due time.
+    COLLECTION_WINDOW_SECONDS: '0',
     JWT_SECRET: identity.jwtSecret,
     ENCRYPTION_KEY: identity.encryptionKey,
     // The API client sends an IP address for each wallet in a proxy's header, so the service has to
