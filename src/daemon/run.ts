@@ -4,7 +4,6 @@ import { loadConfig, required, type Config } from '../config/config.ts';
 import { supervision } from '../config/supervision.ts';
 import type { ConfigRole } from '../config/variables.ts';
 import {
-  assertReachable,
   connect,
   type ConnectOptions,
   daemonLimits,
@@ -13,7 +12,7 @@ import {
 } from '../db/postgres/connect.ts';
 import { assertSchema } from '../db/postgres/migrate.ts';
 import { outageOf } from '../db/postgres/outage.ts';
-import { assertDurableCommits } from '../db/postgres/readiness.ts';
+import { assertUsable } from '../db/postgres/readiness.ts';
 import { assertInstallation } from '../domain/accounts/installation.ts';
 import { Interrupted, OperatorError } from '../errors.ts';
 import { createLog, type Log, type LogOptions } from '../log.ts';
@@ -198,6 +197,7 @@ async function withResources(
 ): Promise<number> {
   const config = loadConfig(role, { envFile });
   const isCommand = role === 'admin' || role === 'reconcile';
+  const durable = role === 'serve' || role === 'keeper';
   const name = isCommand ? 'admin' : role;
   const pretty = process[logging.stream].isTTY;
   const log = createLog(name, { level: config.logLevel, pretty, ...logging });
@@ -209,14 +209,12 @@ async function withResources(
       name: `billing ${name}`,
       planning: isCommand ? undefined : 'daemon',
       limits: isCommand ? undefined : daemonLimits,
+      durable,
     },
     async (sql) => {
       await assertSchema(sql);
       // The dispatcher does not use plans.
-      if (role === 'serve' || role === 'keeper') {
-        await assertDurableCommits(sql);
-        await assertInstallation(sql, config);
-      }
+      if (durable) await assertInstallation(sql, config);
       return use({ config, log, sql });
     },
   );
@@ -224,16 +222,16 @@ async function withResources(
 
 /**
  * Connects, runs `use` and disconnects. Throws an OperatorError when Postgres is unreachable,
- * refuses, or is lost meanwhile.
+ * refuses, is lost meanwhile, or is not as the service relies on (`durable`: nor are its commits).
  */
 export async function withPostgres<T>(
   databaseUrl: string,
-  options: ConnectOptions,
+  { durable = false, ...options }: ConnectOptions & { durable?: boolean },
   use: (sql: Sql) => Promise<T>,
 ): Promise<T> {
   const sql = connect(databaseUrl, options);
   try {
-    await assertReachable(sql, databaseUrl);
+    await assertUsable(sql, databaseUrl, { durable });
     return await use(sql);
   } catch (error) {
     const outage = outageOf(error);
