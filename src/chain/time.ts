@@ -27,6 +27,11 @@ export interface ChainClock {
   slot(slot: bigint): boolean;
   /** Takes a clock reading that came with other accounts (Unix seconds). */
   observe(seconds: bigint): void;
+  /**
+   * The chain's time in Unix milliseconds as extrapolated from the last reading, without a request;
+   * null before the first.
+   */
+  peek(): number | null;
 }
 
 export interface ChainClockOptions {
@@ -101,5 +106,6 @@ export function createChainClock(
       if (Number(seconds) * 1000 > time()) reading = { seconds, at: monotonicMs() };
       latest = Math.max(latest, time());
     },
+    peek: () => (reading === undefined ? null : time()),
   };
 }

@@ -4,8 +4,10 @@ import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { countLostDaemons, removeDaemon, writeDaemon } from '../db/daemons.ts';
+import { readClockOffset } from '../db/postgres/clock.ts';
 import { silenceOf, type Sql } from '../db/postgres/connect.ts';
 import { startLoop, type Loop } from '../loop.ts';
+import { createClockGauge } from './clocks.ts';
 import type { Health } from './health.ts';
 import type { Readiness } from './metrics.ts';
 
@@ -14,11 +16,22 @@ const HEARTBEAT_MS = 5000;
 /** Timeout for removing the row on stop, in milliseconds. */
 const STOP_MS = 1000;
 
-/** Writes the daemon's row, which `billing status` reads, to Postgres every few seconds. */
+interface HeartbeatParts {
+  health: Health;
+  ready: Readiness;
+  registry: Registry;
+  /** The chain's time in Unix milliseconds; null while it is unknown. */
+  chainTime: () => number | null;
+}
+
+/**
+ * Writes the daemon's row, which `billing status` reads, to Postgres every few seconds. Compares
+ * the clocks.
+ */
 export function startHeartbeat(
   name: string,
   sql: Sql,
-  { health, ready, registry }: { health: Health; ready: Readiness; registry: Registry },
+  { health, ready, registry, chainTime }: HeartbeatParts,
 ): { loop: Loop; stop(): Promise<void> } {
   const id = randomUUID();
   const lost = new Gauge({
@@ -35,6 +48,12 @@ export function startHeartbeat(
       this.inc(silenceOf(sql)?.dropped ?? 0);
     },
   });
+  const setClocks = createClockGauge(registry);
+  const compare = async () => {
+    const postgres = await readClockOffset(sql);
+    const chain = chainTime();
+    setClocks({ postgres, chain: chain === null ? null : (chain - Date.now()) / 1000 });
+  };
   const loop = startLoop({
     name: 'heartbeat',
     idleMs: HEARTBEAT_MS,
@@ -42,6 +61,7 @@ export function startHeartbeat(
       const trouble = (await ready()) ?? null;
       await writeDaemon(sql, { id, name, host: hostname(), pid: process.pid, trouble });
       health.written();
+      await compare();
       lost.set(await countLostDaemons(sql, name));
       return false;
     },

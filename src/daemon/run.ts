@@ -45,6 +45,8 @@ export interface Daemon {
   ready: Readiness;
   /** What the daemon deliberately does not do while it is ready, as text; undefined for nothing. */
   note?: () => string | undefined;
+  /** The chain's time in Unix milliseconds, if the daemon knows it; asks nothing. */
+  chainTime?: () => number | null;
   /** Stops taking new work and resolves when the current work is done. */
   stop(): Promise<void>;
 }
@@ -93,7 +95,12 @@ export async function runDaemon(
       health.trouble() ??
       (role === 'dispatch' ? secrets.trouble() : undefined) ??
       (await daemon.ready());
-    const beating = startHeartbeat(role, sql, { health, ready, registry });
+    const beating = startHeartbeat(role, sql, {
+      health,
+      ready,
+      registry,
+      chainTime: () => daemon.chainTime?.() ?? null,
+    });
     heartbeat = beating.loop;
     const metrics = await serveMetrics(registry, ready, {
       host: config.metricsHost,

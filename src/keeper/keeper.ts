@@ -104,6 +104,10 @@ export class Keeper {
   /** Payments that are not collected although the keeper is ready, and the reason. */
   readonly note = () => this.#history.note();
 
+  /** The chain's time (Unix ms); null while unknown, and on a local chain, whose time jumps. */
+  readonly chainTime = () =>
+    this.#config.cluster === 'localnet' ? null : this.#context.clock.peek();
+
   constructor({ sql, config, log, registry }: KeeperParts, installation: Installation) {
     const { rpcUrls } = required(config, 'rpcUrls');
     const { programId, mint, keypairs } = installation;

@@ -2,6 +2,7 @@
 // for monitors. The exit code is 1 when a value is past its limit. When Postgres or the chain does
 // not answer, its part is omitted.
 import { loadConfig, required, type Config } from '../../config/config.ts';
+import { type ClockDifference, compareClocks } from '../../daemon/clocks.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
 import type { DaemonRow } from '../../db/daemons.ts';
 import { daemonLimits, describeDatabase, type Sql } from '../../db/postgres/connect.ts';
@@ -38,6 +39,8 @@ export interface Status {
    * `fault`: why Postgres did not answer; null when it did, and the other fields are present then.
    */
   database: Partial<QueueStatus['database']> & { address: string; fault: string | null };
+  /** The clocks of Postgres, this host and the chain. */
+  clocks: ClockDifference;
   /** Null when Postgres did not answer. */
   payments: QueueStatus['payments'] | null;
   deliveries: QueueStatus['deliveries'] | null;
@@ -102,6 +105,10 @@ async function readStatus(
     environment: config.env,
     chain,
     keeper,
+    clocks: compareClocks({
+      postgres: 'fault' in queues ? null : queues.database.offsetSeconds,
+      chain: chain?.offsetSeconds ?? null,
+    }),
     ...('fault' in queues
       ? {
           at: new Date(),
@@ -121,7 +128,7 @@ async function readStatus(
   };
   const unchecked = uncheckedOf(found);
   const problems = [
-    ...problemsOf(found, { ...limits, local: config.cluster === 'localnet' }),
+    ...problemsOf(found, limits),
     ...demanded.flatMap((what) =>
       unchecked[what] === undefined ? [] : [`${what} is not checked: ${unchecked[what]}`],
     ),

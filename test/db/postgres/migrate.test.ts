@@ -1,7 +1,7 @@
 import t from 'tap';
 import { connect } from '../../../src/db/postgres/connect.ts';
-import { assertUsable } from '../../../src/db/postgres/readiness.ts';
 import { assertSchema, listMigrations, migrate } from '../../../src/db/postgres/migrate.ts';
+import { assertUsable } from '../../../src/db/postgres/readiness.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 import { until } from '../../fixtures/webhooks.ts';
 

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { connect } from '../../../src/db/postgres/connect.ts';
 import { assertUsable } from '../../../src/db/postgres/readiness.ts';
-import { SESSION_SETTINGS } from '../../../src/db/postgres/settings.ts';
+import type { SESSION_SETTINGS } from '../../../src/db/postgres/settings.ts';
 import { run, runShared } from '../../fixtures/command.ts';
 import { daemonEnv, daemons, startReady } from '../../fixtures/daemons.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';

@@ -1,4 +1,5 @@
 // Compares the facts with the limits. Pure.
+import { type ClockDifference, type ClockName, MAX_CLOCK_SECONDS } from '../../../daemon/clocks.ts';
 import type { DaemonRow } from '../../../db/daemons.ts';
 import { heldInWords } from '../../../domain/collecting/brake.ts';
 import type { Facts } from '../status.ts';
@@ -15,8 +16,8 @@ export interface Limits {
 export type Checkable = 'chain' | 'keeper' | 'secrets';
 
 /**
- * Maximum lag in seconds of a public chain's clock (at the best endpoint) behind the database's
- * clock.
+ * Maximum lag in seconds of a public chain's clock (at the best endpoint) behind this host's clock
+ * and the database's.
  */
 const MAX_CHAIN_LAG = 120;
 /**
@@ -35,10 +36,10 @@ const MAX_SETBACKS = 6;
 /** A message for each exceeded limit; empty when all is well. */
 export function problemsOf(
   facts: Facts,
-  { maxPaymentDelay, maxDeliveryDelay, minSol, local }: Limits & { local: boolean },
+  { maxPaymentDelay, maxDeliveryDelay, minSol }: Limits,
 ): string[] {
   const { at, database, payments, deliveries, collection } = facts;
-  const { undecipherableSecrets, chain, keeper } = facts;
+  const { undecipherableSecrets, chain, keeper, clocks } = facts;
   const problems: string[] = [];
   const past = (seconds: number, limit: number, what: string) => {
     if (seconds > limit)
@@ -72,15 +73,17 @@ export function problemsOf(
       if (lag !== null && lag > MAX_ENDPOINT_LAG)
         problems.push(`RPC ${name} is ${lag} slots behind; the limit is ${MAX_ENDPOINT_LAG}`);
     }
-    const behind =
-      chain.time === null ? 0 : Math.floor((at.getTime() - chain.time.getTime()) / 1000);
-    if (!local)
+    if (chain.offsetSeconds !== null)
       past(
-        behind,
+        Math.floor(Math.min(0, clocks.postgres ?? 0) - chain.offsetSeconds),
         MAX_CHAIN_LAG,
         "the chain's clock, as the RPC endpoints have it, has been behind",
       );
   }
+  // A chain that is behind is named above.
+  const isChainBehind = clocks.odd === 'chain' && clocks.seconds < 0;
+  if (Math.abs(clocks.seconds) > MAX_CLOCK_SECONDS && !isChainBehind)
+    problems.push(`${clocksInWords(clocks)}; the limit is ${duration(MAX_CLOCK_SECONDS)}`);
   if (keeper !== null && keeper.sol !== null && keeper.sol < minSol)
     problems.push(
       `the keeper has ${keeper.sol} SOL; the limit is ${minSol}: send some to ${keeper.address}`,
@@ -137,6 +140,27 @@ function daemonProblems(daemons: readonly DaemonRow[], at: Date): string[] {
       : [`no ${name} has written to Postgres for ${duration(silentFor(last))}`];
   });
   return [...troubled, ...gone];
+}
+
+const CLOCK_WORDS: Record<ClockName, string> = {
+  postgres: 'the clock of Postgres',
+  host: "this host's clock",
+  chain: "the chain's clock",
+};
+
+/** Which clock is wrong and by how much, or which differ. */
+export function clocksInWords({ odd, seconds, postgres, chain }: ClockDifference): string {
+  const by = duration(Math.floor(Math.abs(seconds)));
+  if (odd !== null) {
+    const others = (['postgres', 'host', 'chain'] as const).filter((name) => name !== odd);
+    const agreeing = others.map((name) => CLOCK_WORDS[name]).join(' and ');
+    return `${CLOCK_WORDS[odd]} is wrong: ${by} ${seconds > 0 ? 'ahead of' : 'behind'} ${agreeing}, which agree`;
+  }
+  const known = (['postgres', 'host', 'chain'] as const).filter(
+    (name) => name === 'host' || { postgres, chain }[name] !== null,
+  );
+  const words = known.map((name) => CLOCK_WORDS[name]).join(' and ');
+  return `${words} differ by ${by}; which one is wrong is not known`;
 }
 
 /** Formats seconds: 45 s, 3 min, 2 h, 5 days. */
