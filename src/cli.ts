@@ -40,8 +40,9 @@ function build(finish: (code: number) => void): Command {
 export async function main(argv: string[]): Promise<number> {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      // The reader of the pipe has exited (| head). The command continues and keeps its exit code.
-      if (error.code !== 'EPIPE') throw error;
+      // The reader of the pipe has exited (| head), or the terminal is closed (EIO). The command
+      // continues and keeps its exit code.
+      if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
     });
   }
   let code = 0;

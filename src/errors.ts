@@ -36,8 +36,16 @@ export function invalidField(path: string, message: string): ServiceError {
   return new ServiceError('VALIDATION_ERROR', `${path} ${message}.`, [{ path, message }]);
 }
 
-/** Exit codes: 1 failed, 2 wrong usage, 130 interrupted by ctrl-C, 143 by SIGTERM. */
-export type FailureCode = 1 | 2 | 130 | 143;
+/**
+ * Exit codes: 1 failed, 2 wrong usage, 129 ended by SIGHUP (the terminal is gone), 130 by SIGINT
+ * (ctrl-C), 143 by SIGTERM.
+ */
+export type FailureCode = 1 | 2 | 129 | 130 | 143;
+
+/** The signals that end a process in order. */
+export const ENDING_SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
+
+export type EndingSignal = keyof typeof ENDING_SIGNALS;
 
 /**
  * An operator's mistake or an outage: the command line prints only the message and exits with
@@ -55,14 +63,10 @@ export class OperatorError extends Error {
 
 /** A signal interrupted the command. */
 export class Interrupted extends OperatorError {
-  readonly signal: 'SIGINT' | 'SIGTERM';
+  readonly signal: EndingSignal;
 
-  constructor(
-    message: string,
-    signal: 'SIGINT' | 'SIGTERM' = 'SIGINT',
-    options: ErrorOptions = {},
-  ) {
-    super(message, signal === 'SIGINT' ? 130 : 143, options);
+  constructor(message: string, signal: EndingSignal = 'SIGINT', options: ErrorOptions = {}) {
+    super(message, ENDING_SIGNALS[signal], options);
     this.signal = signal;
   }
 

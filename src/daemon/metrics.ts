@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:http';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ObservedRequest } from '../chain/rpc/call-errors.ts';
 import { messageOf } from '../errors.ts';
+import { droppedLines } from '../log.ts';
 
 /** The reason why the daemon is not ready, as text; undefined when it is. */
 export type Readiness = () => string | undefined | Promise<string | undefined>;
@@ -16,12 +17,22 @@ export interface MetricsServer {
 const READY_MS = 2000;
 
 /**
- * A registry with Node's own metrics (event-loop lag, memory, GC), labelled with the daemon's name.
+ * A registry with Node's own metrics (event-loop lag, memory, GC) and that of dropped log lines,
+ * labelled with the daemon's name.
  */
 export function createRegistry(daemon: string): Registry {
   const registry = new Registry();
   registry.setDefaultLabels({ daemon });
   collectDefaultMetrics({ register: registry });
+  new Counter({
+    name: 'billing_log_lines_dropped_total',
+    help: 'Log lines that could not be written: the disk is full, or the reader has exited',
+    registers: [registry],
+    collect() {
+      this.reset();
+      this.inc(droppedLines());
+    },
+  });
   return registry;
 }
 

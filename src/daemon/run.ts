@@ -14,7 +14,7 @@ import { assertSchema } from '../db/postgres/migrate.ts';
 import { outageOf } from '../db/postgres/outage.ts';
 import { assertUsable } from '../db/postgres/readiness.ts';
 import { assertInstallation } from '../domain/accounts/installation.ts';
-import { Interrupted, OperatorError } from '../errors.ts';
+import { ENDING_SIGNALS, type EndingSignal, Interrupted, OperatorError } from '../errors.ts';
 import { createLog, type Log, type LogOptions } from '../log.ts';
 import { observeLoops, type Loop } from '../loop.ts';
 import { createHealth } from './health.ts';
@@ -30,7 +30,7 @@ export interface Resources {
 }
 
 export interface CommandResources extends Resources {
-  /** Aborted by the first SIGINT or SIGTERM. */
+  /** Aborted by the first SIGINT, SIGTERM or SIGHUP. */
   signal: AbortSignal;
 }
 
@@ -55,9 +55,9 @@ export interface Daemon {
 const GRACE_MS = 10_000;
 
 /**
- * Runs a daemon until SIGTERM or SIGINT, then stops it within 10 s; a second signal ends the
- * process at once. Returns the exit code. `load` imports the daemon's start function while Postgres
- * is being connected. Throws an OperatorError for a wrong configuration, an unreachable Postgres or
+ * Runs a daemon until SIGTERM, SIGINT or SIGHUP, then stops it within 10 s; a second signal ends
+ * the process at once. Returns the exit code. `load` imports the daemon's start function while
+ * Postgres is being connected. Throws an OperatorError for a wrong configuration, an unreachable Postgres or
  * a schema other than this build's.
  */
 export async function runDaemon(
@@ -131,8 +131,8 @@ export async function runDaemon(
 
 /**
  * Runs one admin command against Postgres, with its log on stderr, and returns its exit code.
- * SIGINT and SIGTERM end it with Interrupted (exit code 130 or 143); with `drains` the command
- * watches `signal` and ends in order, and only a second signal cuts it short. Throws an
+ * SIGINT, SIGTERM and SIGHUP end it with Interrupted (exit code 130, 143 or 129); with `drains` the
+ * command watches `signal` and ends in order, and only a second signal cuts it short. Throws an
  * OperatorError for a wrong configuration, and when Postgres is unreachable, has another schema or
  * is lost during the command.
  */
@@ -161,16 +161,17 @@ export async function interruptible<T>(
   const interrupted = new Promise<never>((_resolve, reject) => {
     cut = reject;
   });
-  const onSignal = (name: 'SIGINT' | 'SIGTERM') => {
+  const onSignal = (name: EndingSignal) => {
     const reason = new Interrupted('Interrupted.', name);
     if (!drains || interrupt.signal.aborted) cut(reason);
     interrupt.abort(reason);
   };
-  process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
+  const signals = Object.keys(ENDING_SIGNALS) as EndingSignal[];
+  for (const name of signals) process.on(name, onSignal);
   try {
     return await Promise.race([work(interrupt.signal), interrupted]);
   } finally {
-    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+    for (const name of signals) process.off(name, onSignal);
   }
 }
 
@@ -266,7 +267,7 @@ function firstSignal(log: Log): Promise<NodeJS.Signals> {
       log.warn({ signal }, 'second signal: exiting at once');
       process.exit(1);
     };
-    process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+    for (const name of Object.keys(ENDING_SIGNALS)) process.on(name, onSignal);
     // A process started with an IPC channel (by the sandbox) stops when its supervisor exits.
     const onOrphaned = () => {
       setTimeout(() => process.exit(1), ORPHANED_MS).unref();

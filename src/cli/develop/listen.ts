@@ -46,8 +46,8 @@ const GRACE_MS = 10_000;
 const refusedMs = [200, 400, 800, 1600];
 
 /**
- * Forwards until SIGINT, SIGTERM or the end of stdout, and returns 0. Throws an OperatorError when
- * it cannot start or the API refuses it.
+ * Forwards until SIGINT, SIGTERM, SIGHUP or the end of stdout, and returns 0. Throws an
+ * OperatorError when it cannot start or the API refuses it.
  */
 export function listen(flags: ListenFlags): Promise<number> {
   const target = targetOf(flags.forwardTo);

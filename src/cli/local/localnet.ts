@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { ENDING_SIGNALS } from '../../errors.ts';
 import { startLocalnet } from '../../local/chain/start.ts';
 
 export interface LocalnetFlags {
@@ -12,8 +13,8 @@ export interface LocalnetFlags {
 }
 
 /**
- * `billing localnet`: runs the chain until SIGINT or SIGTERM and returns 0. Throws an OperatorError
- * when it cannot start.
+ * `billing localnet`: runs the chain until SIGINT, SIGTERM or SIGHUP and returns 0. Throws an
+ * OperatorError when it cannot start.
  */
 export async function localnet({
   port,
@@ -25,8 +26,7 @@ export async function localnet({
   json = false,
 }: LocalnetFlags): Promise<number> {
   const ended = Promise.race([
-    once(process, 'SIGINT'),
-    once(process, 'SIGTERM'),
+    ...Object.keys(ENDING_SIGNALS).map((signal) => once(process, signal)),
     ...(process.connected ? [once(process, 'disconnect')] : []),
   ]);
   const chain = await startLocalnet({

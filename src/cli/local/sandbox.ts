@@ -24,8 +24,8 @@ export interface SandboxFlags {
 
 /**
  * `billing sandbox`. With --once it returns 0 only if every invariant held. Otherwise it runs until
- * SIGINT or SIGTERM, or until the user leaves its screen. When it is interrupted early, it stops
- * everything and throws Interrupted.
+ * SIGINT, SIGTERM or SIGHUP, or until the user leaves its screen. When it is interrupted early, it
+ * stops everything and throws Interrupted.
  */
 export function sandbox(flags: SandboxFlags): Promise<number> {
   return interruptible(true, async (signal) => {

@@ -25,6 +25,7 @@ import pRetry from 'p-retry';
 import { ping } from '../../db/postgres/clock.ts';
 import { connect } from '../../db/postgres/connect.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
+import { dismiss, guardOf, recordOwner, stopOrphan } from './orphan.ts';
 import { freePorts } from './ports.ts';
 
 export interface EmbeddedPostgres {
@@ -73,6 +74,7 @@ export async function startEmbeddedPostgres({
   const cluster = join(root, 'cluster');
   const secret = join(root, 'password');
   await own(root, identity);
+  await stopOrphan(root, cluster);
   const binaries = await enterableBinaries(await packagedBinaries(), identity);
 
   if (!(await exists(join(cluster, 'PG_VERSION'))))
@@ -97,7 +99,9 @@ export async function startEmbeddedPostgres({
     // In its own process group it does not get the terminal's ctrl-C: its users are stopped first.
     { ...identity, cwd: root, stdio: ['ignore', 'ignore', 'pipe'], detached: true },
   );
-  // An exit without stop() ends the server too. SIGQUIT ends it and its children immediately.
+  // An exit without stop() ends the server too, a kill -9 of this process included. SIGQUIT ends it
+  // and its children immediately.
+  const guard = guardOf(server);
   const abandon = () => void server.kill('SIGQUIT');
   process.once('exit', abandon);
   const said: string[] = [];
@@ -107,8 +111,12 @@ export async function startEmbeddedPostgres({
       'data',
       (text: string) => said.push(...text.split('\n').slice(-20)) > 200 && said.splice(0, 100),
     );
-  const exited = once(server, 'exit').then(() => void process.off('exit', abandon));
+  const exited = once(server, 'exit').then(() => {
+    process.off('exit', abandon);
+    return dismiss(guard);
+  });
   await answering(url, server, said);
+  await recordOwner(root);
   return {
     url,
     kill() {
