@@ -12,8 +12,10 @@ export interface MadeRoles {
   /** The names of the roles; `files`: the paths of the files with their URLs. */
   roles: Record<DaemonRole, string>;
   files: Record<DaemonRole, string>;
-  /** Whether serve can see the transaction start times of other roles. */
+  /** Whether the owner can see the transaction start times of all roles. */
   seesStatistics: boolean;
+  /** The user of DATABASE_URL. */
+  owner: string;
 }
 
 /**
@@ -39,7 +41,8 @@ export async function makeDatabaseRoles(
   }
   try {
     await makeRoles(sql, passwords);
-    return { roles: names, files, seesStatistics: await grantStatistics(sql) };
+    const owner = decodeURIComponent(new URL(databaseUrl).username);
+    return { roles: names, files, owner, seesStatistics: await grantStatistics(sql) };
   } catch (error) {
     if (!isForbidden(error)) throw error;
     throw new OperatorError(

@@ -57,8 +57,8 @@ const GRACE_MS = 10_000;
 /**
  * Runs a daemon until SIGTERM, SIGINT or SIGHUP, then stops it within 10 s; a second signal ends
  * the process at once. Returns the exit code. `load` imports the daemon's start function while
- * Postgres is being connected. Throws an OperatorError for a wrong configuration, an unreachable Postgres or
- * a schema other than this build's.
+ * Postgres is being connected. Throws an OperatorError for a wrong configuration, an unreachable
+ * Postgres or a schema other than this build's.
  */
 export async function runDaemon(
   role: Exclude<ConfigRole, 'admin' | 'reconcile' | 'developer'>,

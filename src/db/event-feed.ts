@@ -21,20 +21,11 @@ export async function readFeedStart(sql: Queryable): Promise<string> {
 
 /**
  * The id below which no further event can appear. Read it in a separate statement before the
- * events. A transaction that is older than 10 s and has written nothing (a dump) does not count.
- * Without pg_read_all_stats, sessions of other roles are hidden; the bound is then one minute ago.
+ * events. Where the schema's owner lacks pg_read_all_stats, the bound is one minute ago.
  */
 export async function readFeedBound(sql: Queryable): Promise<string> {
   const [row] = await sql<{ bound: string }[]>`
-    select id_at(least(
-      now(),
-      min(xact_start) filter (where backend_xid is not null or xact_start > now() - interval
-        '10 seconds'),
-      case when bool_or(query = '<insufficient privilege>') then now() - interval '1 minute' end
-    )) as bound
-    from pg_stat_activity
-    where datname = current_database() and (backend_type = 'client backend'
-      or backend_type is null)`;
+    select id_at(least(now(), oldest_writer())) as bound`;
   if (row === undefined) throw new Error('the database returned no time');
   return row.bound;
 }

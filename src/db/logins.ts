@@ -48,16 +48,21 @@ async function makeDurable(sql: Sql, name: string): Promise<void> {
 }
 
 /**
- * Lets serve see the transaction start times of other roles (event-feed.ts). False when the caller
- * lacks the right to grant that.
+ * Lets the owner see the transaction start times of all roles, for oldest_writer() (event-feed.ts),
+ * and takes that right from serve, which builds before 0.1.0 gave it to. False when the owner lacks
+ * the right and may not grant it.
  */
 export async function grantStatistics(sql: Sql): Promise<boolean> {
   const { serve } = await roleNames(sql);
+  await unlessForbidden(sql, `revoke pg_read_all_stats from ${quoted(serve)}`);
   const [row] = await sql<{ has: boolean }[]>`
-    select pg_has_role(${serve}, 'pg_read_all_stats', 'usage') as has`;
-  if (row?.has === true) return true;
+    select pg_has_role('pg_read_all_stats', 'usage') as has`;
+  return row?.has === true || unlessForbidden(sql, 'grant pg_read_all_stats to current_user');
+}
+
+async function unlessForbidden(sql: Sql, statement: string): Promise<boolean> {
   try {
-    await sql.unsafe(`grant pg_read_all_stats to ${quoted(serve)}`);
+    await sql.unsafe(statement);
     return true;
   } catch (error) {
     if (isForbidden(error)) return false;

@@ -44,11 +44,11 @@ export function migrateCommand({ envFile, roles, json = false }: MigrateFlags): 
   );
 }
 
-function describeRoles({ roles, files, seesStatistics }: MadeRoles): void {
+function describeRoles({ roles, files, owner, seesStatistics }: MadeRoles): void {
   for (const daemon of daemonRoles)
     answer(`${daemon} uses the role ${roles[daemon]}: DATABASE_URL_FILE=${files[daemon]}`);
   if (!seesStatistics)
     answer(
-      `A superuser should "grant pg_read_all_stats to ${roles.serve}": until then "billing listen" shows events a minute late.`,
+      `A superuser should "grant pg_read_all_stats to ${owner}": until then "billing listen" shows events a minute late.`,
     );
 }
