@@ -1,4 +1,5 @@
--- Rights of serve that column grants cannot express: a revoked key stays revoked, and the event feed needs no pg_read_all_stats.
+-- Rights of serve that column grants cannot express: a revoked key stays revoked, and the event
+-- feed needs no pg_read_all_stats.
 
 create function keep_key_revoked() returns trigger language plpgsql as $$
 begin
@@ -8,9 +9,10 @@ $$;
 create trigger key_stays_revoked before update on api_keys for each row
   when (old.revoked_at is not null and new.revoked_at is null) execute function keep_key_revoked();
 
--- The start of the oldest transaction of this database that may still write, one minute ago while sessions are hidden; null without one. A
--- transaction that is older than 10 s and has written nothing (a dump) does not count. Runs with the rights of the owner, who has
--- pg_read_all_stats: so no daemon reads the statements of others.
+-- Returns when the oldest transaction of this database that may still write began. Ignores
+-- transactions older than 10 s that have written nothing (a dump). Returns one minute ago while
+-- sessions are hidden. Runs with the rights of the owner, which has pg_read_all_stats, so that no
+-- daemon can read the statements of others.
 create function oldest_writer() returns timestamptz
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$

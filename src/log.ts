@@ -1,5 +1,5 @@
-// pino: JSON lines, or pretty on a terminal. Code never logs secrets; the redaction is a second
-// line of defence.
+// Logging with pino: JSON lines, or pretty lines on a terminal. Code must not log secrets; the
+// redaction here is a second line of defence.
 import { writeSync } from 'node:fs';
 import { pino, stdTimeFunctions, type DestinationStream, type LogFn, type Logger } from 'pino';
 
@@ -7,7 +7,7 @@ export type Log = Logger;
 
 let dropped = 0;
 
-/** Lines of this process that could not be written: a full disk, or a reader that has exited. */
+/** Returns the number of log lines that this process could not write. */
 export function droppedLines(): number {
   return dropped;
 }
@@ -18,13 +18,13 @@ export interface LogOptions {
   /** Daemons log to stdout; commands log to stderr and keep stdout for their output. */
   stream: 'stdout' | 'stderr';
   /**
-   * Lines with an `err` for which this is true are dropped, because they are reported as one
-   * outage.
+   * Tells whether an error is already reported as part of an outage. Log lines with such an `err`
+   * are dropped.
    */
   isReported?: (error: unknown) => boolean;
 }
 
-/** A logger named after the daemon or command. */
+/** Creates a logger with the name of the daemon or command. */
 export function createLog(
   name: string,
   { level, pretty, stream, isReported = () => false }: LogOptions,
@@ -61,21 +61,21 @@ export function createLog(
       target: 'pino-pretty',
       options: { destination: fd, ignore: 'pid,hostname' },
     }) as NodeJS.EventEmitter & DestinationStream;
-    // A terminal that is closed.
+    // A closed terminal.
     terminal.on('error', () => (dropped += 1));
     return pino(options, terminal);
   }
   return pino(options, { write: (line) => writeLine(fd, line) });
 }
 
-/** How long to wait (ms) for a pipe that is full and does not block. */
+/** Milliseconds until the next attempt to write to a full pipe that does not block. */
 const FULL_PIPE_MS = 10;
 const sleeping = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * Writes at once, because an asynchronous destination loses its buffer when the process is killed.
- * A line that cannot be written is dropped and counted: pino's own destination keeps it for the
- * next try, without a bound, and emits an error that ends the process.
+ * Writes synchronously, because an asynchronous destination loses its buffer when the process is
+ * killed. A line that cannot be written is dropped and counted: the destination of pino keeps it
+ * without a limit, and emits an error that ends the process.
  */
 function writeLine(fd: number, line: string): void {
   const bytes = Buffer.from(line);

@@ -34,6 +34,7 @@ function ours(sql: Sql) {
     requestsPerMinute: { free: PLENTY, pro: PLENTY },
     corsOrigins: [],
     trustProxy: [],
+    connectionsPerAddress: 2000,
     ping: () => Promise.reject(new Error('no ping here')),
     checkWebhookHost: () => undefined,
     onResponse: () => undefined,

@@ -1,10 +1,10 @@
-// Compares the clocks of Postgres, this host and the chain. Postgres's decides leases and signs the
-// time of webhooks, the host's the life of tokens, the chain's what is due.
+// Compares the clocks of Postgres, this host and the chain. Leases and the signed time of webhooks
+// follow the clock of Postgres, tokens follow the host's, due payments follow the chain's.
 import { Gauge, type Registry } from 'prom-client';
 
 export type ClockName = 'postgres' | 'host' | 'chain';
 
-/** How far the others are ahead of this host's clock, in seconds; null where it is not known. */
+/** Seconds by which each clock is ahead of this host's clock. Null while a clock is unknown. */
 export interface ClockOffsets {
   postgres: number | null;
   chain: number | null;
@@ -12,26 +12,29 @@ export interface ClockOffsets {
 
 export interface ClockDifference extends ClockOffsets {
   /**
-   * The clock that differs from the two others while these agree; null when only two are known or
-   * no two agree.
+   * The wrong clock: it differs from the two others, and these agree. Null when only two clocks are
+   * known or no two agree.
    */
   odd: ClockName | null;
   /**
-   * How far the odd clock is ahead of the nearer one of the others (below 0: behind); without an
-   * odd one, the largest difference.
+   * Seconds by which the odd clock is ahead of the nearest other clock; negative when it is behind.
+   * Without an odd clock, the largest difference.
    */
   seconds: number;
 }
 
-/** Two clocks agree within this many seconds; more is shown in `billing status`. */
+/**
+ * Two clocks agree when they differ by at most this many seconds. `billing status` shows a larger
+ * difference.
+ */
 export const MAX_AGREED_SECONDS = 30;
 /**
- * Above this many seconds a difference is a problem, as in the alert BillingClocksDiffer. Receivers
- * refuse a webhook whose signed time is 300 s from theirs.
+ * A larger difference in seconds is a problem. The alert BillingClocksDiffer has the same limit.
+ * Receivers refuse a webhook whose signed time is 300 s from theirs.
  */
 export const MAX_CLOCK_SECONDS = 240;
 
-/** Which clock is wrong, by the two others. Pure. */
+/** Decides which clock is wrong. A pure function. */
 export function compareClocks(offsets: ClockOffsets): ClockDifference {
   const known = Object.entries({ host: 0, ...offsets })
     .flatMap(([name, at]) => (at === null ? [] : [{ name: name as ClockName, at }]))
@@ -48,8 +51,8 @@ export function compareClocks(offsets: ClockOffsets): ClockDifference {
 }
 
 /**
- * A gauge of the difference. The returned function sets it, with the offsets that a daemon has just
- * measured.
+ * Registers a gauge of the difference. The returned function sets the gauge from newly measured
+ * offsets.
  */
 export function createClockGauge(registry: Registry): (offsets: ClockOffsets) => void {
   const gauge = new Gauge({

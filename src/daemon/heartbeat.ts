@@ -1,4 +1,5 @@
-// The heartbeat that a daemon writes to Postgres, which also shows whether Postgres accepts writes.
+// A daemon's heartbeat: a regular write to Postgres, which also shows whether Postgres accepts
+// writes.
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -20,13 +21,13 @@ interface HeartbeatParts {
   health: Health;
   ready: Readiness;
   registry: Registry;
-  /** The chain's time in Unix milliseconds; null while it is unknown. */
+  /** Returns the chain's time in Unix milliseconds, or null while it is unknown. */
   chainTime: () => number | null;
 }
 
 /**
- * Writes the daemon's row, which `billing status` reads, to Postgres every few seconds. Compares
- * the clocks.
+ * Updates the daemon's row in Postgres every few seconds and compares the clocks. `billing status`
+ * reads the row.
  */
 export function startHeartbeat(
   name: string,
@@ -65,7 +66,7 @@ export function startHeartbeat(
       lost.set(await countLostDaemons(sql, name));
       return false;
     },
-    // The observer of all loops counts and reports the failure.
+    // The loop observer (health.ts) counts and reports a failed heartbeat.
     onError: () => undefined,
   });
   return {

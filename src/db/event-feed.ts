@@ -1,6 +1,6 @@
-// An app's events in id order, each once. A transaction that began earlier may commit later, so
-// readers stop at the start of the oldest transaction that is still writing: no event with a lower
-// id can appear after that.
+// Reads an app's events in id order, each event once. A transaction that began earlier may commit
+// later. Readers therefore stop at the start time of the oldest transaction that is still writing.
+// Below this bound, no further event can appear.
 import type { Queryable } from './postgres/connect.ts';
 
 export interface FeedRow {
@@ -12,7 +12,7 @@ export interface FeedRow {
   sample: boolean;
 }
 
-/** The lowest id that can be generated from now on. */
+/** Returns the lowest id that can be generated from now on. */
 export async function readFeedStart(sql: Queryable): Promise<string> {
   const [row] = await sql<{ id: string }[]>`select id_at(clock_timestamp()) as id`;
   if (row === undefined) throw new Error('the database returned no time');
@@ -20,8 +20,10 @@ export async function readFeedStart(sql: Queryable): Promise<string> {
 }
 
 /**
- * The id below which no further event can appear. Read it in a separate statement before the
- * events. Where the schema's owner lacks pg_read_all_stats, the bound is one minute ago.
+ * Returns the bound: the id below which no further event can appear. Read the bound in a separate
+ * statement before the events. oldest_writer() ignores transactions older than 10 s that have
+ * written nothing (a dump). If the schema's owner lacks pg_read_all_stats, it returns one minute
+ * ago.
  */
 export async function readFeedBound(sql: Queryable): Promise<string> {
   const [row] = await sql<{ bound: string }[]>`
@@ -31,7 +33,7 @@ export async function readFeedBound(sql: Queryable): Promise<string> {
 }
 
 /**
- * An app's events and samples with ids in (after, bound), at most `limit`, oldest first. The array
+ * Reads an app's events and samples with ids in (after, bound), oldest first. `any(array[...])`
  * steers the planner as in lists.ts.
  */
 export function readFeed(
@@ -51,7 +53,7 @@ export function readFeed(
     ) as found order by id limit ${limit}`;
 }
 
-/** New ids, from the function that generates row ids. */
+/** Generates ids with the function that generates row ids. */
 export async function newIds(sql: Queryable, count: number): Promise<string[]> {
   const rows = await sql<
     { id: string }[]
@@ -60,7 +62,7 @@ export async function newIds(sql: Queryable, count: number): Promise<string[]> {
 }
 
 /**
- * Stores a sample. Its id must be generated in this transaction, because readFeedBound() relies on
+ * Stores a sample event. Generate its id in the same transaction, because readFeedBound() relies on
  * transaction start times.
  */
 export async function insertSample(
@@ -71,7 +73,7 @@ export async function insertSample(
     values (${id}, ${appId}, ${type}, ${body})`;
 }
 
-/** Deletes samples that are an hour old, at most a thousand; returns how many. */
+/** Deletes up to 1,000 samples older than an hour and returns the number deleted. */
 export async function deleteOldSamples(sql: Queryable): Promise<number> {
   const gone = await sql`
     delete from sample_events where id in (select id from sample_events

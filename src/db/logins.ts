@@ -1,18 +1,18 @@
-// Login roles of the daemons: their passwords and settings. Their rights are in roles.ts.
+// Login roles of the daemons: passwords and settings. roles.ts has their rights.
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import type { Sql } from './postgres/connect.ts';
 import { isForbidden } from './postgres/outage.ts';
 import { type DaemonRole, daemonRoles, quoted, roleNames } from './postgres/roles.ts';
 
 /**
- * Their commits must survive a crash: a signature is committed before it is sent, a cancel before
- * it succeeds.
+ * Roles whose commits must survive a crash. A keeper commits a signature before sending it; serve
+ * commits a cancel before it reports success.
  */
 const durableRoles: readonly DaemonRole[] = ['serve', 'keeper'];
 
 /**
- * Creates or updates the login roles of the daemons with a password here. Returns the names of all
- * roles.
+ * Creates or updates the login role of each daemon that has a password in `passwords`. Returns the
+ * role names of all daemons.
  */
 export async function makeRoles(
   sql: Sql,
@@ -32,8 +32,8 @@ export async function makeRoles(
 }
 
 /**
- * Makes commits of a role wait for the disk. remote_apply, of the role or else of database or
- * server, waits for longer and is left as it is.
+ * Makes commits of a role wait for the disk. A setting of remote_apply waits even longer and is
+ * kept, whether it is set on the role, the database or the server.
  */
 async function makeDurable(sql: Sql, name: string): Promise<void> {
   const [found] = await sql<{ setting: string | null }[]>`
@@ -47,19 +47,37 @@ async function makeDurable(sql: Sql, name: string): Promise<void> {
     await sql.unsafe(`alter role ${quoted(name)} set synchronous_commit = 'on'`);
 }
 
-/**
- * Lets the owner see the transaction start times of all roles, for oldest_writer() (event-feed.ts),
- * and takes that right from serve, which builds before 0.1.0 gave it to. False when the owner lacks
- * the right and may not grant it.
- */
-export async function grantStatistics(sql: Sql): Promise<boolean> {
-  const { serve } = await roleNames(sql);
-  await unlessForbidden(sql, `revoke pg_read_all_stats from ${quoted(serve)}`);
-  const [row] = await sql<{ has: boolean }[]>`
-    select pg_has_role('pg_read_all_stats', 'usage') as has`;
-  return row?.has === true || unlessForbidden(sql, 'grant pg_read_all_stats to current_user');
+/** Who can see the sessions of all users, including their statements (pg_read_all_stats). */
+export interface StatisticsRights {
+  /** The user of DATABASE_URL. It owns oldest_writer(), which reads the sessions for serve. */
+  owner: string;
+  ownerSees: boolean;
+  serveSees: boolean;
 }
 
+/**
+ * Lets the owner see the transaction start times of all users (event-feed.ts), and takes that right
+ * from serve, because earlier builds granted it. Where the owner may not do this, the result says
+ * what a superuser has to do.
+ */
+export async function moveStatistics(sql: Sql): Promise<StatisticsRights> {
+  const { serve } = await roleNames(sql);
+  await unlessForbidden(sql, `revoke pg_read_all_stats from ${quoted(serve)}`);
+  const before = await statisticsRights(sql, serve);
+  if (before.ownerSees) return before;
+  const granted = await unlessForbidden(sql, 'grant pg_read_all_stats to current_user');
+  return { ...before, ownerSees: granted };
+}
+
+async function statisticsRights(sql: Sql, serve: string): Promise<StatisticsRights> {
+  const [row] = await sql<StatisticsRights[]>`
+    select current_user as owner, pg_has_role('pg_read_all_stats', 'usage') as owner_sees,
+      pg_has_role(${serve}, 'pg_read_all_stats', 'usage') as serve_sees`;
+  if (row === undefined) throw new Error('the database returned no rights');
+  return row;
+}
+
+/** Runs a statement. Returns false when this user has no right to run it. */
 async function unlessForbidden(sql: Sql, statement: string): Promise<boolean> {
   try {
     await sql.unsafe(statement);
@@ -71,8 +89,8 @@ async function unlessForbidden(sql: Sql, statement: string): Promise<boolean> {
 }
 
 /**
- * The SCRAM verifier that Postgres stores for a password (RFC 5803). Sending it keeps the password
- * out of statements and server logs.
+ * Computes the SCRAM verifier that Postgres stores for a password (RFC 5803). Sending the verifier
+ * keeps the password out of statements and server logs.
  */
 export function scramVerifier(password: string, salt = randomBytes(16)): string {
   const rounds = 4096;

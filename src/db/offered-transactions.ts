@@ -11,9 +11,9 @@ export interface OfferedTransaction {
   lastValidBlockHeight: bigint;
   purpose: Purpose;
   planId: string;
-  /** null for `publish` and `pullers`. */
+  /** Null when the purpose is `publish` or `pullers`. */
   subscriptionPda: string | null;
-  /** The checkout in which the wallet subscribes. */
+  /** The checkout session in which the wallet subscribes. */
   checkoutSessionId: string | null;
 }
 
@@ -28,7 +28,9 @@ export async function insertOffer(sql: Queryable, offer: OfferedTransaction): Pr
       ${offer.subscriptionPda}, ${offer.checkoutSessionId})`;
 }
 
-/** The transactions offered to a wallet with this blockhash, newest first; at most 20. */
+/**
+ * Finds the newest 20 transactions that were offered to a wallet with this blockhash, newest first.
+ */
 export function findOffers(
   sql: Queryable,
   wallet: string,
@@ -41,7 +43,7 @@ export function findOffers(
     where wallet = ${wallet} and blockhash = ${blockhash} order by id desc limit 20`;
 }
 
-/** Deletes up to 1,000 offers older than ten minutes; returns how many. */
+/** Deletes up to 1,000 offers older than ten minutes and returns the number deleted. */
 export async function deleteOldOffers(sql: Queryable): Promise<number> {
   const { count } = await sql`
     delete from offered_transactions where id in (

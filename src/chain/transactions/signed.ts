@@ -1,15 +1,15 @@
-// Parses a wallet's signed transaction and compares it with the one that the service built. Loads
-// web3.js, so import this module on demand.
+// Parses a transaction that a wallet signed and compares it with the transaction that the service
+// built. Import this module on demand, because it loads web3.js.
 import { Message } from '@solana/web3.js';
 import { isSigned, SIGNATURE_LENGTH } from '../keypair.ts';
 
 /**
- * Lighthouse. Wallets append its assertion instructions, which make a transaction fail when its
- * effect differs from the simulation.
+ * Address of the Lighthouse program. Wallets append its assertion instructions, which make a
+ * transaction fail when its effect differs from the simulation.
  */
 const ASSERTION_PROGRAM = 'L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95';
 
-/** A transaction with one signer, who pays. */
+/** A transaction whose fee payer is its only signer. */
 export interface SignedByOne {
   readonly signer: string;
   readonly signature: Buffer;
@@ -30,7 +30,7 @@ interface Decoded {
   }[];
 }
 
-/** Decodes a legacy message; undefined unless re-encoding it gives the same bytes. */
+/** Decodes a legacy message. Returns undefined when encoding the result again gives other bytes. */
 function decodeMessage(bytes: Buffer): Decoded | undefined {
   try {
     const message = Message.from(bytes);
@@ -59,8 +59,8 @@ function decodeMessage(bytes: Buffer): Decoded | undefined {
 }
 
 /**
- * Parses a legacy transaction signed by its fee payer alone; undefined for anything else or an
- * invalid signature.
+ * Parses a legacy transaction that only its fee payer signed. Returns undefined for any other bytes
+ * and for an invalid signature.
  */
 export function readSigned(bytes: Buffer): SignedByOne | undefined {
   if (bytes.length <= 1 + SIGNATURE_LENGTH || bytes.readUInt8(0) !== 1) return undefined;
@@ -74,8 +74,9 @@ export function readSigned(bytes: Buffer): SignedByOne | undefined {
 }
 
 /**
- * Whether a signed message is the built one: equal bytes, or the same instructions followed by the
- * wallet's assertion instructions, which must not add a signer or a writable account.
+ * Whether a signed message is the message that the service built. The wallet may have appended
+ * assertion instructions, if these add neither a signer nor a writable account. Apart from these
+ * instructions both messages must be the same.
  */
 export function isBuiltMessage(built: Buffer, signed: Buffer): boolean {
   if (built.equals(signed)) return true;

@@ -1,6 +1,6 @@
 import type { Queryable } from './connect.ts';
 
-/** The database's clock, in Unix milliseconds. */
+/** Reads the database's clock, in Unix milliseconds. */
 export async function readClock(sql: Queryable): Promise<number> {
   const [row] = await sql<
     { now: number }[]
@@ -10,8 +10,8 @@ export async function readClock(sql: Queryable): Promise<number> {
 }
 
 /**
- * How many seconds the database's clock is ahead of this process's, exact to half of the time that
- * the statement takes.
+ * Measures by how many seconds the database's clock is ahead of this process's clock. The error is
+ * at most half of the time that the query takes.
  */
 export async function readClockOffset(sql: Queryable): Promise<number> {
   const startedAt = Date.now();
@@ -19,7 +19,7 @@ export async function readClockOffset(sql: Queryable): Promise<number> {
   return (now - (startedAt + Date.now()) / 2) / 1000;
 }
 
-/** Resolves when Postgres responds. */
+/** Sends an empty query and resolves when Postgres responds. */
 export async function ping(sql: Queryable): Promise<void> {
   await sql`select 1`;
 }

@@ -1,20 +1,17 @@
-// Checks on Postgres: whether a daemon can use it now, and at start whether it is as relied on.
+// Checks of Postgres: whether daemons can use it now, and at start whether encoding, settings and
+// commits are as the service needs them.
 import { messageOf, OperatorError } from '../../errors.ts';
 import { daemonLimits, describeDatabase, silenceOf, type Sql } from './connect.ts';
 import { DURABLE_SETTINGS, ENCODING, SESSION_SETTINGS } from './settings.ts';
 
-/**
- * Milliseconds beyond statement_timeout after which a statement counts as stuck rather than slow.
- */
+/** A statement that exceeds statement_timeout by this time (ms) counts as stuck, not as slow. */
 const GRACE_MS = 500;
-/**
- * Milliseconds after a drop of silent connections during which other connections are suspect too.
- */
+/** After silent connections were dropped, Postgres counts as unusable for this time (ms). */
 const SUSPECT_MS = 5000;
 
 /**
- * The reason why the daemons cannot use Postgres; undefined when they can. Never rejects, but may
- * wait as long as the statement does.
+ * Returns the reason why daemons cannot use Postgres; undefined when they can. Never rejects, but
+ * may wait until its own query ends.
  */
 export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
   const silence = silenceOf(sql);
@@ -35,9 +32,9 @@ export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
 }
 
 /**
- * Verifies in one statement what the service relies on: that Postgres responds, the encoding, the
- * settings of the session, and with `durable` that a commit survives a crash of Postgres. Throws an
- * OperatorError with the next step (exit code 1 for no response, otherwise 2).
+ * Checks in one query that Postgres responds and that encoding and session settings are as the
+ * service needs them. With `durable`, also checks that a Postgres crash cannot lose a commit.
+ * Otherwise throws an OperatorError with the next step (exit code 1 for no response, else 2).
  */
 export async function assertUsable(
   sql: Sql,
@@ -51,14 +48,14 @@ export async function assertUsable(
         `Postgres has ${name} = ${settings[name] ?? ''} for the database ${database}; the service needs ${ENCODING}. ` +
           (name === 'server_encoding'
             ? `The encoding of a database cannot be changed: create another one (create database <name> encoding 'UTF8' template template0), restore a dump into it, and change DATABASE_URL.`
-            : 'Remove client_encoding from DATABASE_URL, or from the pooler between.'),
+            : 'Remove client_encoding from DATABASE_URL, or from the settings of the pooler.'),
         2,
       );
   const wrong = Object.entries(SESSION_SETTINGS).find(([name, value]) => settings[name] !== value);
   if (wrong !== undefined)
     throw new OperatorError(
-      `Postgres has ${wrong[0]} = ${settings[wrong[0]] ?? ''} although the connection asks for "${wrong[1]}": a pooler between drops the settings of connections. ` +
-        `Connect without it, or as that role or a superuser: alter role ${role} set ${wrong[0]} = '${wrong[1]}'.`,
+      `Postgres has ${wrong[0]} = ${settings[wrong[0]] ?? ''} although the service asks for "${wrong[1]}": DATABASE_URL sets it, or a pooler drops the settings of connections. ` +
+        `Remove it from DATABASE_URL and connect without the pooler, or as that role or a superuser: alter role ${role} set ${wrong[0]} = '${wrong[1]}'.`,
       2,
     );
   const commit = settings.synchronous_commit ?? '';
@@ -70,7 +67,7 @@ export async function assertUsable(
     );
 }
 
-const RELIED_ON = [
+const CHECKED_SETTINGS = [
   'server_encoding',
   'client_encoding',
   'synchronous_commit',
@@ -85,7 +82,7 @@ async function readSettings(
     const rows = await sql<{ name: string; setting: string; role: string; database: string }[]>`
       select name, current_setting(name) as setting, quote_ident(current_user) as role,
         quote_ident(current_database()) as database
-      from unnest(${RELIED_ON}::text[]) as name`;
+      from unnest(${CHECKED_SETTINGS}::text[]) as name`;
     const settings = Object.fromEntries(rows.map(({ name, setting }) => [name, setting]));
     return { settings, role: rows[0]?.role ?? '', database: rows[0]?.database ?? '' };
   } catch (error) {

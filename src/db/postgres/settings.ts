@@ -1,9 +1,9 @@
-// Settings of every session. They are part of the connection's start, so they override those of the
-// server, the database and the role.
+// Settings of every session. The driver sends them when it connects, so they override the settings
+// of the server, the database and the role.
 
 /**
- * How values are written and what a statement sees: with another DateStyle, IntervalStyle or
- * bytea_output the driver misreads values, and in another isolation a claim fails with 40001.
+ * The format of values and the isolation of transactions. With another DateStyle, IntervalStyle or
+ * bytea_output the driver misreads values. With another isolation level a claim fails with 40001.
  */
 export const SESSION_SETTINGS: Readonly<Record<string, string>> = {
   TimeZone: 'UTC',
@@ -16,11 +16,11 @@ export const SESSION_SETTINGS: Readonly<Record<string, string>> = {
   default_transaction_deferrable: 'off',
 };
 
-/** The encoding of the database and of the connection (client_encoding, which the driver sets). */
+/** The encoding of the database, and of the connection (the driver sets client_encoding). */
 export const ENCODING = 'UTF8';
 
 /**
- * Settings of synchronous_commit under which a commit waits for the disk, and for that of each
- * synchronous standby.
+ * Values of synchronous_commit with which a commit waits for its own disk and for the disks of all
+ * synchronous standbys.
  */
 export const DURABLE_SETTINGS: readonly string[] = ['on', 'remote_apply'];

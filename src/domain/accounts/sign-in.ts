@@ -29,7 +29,10 @@ export function signInPage(
   return origin !== undefined && allowed ? origin : publicUrl;
 }
 
-/** A nonce of 192 random bits, and the message that carries it for five minutes. */
+/**
+ * Creates a nonce of 192 random bits and the message that contains it. The message is valid for
+ * five minutes.
+ */
 export function signInMessage({ wallet, role, page, cluster, now }: SignInRequest): {
   nonce: string;
   message: string;
@@ -55,8 +58,8 @@ export function signInMessage({ wallet, role, page, cluster, now }: SignInReques
 
 /**
  * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued
- * message. It may omit the statement and prefix the chain with its namespace (solana:mainnet); all
- * other fields must be equal, without additional ones.
+ * message. The wallet's message may omit the statement and prefix the chain with its namespace
+ * (solana:mainnet). All other fields must be equal, and no field may be added.
  */
 export function saysTheSame(issued: string, signed: string): boolean {
   const [wanted, given] = [fieldsOf(issued), fieldsOf(signed)];
@@ -70,8 +73,8 @@ export function saysTheSame(issued: string, signed: string): boolean {
 }
 
 /**
- * The fields of a sign-in message by name; undefined when the text has another form or a field
- * twice.
+ * Parses the fields of a sign-in message by name. Undefined when the text has another form or
+ * contains a field twice.
  */
 function fieldsOf(text: string): Map<string, string> | undefined {
   const [, domain, address, statement, rest] =
@@ -92,8 +95,8 @@ function fieldsOf(text: string): Map<string, string> | undefined {
   return fields;
 }
 
-// Public keys of small order (libsodium, ge25519_has_small_order), without the sign bit. Anyone can
-// forge a signature under such a key that verifies for one message out of eight.
+// Public keys of small order (libsodium, ge25519_has_small_order), without the sign bit. Under such
+// a key, anyone can forge a signature that verifies for one message out of eight.
 const smallOrder = new Set([
   '0000000000000000000000000000000000000000000000000000000000000000',
   '0100000000000000000000000000000000000000000000000000000000000000',

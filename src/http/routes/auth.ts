@@ -16,7 +16,7 @@ import { oneOf, Time, Wallet } from '../fields.ts';
 
 const Role = oneOf(roles, 'The role of the session.');
 
-/** Wallet sign-in: ask for a nonce, sign the message, get a JWT. */
+/** Registers wallet sign-in: the client asks for a nonce, signs the message and gets a JWT. */
 export function authRoutes(api: Api, deps: ApiDeps, tokens: Tokens): void {
   nonceRoute(api, deps);
   verifyRoute(api, deps, tokens);
@@ -133,8 +133,8 @@ function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
 }
 
 /**
- * Throws UNAUTHORIZED unless the wallet signed the issued message, or a message of its own with the
- * same fields.
+ * Throws UNAUTHORIZED unless the wallet signed the issued message. A message that the wallet
+ * composed is also valid if its fields are the same.
  */
 function assertSigned(
   issued: string,

@@ -29,7 +29,7 @@ const warnings = Type.Array(
   { description: 'Balances or accounts that the wallet lacks; empty if none.', examples: [[]] },
 );
 
-/** A plan's terms and the subscribe transaction. */
+/** Registers the routes that return a plan's terms and the subscribe transaction. */
 export function subscribeRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, network } = deps;
 

@@ -1,15 +1,16 @@
-// A Postgres never outlives the process that started it; one that does all the same (the guard was
-// killed too) is stopped by the next start on its data.
+// Ends the embedded Postgres with the process that started it. If a server becomes an orphan after
+// all, because its guard was killed too, the next start with the same data stops the server.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile, readlink, realpath, writeFile } from 'node:fs/promises';
+import { readFile, readlink, realpath } from 'node:fs/promises';
 import { platform } from 'node:os';
 import { join } from 'node:path';
 import pRetry from 'p-retry';
 
 /**
- * A shell that ends `server` when this process ends for any reason: its standard input then closes.
- * Dismiss it when the server has ended, because a pid may be used again. undefined on Windows.
+ * Starts a guard: a shell that ends `server` when this process ends for any reason, because the
+ * shell's stdin then closes. Dismiss the guard when the server has ended, because the system may
+ * reuse the pid. Returns undefined on Windows.
  */
 export function guardOf(server: ChildProcess): ChildProcess | undefined {
   if (server.pid === undefined || platform() === 'win32') return undefined;
@@ -28,37 +29,46 @@ export async function dismiss(guard: ChildProcess | undefined): Promise<void> {
   await once(guard, 'exit');
 }
 
-const OWNER_FILE = 'owner';
-
-/** Records that this process has started the server of this data directory. */
-export async function recordOwner(root: string): Promise<void> {
-  await writeFile(join(root, OWNER_FILE), `${process.pid}\n`);
+/** Server settings that record this process as the owner of the server. */
+export function ownerSettings(): Record<string, string> {
+  return { 'billing.owner': String(process.pid) };
 }
 
 /**
- * Stops the server of this data directory when the process that started it is gone. Where there is
- * no /proc, Postgres itself refuses a second server.
+ * Stops the server of a data directory when the process that started the server is gone. Without
+ * /proc this does nothing, and Postgres refuses to start a second server.
  */
-export async function stopOrphan(root: string, cluster: string): Promise<void> {
-  const pid = await numberIn(join(cluster, 'postmaster.pid'));
-  if (pid === undefined || !(await isServerOf(cluster, pid))) return;
-  if ((await parentOf(pid)) !== (await numberIn(join(root, OWNER_FILE)))) await end(pid);
+export async function stopOrphan(cluster: string): Promise<void> {
+  const pid = await serverOf(cluster);
+  if (pid === undefined) return;
+  const owner = await ownerOf(pid);
+  if (owner !== undefined && (await parentOf(pid)) !== owner) await end(pid);
 }
 
-/** The working directory of a server is its data directory. */
-async function isServerOf(cluster: string, pid: number): Promise<boolean> {
+/** Returns the pid of a data directory's server, whose working directory is that directory. */
+async function serverOf(cluster: string): Promise<number | undefined> {
+  const pidFile = await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => '');
+  const pid = Number.parseInt(pidFile, 10);
   const directory = await readlink(`/proc/${pid}/cwd`).catch(() => undefined);
-  return directory !== undefined && directory === (await realpath(cluster));
+  return directory === undefined || directory !== (await realpath(cluster)) ? undefined : pid;
 }
 
-/** The parent of a process, which changes when that ends; undefined when the process has ended. */
+/** Returns the pid that ownerSettings() recorded in the command line of a server. */
+async function ownerOf(pid: number): Promise<number | undefined> {
+  const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+  return numberIn(/(?:^|\0)billing\.owner=(\d+)(?:\0|$)/.exec(command));
+}
+
+/**
+ * Reads the parent's pid of a process. The parent changes when it ends. Returns undefined when the
+ * process has ended.
+ */
 async function parentOf(pid: number): Promise<number | undefined> {
-  const stat = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
-  const parent = /^PPid:\s*(\d+)$/m.exec(stat)?.[1];
-  return parent === undefined ? undefined : Number(parent);
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+  return numberIn(/^PPid:\s*(\d+)$/m.exec(status));
 }
 
-/** A fast shutdown; resolves when the process has ended. Rejects after 30 s. */
+/** Requests a fast shutdown. Resolves when the process has ended. Rejects after 30 s. */
 async function end(pid: number): Promise<void> {
   const send = (signal: 'SIGINT' | 0) => {
     try {
@@ -75,9 +85,6 @@ async function end(pid: number): Promise<void> {
   await pRetry(ended, { retries: 1200, factor: 1, minTimeout: 25, maxRetryTime: 30_000 });
 }
 
-/** The number in the first line of a file; undefined without one. */
-async function numberIn(path: string): Promise<number | undefined> {
-  const text = await readFile(path, 'utf8').catch(() => '');
-  const number = Number.parseInt(text, 10);
-  return Number.isNaN(number) ? undefined : number;
+function numberIn(match: RegExpExecArray | null): number | undefined {
+  return match?.[1] === undefined ? undefined : Number(match[1]);
 }

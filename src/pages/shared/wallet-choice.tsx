@@ -5,7 +5,7 @@ import { Button } from './parts.tsx';
 import { foreign } from './text.ts';
 import type { SolanaWallet } from './wallets.ts';
 
-/** Apps that open a page in their own browser, where the wallet is. */
+/** Wallet apps that can open a page in their own browser, where the wallet is available. */
 const browsers: readonly (readonly [
   name: string,
   open: (url: string, ref: string) => string,
@@ -28,7 +28,9 @@ const browsers: readonly (readonly [
   ],
 ];
 
-/** One button for each wallet of the browser; without a wallet, links to get one. */
+/**
+ * Shows one button for each wallet of the browser. Without a wallet, shows links for getting one.
+ */
 export function WalletChoice({
   verb,
   wallets,
@@ -99,7 +101,7 @@ function NoWallet({ verb }: { verb: string }): ReactElement {
   );
 }
 
-/** A text as a QR code, always dark on light. */
+/** Shows a text as a QR code. The code is dark on light in every colour scheme. */
 function QrCode({ text }: { text: string }): ReactElement {
   const { data, size } = encode(text, { ecc: 'M', border: 2 });
   const path = data

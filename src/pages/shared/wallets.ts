@@ -1,4 +1,4 @@
-// Wallets of the browser, by the Wallet Standard.
+// The wallets of the browser, found through the Wallet Standard.
 import type {
   SolanaSignAndSendTransactionFeature,
   SolanaSignInFeature,
@@ -24,7 +24,7 @@ export type SolanaWallet = Omit<Wallet, 'features'> & {
     >;
 };
 
-/** A wallet's account that the page may use. */
+/** A wallet and the account that the page may use. */
 export interface Connected {
   readonly wallet: SolanaWallet;
   readonly account: WalletAccount;
@@ -45,8 +45,8 @@ function usable(): readonly SolanaWallet[] {
 }
 
 /**
- * The browser's wallets that can sign in and sign transactions; a wallet may come later than the
- * page.
+ * Returns the browser's wallets that can sign in and sign transactions. A wallet may register after
+ * the page has loaded.
  */
 export function useWallets(): readonly SolanaWallet[] {
   return useSyncExternalStore(
@@ -62,12 +62,14 @@ export function useWallets(): readonly SolanaWallet[] {
   );
 }
 
-/** Whether a wallet knows this installation's network. */
+/** Returns whether a wallet or an account supports this installation's network. */
 export function knowsNetwork({ chains }: { chains: readonly string[] }): boolean {
   return chains.includes(chain);
 }
 
-/** Asks the wallet for an account. Throws a WalletRefusal. */
+/**
+ * Asks the wallet for an account. Throws a WalletRefusal when the user refuses or the wallet fails.
+ */
 export async function connect(wallet: SolanaWallet): Promise<Connected> {
   try {
     const { accounts } = await wallet.features['standard:connect'].connect();
@@ -80,8 +82,8 @@ export async function connect(wallet: SolanaWallet): Promise<Connected> {
 }
 
 /**
- * Calls back when the wallet no longer offers this account to the page. Returns a function that
- * stops it.
+ * Calls `switched` when the wallet no longer offers this account to the page. Returns a function
+ * that stops the calls.
  */
 export function onSwitch({ wallet, account }: Connected, switched: () => void): () => void {
   return (
@@ -92,7 +94,7 @@ export function onSwitch({ wallet, account }: Connected, switched: () => void): 
   );
 }
 
-/** Fields of a Sign-In With Solana text that the service issued. */
+/** Parses the fields of a Sign-In With Solana message that the service issued. */
 function fieldsOf(message: string) {
   const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(message)?.[1] ?? '';
   const [first = '', address = '', , statement = ''] = message.split('\n');
@@ -110,8 +112,8 @@ function fieldsOf(message: string) {
 }
 
 /**
- * Lets the wallet sign the service's sign-in text. `signedMessage` is there when the wallet wrote
- * the text in its own way. Throws a WalletRefusal.
+ * Asks the wallet to sign the service's sign-in message. `signedMessage` is set when the wallet
+ * composed a different text from the same fields. Throws a WalletRefusal.
  */
 export async function signText(
   { wallet: { features }, account }: Connected,
@@ -136,8 +138,8 @@ export async function signText(
 }
 
 /**
- * Lets the wallet sign a transaction (base64), or sign and send it where it does nothing else.
- * Throws a WalletRefusal.
+ * Asks the wallet to sign a transaction (Base64). A wallet that can only sign and send sends the
+ * transaction itself. Throws a WalletRefusal.
  */
 export async function signTransaction(
   { wallet: { features }, account }: Connected,
@@ -156,15 +158,12 @@ export async function signTransaction(
   }
 }
 
-/** Bytes as Base58. */
 const toBase58 = (bytes: Uint8Array): string => bs58.encode(bytes);
 
-/** Base64 as bytes. */
 function fromBase64(text: string): Uint8Array {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
-/** Bytes as Base64. */
 function toBase64(bytes: Uint8Array): string {
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
 }

@@ -194,12 +194,13 @@ void t.test(
     const { sql, name, directory, env } = await installation(t);
     const [version] = await sql<{ number: number }[]>`
       select current_setting('server_version_num')::int as number`;
+    // Before Postgres 16, any role with createrole may grant and revoke pg_read_all_stats.
+    const mayGrant = (version?.number ?? 0) < 160_000;
     const first = await runShared(['migrate', '--json', '--roles', directory], env);
     t.equal(first.code, 0, first.stderr);
     t.match(JSON.parse(first.stdout), {
       roles: { serve: `${name}_serve`, keeper: `${name}_keeper`, dispatch: `${name}_dispatch` },
-      // Before Postgres 16, any role with createrole may grant this one.
-      seesStatistics: (version?.number ?? 0) < 160_000,
+      statistics: { owner: `${name}_owner`, ownerSees: mayGrant, serveSees: false },
     });
     const urls = () =>
       Promise.all(
@@ -221,6 +222,15 @@ void t.test(
       select rolsuper, rolcreaterole, rolcreatedb, rolbypassrls from pg_roles where rolname = ${`${name}_serve`}`;
     t.same(Object.values(role ?? {}), [false, false, false, false]);
     t.notMatch(first.stdout + first.stderr, new URL(written[0] ?? '').password);
+
+    await sql.unsafe(`grant pg_read_all_stats to ${name}_serve`);
+    const old = await runShared(['migrate', '--roles', directory], env);
+    t.equal(
+      old.stdout.includes(`"revoke pg_read_all_stats from ${name}_serve"`),
+      !mayGrant,
+      'an earlier build gave it to serve',
+    );
+    await sql.unsafe(`revoke pg_read_all_stats from ${name}_serve`);
 
     await sql.unsafe(`grant pg_read_all_stats to ${name}_owner`);
     await sql.unsafe(`revoke select on plans from ${name}_serve`);
