@@ -61,8 +61,8 @@ export const variables = {
   sweepMinutes: {
     name: 'SWEEP_MINUTES',
     about:
-      'minutes in which the keepers read every subscription on chain once, independent of the streams; a lower value finds missed changes sooner and costs more requests',
-    fallback: '60',
+      'minutes in which the keepers read every subscription on chain once, independent of the streams; after a lost message of a stream they read all at once; a lower value finds other missed changes sooner and costs more requests',
+    fallback: '720',
     parse: integer(1, 1440),
   },
   rpcRate: {

@@ -12,7 +12,7 @@ const SOL = 1_000_000_000;
  * Interval (ms) between reads of a balance above LOW while payments are in flight; IDLE_AGE_MS
  * applies at other times.
  */
-const SPENDING_AGE_MS = 10_000;
+const SPENDING_AGE_MS = 60_000;
 
 const IDLE_AGE_MS = 300_000;
 

@@ -114,7 +114,8 @@ export class StreamCheck {
       infos.push(...page);
       const { slot } = page.at(-1) ?? { slot: 0n };
       // The first list has no end: it stops where the stream began.
-      if (page.length < PAGE || slot <= (this.#completeFrom ?? 0n)) return { infos, isComplete: true };
+      if (page.length < PAGE || slot <= (this.#completeFrom ?? 0n))
+        return { infos, isComplete: true };
     }
     return { infos, isComplete: false };
   }
