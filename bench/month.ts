@@ -6,7 +6,6 @@ import { execFileSync } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { decodeSubscription } from '../src/chain/program/layouts.ts';
-import { timeOf } from '../src/chain/time.ts';
 import { SUBSCRIPTIONS_DUE } from '../src/db/postgres/notify.ts';
 import { type Database, type Server, startServer } from './dispatch/harness.ts';
 import { countPaid, register } from './keeper/collect.ts';

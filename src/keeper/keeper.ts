@@ -40,8 +40,8 @@ import {
 import { createUnreadableReport } from './reports.ts';
 import { Resolver } from './resolve.ts';
 import { Signer } from './signer.ts';
-import { followsOf, Notifications } from './streams.ts';
 import { StreamCheck } from './stream-check.ts';
+import { followsOf, Notifications } from './streams.ts';
 import { Sweep } from './sweep.ts';
 import { Tracker } from './tracker.ts';
 

@@ -23,14 +23,14 @@ async function startCheck(stage: Stage) {
     losses: () => losses,
     passMs: (ms: number) => (now += ms),
     /** Sends a transaction of the program; resolves with its signature and slot. */
-    async transact() {
+    transact: async () => {
       const before = new Set((await listed()).map(({ signature }) => signature));
       await stage.plan();
       const { signature, slot } = (await listed()).find((one) => !before.has(one.signature))!;
       return { signature, slot };
     },
     /** Makes every signature so far old enough to be compared. */
-    async settle() {
+    settle: async () => {
       net.mineBlocks(40);
       await reachSlot();
     },
