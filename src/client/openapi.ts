@@ -3547,7 +3547,7 @@ export interface operations {
                     signature: string;
                     /**
                      * Format: byte
-                     * The message that the wallet built itself (solana:signIn), in Base64. Every field must equal that of the issued message; the statement may be absent.
+                     * The bytes that the wallet signed, in Base64, where they differ from the issued message: a message that it built itself (solana:signIn), or the message in the envelope of an off-chain message (legacy, version 0 or version 1, with the wallet as its only signer). Every field must equal that of the issued message; the statement may be absent.
                      */
                     signedMessage?: string;
                     /**

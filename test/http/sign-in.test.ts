@@ -4,6 +4,7 @@ import bs58 from 'bs58';
 import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import { testApi, type TestApi } from '../fixtures/http.ts';
+import { envelopes } from '../fixtures/off-chain-message.ts';
 import { browserWallet, inputOf, type SignInInput } from '../fixtures/wallet.ts';
 
 const publicUrl = 'https://billing.test:8443';
@@ -125,6 +126,36 @@ void t.test('a signedMessage must equal the issued message', async (t) => {
   };
   for (const [fault, edit] of Object.entries(edits))
     t.equal(await attempt((input) => input, edit), 401, fault);
+});
+
+void t.test('the message may be signed in the envelope of an off-chain message', async (t) => {
+  const api = await testApi(t, { publicUrl, corsOrigins });
+  const [keypair, other] = [generateKeypair(), generateKeypair()];
+  const attempt = async (
+    build: (text: Buffer) => Buffer,
+    { signer = keypair, withBytes = true } = {},
+  ) => {
+    const { nonce, message } = await asked(api, keypair.address);
+    const bytes = build(Buffer.from(message));
+    return verified(api, {
+      wallet: keypair.address,
+      nonce,
+      signature: bs58.encode(signer.sign(bytes)),
+      ...(withBytes && { signedMessage: bytes.toString('base64') }),
+    });
+  };
+  for (const [form, build] of Object.entries(envelopes)) {
+    const signers = [keypair.address];
+    t.equal((await attempt((text) => build({ text, signers }))).status, 200, form);
+    const unsent = await attempt((text) => build({ text, signers }), { withBytes: false });
+    t.equal(unsent.status, 401, `${form}, without the bytes`);
+    const forged = await attempt((text) => build({ text, signers }), { signer: other });
+    t.equal(forged.status, 401, `${form}, signed by another wallet`);
+    const longer = (text: Buffer) => Buffer.concat([build({ text, signers }), Buffer.of(10)]);
+    t.equal((await attempt(longer)).status, 401, `${form}, with a byte more`);
+    const foreign = (text: Buffer) => build({ text, signers: [other.address] });
+    t.equal((await attempt(foreign)).status, form === 'legacy' ? 200 : 401, `${form}, signer`);
+  }
 });
 
 void t.test('a nonce expires by the clock of Postgres', async (t) => {

@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import { isSigned } from '../../chain/keypair.ts';
+import { textsOf } from './off-chain-message.ts';
 import type { Role } from './tokens.ts';
 
 const NONCE_LIFETIME_MS = 5 * 60_000;
@@ -54,11 +55,19 @@ export function signInMessage({ wallet, role, page, cluster, now }: SignInReques
 }
 
 /**
+ * Whether bytes that a wallet signed say what the issued message says, bare or in the envelope of
+ * an off-chain message.
+ */
+export function isMessageOf(issued: string, signed: Buffer, wallet: string): boolean {
+  return textsOf(signed, wallet).some((text) => saysTheSame(issued, text));
+}
+
+/**
  * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued
  * message. It may omit the statement and prefix the chain with its namespace (solana:mainnet); all
  * other fields must be equal, without additional ones.
  */
-export function saysTheSame(issued: string, signed: string): boolean {
+function saysTheSame(issued: string, signed: string): boolean {
   const [wanted, given] = [fieldsOf(issued), fieldsOf(signed)];
   if (wanted === undefined || given === undefined) return false;
   if (!given.has('statement')) wanted.delete('statement');

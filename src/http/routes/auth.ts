@@ -3,8 +3,8 @@ import { ensureMerchant } from '../../db/merchants.ts';
 import { insertNonce, takeNonce } from '../../db/nonces.ts';
 import { readClock } from '../../db/postgres/clock.ts';
 import {
+  isMessageOf,
   isSignedBy,
-  saysTheSame,
   signInMessage,
   signInPage,
 } from '../../domain/accounts/sign-in.ts';
@@ -84,7 +84,7 @@ const SignedMessage = Type.Object(
         maxLength: 4000,
         pattern: '^[A-Za-z0-9+/]+={0,2}$',
         description:
-          'The message that the wallet built itself (solana:signIn), in Base64. Every field must equal that of the issued message; the statement may be absent.',
+          'The bytes that the wallet signed, in Base64, where they differ from the issued message: a message that it built itself (solana:signIn), or the message in the envelope of an off-chain message (legacy, version 0 or version 1, with the wallet as its only signer). Every field must equal that of the issued message; the statement may be absent.',
       }),
     ),
   },
@@ -133,15 +133,15 @@ function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
 }
 
 /**
- * Throws UNAUTHORIZED unless the wallet signed the issued message, or a message of its own with the
- * same fields.
+ * Throws UNAUTHORIZED unless the wallet signed the issued message, or other bytes that say the
+ * same.
  */
 function assertSigned(
   issued: string,
   { wallet, signature, signedMessage }: Static<typeof SignedMessage>,
 ): void {
   const signed = Buffer.from(signedMessage ?? issued, signedMessage ? 'base64' : 'utf8');
-  if (signedMessage !== undefined && !saysTheSame(issued, signed.toString('utf8')))
+  if (signedMessage !== undefined && !isMessageOf(issued, signed, wallet))
     throw new ServiceError(
       'UNAUTHORIZED',
       'The signed message differs from the issued one: ask for another nonce and sign its message.',
