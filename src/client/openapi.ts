@@ -446,7 +446,7 @@ export interface paths {
         get: operations["listAllTransactions"];
         /**
          * Send a transaction signed by your wallet
-         * Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A plan that it publishes becomes active.
+         * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A plan that it publishes becomes active.
          */
         post: operations["sendMerchantTransaction"];
         delete?: never;
@@ -565,7 +565,7 @@ export interface paths {
         get?: never;
         /**
          * Send a transaction signed by your wallet
-         * Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A subscription that it creates is registered.
+         * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A subscription that it creates is registered.
          */
         post: operations["sendSubscriberTransaction"];
         delete?: never;
@@ -1359,6 +1359,11 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /**
+             * Format: uuid
+             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+             */
+            offerId?: string;
             /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
@@ -1415,6 +1420,11 @@ export interface components {
              * Block time of the transfer.
              */
             occurredAt: string | null;
+            /**
+             * Format: uuid
+             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+             */
+            offerId: string;
             /**
              * Format: address
              * A reference key among the accounts of the transfer, by which it is found on chain.
@@ -4431,6 +4441,11 @@ export interface operations {
                     "application/json": {
                         data: {
                             /**
+                             * Format: uuid
+                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             */
+                            offerId: string;
+                            /**
                              * Format: byte
                              * An unsigned Solana transaction in Base64, for the wallet to sign and send.
                              */
@@ -4462,6 +4477,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
+                            /**
+                             * Format: uuid
+                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             */
+                            offerId: string;
                             /**
                              * Format: byte
                              * An unsigned Solana transaction in Base64, for the wallet to sign and send.
@@ -5363,6 +5383,11 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
+                     * Format: uuid
+                     * The offer that the transaction came from; without it exactly one open offer of the wallet must fit.
+                     */
+                    offerId?: string;
+                    /**
                      * Format: byte
                      * A signed transaction in Base64 that the service built for this wallet.
                      */
@@ -5506,6 +5531,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
+                            /**
+                             * Format: uuid
+                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             */
+                            offerId: string;
                             /**
                              * Format: address
                              * Address of the account on chain, in Base58.
@@ -5660,6 +5690,11 @@ export interface operations {
                     "application/json": {
                         data: {
                             /**
+                             * Format: uuid
+                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             */
+                            offerId: string;
+                            /**
                              * Format: byte
                              * An unsigned Solana transaction in Base64, for the wallet to sign and send.
                              */
@@ -5690,6 +5725,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
+                            /**
+                             * Format: uuid
+                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             */
+                            offerId: string;
                             /**
                              * Format: byte
                              * An unsigned Solana transaction in Base64, for the wallet to sign and send.
@@ -5722,6 +5762,11 @@ export interface operations {
                     "application/json": {
                         data: {
                             /**
+                             * Format: uuid
+                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             */
+                            offerId: string;
+                            /**
                              * Format: byte
                              * An unsigned Solana transaction in Base64, for the wallet to sign and send.
                              */
@@ -5752,6 +5797,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
+                            /**
+                             * Format: uuid
+                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             */
+                            offerId: string;
                             /**
                              * Format: byte
                              * An unsigned Solana transaction in Base64, for the wallet to sign and send.
@@ -5798,6 +5848,11 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
+                    /**
+                     * Format: uuid
+                     * The offer that the transaction came from; without it exactly one open offer of the wallet must fit.
+                     */
+                    offerId?: string;
                     /**
                      * Format: byte
                      * A signed transaction in Base64 that the service built for this wallet.

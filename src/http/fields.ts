@@ -107,6 +107,14 @@ export const UnsignedTransaction = Type.String({
   examples: ['AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
 });
 
+/** Names the unsigned transaction beside it in requests to the relay. */
+export const OfferId = Type.String({
+  format: 'uuid',
+  description:
+    'Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).',
+  examples: [EXAMPLE_ID],
+});
+
 /** USDC base units (6 decimals) as a string, in a response. */
 export const Amount = Type.Unsafe<bigint>({
   type: 'string',

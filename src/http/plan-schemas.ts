@@ -17,6 +17,7 @@ import {
   Pda,
   Time,
   TimeInput,
+  OfferId,
   UnsignedTransaction,
   Wallet,
 } from './fields.ts';
@@ -115,7 +116,11 @@ const ownFields = {
 /** A plan as its merchant sees it. */
 export const OwnPlan = Type.Object(ownFields, { title: 'OwnPlan' });
 export const NewPlan = Type.Object(
-  { ...ownFields, transaction: Type.Optional(UnsignedTransaction) },
+  {
+    ...ownFields,
+    transaction: Type.Optional(UnsignedTransaction),
+    offerId: Type.Optional(OfferId),
+  },
   { title: 'NewPlan' },
 );
 /** The fields of the schema `Plan`. */

@@ -56,6 +56,7 @@ export function blockMethods(
 ): Pick<
   Rpc,
   | 'getLatestBlockhash'
+  | 'isBlockhashValid'
   | 'getLifetimesEverywhere'
   | 'getHeight'
   | 'getHeights'
@@ -80,6 +81,12 @@ export function blockMethods(
           slot,
         };
       });
+    },
+    async isBlockhashValid(blockhash, { commitment = 'processed' } = {}) {
+      const response = await reads.call('isBlockhashValid', [blockhash, { commitment }], (result) =>
+        inContext(result, undefined, (value) => truth(value, 'validity')),
+      );
+      return response.value;
     },
     getLifetimesEverywhere: (lifetimes) =>
       reads.callEach('isBlockhashValid', (ask) => askLifetimes(ask, lifetimes)),

@@ -98,6 +98,10 @@ export interface Rpc {
   ): Promise<Simulation & { slot: bigint }>;
   getLatestBlockhash(options?: { commitment?: Commitment }): Promise<Blockhash>;
   /**
+   * Whether an endpoint accepts this blockhash; false too where it has not seen its block yet.
+   */
+  isBlockhashValid(blockhash: string, options?: { commitment?: Commitment }): Promise<boolean>;
+  /**
    * Whether blockhashes can be used any more, by every endpoint that is up: one response per
    * endpoint. An endpoint is asked only for the blockhashes whose last block height its own
    * finalized height has passed, and for a limited number of them.

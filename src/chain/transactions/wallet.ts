@@ -1,5 +1,5 @@
-// Unsigned transactions for wallets. They include a compute limit and a priority fee, because a
-// wallet would otherwise add its own and sign a different message, which the relay refuses.
+// Unsigned transactions for wallets, with a compute limit and a priority fee. A wallet may set its
+// own within the bounds of signed.ts.
 import type { Instruction } from '../program/instructions.ts';
 import { unsignedTransaction } from './message.ts';
 import {

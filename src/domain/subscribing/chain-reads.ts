@@ -25,7 +25,14 @@ export type ChainReader = Pick<
 
 /** The chain reader with the methods that only the relay needs. */
 export type ChainSender = ChainReader &
-  Pick<Rpc, 'getBlockHeight' | 'getSignatureStatuses' | 'sendTransaction' | 'simulateTransaction'>;
+  Pick<
+    Rpc,
+    | 'getBlockHeight'
+    | 'getSignatureStatuses'
+    | 'isBlockhashValid'
+    | 'sendTransaction'
+    | 'simulateTransaction'
+  >;
 
 /**
  * An unsigned transaction (base64), its blockhash, and the last block height at which it can land.

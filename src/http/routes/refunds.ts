@@ -15,6 +15,7 @@ import {
   oneOf,
   PathId,
   Time,
+  OfferId,
   UnsignedTransaction,
   Wallet,
 } from '../fields.ts';
@@ -43,7 +44,7 @@ const fields = {
 };
 const Refund = Type.Object(fields, { title: 'Refund' });
 const NewRefund = Type.Object(
-  { ...fields, transaction: UnsignedTransaction },
+  { ...fields, transaction: UnsignedTransaction, offerId: OfferId },
   { title: 'NewRefund' },
 );
 const params = Type.Object({ appId: PathId, transactionId: PathId });
@@ -103,8 +104,8 @@ export function refundRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
           const wanted = amount === undefined ? null : BigInt(amount);
           const { refund, unsigned } = await askRefund(tx, payment, wanted, ground);
           const what = { wallet: merchant, purpose: 'refund', planId, subscriptionPda } as const;
-          await offerTransaction(tx, unsigned, what);
-          return { ...refund, transaction: unsigned.transaction };
+          const offerId = await offerTransaction(tx, unsigned, what);
+          return { ...refund, transaction: unsigned.transaction, offerId };
         };
       });
     },

@@ -25,6 +25,7 @@ import {
   PathId,
   Pda,
   refuseLongMetadata,
+  OfferId,
   UnsignedTransaction,
 } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
@@ -207,7 +208,7 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
           params,
           body: NoBody,
           response: {
-            200: success(Type.Object({ transaction: UnsignedTransaction })),
+            200: success(Type.Object({ transaction: UnsignedTransaction, offerId: OfferId })),
             ...failures(400, 401, 403, 404, 409),
           },
         },
@@ -217,13 +218,13 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
         const plan = await findPlan(sql, subscription.planId);
         if (plan === undefined) throw absent('plan');
         const unsigned = await make(chain, network, plan, subscription);
-        await offerTransaction(sql, unsigned, {
+        const offerId = await offerTransaction(sql, unsigned, {
           wallet: subscription.subscriberWallet,
           purpose,
           planId: plan.id,
           subscriptionPda: subscription.subscriptionPda,
         });
-        return ok({ transaction: unsigned.transaction });
+        return ok({ transaction: unsigned.transaction, offerId });
       },
     );
   }
