@@ -166,6 +166,7 @@ async function apiRoutes(): Promise<RouteOptions[]> {
     planMinimumAmount: 1n,
     requestsPerMinute,
     corsOrigins: [],
+    dashboardOrigins: [],
     trustProxy: [],
     ping: () => Promise.reject(new Error('no ping is sent')),
     checkWebhookHost: () => undefined,

@@ -4,7 +4,7 @@ export interface paths {
         get?: never;
         /**
          * Get a message for the wallet to sign
-         * The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin if the operator allows that origin, else those of the service, because wallets only sign messages for the domain of the page.
+         * The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin if the operator allows that origin, else those of the service, because wallets only sign messages for the domain of the page. Merchants sign in on pages of the service and of DASHBOARD_ORIGINS: another Origin is FORBIDDEN.
          */
         post: operations["createNonce"];
         delete?: never;
@@ -3504,10 +3504,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /**
-                     * The role of the session.
-                     * @default merchant
-                     */
+                    /** The role of the session. The default is merchant, and subscriber on pages that sign in subscribers only. */
                     role?: "merchant" | "subscriber";
                     /**
                      * Format: address
@@ -3557,7 +3554,7 @@ export interface operations {
                     signature: string;
                     /**
                      * Format: byte
-                     * The bytes that the wallet signed, in Base64, where they differ from the issued message: a message that it built itself (solana:signIn), or the message in the envelope of an off-chain message (legacy, version 0 or version 1, with the wallet as its only signer). Every field must equal that of the issued message; the statement may be absent.
+                     * The bytes that the wallet signed, in Base64, where they differ from the issued message: a message that it built itself (solana:signIn), or the message in the envelope of an off-chain message (legacy, version 0 or version 1, with the wallet as its only signer). Every field must equal that of the issued message; the statement too, because it names the role.
                      */
                     signedMessage?: string;
                     /**

@@ -42,6 +42,8 @@ export interface ApiDeps {
   requestsPerMinute: Record<Tier, number>;
   /** Origins allowed by CORS. */
   corsOrigins: readonly string[];
+  /** Origins whose pages may sign in merchants, beside that of publicUrl; CORS allows them too. */
+  dashboardOrigins: readonly string[];
   /** Addresses and CIDRs of proxies whose X-Forwarded-For is trusted. */
   trustProxy: readonly string[];
   /**

@@ -168,6 +168,7 @@ function settings(
     planMinimumAmount: BigInt(config.planMinimumAmount),
     requestsPerMinute,
     corsOrigins: config.corsOrigins,
+    dashboardOrigins: config.dashboardOrigins,
     trustProxy: config.trustProxy,
     // Imported on demand, because loading undici takes part of the startup time.
     ping: async (target) => (await import('../webhooks/ping.ts')).sendPing({ config, ...target }),

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import { isSigned } from '../../chain/keypair.ts';
 import { textsOf } from './off-chain-message.ts';
-import type { Role } from './tokens.ts';
+import { type Role, roles } from './tokens.ts';
 
 const NONCE_LIFETIME_MS = 5 * 60_000;
 
@@ -21,13 +21,35 @@ export interface SignInRequest {
   now: Date;
 }
 
-/** The page of a sign-in: the request's Origin when it is one of CORS_ORIGINS, else PUBLIC_URL. */
+/** PUBLIC_URL, CORS_ORIGINS and DASHBOARD_ORIGINS. */
+export interface Origins {
+  readonly publicUrl: string;
+  readonly corsOrigins: readonly string[];
+  readonly dashboardOrigins: readonly string[];
+}
+
+const includes = (urls: readonly string[], origin: string) =>
+  urls.some((url) => new URL(url).origin === origin);
+
+/** The page of a sign-in: the request's Origin if CORS allows it, else PUBLIC_URL. */
 export function signInPage(
   origin: string | undefined,
-  { publicUrl, corsOrigins }: { publicUrl: string; corsOrigins: readonly string[] },
+  { publicUrl, corsOrigins, dashboardOrigins }: Origins,
 ): string {
-  const allowed = corsOrigins.some((url) => new URL(url).origin === origin);
-  return origin !== undefined && allowed ? origin : publicUrl;
+  const isAllowed = origin !== undefined && includes([...corsOrigins, ...dashboardOrigins], origin);
+  return isAllowed ? origin : publicUrl;
+}
+
+/**
+ * The roles that a page of this origin may sign in for, the default first. A shop's page must not
+ * get a merchant's token, which creates API keys. A request without an Origin is no page's.
+ */
+export function rolesOf(
+  origin: string | undefined,
+  { publicUrl, dashboardOrigins }: Pick<Origins, 'publicUrl' | 'dashboardOrigins'>,
+): readonly Role[] {
+  const isOwn = origin === undefined || includes([publicUrl, ...dashboardOrigins], origin);
+  return isOwn ? roles : ['subscriber'];
 }
 
 /** A nonce of 192 random bits, and the message that carries it for five minutes. */
@@ -64,13 +86,12 @@ export function isMessageOf(issued: string, signed: Buffer, wallet: string): boo
 
 /**
  * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued
- * message. It may omit the statement and prefix the chain with its namespace (solana:mainnet); all
- * other fields must be equal, without additional ones.
+ * message, without additional ones. It may prefix the chain with its namespace (solana:mainnet).
+ * The statement is required, because it names the role to the wallet's owner.
  */
 function saysTheSame(issued: string, signed: string): boolean {
   const [wanted, given] = [fieldsOf(issued), fieldsOf(signed)];
   if (wanted === undefined || given === undefined) return false;
-  if (!given.has('statement')) wanted.delete('statement');
   const chain = given.get('Chain ID');
   if (chain !== undefined) given.set('Chain ID', chain.replace(/^solana:/, ''));
   return (

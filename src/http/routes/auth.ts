@@ -5,16 +5,21 @@ import { readClock } from '../../db/postgres/clock.ts';
 import {
   isMessageOf,
   isSignedBy,
+  rolesOf,
   signInMessage,
   signInPage,
 } from '../../domain/accounts/sign-in.ts';
-import { roles, type Tokens } from '../../domain/accounts/tokens.ts';
+import { type Role as RoleName, roles, type Tokens } from '../../domain/accounts/tokens.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Api, ApiDeps } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { oneOf, Time, Wallet } from '../fields.ts';
 
 const Role = oneOf(roles, 'The role of the session.');
+const AskedRole = oneOf(
+  roles,
+  'The role of the session. The default is merchant, and subscriber on pages that sign in subscribers only.',
+);
 
 /** Wallet sign-in: ask for a nonce, sign the message, get a JWT. */
 export function authRoutes(api: Api, deps: ApiDeps, tokens: Tokens): void {
@@ -30,10 +35,10 @@ function nonceRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Get a message for the wallet to sign',
         description:
-          'The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin if the operator allows that origin, else those of the service, because wallets only sign messages for the domain of the page.',
+          'The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin if the operator allows that origin, else those of the service, because wallets only sign messages for the domain of the page. Merchants sign in on pages of the service and of DASHBOARD_ORIGINS: another Origin is FORBIDDEN.',
         tags: ['sign-in'],
         body: Type.Object(
-          { wallet: Wallet, role: Type.Optional({ ...Role, default: 'merchant' }) },
+          { wallet: Wallet, role: Type.Optional(AskedRole) },
           { additionalProperties: false },
         ),
         response: {
@@ -46,11 +51,13 @@ function nonceRoute(api: Api, deps: ApiDeps): void {
               expiresAt: Time,
             }),
           ),
-          ...failures(400),
+          ...failures(400, 403),
         },
       },
     },
-    async ({ headers: { origin }, body: { wallet, role = 'merchant' } }) => {
+    async ({ headers: { origin }, body }) => {
+      const { wallet, role = rolesOf(origin, deps)[0] ?? 'subscriber' } = body;
+      assertRole(role, origin, deps);
       const { nonce, message, expiresAt } = signInMessage({
         wallet,
         role,
@@ -84,14 +91,15 @@ const SignedMessage = Type.Object(
         maxLength: 4000,
         pattern: '^[A-Za-z0-9+/]+={0,2}$',
         description:
-          'The bytes that the wallet signed, in Base64, where they differ from the issued message: a message that it built itself (solana:signIn), or the message in the envelope of an off-chain message (legacy, version 0 or version 1, with the wallet as its only signer). Every field must equal that of the issued message; the statement may be absent.',
+          'The bytes that the wallet signed, in Base64, where they differ from the issued message: a message that it built itself (solana:signIn), or the message in the envelope of an off-chain message (legacy, version 0 or version 1, with the wallet as its only signer). Every field must equal that of the issued message; the statement too, because it names the role.',
       }),
     ),
   },
   { additionalProperties: false },
 );
 
-function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
+function verifyRoute(api: Api, deps: ApiDeps, tokens: Tokens): void {
+  const { sql } = deps;
   api.post(
     '/auth/verify',
     {
@@ -111,11 +119,11 @@ function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
               wallet: Wallet,
             }),
           ),
-          ...failures(400, 401),
+          ...failures(400, 401, 403),
         },
       },
     },
-    async ({ body }) => {
+    async ({ headers: { origin }, body }) => {
       const { wallet, nonce } = body;
       const taken = await takeNonce(sql, nonce, wallet);
       if (taken === undefined)
@@ -123,13 +131,23 @@ function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
           'UNAUTHORIZED',
           'The nonce is unknown, used or expired: ask for another one.',
         );
-      assertSigned(taken.message, body);
       const { role } = taken;
+      assertRole(role, origin, deps);
+      assertSigned(taken.message, body);
       if (role === 'merchant') await ensureMerchant(sql, wallet);
       const { token, expiresAt } = await tokens.issue({ wallet, role });
       return ok({ token, tokenType: 'Bearer' as const, expiresAt, role, wallet });
     },
   );
+}
+
+/** Throws FORBIDDEN when a page of this origin may not sign in for the role. */
+function assertRole(role: RoleName, origin: string | undefined, deps: ApiDeps): void {
+  if (!rolesOf(origin, deps).includes(role))
+    throw new ServiceError(
+      'FORBIDDEN',
+      `Pages of this origin sign in subscribers only. Merchants sign in at ${new URL(deps.publicUrl).origin}; the operator allows further origins in DASHBOARD_ORIGINS.`,
+    );
 }
 
 /**
