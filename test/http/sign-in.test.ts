@@ -1,9 +1,11 @@
 // Sign-in from pages, with a wallet that refuses to sign for another page than the one that it is
 // connected to.
+import { ComputeBudgetProgram, Message, TransactionMessage } from '@solana/web3.js';
 import bs58 from 'bs58';
 import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';
-import { testApi, type TestApi } from '../fixtures/http.ts';
+import { chainApi, testApi, type TestApi } from '../fixtures/http.ts';
+import { call as rpcCall } from '../fixtures/localnet.ts';
 import { envelopes } from '../fixtures/off-chain-message.ts';
 import { browserWallet, inputOf, type SignInInput } from '../fixtures/wallet.ts';
 
@@ -192,6 +194,105 @@ void t.test('the message may be signed in the envelope of an off-chain message',
     const foreign = (text: Buffer) => build({ text, signers: [other.address] });
     t.equal((await attempt(foreign)).status, form === 'legacy' ? 200 : 401, `${form}, signer`);
   }
+});
+
+void t.test('a transaction that is never sent signs in subscribers only', async (t) => {
+  const api = await chainApi(t);
+  const keypair = api.funded();
+  const wallet = keypair.address;
+  const ask = (more: Record<string, unknown> = {}) =>
+    api.call<{ nonce: string; message: string; transaction: string }>('POST', '/auth/nonce', {
+      body: { wallet, method: 'transaction', ...more },
+    });
+  type Change = (message: TransactionMessage) => void;
+  const attempt = async (change: Change = () => undefined, isVersion0 = false) => {
+    const { nonce, transaction } = (await ask()).body.data;
+    const built = TransactionMessage.decompile(
+      Message.from(Buffer.from(transaction, 'base64').subarray(65)),
+    );
+    change(built);
+    const compiled = isVersion0 ? built.compileToV0Message() : built.compileToLegacyMessage();
+    const bytes = Buffer.from(compiled.serialize());
+    const signature = keypair.sign(bytes);
+    const verify = () =>
+      verified(api, {
+        wallet,
+        nonce,
+        signature: bs58.encode(signature),
+        signedMessage: bytes.toString('base64'),
+      });
+    return { verify, sent: Buffer.concat([Buffer.of(1), signature, bytes]).toString('base64') };
+  };
+  const status = async (change?: Change, isVersion0?: boolean) =>
+    (await (await attempt(change, isVersion0)).verify()).status;
+
+  const { body } = await (await attempt()).verify();
+  t.match(body.data, { role: 'subscriber', wallet });
+  const { transaction, message } = (await ask()).body.data;
+  t.ok(Buffer.from(transaction, 'base64').includes(message), 'the text is in it in clear');
+  const [limit, price, transfer, text] = [0, 1, 2, 3] as const;
+  t.equal(await status(({ instructions }) => void instructions.splice(limit, 2)), 200, 'no budget');
+  t.equal(await status((m) => void (m.recentBlockhash = generateKeypair().address)), 200);
+  t.equal(await status(undefined, true), 200, 'version 0');
+  const refused: Record<string, Change> = {
+    'another text': ({ instructions }) => {
+      instructions[text]!.data = Buffer.from(`${message}.`);
+    },
+    'the memo alone': ({ instructions }) => void instructions.splice(transfer, 1),
+    'the transfer alone': ({ instructions }) => void instructions.splice(text, 1),
+    'a transfer of a lamport': ({ instructions }) => {
+      const data = Buffer.from(instructions[transfer]!.data);
+      data.writeBigUInt64LE(1n, 4);
+      instructions[transfer]!.data = data;
+    },
+    'a fee above the limit': ({ instructions }) => {
+      instructions[price] = ComputeBudgetProgram.setComputeUnitPrice({ microLamports: 1e9 });
+    },
+  };
+  for (const [fault, change] of Object.entries(refused)) t.equal(await status(change), 401, fault);
+
+  const landed = await attempt();
+  const signature = await rpcCall<string>(api.localnet.rpcUrl, 'sendTransaction', landed.sent, {
+    encoding: 'base64',
+    skipPreflight: true,
+  });
+  api.localnet.mineBlocks(3);
+  const { value } = await rpcCall<{ value: ({ err: unknown } | null)[] }>(
+    api.localnet.rpcUrl,
+    'getSignatureStatuses',
+    [signature],
+  );
+  t.equal(value[0]?.err, null, 'it lands, for its fee');
+  t.equal((await landed.verify()).status, 401, 'and signs in nobody then');
+
+  t.match(await ask({ role: 'merchant' }), { status: 403, body: { data: null } });
+  await ask();
+  await api.sql`update auth_nonces set role = 'merchant'`;
+  const asMerchant = await attempt();
+  await api.sql`update auth_nonces set role = 'merchant'`;
+  t.equal((await asMerchant.verify()).status, 403, 'a nonce of a merchant takes no transaction');
+});
+
+void t.test('GET /auth/methods lists the ways to sign in, by Origin', async (t) => {
+  const api = await testApi(t, { publicUrl, corsOrigins });
+  const methods = async (origin: string) =>
+    (
+      await api.call<{ method: string; roles: string[] }[]>('GET', '/auth/methods', {
+        headers: { origin },
+      })
+    ).body.data.map(({ method, roles }) => `${method}: ${roles.join(' ')}`);
+  t.same(await methods(publicUrl), [
+    'signIn: merchant subscriber',
+    'signMessage: merchant subscriber',
+    'signOffchainMessage: merchant subscriber',
+    'transaction: subscriber',
+  ]);
+  t.same(
+    await methods(shop),
+    ['signIn', 'signMessage', 'signOffchainMessage', 'transaction'].map(
+      (method) => `${method}: subscriber`,
+    ),
+  );
 });
 
 void t.test('a nonce expires by the clock of Postgres', async (t) => {

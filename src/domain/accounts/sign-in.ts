@@ -52,6 +52,17 @@ export function rolesOf(
   return isOwn ? roles : ['subscriber'];
 }
 
+/**
+ * The ways to sign in, in the order in which a page tries them, with the Wallet Standard feature
+ * that each needs. A transaction signs in subscribers only.
+ */
+export const signInMethods = [
+  { method: 'signIn', feature: 'solana:signIn', roles },
+  { method: 'signMessage', feature: 'solana:signMessage', roles },
+  { method: 'signOffchainMessage', feature: 'solana:signOffchainMessage', roles },
+  { method: 'transaction', feature: 'solana:signTransaction', roles: ['subscriber'] },
+] as const satisfies readonly { method: string; feature: string; roles: readonly Role[] }[];
+
 /** A nonce of 192 random bits, and the message that carries it for five minutes. */
 export function signInMessage({ wallet, role, page, cluster, now }: SignInRequest): {
   nonce: string;
