@@ -1,14 +1,9 @@
 // A signed-in wallet. Its token is only stored in this object.
 import { type Client, createClient } from '../../client/client.ts';
 import type { components } from '../../client/openapi.ts';
-import { AlteredTransaction, isCode } from './errors.ts';
-import {
-  connect,
-  type Connected,
-  signText,
-  signTransaction,
-  type SolanaWallet,
-} from './wallets.ts';
+import { AlteredTransaction, isCode, WalletRefusal } from './errors.ts';
+import { obstacleOf, signInWay, signInWith } from './wallet-sign-in.ts';
+import { connect, type Connected, signTransaction, type SolanaWallet } from './wallets.ts';
 
 export type Subscription = components['schemas']['OwnSubscription'];
 export type Plan = components['schemas']['Plan'];
@@ -51,15 +46,18 @@ export async function openSession(
 /** Signs a connected account in. Throws a WalletRefusal or the service's error. */
 async function signInAs(connected: Connected, role: Role): Promise<Session> {
   const { address } = connected.account;
-  const { nonce, message } = await anonymous.post('/auth/nonce', {
-    body: { wallet: address, role },
+  const way = signInWay(connected.wallet, role);
+  if (way === undefined)
+    throw new WalletRefusal('signIn', `It ${obstacleOf(connected.wallet, role) ?? 'cannot'}.`);
+  const { nonce, ...asked } = await anonymous.post('/auth/nonce', {
+    body: { wallet: address, role, ...(way === 'transaction' && { method: way }) },
   });
-  const signed = await signText(connected, message);
+  const { account, ...signed } = await signInWith(connected, way, asked);
   const { token } = await anonymous.post('/auth/verify', {
     body: { wallet: address, nonce, ...signed },
   });
   const client = createClient({ baseUrl: location.origin, token, retries: 2, maxWaitSeconds: 5 });
-  return { ...connected, address, client };
+  return { ...connected, account, address, client };
 }
 
 /**

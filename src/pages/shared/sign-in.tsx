@@ -57,7 +57,7 @@ export function SignIn({
       {note !== undefined && problem === undefined && <Notice kind="info">{note}</Notice>}
       {problem !== undefined && <Notice kind="warning">{problem}</Notice>}
       {step === undefined ? (
-        <WalletChoice verb="Sign in" wallets={wallets} onChoose={choose} />
+        <WalletChoice verb="Sign in" role={role} wallets={wallets} onChoose={choose} />
       ) : (
         <>
           <Spinner>{step}</Spinner>

@@ -13,15 +13,38 @@ import { useSyncExternalStore } from 'react';
 import { WalletRefusal } from './errors.ts';
 import { chain } from './installation.ts';
 
-export type SolanaWallet = Omit<Wallet, 'features'> & {
-  readonly features: StandardConnectFeature &
-    Partial<
-      StandardEventsFeature &
-        SolanaSignInFeature &
-        SolanaSignMessageFeature &
-        SolanaSignTransactionFeature &
-        SolanaSignAndSendTransactionFeature
+/**
+ * Of wallet-standard-features 1.5, which this project does not have yet: the wallet puts the text
+ * into the envelope of version 1.
+ */
+interface SignOffchainMessageFeature {
+  readonly 'solana:signOffchainMessage': {
+    signOffchainMessage(
+      ...inputs: readonly {
+        account: WalletAccount;
+        message: string;
+        messageVersion: 1;
+        requiredSigners: readonly WalletAccount['publicKey'][];
+      }[]
+    ): Promise<
+      readonly {
+        signature: Uint8Array;
+        signedOffchainMessage: Uint8Array;
+      }[]
     >;
+  };
+}
+
+export type SolanaWallet = Omit<Wallet, 'features'> & {
+  readonly features: Partial<
+    StandardConnectFeature &
+      StandardEventsFeature &
+      SolanaSignInFeature &
+      SolanaSignMessageFeature &
+      SignOffchainMessageFeature &
+      SolanaSignTransactionFeature &
+      SolanaSignAndSendTransactionFeature
+  >;
 };
 
 /** A wallet's account that the page may use. */
@@ -31,28 +54,18 @@ export interface Connected {
 }
 
 const registry = getWallets();
-let known = usable();
+let known = solanaWallets();
 
-function usable(): readonly SolanaWallet[] {
-  return registry
-    .get()
-    .filter(
-      ({ features }) =>
-        'standard:connect' in features &&
-        ('solana:signIn' in features || 'solana:signMessage' in features) &&
-        ('solana:signTransaction' in features || 'solana:signAndSendTransaction' in features),
-    ) as unknown as SolanaWallet[];
+function solanaWallets(): readonly SolanaWallet[] {
+  return registry.get().filter(({ chains }) => chains.some((one) => one.startsWith('solana:')));
 }
 
-/**
- * The browser's wallets that can sign in and sign transactions; a wallet may come later than the
- * page.
- */
+/** The browser's Solana wallets; a wallet may come later than the page. */
 export function useWallets(): readonly SolanaWallet[] {
   return useSyncExternalStore(
     (changed) => {
       const refresh = () => {
-        known = usable();
+        known = solanaWallets();
         changed();
       };
       const offs = [registry.on('register', refresh), registry.on('unregister', refresh)];
@@ -70,7 +83,7 @@ export function knowsNetwork({ chains }: { chains: readonly string[] }): boolean
 /** Asks the wallet for an account. Throws a WalletRefusal. */
 export async function connect(wallet: SolanaWallet): Promise<Connected> {
   try {
-    const { accounts } = await wallet.features['standard:connect'].connect();
+    const { accounts = [] } = (await wallet.features['standard:connect']?.connect()) ?? {};
     const account = accounts.find(knowsNetwork) ?? accounts[0];
     if (account === undefined) throw new Error('It shared no account.');
     return { wallet, account };
@@ -90,49 +103,6 @@ export function onSwitch({ wallet, account }: Connected, switched: () => void): 
         switched();
     }) ?? (() => undefined)
   );
-}
-
-/** Fields of a Sign-In With Solana text that the service issued. */
-function fieldsOf(message: string) {
-  const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(message)?.[1] ?? '';
-  const [first = '', address = '', , statement = ''] = message.split('\n');
-  return {
-    domain: first.split(' ', 1)[0] ?? '',
-    address,
-    statement,
-    uri: field('URI'),
-    version: field('Version'),
-    chainId: field('Chain ID'),
-    nonce: field('Nonce'),
-    issuedAt: field('Issued At'),
-    expirationTime: field('Expiration Time'),
-  };
-}
-
-/**
- * Lets the wallet sign the service's sign-in text. `signedMessage` is there when the wallet wrote
- * the text in its own way. Throws a WalletRefusal.
- */
-export async function signText(
-  { wallet: { features }, account }: Connected,
-  message: string,
-): Promise<{ signature: string; signedMessage?: string }> {
-  const bytes = new TextEncoder().encode(message);
-  try {
-    const signIn = features['solana:signIn'];
-    const [output] =
-      signIn === undefined
-        ? ((await features['solana:signMessage']?.signMessage({ account, message: bytes })) ?? [])
-        : await signIn.signIn(fieldsOf(message));
-    if (output === undefined) throw new Error('It returned no signature.');
-    const same = toBase64(output.signedMessage) === toBase64(bytes);
-    return {
-      signature: toBase58(output.signature),
-      ...(!same && { signedMessage: toBase64(output.signedMessage) }),
-    };
-  } catch (error) {
-    throw new WalletRefusal('signIn', error);
-  }
 }
 
 /**
@@ -157,14 +127,14 @@ export async function signTransaction(
 }
 
 /** Bytes as Base58. */
-const toBase58 = (bytes: Uint8Array): string => bs58.encode(bytes);
+export const toBase58 = (bytes: Uint8Array): string => bs58.encode(bytes);
 
 /** Base64 as bytes. */
-function fromBase64(text: string): Uint8Array {
+export function fromBase64(text: string): Uint8Array {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
 /** Bytes as Base64. */
-function toBase64(bytes: Uint8Array): string {
+export function toBase64(bytes: Uint8Array): string {
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
 }

@@ -68,7 +68,12 @@ export function Panel({
         </>
       ) : (
         <Screen plan={plan} flow={flow} successUrl={checkout?.successUrl ?? null}>
-          <WalletChoice verb="Subscribe" wallets={wallets} onChoose={flow.start} />
+          <WalletChoice
+            verb="Subscribe"
+            role="subscriber"
+            wallets={wallets}
+            onChoose={flow.start}
+          />
         </Screen>
       )}
       {view.at !== 'done' && why === undefined && <Promises plan={plan} />}
