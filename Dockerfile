@@ -1,4 +1,5 @@
-# billing: one image, the daemon is its argument (serve, keeper, dispatch, migrate and the admin commands).
+# billing: one image. Its argument is the daemon or the command (serve, keeper, dispatch, migrate
+# and those of an administrator).
 #   docker build -t billing . && docker run --env-file billing.env billing keeper
 
 FROM node:24-alpine AS dependencies

@@ -17,7 +17,7 @@ const layers = [
   ['chain', 'db'],
   ['config'],
   ['log.ts', 'loop.ts', 'each.ts', 'format.ts'],
-  ['errors.ts', 'backoff.ts'],
+  ['errors.ts', 'backoff.ts', 'sockets.ts'],
 ];
 /** Folders that import nothing of the others: they run at merchants and in browsers. */
 const apart = ['client', 'pages'];
@@ -25,8 +25,9 @@ const apart = ['client', 'pages'];
 const rooms = {
   chain: [['transactions', 'streams'], ['rpc'], ['program']],
   db: [['*.ts'], ['postgres']],
-  cli: [['local'], ['operate'], ['develop'], ['terminal']],
+  cli: [['local'], ['operate'], ['develop'], ['arguments.ts'], ['terminal']],
   local: [['sandbox'], ['chain']],
+  'local/chain': [['rpc'], ['disk'], ['wire']],
 };
 
 /** One dialect: `#name`. */

@@ -2,6 +2,7 @@
 // same durable Postgres with the same light receiver in another process. Rounds are interleaved,
 // the limit is measured before and after each, ratios are of the same round, results are medians.
 import { claimCost } from './dispatch/claim-cost.ts';
+import { healthyRate } from './dispatch/fairness.ts';
 import { deliverGraphile, prepareGraphile } from './dispatch/graphile.ts';
 import {
   fillQueue,
@@ -12,7 +13,6 @@ import {
   type Receivers,
   type Server,
 } from './dispatch/harness.ts';
-import { healthyRate } from './dispatch/fairness.ts';
 import { healthyMs } from './dispatch/head-of-line.ts';
 import { latencyGraphile, latencyOurs, type Latency } from './dispatch/latency.ts';
 import { sendLimit } from './dispatch/limit.ts';

@@ -21,7 +21,7 @@ import { airdrop, mintUsdc } from '../src/local/chain/faucet.ts';
 import { addressKey, base58 } from '../src/local/chain/keys.ts';
 import { openChain } from '../src/local/chain/open.ts';
 import { SLOT_MS } from '../src/local/chain/state.ts';
-import { decodeTransaction } from '../src/local/chain/wire.ts';
+import { decodeTransaction } from '../src/local/chain/wire/decode.ts';
 import { prepare, type Scene, signPulls, type Target } from './localnet/pulls.ts';
 import type { Result } from './run.ts';
 

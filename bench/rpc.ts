@@ -3,8 +3,8 @@
 // started in the database. Blocks are mined every 400 ms, so that finality takes as long as on
 // mainnet.
 import { execFileSync } from 'node:child_process';
-import { connect, createServer } from 'node:net';
 import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';

@@ -17,7 +17,7 @@ export async function run(): Promise<Result> {
   const chain = await startChain(DEFAULT_BLOCK_MS);
   const database = await server.database('top_ups');
   const pastDue = Number(process.env.PAST_DUE ?? 10_000);
-  const { collectedMs, dustRequests, dustNotices } = await measureTopUps(chain, database, {
+  const { collectedMs, dustRequests, dustNotifications } = await measureTopUps(chain, database, {
     pastDue,
     topUps: Math.min(500, pastDue / 2),
     perSecond: 5,
@@ -33,7 +33,7 @@ export async function run(): Promise<Result> {
       topUpToCollectedP95Ms: percentile(collectedMs, 0.95),
       topUpToCollectedP99Ms: percentile(collectedMs, 0.99),
       rpcRequestsForDust: dustRequests,
-      noticesForDust: dustNotices,
+      noticesForDust: dustNotifications,
     },
     ratios: {},
   };

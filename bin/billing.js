@@ -3,7 +3,8 @@
 import { main } from '../dist/cli.js';
 
 const code = await main(process.argv);
-// A slow reader's pipe may be full still: what was written goes out first. One that is gone is no reason to stay.
+// What was written goes out before the process ends, even where the pipe's reader is slow. If the
+// reader has gone, the process ends at once.
 await Promise.all(
   [process.stdout, process.stderr].map(
     (stream) => new Promise((resolve) => stream.write('', () => resolve())),

@@ -91,7 +91,8 @@ export function readObject(file: Buffer): ObjectFile {
   const table = sections.find(({ type }) => type === ELF.SHT_SYMTAB);
   const symbols = entries(table?.bytes ?? Buffer.alloc(0), 24).map((entry): Symbol => {
     const name = stringAt(sections[table!.link]!.bytes, entry.readUInt32LE(0));
-    const section = sections[entry.readUInt16LE(6)]; // 0, the unnamed one, is "not here"; those from 0xff00 are no sections
+    // 0 means that the symbol is not in this object; numbers from 0xff00 are no sections.
+    const section = sections[entry.readUInt16LE(6)];
     return {
       name,
       type: entry[4]! & 15,

@@ -1,13 +1,14 @@
-// Generates the OpenAPI document from the schemas of the routes. "npm run build" writes it to dist/public/openapi.json.
+// Generates the OpenAPI document from the schemas of the routes. `npm run build` writes it to
+// dist/public/openapi.json.
 import swagger from '@fastify/swagger';
 import Fastify, { type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
 import { createRpc } from '../src/chain/rpc/client.ts';
 import { connect } from '../src/db/postgres/connect.ts';
 import { secretBox } from '../src/domain/accounts/secrets.ts';
-import { requestsPerMinute } from '../src/http/limits.ts';
 import type { ErrorCode, Fault } from '../src/errors.ts';
 import { buildApp } from '../src/http/app.ts';
 import { refusal } from '../src/http/envelope.ts';
+import { requestsPerMinute } from '../src/http/limits.ts';
 import { createLog } from '../src/log.ts';
 import { exampleOf } from './example.ts';
 import { operationId } from './operation-ids.ts';
@@ -168,6 +169,7 @@ async function apiRoutes(): Promise<RouteOptions[]> {
     corsOrigins: [],
     dashboardOrigins: [],
     trustProxy: [],
+    connectionsPerAddress: 2000,
     ping: () => Promise.reject(new Error('no ping is sent')),
     checkWebhookHost: () => undefined,
     onResponse: () => undefined,
@@ -270,7 +272,8 @@ function complete(operation: Operation, schemas: Record<string, Json>): void {
     if ('default' in parameter.schema) parameter.required = false;
     // Several values are sent comma-separated in one parameter.
     if (parameter.schema.type === 'array') parameter.explode = false;
-    // Only in the document: the routes answer a malformed id with 404, so their schemas do not check the format.
+    // Only the document has the format: the routes answer a malformed id with 404, so their schemas
+    // do not check it.
     if (parameter.in === 'path' && parameter.name.endsWith('Id')) parameter.schema.format = 'uuid';
   }
   const takes = (name: string) => parameters.some((parameter) => parameter.name === name);

@@ -1,17 +1,15 @@
-// Builds program/subscriptions.so: compiles every C file beside this one with clang-19 and links
-// the objects into what the Solana loader takes. `--check` builds in memory and compares with the
-// committed file instead.
+// Builds program/subscriptions.so: compiles program/*.c with clang-19 and links the objects into
+// what the Solana loader takes. `--check` builds in memory and compares with the committed file.
 //
-// No linker of a distribution makes this file. The loader wants ELF64, ET_DYN, EM_BPF, flags 0
-// (SBPF version 0), with every address equal to its file offset, because it maps the image as one
-// piece:
+// No linker of a distribution makes this file. The loader maps the image as one piece, so it wants
+// every address equal to its file offset, in ELF64, ET_DYN, EM_BPF, flags 0 (SBPF version 0):
 //
-//   ELF header | 3 program headers | .text | .rodata | .dynamic | .dynsym | .dynstr | .rel.dyn | .shstrtab | section headers
+//   ELF header | 3 program headers | .text | .rodata | .dynamic | .dynsym | .dynstr | .rel.dyn
+//   | .shstrtab | section headers
 //
-// It relocates .text when it loads it, by .rel.dyn: the address in an `lddw` is moved into the
-// mapped image (R_BPF_64_RELATIVE), a call of a syscall is resolved by the syscall's name
-// (R_BPF_64_32). Calls between functions are relative already. There is no writable data, and no
-// pointer outside of .text.
+// The loader relocates .text by .rel.dyn: it moves the address in an `lddw` into the mapped image
+// (R_BPF_64_RELATIVE) and resolves a call of a syscall by its name (R_BPF_64_32). Calls between
+// functions are relative. There is no writable data, and no pointer outside of .text.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

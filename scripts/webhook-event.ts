@@ -2,6 +2,7 @@
 // domain/events.ts writes the events; test/contract checks one of every type against these schemas,
 // and the keeper's tests check each event that they cause.
 import { type TProperties, type TSchema, Type } from '@sinclair/typebox';
+import { type EventType, eventTypes } from '../src/db/events.ts';
 import {
   blockReasons,
   cancelRequesters,
@@ -10,7 +11,6 @@ import {
   renewalIssues,
   revocationReasons,
 } from '../src/domain/reasons.ts';
-import { type EventType, eventTypes } from '../src/db/events.ts';
 import {
   Amount,
   ExternalId,

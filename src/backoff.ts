@@ -1,7 +1,7 @@
 /**
- * Backoff in milliseconds before try `attempt` (1, 2, 3...): doubles from `base` up to `cap`, with
- * the upper half random ("equal jitter"), so that processes that failed together do not retry
- * together.
+ * Returns the delay in milliseconds before retry number `attempt` (1, 2, 3...). The delay doubles
+ * from `base` up to `cap`. Half of the delay is random ("equal jitter"), so that processes that
+ * failed at the same time retry at different times.
  */
 export function backoff(
   attempt: number,

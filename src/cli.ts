@@ -1,52 +1,186 @@
-// The commander tree: maps flags to calls, one file of cli/ per group. The only place that prints
-// errors and decides the exit code (0 done, 1 failed, 2 wrong usage).
+// The command line: defines the tree of commands, prints all errors and decides the exit code (0
+// done, 1 failed, 2 wrong usage). A command's file is imported only when the command is named, so
+// --help imports no command.
 import { readFileSync } from 'node:fs';
-import { Command, CommanderError } from 'commander';
-import { addAdmin } from './cli/admin.ts';
-import { addDaemons } from './cli/daemons.ts';
-import { addDevelopers } from './cli/developers.ts';
-import { addLocal } from './cli/local.ts';
+import { Command, CommanderError, Help } from 'commander';
+import type { Finish } from './cli/arguments.ts';
 import { safeLines } from './cli/terminal/safe-text.ts';
 import { messageOf, OperatorError } from './errors.ts';
 
-const { version } = JSON.parse(
-  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
-) as { version: string };
+interface Entry {
+  /** The command as shown by --help: its name and a summary of its arguments. */
+  term: string;
+  description: string;
+  /** Imports the function that adds arguments, options and actions to the command. */
+  load: () => Promise<(command: Command, finish: Finish) => void>;
+}
 
-// Commands are imported when they run, so that --help does not load them.
-function build(finish: (code: number) => void): Command {
+const daemons: Entry[] = [
+  {
+    term: 'serve [options]',
+    description: 'the REST API',
+    load: async () => (await import('./cli/operate/daemons.ts')).addServe,
+  },
+  {
+    term: 'keeper [options]',
+    description: 'collects due payments and follows the chain',
+    load: async () => (await import('./cli/operate/daemons.ts')).addKeeper,
+  },
+  {
+    term: 'dispatch [options]',
+    description: 'delivers webhooks',
+    load: async () => (await import('./cli/operate/daemons.ts')).addDispatch,
+  },
+  {
+    term: 'configure [options]',
+    description:
+      'records cluster, mint, program, keepers, treasuries and the platform fee, which all daemons must share',
+    load: async () => (await import('./cli/operate/configure.ts')).addConfigure,
+  },
+  {
+    term: 'migrate [options]',
+    description: 'migrates the database schema to this release',
+    load: async () => (await import('./cli/operate/migrate.ts')).addMigrate,
+  },
+];
+
+/** Commands for operators and monitoring. They work on the database. */
+const operations: Entry[] = [
+  {
+    term: 'keys',
+    description: "merchants' API keys",
+    load: async () => (await import('./cli/operate/keys.ts')).addKeys,
+  },
+  {
+    term: 'merchants',
+    description: 'merchants: tier, platform fee, apps and subscriptions',
+    load: async () => (await import('./cli/operate/merchants.ts')).addMerchants,
+  },
+  {
+    term: 'status [options]',
+    description:
+      'health of payments and webhooks: queues, lag, SOL, last errors; exit code 1 past a limit',
+    load: async () => (await import('./cli/operate/status.ts')).addStatus,
+  },
+  {
+    term: 'deliveries [options]',
+    description: 'webhook deliveries, newest first: a live list on a terminal, a table elsewhere',
+    load: async () => (await import('./cli/operate/deliveries.ts')).addDeliveries,
+  },
+  {
+    term: 'replay [options] [deliveryId...]',
+    description: 'sends events again: those of the given deliveries, or all that match the filters',
+    load: async () => (await import('./cli/operate/replay.ts')).addReplay,
+  },
+  {
+    term: 'reconcile [options]',
+    description:
+      'compares recorded payments with the chain in both directions and lists each difference',
+    load: async () => (await import('./cli/operate/reconcile.ts')).addReconcile,
+  },
+  {
+    term: 'collection',
+    description: 'stops and continues the signing of payments',
+    load: async () => (await import('./cli/operate/collection.ts')).addCollection,
+  },
+];
+
+/**
+ * Commands for a merchant's developers. `listen` and `trigger` need an API key; `localnet` and
+ * `sandbox` need no credentials.
+ */
+const development: Entry[] = [
+  {
+    term: 'listen [options]',
+    description: "forwards an app's events to a local server as they happen, signed like webhooks",
+    load: async () => (await import('./cli/develop/listen.ts')).addListen,
+  },
+  {
+    term: 'trigger [options] <type>',
+    description:
+      'sends a sample event to the app\'s webhook endpoint and to "billing listen" (development only)',
+    load: async () => (await import('./cli/develop/trigger.ts')).addTrigger,
+  },
+  {
+    term: 'localnet [options]',
+    description:
+      'runs only the local chain: LiteSVM behind a Solana JSON-RPC, with the Subscriptions program and a USDC mint',
+    load: async () => (await import('./cli/local/localnet.ts')).addLocalnet,
+  },
+  {
+    term: 'sandbox [options]',
+    description:
+      'runs everything on this machine: Postgres, local chain, serve, keeper, dispatch, a merchant, and wallets that play a scenario',
+    load: async () => (await import('./cli/local/sandbox.ts')).addSandbox,
+  },
+];
+
+const groups = { 'Run:': daemons, 'Operate:': operations, 'Develop:': development };
+
+/**
+ * Builds the tree of commands. A command's arguments, options and actions are added only if
+ * `isNamed` returns true for its name.
+ */
+export async function buildTree(
+  isNamed: (name: string) => boolean,
+  finish: Finish,
+): Promise<Command> {
+  const terms = new Map<Command, string>();
   const program = new Command('billing')
     .description(
       'Recurring USDC payments on Solana: collects subscriptions and notifies merchants by signed webhooks.',
     )
-    .version(version)
+    .version(readVersion())
     .showHelpAfterError('(add --help for how it is used)')
     .exitOverride()
-    .configureOutput({ outputError: (text, write) => write(text) });
-  program.commandsGroup('Run:');
-  addDaemons(program, finish);
-  program.commandsGroup('Operate:');
-  addAdmin(program, finish);
-  program.commandsGroup('Develop:');
-  addDevelopers(program, finish);
-  addLocal(program, finish);
-  return program;
+    .configureOutput({ outputError: (text, write) => write(text) })
+    .configureHelp({
+      subcommandTerm: (command) => terms.get(command) ?? new Help().subcommandTerm(command),
+    });
+  for (const [heading, entries] of Object.entries(groups)) {
+    program.commandsGroup(heading);
+    for (const { term, description, load } of entries) {
+      const [name = ''] = term.split(' ');
+      const command = program.command(name).description(description);
+      terms.set(command, term);
+      if (isNamed(name)) (await load())(command, finish);
+    }
+  }
+  // An option belongs to the command that precedes it, because "localnet fund" has its own --json.
+  return program.enablePositionalOptions();
+}
+
+function readVersion(): string {
+  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}
+
+/** Finds the name of the command that the arguments run or ask help for. */
+function nameIn(args: readonly string[]): string | undefined {
+  const [first, second] = args.filter((arg) => !arg.startsWith('-'));
+  return first === 'help' ? second : first;
 }
 
 /**
- * Runs one command line (process.argv) and returns the exit code. Prints every error and never
- * throws.
+ * Runs the command line `argv` (process.argv) and returns the exit code. Prints every error and
+ * never rejects.
  */
 export async function main(argv: string[]): Promise<number> {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      // The reader of the pipe has exited (| head). The command continues and keeps its exit code.
+      // The reader of the pipe has exited (such as `| head`). The command continues and keeps its
+      // exit code.
       if (error.code !== 'EPIPE') throw error;
     });
   }
   let code = 0;
   try {
-    await build((result) => (code = result)).parseAsync(argv);
+    const named = nameIn(argv.slice(2));
+    const program = await buildTree(
+      (name) => name === named,
+      (result) => (code = result),
+    );
+    await program.parseAsync(argv);
     return code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;

@@ -1,6 +1,6 @@
 /**
- * Runs `work` for all items in order, `atOnce` in parallel. Rejects with the first error, while
- * started work continues.
+ * Runs `work` for all items in order, with `atOnce` items in parallel. Rejects with the first
+ * error; work that has already started continues.
  */
 export async function each<T>(
   items: readonly T[],
@@ -15,7 +15,7 @@ export async function each<T>(
   );
 }
 
-/** The items in their order, `size` at a time. */
+/** Splits the items into arrays of `size` items and keeps their order. */
 export function* chunks<T>(items: readonly T[], size: number): Generator<T[]> {
   for (let start = 0; start < items.length; start += size) yield items.slice(start, start + size);
 }

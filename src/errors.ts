@@ -1,7 +1,7 @@
-// The two kinds of error that are shown to users. Any other error is a bug and keeps its stack
-// trace.
+// Errors whose message is meant for the user: ServiceError for API clients and OperatorError for
+// the command line. Any other error is a bug and keeps its stack trace.
 
-/** Codes of the error envelope (docs/contract.md, Errors). */
+/** Error codes of API responses (docs/contract.md, Errors). */
 export type ErrorCode =
   | 'UNAUTHORIZED'
   | 'FORBIDDEN'
@@ -12,13 +12,13 @@ export type ErrorCode =
   | 'RATE_LIMITED'
   | 'INTERNAL_ERROR';
 
-/** One fault of an input: its path, and a message with the expected form. */
+/** One invalid field of an input: its path, and a message with the expected form. */
 export interface Fault {
   path: string;
   message: string;
 }
 
-/** An error with a code of the API. */
+/** An error that the API returns with this code. */
 export class ServiceError extends Error {
   readonly code: ErrorCode;
   readonly details: readonly Fault[] | undefined;
@@ -31,16 +31,19 @@ export class ServiceError extends Error {
   }
 }
 
-/** A VALIDATION_ERROR of one field. */
+/** Creates a VALIDATION_ERROR for one field. */
 export function invalidField(path: string, message: string): ServiceError {
   return new ServiceError('VALIDATION_ERROR', `${path} ${message}.`, [{ path, message }]);
 }
 
-/** Exit codes: 1 failed, 2 wrong usage, 130 interrupted by ctrl-C, 143 by SIGTERM. */
+/**
+ * Exit codes: 1 failed, 2 wrong usage, 130 interrupted by SIGINT (ctrl-C), 143 interrupted by
+ * SIGTERM.
+ */
 export type FailureCode = 1 | 2 | 130 | 143;
 
 /**
- * An operator's mistake or an outage: the command line prints only the message and exits with
+ * An operator's mistake or an outage. The command line prints only the message and exits with
  * `exitCode`.
  */
 export class OperatorError extends Error {
@@ -53,7 +56,7 @@ export class OperatorError extends Error {
   }
 }
 
-/** A signal interrupted the command. */
+/** Thrown when a signal interrupts a command. */
 export class Interrupted extends OperatorError {
   readonly signal: 'SIGINT' | 'SIGTERM';
 
@@ -66,7 +69,10 @@ export class Interrupted extends OperatorError {
     this.signal = signal;
   }
 
-  /** An Interrupted with this message, for a signal that `interruptible` (run.ts) has aborted. */
+  /**
+   * Creates an Interrupted with this message. `signal` must be an abort signal of interruptible()
+   * (run.ts), whose reason names the received signal.
+   */
   static by({ reason }: AbortSignal, message: string, options: ErrorOptions = {}): Interrupted {
     return new Interrupted(
       message,
@@ -76,7 +82,7 @@ export class Interrupted extends OperatorError {
   }
 }
 
-/** The message of any thrown value. */
+/** Returns the message of any thrown value. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && error.message === '')
     return error.errors.map(messageOf).join('; ');

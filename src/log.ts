@@ -1,5 +1,5 @@
-// pino: JSON lines, or pretty on a terminal. Code never logs secrets; the redaction is a second
-// line of defence.
+// Logging with pino: JSON lines, or pretty lines on a terminal. Code must not log secrets; the
+// redaction here is a second line of defence.
 import { pino, stdTimeFunctions, type LogFn, type Logger } from 'pino';
 
 export type Log = Logger;
@@ -10,13 +10,13 @@ export interface LogOptions {
   /** Daemons log to stdout; commands log to stderr and keep stdout for their output. */
   stream: 'stdout' | 'stderr';
   /**
-   * Lines with an `err` for which this is true are dropped, because they are reported as one
-   * outage.
+   * Tells whether an error is already reported as part of an outage. Log lines with such an `err`
+   * are dropped.
    */
   isReported?: (error: unknown) => boolean;
 }
 
-/** A logger named after the daemon or command. */
+/** Creates a logger with the name of the daemon or command. */
 export function createLog(
   name: string,
   { level, pretty, stream, isReported = () => false }: LogOptions,
@@ -53,8 +53,8 @@ export function createLog(
       ...options,
       transport: { target: 'pino-pretty', options: { destination: fd, ignore: 'pid,hostname' } },
     });
-  // Synchronous: an asynchronous destination loses its buffer when the process is killed, and keeps
-  // the process running when its reader has exited (sonic-boom's flushSync retries an EPIPE
-  // forever).
+  // Writes are synchronous. An asynchronous destination loses its buffer when the process is
+  // killed. It also keeps the process running after its reader has exited, because sonic-boom's
+  // flushSync retries an EPIPE forever.
   return pino(options, pino.destination({ fd, sync: true }));
 }

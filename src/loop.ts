@@ -1,37 +1,37 @@
-// A worker's loop with a stop handle: one turn at a time, started early by wake(), slowed by
-// backoff while turns fail.
+// A worker's loop with a stop handle. It runs one turn at a time. wake() starts the next turn
+// early, and failed turns are followed by a backoff.
 import { backoff } from './backoff.ts';
 
 export interface Loop {
   /**
-   * Runs the next turn now, or right after the current one. Does not shorten a backoff after a
+   * Starts the next turn now, or right after the current turn. Does not shorten the backoff after a
    * failed turn.
    */
   wake(): void;
-  /** Starts no further turn; resolves when the current one has ended. */
+  /** Starts no further turn. Resolves when the current turn has ended. */
   stop(): Promise<void>;
 }
 
 export interface LoopOptions {
-  /** Name of the loop, such as "collecting": the label of its metrics. */
+  /** Name of the loop, such as "collecting". It labels the loop's metrics. */
   name?: string;
   /**
-   * Milliseconds between turns when nothing wakes the loop and the last turn left nothing to do; a
-   * function is called after each turn.
+   * Delay in ms before the next turn if the last turn returned false and wake() is not called. A
+   * function is called after each turn to compute the delay.
    */
   idleMs: number | (() => number);
   /**
-   * One turn. `true` requests another turn at once. When it throws, the loop reports the error and
-   * continues after a backoff.
+   * One turn of the loop. Returns true to request another turn at once. When it throws, the loop
+   * reports the error and continues after a backoff.
    */
   turn: () => Promise<boolean>;
-  /** Called after every failed turn with the number of consecutive failures. */
+  /** Called after every failed turn, with the number of consecutive failures. */
   onError: (error: unknown, failures: number) => void;
 }
 
 /**
- * Observes every turn of every loop of this process. `loop` is the same object for every turn of
- * one loop.
+ * Observes every turn of all loops of this process. The argument `loop` is the same object for all
+ * turns of one loop.
  */
 export interface LoopObserver {
   started: (name: string) => void;
@@ -42,23 +42,25 @@ export interface LoopObserver {
 
 let observer: LoopObserver | undefined;
 
-/** Sets the observer of all loops of this process; the runner of a daemon does this once. */
+/**
+ * Sets the observer of all loops of this process. The runner of a daemon calls this at start and
+ * stop.
+ */
 export function observeLoops(next: LoopObserver | undefined): void {
   observer = next;
 }
 
-/**
- * Cap of the backoff after failed turns, which is also the longest delay after Postgres recovers.
- */
+/** Maximum backoff after failed turns. It is also the longest delay after Postgres recovers. */
 const FAILURE_MS = 2000;
 
-/** Starts a loop. Its promise never rejects. */
+/** Starts a loop. Errors of a turn go to `onError` and never reject. */
 export function startLoop({ name = 'other', idleMs, turn, onError }: LoopOptions): Loop {
   const identity = {};
   observer?.started(name);
   let stopped = false;
   let woken = false;
-  // Functions, because both values change while a turn is awaited.
+  // The values are read through functions, because TypeScript would otherwise assume that they do
+  // not change while a turn is awaited.
   const isStopped = () => stopped;
   const isWoken = () => woken;
   let rouse: (() => void) | undefined;
@@ -93,7 +95,8 @@ export function startLoop({ name = 'other', idleMs, turn, onError }: LoopOptions
     }
     observer?.stopped(identity);
   };
-  // Deferred until the caller has the handle, which a turn may use.
+  // The first turn is deferred until the caller has the loop's handle, because a turn may use the
+  // handle.
   const ended = Promise.resolve().then(run);
 
   return {

@@ -4,8 +4,10 @@ import { chmod, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { Help } from 'commander';
 import t from 'tap';
 import { generateKeypair } from '../src/chain/keypair.ts';
+import { buildTree } from '../src/cli.ts';
 import { LOCALNET_MINT } from '../src/local/chain/genesis.ts';
 import { freePorts } from '../src/local/sandbox/ports.ts';
 import { bytesOf, walletFromSeed } from '../src/local/sandbox/wallet.ts';
@@ -31,7 +33,7 @@ async function keeperEnv(dir: string, databaseUrl: string, rpcUrl: string, mint 
   };
 }
 
-void t.test('--help and --version answer on stdout with exit code 0', async (t) => {
+void t.test('--help and --version print to stdout with exit code 0', async (t) => {
   const help = await run(t, ['--help']);
   t.equal(help.code, 0);
   t.match(help.stdout, /Run:\n  serve[^]+Operate:\n  keys[^]+Develop:\n  listen[^]+sandbox/);
@@ -49,21 +51,48 @@ void t.test('--help and --version answer on stdout with exit code 0', async (t) 
   t.match(await runShared(['--version']), { code: 0, stdout: /^\d+\.\d+\.\d+$/ });
 });
 
-void t.test('wrong usage is one line and exit code 2, with no stack trace', async (t) => {
-  for (const args of [
-    ['serv'],
-    ['keeper', '--fast'],
-    ['sandbox', '--subscribers', 'many'],
-    ['localnet', '--port', '99999'],
-  ]) {
-    const { code, stderr } = await runShared(args);
-    t.equal(code, 2, args.join(' '));
-    t.match(stderr, /error: /, args.join(' '));
-    t.notMatch(stderr, /\n\s+at /, args.join(' '));
-  }
-});
+void t.test(
+  'the tree in cli.ts shows each command as its file completes it, and the file is not loaded before it is named',
+  async (t) => {
+    const stubs = await buildTree(
+      () => false,
+      () => undefined,
+    );
+    const complete = await buildTree(
+      () => true,
+      () => undefined,
+    );
+    const shown = complete.createHelp();
+    t.same(
+      stubs.commands.map(({ options, registeredArguments, commands }) => [
+        ...[...options, ...registeredArguments, ...commands],
+      ]),
+      stubs.commands.map(() => []),
+    );
+    for (const command of complete.commands)
+      t.equal(shown.subcommandTerm(command), new Help().subcommandTerm(command));
+    t.equal(stubs.helpInformation(), complete.helpInformation());
+  },
+);
 
-void t.test('a wrong environment: every fault in one message, exit code 2', async (t) => {
+void t.test(
+  'wrong usage of the command line: one line and exit code 2, no stack trace',
+  async (t) => {
+    for (const args of [
+      ['serv'],
+      ['keeper', '--fast'],
+      ['sandbox', '--subscribers', 'many'],
+      ['localnet', '--port', '99999'],
+    ]) {
+      const { code, stderr } = await runShared(args);
+      t.equal(code, 2, args.join(' '));
+      t.match(stderr, /error: /, args.join(' '));
+      t.notMatch(stderr, /\n\s+at /, args.join(' '));
+    }
+  },
+);
+
+void t.test('a wrong environment is one message with every fault, exit code 2', async (t) => {
   const { code, stderr } = await runShared(['serve'], { PORT: 'x', JWT_SECRET: 'short' });
   t.equal(code, 2);
   for (const name of [
@@ -79,24 +108,27 @@ void t.test('a wrong environment: every fault in one message, exit code 2', asyn
   t.notMatch(stderr, /\n\s+at /);
 });
 
-void t.test('no Postgres: the host and the next step, exit code 1', async (t) => {
-  const url = 'postgres://billing:hunter2@127.0.0.1:1/ledger';
-  for (const args of [['migrate'], ['dispatch']]) {
-    const { code, stderr } = await run(t, args, {
-      DATABASE_URL: url,
-      ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
-    });
-    t.equal(code, 1, args.join(' '));
-    t.match(
-      stderr,
-      /Postgres at 127\.0\.0\.1:1, database "ledger" cannot be used: .*ECONNREFUSED.*DATABASE_URL/,
-    );
-    t.notMatch(stderr, /hunter2|\n\s+at /);
-  }
-});
+void t.test(
+  'an unreachable Postgres is named with its host and the next step, exit code 1',
+  async (t) => {
+    const url = 'postgres://billing:hunter2@127.0.0.1:1/ledger';
+    for (const args of [['migrate'], ['dispatch']]) {
+      const { code, stderr } = await run(t, args, {
+        DATABASE_URL: url,
+        ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
+      });
+      t.equal(code, 1, args.join(' '));
+      t.match(
+        stderr,
+        /Postgres at 127\.0\.0\.1:1, database "ledger" cannot be used: .*ECONNREFUSED.*DATABASE_URL/,
+      );
+      t.notMatch(stderr, /hunter2|\n\s+at /);
+    }
+  },
+);
 
 void t.test(
-  'an unmigrated database: daemons refuse and name the command to run; after migrate they start',
+  'daemons refuse an unmigrated database and name the command to run; after migrate they start',
   async (t) => {
     const { url } = await testDatabase(t, { empty: true });
     const env = {
@@ -121,7 +153,7 @@ void t.test(
 );
 
 void t.test(
-  'a keypair file that others can read or that is malformed: the message names file and remedy, exit code 2',
+  'a keypair file that others can read or that is malformed is refused with its name and the remedy, exit code 2',
   async (t) => {
     const { url } = await testDatabase(t);
     const dir = t.testdir({ 'open.json': '[1,2,3]', 'none.json': '{}' });
@@ -137,7 +169,7 @@ void t.test(
 );
 
 void t.test(
-  'unreachable RPC: the keeper waits, logs it once, is not ready, and continues once the chain is reachable',
+  'a keeper without RPC waits, logs it once, is not ready, and continues once the chain is reachable',
   async (t) => {
     const { url } = await testDatabase(t);
     // No server listens on it until the chain starts.
@@ -165,7 +197,7 @@ void t.test(
   },
 );
 
-void t.test('a closed pipe is no error', async (t) => {
+void t.test('--help into a closed pipe is no error', async (t) => {
   const running = start(t, ['--help']);
   running.child.stdout?.destroy();
   const { code, stderr } = await running.ended;
@@ -206,7 +238,7 @@ void t.test('reconcile reports all missing settings at once', async (t) => {
     t.match(stderr, new RegExp(`${name}.* is required`));
 });
 
-void t.test('an --env-file that is not there is exit code 2 and a line of billing', async (t) => {
+void t.test('a missing --env-file gives exit code 2 and one line of billing', async (t) => {
   const program = fileURLToPath(new URL('../bin/billing.js', import.meta.url));
   const env = { PATH: `${dirname(process.execPath)}:${process.env.PATH ?? ''}` };
   for (const [command = '', ...args] of [

@@ -1,4 +1,4 @@
-// The checks of `npm ci`: the hash of each package, and the registry as its only source.
+// What `npm ci` checks: the hash of each package, and the registry as its only source.
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
 
@@ -11,9 +11,19 @@ interface Entry {
   libc?: string[];
 }
 
-const { packages } = JSON.parse(
-  await readFile(new URL('../package-lock.json', import.meta.url), 'utf8'),
-) as { packages: Record<string, Entry> };
+/** The project's, and those of packages that one test or benchmark installs. */
+const FILES = [
+  'package-lock.json',
+  'test/generators/package-lock.json',
+  'bench/dispatch/peers/package-lock.json',
+];
+
+async function readPackages(file: string): Promise<[string, Entry][]> {
+  const { packages } = JSON.parse(
+    await readFile(new URL(`../${file}`, import.meta.url), 'utf8'),
+  ) as { packages: Record<string, Entry> };
+  return Object.entries(packages);
+}
 
 /**
  * A binary that neither development nor CI nor the image installs: they are Linux on x64 with
@@ -22,16 +32,19 @@ const { packages } = JSON.parse(
 const ofAnotherPlatform = ({ os = ['linux'], cpu = ['x64'], libc = ['glibc'] }: Entry) =>
   !os.includes('linux') || !cpu.includes('x64') || !libc.includes('glibc');
 
-void t.test('every package has a hash, but optional binaries of other platforms', (t) => {
-  for (const [path, entry] of Object.entries(packages)) {
-    if (path === '' || entry.integrity !== undefined) continue;
-    t.ok(entry.optional === true && ofAnotherPlatform(entry), path);
-  }
-  t.end();
-});
+for (const file of FILES) {
+  void t.test(
+    `${file}: every package has a hash, but optional binaries of other platforms`,
+    async (t) => {
+      for (const [path, entry] of await readPackages(file)) {
+        if (path === '' || entry.integrity !== undefined) continue;
+        t.ok(entry.optional === true && ofAnotherPlatform(entry), path);
+      }
+    },
+  );
 
-void t.test('all packages come from the registry', (t) => {
-  for (const [path, { resolved }] of Object.entries(packages))
-    t.match(resolved ?? 'https://registry.npmjs.org/', /^https:\/\/registry\.npmjs\.org\//, path);
-  t.end();
-});
+  void t.test(`${file}: all packages come from the registry`, async (t) => {
+    for (const [path, { resolved }] of await readPackages(file))
+      t.match(resolved ?? 'https://registry.npmjs.org/', /^https:\/\/registry\.npmjs\.org\//, path);
+  });
+}

@@ -64,7 +64,7 @@ void t.test('a wake does not cut the backoff after a failed turn short', async (
   }
 });
 
-void t.test('stop waits for the current turn and starts no other', async (t) => {
+void t.test('a stop waits for the current turn and starts no other', async (t) => {
   let finish: () => void = () => t.fail('the turn did not start');
   let turns = 0;
   let stopped = false;

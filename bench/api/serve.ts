@@ -35,6 +35,7 @@ function ours(sql: Sql) {
     corsOrigins: [],
     dashboardOrigins: [],
     trustProxy: [],
+    connectionsPerAddress: 2000,
     ping: () => Promise.reject(new Error('no ping here')),
     checkWebhookHost: () => undefined,
     onResponse: () => undefined,

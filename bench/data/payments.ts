@@ -8,7 +8,10 @@ import { claimDeliveries, recordOutcomes, type Outcome } from '../../src/db/deli
 import type { Sql } from '../../src/db/postgres/connect.ts';
 import { connect, daemonLimits } from '../../src/db/postgres/connect.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
-import { type KeeperSubscriptionForEvents, readSubscriptions } from '../../src/db/subscription-work.ts';
+import {
+  type KeeperSubscriptionForEvents,
+  readSubscriptions,
+} from '../../src/db/subscription-work.ts';
 import type { Pull } from '../../src/domain/collecting/chain-view.ts';
 import { settle } from '../../src/domain/collecting/settlement.ts';
 import { applyPayment, updateOf } from '../../src/domain/collecting/transitions.ts';

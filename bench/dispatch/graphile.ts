@@ -1,9 +1,27 @@
 // graphile-worker doing the same job. For a backlog at its best settings (localQueue 500,
 // completeJobBatchDelay 5: measured over a grid); for latency plain, since both of those make a job
 // wait.
-import { Logger, run, runMigrations } from 'graphile-worker';
 import { bodyOf, now, type Database, type Receivers } from './harness.ts';
 import { createAttemptLog, createSender, type Payload } from './job.ts';
+import { requirePeer } from './peers.ts';
+
+/** As much of graphile-worker as the benchmark calls. */
+interface Graphile {
+  Logger: new (createSink: () => () => unknown) => object;
+  runMigrations: (options: { connectionString: string }) => Promise<void>;
+  run: (options: {
+    connectionString: string;
+    concurrency: number;
+    maxPoolSize: number;
+    noHandleSignals: boolean;
+    pollInterval: number;
+    logger: object;
+    preset: object;
+    taskList: Record<string, (payload: unknown) => Promise<void>>;
+  }) => Promise<{ stop(): Promise<void> }>;
+}
+
+const { Logger, run, runMigrations } = requirePeer('graphile-worker') as Graphile;
 
 const silent = {
   error: () => undefined,

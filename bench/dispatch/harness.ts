@@ -93,8 +93,8 @@ export async function startReceivers(open: number, hung = 0, slowMs = 0): Promis
     hungUrls: ports.hung.map(url),
     reset: () => child.send('reset'),
     async got(count) {
-      child.send({ tell: count });
-      return (await answered<{ told: number }>()).told;
+      child.send({ after: count });
+      return (await answered<{ reported: number }>()).reported;
     },
     watchTimes: () => child.send('time'),
     async times() {

@@ -3,8 +3,8 @@
 // the hung ones always have a backlog.
 import { setTimeout as delay } from 'node:timers/promises';
 import { createNotifier, DELIVERIES_QUEUED } from '../../src/db/postgres/notify.ts';
-import { bodyOf, fillQueue, now, seedApps, type Database, type Receivers } from './harness.ts';
 import { queueBodies } from '../../test/fixtures/webhooks.ts';
+import { bodyOf, fillQueue, now, seedApps, type Database, type Receivers } from './harness.ts';
 import { startOurs } from './ours.ts';
 
 const COUNT = 1000;

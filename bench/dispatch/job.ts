@@ -3,8 +3,8 @@
 import { setImmediate } from 'node:timers/promises';
 import { Pool } from 'undici';
 import type { Sql } from '../../src/db/postgres/connect.ts';
-import { signedHeaders, signingKeys } from '../../src/webhooks/sign.ts';
 import { generateWebhookSecret } from '../../src/domain/outbox/endpoints.ts';
+import { signedHeaders, signingKeys } from '../../src/webhooks/sign.ts';
 
 export interface Payload {
   id: string;

@@ -1,6 +1,6 @@
 // The limit: only undici, which sends the same requests from memory, signed again.
-import { Pool } from 'undici';
 import { randomUUID } from 'node:crypto';
+import { Pool } from 'undici';
 import { generateWebhookSecret } from '../../src/domain/outbox/endpoints.ts';
 import { signedHeaders, signingKeys } from '../../src/webhooks/sign.ts';
 import { bodyOf, now, type Receivers } from './harness.ts';

@@ -1,15 +1,15 @@
 // A light receiver in its own process: counts requests and responds with 200, or never on the hung
 // ports. Arguments: number of responding ports, number of hung ports, delay (ms) of all responding
 // ports except the first. Sends {open, hung} (the ports) when it listens. Messages: 'reset' zeroes
-// count and times; {tell: n} requests a message after n requests; 'times' requests [id, Date.now()]
-// of each request by the "id" of its body.
+// count and times; {after: n} requests a message after n requests; 'times' requests [id,
+// Date.now()] of each request by the "id" of its body.
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 
 const [open = '1', hung = '0', slowMs = '0'] = process.argv.slice(2);
 const answer = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
 let received = 0;
-let tellAt = Infinity;
+let reportAt = Infinity;
 let perPort = new Map<number, number>();
 let times: [string, number][] | undefined;
 
@@ -21,7 +21,8 @@ const arrived = (port: number, body: () => string) => {
       /"id":"([^"]*)"/.exec(body())?.[1] ?? '',
       performance.timeOrigin + performance.now(),
     ]);
-  if (received === tellAt) process.send?.({ told: performance.timeOrigin + performance.now() });
+  if (received === reportAt)
+    process.send?.({ reported: performance.timeOrigin + performance.now() });
 };
 
 /** `afterMs`: null never responds. */
@@ -63,18 +64,18 @@ async function listen(count: number, afterMs: (place: number) => number | null):
   );
 }
 
-process.on('message', (message: 'reset' | 'times' | 'count' | 'time' | { tell: number }) => {
+process.on('message', (message: 'reset' | 'times' | 'count' | 'time' | { after: number }) => {
   if (message === 'reset') {
     received = 0;
-    tellAt = Infinity;
+    reportAt = Infinity;
     perPort = new Map();
     times = undefined;
   } else if (message === 'time') times = [];
   else if (message === 'times') process.send?.({ times: times ?? [] });
   else if (message === 'count') process.send?.({ received, perPort: [...perPort] });
-  else if (received >= message.tell)
-    process.send?.({ told: performance.timeOrigin + performance.now() });
-  else tellAt = message.tell;
+  else if (received >= message.after)
+    process.send?.({ reported: performance.timeOrigin + performance.now() });
+  else reportAt = message.after;
 });
 process.send?.({
   open: await listen(Number(open), (place) => (place === 0 ? 0 : Number(slowMs))),

@@ -35,7 +35,7 @@ export async function prepareClaims({ sql }: Database, rows: number): Promise<Co
   await sql.begin(async (tx) => {
     await tx`truncate subscriptions cascade`;
     for (const { indexname } of indexes) await tx.unsafe(`drop index ${indexname}`);
-    // One application and one plan: looking each up ten million times tells nothing.
+    // One application and one plan: ten million look-ups of each would measure nothing.
     await tx`set local session_replication_role = replica`;
     await tx`set local maintenance_work_mem = '1GB'`;
     await tx`

@@ -1,8 +1,8 @@
 // A keeper that collects payments that are all due together, from the claim to the committed
 // payment.
 import { setTimeout as pause } from 'node:timers/promises';
-import { SUBSCRIPTIONS_DUE } from '../../src/db/postgres/notify.ts';
 import { timeOf } from '../../src/chain/time.ts';
+import { SUBSCRIPTIONS_DUE } from '../../src/db/postgres/notify.ts';
 import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
 import type { Database } from '../dispatch/harness.ts';
 import { startKeeper } from './keeper-process.ts';

@@ -4,14 +4,14 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Pool } from 'undici';
+import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
+import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
+import { planIn } from '../../src/chain/program/accounts.ts';
 import {
   planAddress,
   subscriptionAddress,
   tokenAccountAddress,
 } from '../../src/chain/program/addresses.ts';
-import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
-import { planIn } from '../../src/chain/program/accounts.ts';
-import { createTokenAccount } from '../../src/chain/transactions/system-instructions.ts';
 import {
   type Instruction,
   initAuthority,
@@ -19,12 +19,12 @@ import {
   UNKNOWN_INIT_ID,
 } from '../../src/chain/program/instructions.ts';
 import { createPlan } from '../../src/chain/program/plan-instructions.ts';
-import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
-import { signTransaction } from '../../src/chain/transactions/subscriptions.ts';
 import {
   signPayments as signTogether,
   transfersOf,
 } from '../../src/chain/transactions/collection.ts';
+import { signTransaction } from '../../src/chain/transactions/subscriptions.ts';
+import { createTokenAccount } from '../../src/chain/transactions/system-instructions.ts';
 import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
 import { walletFromSeed } from '../../src/local/sandbox/wallet.ts';
 

@@ -3,8 +3,8 @@
 // its work by the streams of token accounts, because its sweep is idle.
 import { setTimeout as pause } from 'node:timers/promises';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
-import { subscriptionIn } from '../../src/chain/program/accounts.ts';
 import { generateKeypair } from '../../src/chain/keypair.ts';
+import { subscriptionIn } from '../../src/chain/program/accounts.ts';
 import { timeOf } from '../../src/chain/time.ts';
 import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
 import { payTokens } from '../../test/fixtures/tokens.ts';
@@ -23,8 +23,8 @@ export interface TopUps {
   collectedMs: number[];
   /** RPC requests of the keeper during a thousand transfers of dust to a past-due wallet. */
   dustRequests: number;
-  /** Notices of the subscription in the database during the same. */
-  dustNotices: number;
+  /** Notifications of the subscription in the database meanwhile. */
+  dustNotifications: number;
 }
 
 async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
@@ -88,7 +88,7 @@ export async function measureTopUps(
     return {
       collectedMs,
       dustRequests: (await keeper.requests()) - before.requests,
-      dustNotices: (await notices(sql, poor)) - before.notices,
+      dustNotifications: (await notices(sql, poor)) - before.notices,
     };
   } finally {
     await keeper.stop();

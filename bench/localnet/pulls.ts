@@ -1,19 +1,19 @@
 // Wallets that have subscribed to one plan, and signed pulls of net and fee from them, as the
 // keeper makes them.
-import { planAddress, subscriptionAddress } from '../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
-import { createTokenAccount } from '../../src/chain/transactions/system-instructions.ts';
+import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
+import { planAddress, subscriptionAddress } from '../../src/chain/program/addresses.ts';
 import {
   type Instruction,
   initAuthority,
   subscribe,
   UNKNOWN_INIT_ID,
 } from '../../src/chain/program/instructions.ts';
-import { createPlan } from '../../src/chain/program/plan-instructions.ts';
-import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
-import { signTransaction } from '../../src/chain/transactions/subscriptions.ts';
-import { signPayments, transfersOf } from '../../src/chain/transactions/collection.ts';
 import { decodePlan } from '../../src/chain/program/layouts.ts';
+import { createPlan } from '../../src/chain/program/plan-instructions.ts';
+import { signPayments, transfersOf } from '../../src/chain/transactions/collection.ts';
+import { signTransaction } from '../../src/chain/transactions/subscriptions.ts';
+import { createTokenAccount } from '../../src/chain/transactions/system-instructions.ts';
 import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
 
 /** A chain to prepare: the one behind the RPC, or one in this process. */

@@ -4,17 +4,17 @@ export type Cluster = 'mainnet-beta' | 'devnet' | 'localnet';
 /** Facts that identify a cluster. */
 export interface ClusterFacts {
   /**
-   * Base58 hash of the first block, as getGenesisHash returns it; null for a local chain, where
-   * each start has a new one.
+   * Base58 hash of the cluster's first block, as getGenesisHash returns it. Null for localnet,
+   * because a local validator creates a new first block at each start.
    */
   readonly genesisHash: string | null;
-  /** The USDC mint; null when it has to be configured. */
+  /** The USDC mint of the cluster. Null when the operator has to configure the mint. */
   readonly usdcMint: string | null;
 }
 
 /**
- * Sources: Solana's documentation of clusters (genesis hashes), Circle's list of USDC contract
- * addresses (mints).
+ * The genesis hashes are from Solana's documentation of clusters. The mints are from Circle's list
+ * of USDC contract addresses.
  */
 export const CLUSTERS: Readonly<Record<Cluster, ClusterFacts>> = {
   'mainnet-beta': {
@@ -29,9 +29,9 @@ export const CLUSTERS: Readonly<Record<Cluster, ClusterFacts>> = {
 };
 
 /**
- * Why an endpoint with this genesis hash cannot belong to the cluster; null when it can. A local
- * chain has no fixed hash but must not have the hash of a public cluster, which keeps a development
- * keeper away from real money.
+ * Returns the reason why an endpoint with this genesis hash cannot belong to the cluster, or null
+ * when it can. For localnet any hash is accepted except the hash of a public cluster. This keeps a
+ * development keeper away from real money.
  */
 export function clusterMismatch(cluster: Cluster, genesisHash: string): string | null {
   const expected = CLUSTERS[cluster].genesisHash;
@@ -44,8 +44,9 @@ export function clusterMismatch(cluster: Cluster, genesisHash: string): string |
 }
 
 /**
- * A check for redundant endpoints, all of which must serve the cluster and the same chain: why an
- * endpoint is refused, or null.
+ * Returns a function that checks the genesis hash of one endpoint after another. All endpoints must
+ * serve the given cluster and the same chain. The function returns the reason to refuse an
+ * endpoint, or null to accept it.
  */
 export function oneChain(cluster: Cluster): (genesisHash: string) => string | null {
   let first: string | undefined;
@@ -59,5 +60,5 @@ export function oneChain(cluster: Cluster): (genesisHash: string) => string | nu
   };
 }
 
-/** The Subscriptions program on mainnet-beta, devnet and the local chain. */
+/** Address of the Subscriptions program on mainnet-beta, devnet and the local chain. */
 export const SUBSCRIPTIONS_PROGRAM = 'De1egAFMkMWZSN5rYXRj9CAdheBamobVNubTsi9avR44';

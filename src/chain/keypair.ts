@@ -1,4 +1,3 @@
-import bs58 from 'bs58';
 import {
   createPrivateKey,
   createPublicKey,
@@ -8,6 +7,7 @@ import {
   verify,
 } from 'node:crypto';
 import { open } from 'node:fs/promises';
+import bs58 from 'bs58';
 
 /**
  * A signing key. The private half stays inside the KeyObject, so printing or logging a Keypair only
@@ -24,7 +24,7 @@ const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 /** DER prefix of a raw 32-byte Ed25519 public key in SPKI (RFC 8410). */
 export const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
-/** Bytes of an Ed25519 signature. */
+/** Length of an Ed25519 signature in bytes. */
 export const SIGNATURE_LENGTH = 64;
 
 const rawPublic = (key: KeyObject) =>
@@ -36,8 +36,9 @@ function keypair(key: KeyObject): Keypair {
 }
 
 /**
- * A keypair from 64 bytes (private, then public half), as the Solana CLI stores it. Throws an Error
- * without the bytes in its message.
+ * Creates a keypair from 64 bytes (the private half, then the public half), as the Solana CLI
+ * stores it. Throws an Error when the bytes are not a keypair. The error's message does not contain
+ * the bytes.
  */
 export function keypairFromSecret(secret: Uint8Array): Keypair {
   if (secret.length !== 64)
@@ -53,8 +54,8 @@ export function keypairFromSecret(secret: Uint8Array): Keypair {
 }
 
 /**
- * Whether `signature` is the Ed25519 signature of `message` by this public key of 32 bytes. Uses
- * Node's crypto, because tweetnacl takes 10 ms.
+ * Whether `signature` is the Ed25519 signature of `message` by this 32-byte public key. Uses Node's
+ * crypto, because tweetnacl takes 10 ms per signature.
  */
 export function isSigned(
   publicKey: Uint8Array,
@@ -69,15 +70,15 @@ export function isSigned(
   return verify(null, message, key, signature);
 }
 
-/** A new random keypair. */
+/** Creates a new random keypair. */
 export function generateKeypair(): Keypair {
   return keypair(generateKeyPairSync('ed25519').privateKey);
 }
 
 /**
- * Reads a keypair file of the Solana CLI: a JSON array of 64 bytes. Throws an Error with the file
- * and the remedy when the file cannot be read, is not a keypair, or is readable by others than its
- * owner (as with Postgres's keys, a group may read a file owned by root).
+ * Reads a keypair file of the Solana CLI: a JSON array of 64 bytes. Throws an Error with the path
+ * when the file cannot be read, is not a keypair, or may be read by users other than its owner. The
+ * group may read a file that root owns, as for Postgres's key files.
  */
 export async function readKeypair(path: string): Promise<Keypair> {
   const file = await open(path, 'r').catch((error: unknown) => {
@@ -87,10 +88,10 @@ export async function readKeypair(path: string): Promise<Keypair> {
   });
   try {
     const { mode, uid } = await file.stat();
-    // systemd and Kubernetes provide credentials as files owned by root that this process reads
-    // through an ACL or a group, which sets the group bit.
+    // systemd and Kubernetes provide credentials as files that root owns. This process reads such a
+    // file through an ACL or a group, and both set the group's read bit.
     const others = uid === 0 && process.geteuid?.() !== 0 ? 0o037 : 0o077;
-    // Windows has no mode bits and always reports them as set.
+    // Windows has no mode bits; Node reports all of them as set.
     if (process.platform !== 'win32' && (mode & others) !== 0) {
       throw new Error(
         `the keypair file ${path} is open to others (mode ${(mode & 0o777).toString(8)}): run chmod 600 ${path}`,
@@ -114,7 +115,7 @@ function parseSecret(text: string): Uint8Array {
   try {
     parsed = JSON.parse(text);
   } catch {
-    // The parser's own message would quote the secret.
+    // The error message of JSON.parse would quote the secret.
     throw new Error('it is not JSON');
   }
   const isByte = (value: unknown) =>
@@ -127,8 +128,8 @@ function parseSecret(text: string): Uint8Array {
 const VERSION_1 = 0x81;
 
 /**
- * The transaction's id: its first signature in Base58. Version 1 has its signatures at the end, the
- * others at the start.
+ * The transaction's id: its first signature in Base58. A version 1 transaction has its signatures
+ * at the end; other versions have them at the start.
  */
 export function signatureOf(transaction: Uint8Array): string {
   const [first = 0, signers = 0] = transaction;

@@ -1,38 +1,41 @@
 // Chain time. Due times are compared with the chain's clock, never with the process's clock.
 import type { Rpc } from './rpc/rpc.ts';
 
-/** Unix seconds of a time, rounded down. */
+/** Unix seconds of a Date, rounded down. */
 export function unixSeconds(time: Date): bigint {
   return BigInt(Math.floor(time.getTime() / 1000));
 }
 
-/** The end of the year 9999, the last four-digit year of ISO 8601. */
+/** The last second of the year 9999, in Unix seconds. ISO 8601 years have four digits. */
 const LAST_SECOND = 253_402_300_799n;
 
 /**
- * A Date from Unix seconds. A plan's end can be any int64, so times after the year 9999 are clamped
- * to its last second.
+ * Converts Unix seconds to a Date. A plan's end can be any int64, so later times are clamped to the
+ * last second of the year 9999.
  */
 export function timeOf(seconds: bigint): Date {
   return new Date(Number(seconds < LAST_SECOND ? seconds : LAST_SECOND) * 1000);
 }
 
 export interface ChainClock {
-  /** The chain's time; it never runs backwards. Throws as the RPC client does. */
+  /** Returns the chain's time, which never runs backwards. Throws as the RPC client does. */
   now(): Promise<Date>;
   /**
-   * Reports a slot from a stream. Returns whether time may have jumped; the next `now` then reads
-   * the clock.
+   * Reports a slot that a stream delivered. Returns true when the chain's time may have jumped; the
+   * next `now` then reads the clock.
    */
   slot(slot: bigint): boolean;
-  /** Takes a clock reading that came with other accounts (Unix seconds). */
+  /** Takes a reading of the clock (Unix seconds) that was read together with other accounts. */
   observe(seconds: bigint): void;
 }
 
 export interface ChainClockOptions {
-  /** Maximum age (ms) of a reading while a stream delivers new slots. */
+  /** Maximum age (ms) of a clock reading while a stream delivers new slots. */
   readonly maxAgeMs?: number;
-  /** Maximum age (ms) of a reading without new slots, when the chain may have stopped. */
+  /**
+   * Maximum age (ms) of a clock reading when no new slots arrive, because the chain may have
+   * stopped.
+   */
   readonly silentMs?: number;
   /** A monotonic clock in milliseconds. */
   readonly monotonicMs?: () => number;
@@ -40,19 +43,22 @@ export interface ChainClockOptions {
 
 /**
  * Maximum number of consecutive slots that leaders skip. A larger step means that the stream was
- * down, or a local chain's time was moved.
+ * down, or that the time of a local chain was moved.
  */
 const MAX_SKIPPED = 8n;
 /** Milliseconds without a new slot after which a stream counts as silent. */
 const SILENCE_MS = 5000;
 /**
- * A reading within this time (ms) after a jump expires sooner, because a lagging endpoint may show
+ * For this time (ms) after a jump, clock readings expire sooner. A lagging endpoint may still show
  * the time before the jump.
  */
 const UNSETTLED_MS = 2000;
 const UNSETTLED_AGE_MS = 500;
 
-/** A clock that extrapolates from its last reading and reads again when that is too old. */
+/**
+ * Creates a clock that extrapolates from its last reading. It reads the chain's clock again when
+ * that reading is too old.
+ */
 export function createChainClock(
   rpc: Pick<Rpc, 'getClock'>,
   {

@@ -1,12 +1,24 @@
-// Parsers of flags for commander. Each error states the expected form; commander puts the flag's
-// name before it (exit code 2).
-import { InvalidArgumentError, Option, type Command } from 'commander';
+// Parsers of arguments and flags, and the --env-file flag. The error of each parser states the
+// expected form and ends the command with exit code 2. Parsers for commander throw
+// InvalidArgumentError, and commander adds the flag's name. The other parsers throw OperatorError.
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { isId } from '../db/postgres/ids.ts';
+import { OperatorError } from '../errors.ts';
+import { parseMoment } from './terminal/time.ts';
+
+/** Receives the exit code of a command when the command ends. */
+export type Finish = (code: number) => void;
 
 export interface EnvFlag {
   envFile?: string;
 }
 
-/** Adds --env-file; for every command that reads the configuration. */
+/** The flags that most commands have. */
+export interface CommonFlags extends EnvFlag {
+  json?: boolean;
+}
+
+/** Adds --env-file to a command. Every command that reads the configuration has this flag. */
 export function withEnv(command: Command): Command {
   return command.addOption(
     new Option(
@@ -16,6 +28,7 @@ export function withEnv(command: Command): Command {
   );
 }
 
+/** Returns a parser for commander that accepts a whole number from `min` to `max`. */
 export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER) {
   return (value: string): number => {
     const number = Number(value);
@@ -25,14 +38,17 @@ export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER) {
   };
 }
 
-/** An amount of SOL such as 0.25. */
+/** A parser for commander that accepts an amount of SOL such as 0.25. */
 export function sol(value: string): number {
   if (!/^\d+(\.\d{1,9})?$/.test(value))
     throw new InvalidArgumentError('It must be an amount of SOL such as 0.25.');
   return Number(value);
 }
 
-/** A decimal amount with `decimals` decimals, as a bigint in its smallest unit. */
+/**
+ * Returns a parser for commander that accepts an amount with at most `decimals` decimals. The
+ * parser returns a bigint in the smallest unit: with 6 decimals, 0.25 is 250000n.
+ */
 export function decimal(decimals: number) {
   return (value: string): bigint => {
     const [, whole = '', fraction = ''] = /^(\d{1,9})(?:\.(\d+))?$/.exec(value) ?? [];
@@ -44,7 +60,7 @@ export function decimal(decimals: number) {
   };
 }
 
-/** One of these values. */
+/** Returns a parser for commander that accepts one of `words`. */
 export function oneOf<const T extends string>(...words: readonly T[]) {
   return (value: string): T => {
     const found = words.find((word) => word === value);
@@ -54,10 +70,31 @@ export function oneOf<const T extends string>(...words: readonly T[]) {
   };
 }
 
-/** A comma-separated list of these values. */
+/** Returns a parser for commander that accepts a comma-separated list of `words`. */
 export function listOf<const T extends string>(...words: readonly T[]) {
   const one = oneOf(...words);
   return (value: string): T[] => value.split(',').map((word) => one(word.trim()));
 }
 
-export type Finish = (code: number) => void;
+/** Returns a UUID in lower case. Throws an OperatorError (exit code 2) for any other text. */
+export function parseId(text: string): string {
+  const id = text.toLowerCase();
+  if (!isId(id)) throw new OperatorError(`"${text}" is not an id: it should be a UUID.`, 2);
+  return id;
+}
+
+/**
+ * Parses a time, in UTC unless the text has a zone. Returns null for undefined. Throws an
+ * OperatorError (exit code 2) that names `flag`.
+ */
+export function parseTime(flag: string, text: string | undefined): Date | null {
+  if (text === undefined) return null;
+  const time = parseMoment(text, new Date());
+  if (time === undefined) {
+    throw new OperatorError(
+      `${flag} must be a time such as 2026-11-21T09:00:00Z or "2026-11-21 09:00" (UTC), or 30m, 6h, 7d before now, not "${text}".`,
+      2,
+    );
+  }
+  return time;
+}

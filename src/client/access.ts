@@ -1,48 +1,55 @@
-// Reads whether a customer has access, for each request to a merchant's server. Responses are
-// cached for as long as the service allows.
+// Answers, for each request to a merchant's server, whether a customer has access. Responses of the
+// service are cached until their `revalidateAfter`.
 import { BillingError } from './error.ts';
 import type { Client, Data } from './routes.ts';
 
 export type Access = Data<'/merchant/apps/{appId}/access', 'get'> & {
   /**
-   * The service cannot be reached: this is its last response. `hasAccess` is false once its
-   * `accessUntil` has passed.
+   * True when the service cannot be reached and this is its last response. `hasAccess` becomes
+   * false when `accessUntil` has passed.
    */
   stale: boolean;
 };
 
-/** A customer, by your own id or by wallet; any plan of the app counts unless one is named. */
+/**
+ * A customer, named by your own id or by wallet. `planId` limits the check to one plan. Without
+ * `planId`, a subscription to any plan of the app gives access.
+ */
 export type Customer = ({ externalId: string } | { wallet: string }) & { planId?: string };
 
 export interface AccessGuardOptions {
   appId: string;
   /**
-   * Seconds after `revalidateAfter` for which the last response is used while the service is
-   * unreachable. Default: 3600.
+   * While the service is unreachable, the last response is used for this many seconds after its
+   * `revalidateAfter`. Default: 3600.
    */
   keepSeconds?: number;
-  /** Seconds between two tries while the service is unreachable. Default: 5. */
+  /**
+   * While the service is unreachable, seconds between two requests for the same customer. Default:
+   * 5.
+   */
   retrySeconds?: number;
   /** Maximum number of customers in the cache. Default: 10,000. */
   maxCustomers?: number;
-  /** Milliseconds of a monotonic clock. Default: performance.now. */
+  /** Returns milliseconds of a monotonic clock. Default: performance.now. */
   clock?: () => number;
 }
 
 interface Cached {
   access: Access;
-  /** When the response has to be read again. */
+  /** The response is fresh until this time of `clock`. */
   holdsUntil: number;
-  /** When the granted access ends; Infinity when no time is known. */
+  /** The granted access ends at this time of `clock`. Infinity when the service states no end. */
   endsAt: number;
-  /** The next request is sent from then on. */
+  /** No request is sent before this time of `clock`. */
   askAt: number;
 }
 
 /**
- * A function to call for each request. It rejects as the client does when the service refuses, and
- * when it is unreachable and the customer's last response is missing or expired more than
- * `keepSeconds` ago.
+ * Returns a function to call for each request of a customer. The function rejects with a
+ * BillingError when the service refuses. While the service is unreachable, the function rejects
+ * when the cache has no response for the customer, or when `revalidateAfter` of that response
+ * passed more than `keepSeconds` ago.
  */
 export function createAccessGuard(
   client: Client,
@@ -75,7 +82,8 @@ export function createAccessGuard(
         query: customer,
       });
       const givenAt = clock();
-      // All times are of the service's clock, because this machine's may be wrong.
+      // Durations are computed from times of the service's clock, because this machine's clock may
+      // be wrong.
       const at = (time: string) => givenAt + Date.parse(time) - Date.parse(response.checkedAt);
       const holdsUntil = at(response.revalidateAfter);
       const endsAt = response.accessUntil === null ? Infinity : at(response.accessUntil);
@@ -106,7 +114,10 @@ export function createAccessGuard(
   };
 }
 
-/** No response, or one that asks for a retry: not a refusal. */
+/**
+ * Returns whether the service is unreachable: it gave no response, or a response that asks for a
+ * retry.
+ */
 function isAway(error: unknown): boolean {
   return !(error instanceof BillingError) || error.status >= 500 || error.status === 429;
 }

@@ -1,5 +1,5 @@
-// A client of the API for TypeScript users, typed by the OpenAPI document. No dependency: global
-// fetch (Node 20 and newer, browsers).
+// A client of the API for TypeScript users, with types from the OpenAPI document. The client has no
+// dependencies. It uses the global fetch of Node 20 and newer and of browsers.
 import { type Asked, BillingConnectionError, errorOf } from './error.ts';
 import { idempotentPosts } from './openapi.ts';
 import type { CallOptions, Client, Method } from './routes.ts';
@@ -17,19 +17,24 @@ export type { components, paths } from './openapi.ts';
 export interface ClientOptions {
   /** URL of the API, such as https://billing.example. */
   baseUrl: string;
-  /** An API key (on servers only) or an access token; a function is called before each request. */
+  /**
+   * An API key (on servers only) or an access token. A function is called before each request and
+   * returns the token.
+   */
   token?: string | (() => string | undefined | Promise<string | undefined>) | undefined;
   /**
-   * Number of retries of a request: after 429 and 503 with the delay in Retry-After; after a lost
-   * connection or a fault of the service only if a repetition is safe (GET, DELETE, PATCH, or POST
-   * with an idempotency key). Default: 0.
+   * Maximum number of retries of a request. After 429, any request is retried. After a lost
+   * connection or a status from 500, only requests that are safe to repeat are retried: GET,
+   * DELETE, PATCH, and POST with an idempotency key. The delay is that of Retry-After, else a
+   * backoff. Default: 0.
    */
   retries?: number;
   /**
-   * Maximum delay of one retry, in seconds; a longer Retry-After is not waited for. Default: 60.
+   * Maximum delay before a retry, in seconds. A request with a longer Retry-After is not retried.
+   * Default: 60.
    */
   maxWaitSeconds?: number;
-  /** Milliseconds for one request up to the headers of its response. Default: 30,000. */
+  /** Milliseconds from sending a request until the headers of its response. Default: 30,000. */
   timeoutMs?: number;
   /** Default: the global fetch. */
   fetch?: typeof fetch;
@@ -42,7 +47,7 @@ interface Given extends CallOptions {
   idempotencyKey?: string | undefined;
 }
 
-/** Sends one request. Rejects when there is no response within the limit. */
+/** Sends one request. Rejects when no response arrives within `timeoutMs`. */
 async function send(
   { token, timeoutMs = 30_000, fetch: own = fetch }: ClientOptions,
   method: Method,
@@ -74,8 +79,9 @@ async function send(
 }
 
 /**
- * Every call resolves with the response's `data`, and rejects with a BillingError when the service
- * refuses, a BillingConnectionError when it does not respond.
+ * Creates a client. Every call resolves with the `data` of the response. A call rejects with a
+ * BillingError when the service refuses, and with a BillingConnectionError when the service does
+ * not respond.
  */
 export function createClient(options: ClientOptions): Client {
   const { baseUrl, retries = 0, maxWaitSeconds = 60 } = options;
@@ -87,7 +93,7 @@ export function createClient(options: ClientOptions): Client {
     const url = base + fill(path, given);
     const asked: Asked = { method: method.toUpperCase(), url };
     const takesKey = method === 'post' && idempotentPosts.has(path);
-    // Every try has the same key: repeated requests have one effect.
+    // Every retry sends the same idempotency key, so the request has one effect.
     const sent: Given = takesKey
       ? { ...given, idempotencyKey: given.idempotencyKey ?? crypto.randomUUID() }
       : given;
@@ -148,8 +154,8 @@ interface Exchange {
 }
 
 /**
- * The envelope of a response. Rejects with a BillingConnectionError when it is incomplete or not an
- * envelope.
+ * Returns the envelope of a response. Rejects with a BillingConnectionError when the body is
+ * incomplete or not an envelope.
  */
 async function bodyOf(
   { response, asked }: Exchange,
@@ -165,7 +171,7 @@ async function bodyOf(
   }
 }
 
-/** The path with its parameters, and the query. */
+/** Returns the path with its parameters filled in, followed by the query. */
 function fill(path: string, { path: parameters = {}, query = {} }: Given): string {
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = parameters[name];

@@ -9,16 +9,16 @@ export type BillingErrorCode =
   | 'RATE_LIMITED'
   | 'INTERNAL_ERROR';
 
-/** The request. */
+/** The request that failed. */
 export interface Asked {
-  /** GET, POST, ... */
+  /** GET, POST, PATCH or DELETE. */
   method: string;
   url: string;
 }
 
 /**
- * No response of the service: no connection, a timeout, or a response of another server. `cause` is
- * the original error.
+ * The service did not respond: no connection, a timeout, or a response of another server. `cause`
+ * is the original error.
  */
 export class BillingConnectionError extends Error implements Asked {
   override readonly name = 'BillingConnectionError';
@@ -33,8 +33,8 @@ export class BillingConnectionError extends Error implements Asked {
 }
 
 /**
- * The message of the innermost cause, because Node's fetch throws "fetch failed" with the system
- * error as its cause.
+ * Returns the message of the innermost cause. Node's fetch throws "fetch failed", and the system
+ * error is its cause.
  */
 function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -45,23 +45,23 @@ function causeOf(error: unknown): string {
 }
 
 /**
- * The service refused a request. A request that was aborted by its own signal is rejected with the
- * signal's reason.
+ * The service refused a request. A request that was aborted by its own signal rejects with the
+ * reason of that signal instead.
  */
 export class BillingError extends Error implements Asked {
   override readonly name = 'BillingError';
   readonly method: string;
   readonly url: string;
-  /** The service's words; `message` also has the request and the status. */
+  /** The service's explanation. `message` adds the request and the status. */
   readonly reason: string;
-  /** One of the service's codes; `undefined` when something else responded, such as a proxy. */
+  /** An error code of the service. `undefined` when a proxy or another server responded. */
   readonly code: BillingErrorCode | undefined;
   readonly status: number;
-  /** VALIDATION_ERROR: the invalid fields, and the rule of each. */
+  /** For VALIDATION_ERROR: each invalid field and the rule that it violates. */
   readonly details: readonly { path: string; message: string }[];
-  /** RATE_LIMITED: the seconds to wait. */
+  /** For RATE_LIMITED: seconds to wait before the next request. */
   readonly retryAfter: number | undefined;
-  /** Name it when you report a fault. */
+  /** Id of the request. Include it when you report a fault. */
   readonly requestId: string | undefined;
 
   constructor(
@@ -91,7 +91,7 @@ const codes: readonly string[] = [
   'INTERNAL_ERROR',
 ] satisfies BillingErrorCode[];
 
-/** The error of a response. */
+/** Reads the error from a response. */
 export async function errorOf(asked: Asked, response: Response): Promise<BillingError> {
   const { status, headers } = response;
   const retryAfter = headers.get('retry-after');

@@ -1230,13 +1230,19 @@ export interface components {
              *     - `refused`: Nothing accepts connections at that address and port.
              *     - `reset`: The connection was closed before a status line came.
              *     - `unreachable`: No route leads to the address.
-             *     - `tls`: The certificate is not valid for the host, or TLS failed.
+             *     - `chain_incomplete`: The certificates that the server sent lead to no known authority: the intermediate certificate is missing, or the authority is private.
+             *     - `expired`: A certificate has expired, or is not valid yet.
+             *     - `wrong_host`: The certificate is for another host.
+             *     - `self_signed`: The certificate, or that of its authority, is self-signed and not trusted.
+             *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
+             *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
+             *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
              *     - `blocked`: The address is private or reserved: webhooks are not sent there.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
              * @enum {string|null}
              */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "tls" | "blocked" | "protocol" | "error" | null;
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "protocol" | "error" | null;
             /** HTTP status; null without a response. */
             httpStatus: number | null;
             /** Number of the attempt, from 1. */
@@ -1521,7 +1527,7 @@ export interface components {
             secret: string;
             /**
              * Format: http-url
-             * Must be HTTPS in production.
+             * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
              */
             url: string;
         };
@@ -2024,13 +2030,19 @@ export interface components {
              *     - `refused`: Nothing accepts connections at that address and port.
              *     - `reset`: The connection was closed before a status line came.
              *     - `unreachable`: No route leads to the address.
-             *     - `tls`: The certificate is not valid for the host, or TLS failed.
+             *     - `chain_incomplete`: The certificates that the server sent lead to no known authority: the intermediate certificate is missing, or the authority is private.
+             *     - `expired`: A certificate has expired, or is not valid yet.
+             *     - `wrong_host`: The certificate is for another host.
+             *     - `self_signed`: The certificate, or that of its authority, is self-signed and not trusted.
+             *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
+             *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
+             *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
              *     - `blocked`: The address is private or reserved: webhooks are not sent there.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
              * @enum {string|null}
              */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "tls" | "blocked" | "protocol" | "error" | null;
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "protocol" | "error" | null;
             /** The start of the response body. */
             response: string | null;
             /** HTTP status; null without a response. */
@@ -2747,7 +2759,7 @@ export interface components {
             secret: string;
             /**
              * Format: http-url
-             * Must be HTTPS in production.
+             * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
              */
             url: string;
         };
@@ -2764,13 +2776,19 @@ export interface components {
              *     - `refused`: Nothing accepts connections at that address and port.
              *     - `reset`: The connection was closed before a status line came.
              *     - `unreachable`: No route leads to the address.
-             *     - `tls`: The certificate is not valid for the host, or TLS failed.
+             *     - `chain_incomplete`: The certificates that the server sent lead to no known authority: the intermediate certificate is missing, or the authority is private.
+             *     - `expired`: A certificate has expired, or is not valid yet.
+             *     - `wrong_host`: The certificate is for another host.
+             *     - `self_signed`: The certificate, or that of its authority, is self-signed and not trusted.
+             *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
+             *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
+             *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
              *     - `blocked`: The address is private or reserved: webhooks are not sent there.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
              * @enum {string|null}
              */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "tls" | "blocked" | "protocol" | "error" | null;
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "protocol" | "error" | null;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -3401,7 +3419,7 @@ export interface components {
             previousSecretExpiresAt: string | null;
             /**
              * Format: http-url
-             * Must be HTTPS in production.
+             * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
              */
             url: string;
         };
@@ -4972,6 +4990,8 @@ export interface operations {
     exportTransactions: {
         parameters: {
             query?: {
+                /** 1: the file begins with a byte order mark, by which a spreadsheet knows UTF-8. */
+                bom?: "0" | "1";
                 planId?: string;
                 /** Payments at this time or later. */
                 since?: string;
@@ -5042,7 +5062,7 @@ export interface operations {
                     extraEvents?: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
                     /**
                      * Format: http-url
-                     * Must be HTTPS in production.
+                     * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
                      */
                     url: string;
                 };

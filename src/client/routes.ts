@@ -1,9 +1,9 @@
-// Types of a route in the OpenAPI document: its parameters, its body and the data of its response.
+// Types of a route in the OpenAPI document: parameters, body and the data of the response.
 import type { paths } from './openapi.ts';
 
 export type Method = 'get' | 'post' | 'patch' | 'delete';
 
-/** The routes that have a method. */
+/** The paths that have a route with the method M. */
 export type PathOf<M extends Method> = {
   [P in keyof paths]: paths[P][M] extends { responses: object } ? P : never;
 }[keyof paths];
@@ -29,21 +29,21 @@ type ResponseOf<O> = O extends { responses: infer R }
       : never
   : never;
 
-/** Options of a call besides the parameters of its route. */
+/** Options of a call that are independent of its route. */
 export interface CallOptions {
   signal?: AbortSignal | undefined;
-  /** Shows up in the service's logs and comes back as `requestId` of an error. */
+  /** The service writes this id to its logs and returns it as `requestId` of an error. */
   requestId?: string | undefined;
 }
 
-/** Query parameters; a list of one value can be given as the value. */
+/** Query parameters. A list parameter also accepts a single value. */
 type Filters<Q> = {
   [K in keyof Q]: Q[K] extends readonly (infer V)[] | undefined ? Q[K] | V : Q[K];
 };
 
 /**
- * The arguments of a call: `path` and `query` parameters and the `body`, each only where the route
- * has it.
+ * The arguments of a call: `path` and `query` parameters and `body`. Each is allowed only if the
+ * route has it.
  */
 export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
   BodyOf<Operation<P, M>> &
@@ -59,23 +59,23 @@ export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
     : never) &
   (Given<Operation<P, M>, 'header'> extends { 'idempotency-key'?: string }
     ? {
-        /** Default: a random one. */
+        /** Default: a random key. */
         idempotencyKey?: string | undefined;
       }
     : { idempotencyKey?: undefined });
 
-/** The payload of a route's successful response. */
+/** The `data` of a route's successful response. */
 export type Data<P extends keyof paths, M extends Method> =
   ResponseOf<Operation<P, M>> extends { data: infer D } ? D : never;
 
-/** The routes whose response is a page of a list. */
+/** The paths of lists, which return pages. */
 export type ListPath = {
   [P in PathOf<'get'>]: Given<Operation<P, 'get'>, 'query'> extends { cursor?: string } ? P : never;
 }[PathOf<'get'>];
 
 export type Item<P extends ListPath> = Data<P, 'get'> extends readonly (infer I)[] ? I : never;
 
-/** Whether a call can be made without arguments. */
+/** The argument list of a call. `given` is optional if all of its fields are optional. */
 export type Rest<A> = Partial<A> extends A ? [given?: A] : [given: A];
 
 export interface Client {
@@ -96,19 +96,19 @@ export interface Client {
     ...rest: Rest<Arguments<P, 'delete'>>
   ): Promise<Data<P, 'delete'>>;
   /**
-   * Every row of a list, newest first; a page is requested when the previous one is consumed.
-   * `query.limit` is the size of a page.
+   * Yields every row of a list, newest first. The next page is requested when all rows of the
+   * current page were consumed. `query.limit` is the page size.
    */
   list<P extends ListPath>(
     path: P,
     ...rest: Rest<Arguments<P, 'get'>>
   ): AsyncGenerator<Item<P>, void, undefined>;
-  /** A list page by page. */
+  /** Yields the pages of a list. */
   pages<P extends ListPath>(
     path: P,
     ...rest: Rest<Arguments<P, 'get'>>
   ): AsyncGenerator<Item<P>[], void, undefined>;
-  /** The CSV export as it comes in (Pro). */
+  /** Returns the CSV export as a stream (Pro). */
   exportTransactions(
     given: Arguments<'/merchant/apps/{appId}/transactions/export', 'get'>,
   ): Promise<ReadableStream<Uint8Array<ArrayBuffer>>>;

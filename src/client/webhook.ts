@@ -1,17 +1,20 @@
-// For a merchant's server: is this webhook request from the service? The rules stand in
-// docs/contract.md (Signature). Nothing but node:crypto.
+// For a merchant's server: checks that a webhook request is from the service. The rules are in
+// docs/contract.md (Signature). The only import is node:crypto.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { components } from './openapi.ts';
 
 type Schemas = components['schemas'];
 
 /**
- * An event as the service sends it. Check `type` before reading fields that only some types have;
- * deduplicate by `id`.
+ * An event in the form that the service sends. Check `type` before reading fields that only some
+ * types have. Deduplicate events by `id`.
  */
 export type WebhookEvent = Schemas['SentEvent'];
 
-/** Headers as node:http has them (any case), as a Fetch API `Headers`, or as pairs. */
+/**
+ * Headers as an object like that of node:http (names in any case), as a Fetch API `Headers`, or as
+ * pairs of name and value.
+ */
 export type WebhookHeaders =
   | Readonly<Record<string, string | readonly string[] | undefined>>
   | { get(name: string): string | null }
@@ -24,7 +27,7 @@ export type WebhookFault =
   | 'bad_signature'
   | 'bad_body';
 
-/** The request is not one that the service signed with this secret, now: answer it with 401. */
+/** The check of a webhook request failed for `reason`. Respond to the request with 401. */
 export class WebhookVerificationError extends Error {
   override readonly name = 'WebhookVerificationError';
   readonly reason: WebhookFault;
@@ -38,11 +41,13 @@ export class WebhookVerificationError extends Error {
 const TOLERANCE_MS = 300_000;
 
 /**
- * Checks a webhook request and returns its event. `rawBody`: the bytes (or the text) as they came
- * in, before any parser. `secret`: the endpoint's whsec_... . At least one of X-Service-Signature
- * and webhook-signature (Standard Webhooks) is required, and each present one must be valid. During
- * a rotation webhook-signature is a list, and only it is checked. The timestamp may differ by up to
- * 300 s. Throws WebhookVerificationError, or TypeError for invalid arguments.
+ * Checks a webhook request and returns its event. `rawBody` is the body as received, before any
+ * parser. `secret` is the endpoint's secret (whsec_...). Throws WebhookVerificationError, or
+ * TypeError for invalid arguments.
+ *
+ * A request needs X-Service-Signature or webhook-signature (Standard Webhooks). When both are
+ * present, both must be valid. During a rotation, webhook-signature has several signatures, and
+ * only webhook-signature is checked. The timestamp may differ from `now` by up to 300 s.
  */
 export function verifyWebhook(
   rawBody: string | Uint8Array,
@@ -75,8 +80,8 @@ export function verifyWebhook(
       .update(`${read('webhook-id') ?? ''}.${timestamp}.`)
       .update(body)
       .digest('base64');
-    // Signed with the new secret and with the one before while it is rotated. All are compared:
-    // which one fits takes no shorter.
+    // During a rotation the header has signatures of the new and the previous secret. All are
+    // compared, so that the time taken does not reveal which signature is valid.
     const listed = standard.split(' ');
     const fitting = listed.filter((signature) => same(signature, `v1,${expected}`));
     if (key.length === 0 || fitting.length === 0) throw forged('webhook-signature');
@@ -107,12 +112,16 @@ function reader(headers: WebhookHeaders): (name: string) => string | undefined {
       if (given.toLowerCase() !== name || value === undefined) return [];
       return typeof value === 'string' ? [value] : value;
     });
-    // The service sends each header once: a repeated header, joined, does not verify.
+    // The service sends each header once. Values of a repeated header are joined, and the joined
+    // text is not a valid signature.
     return values.length === 0 ? undefined : values.join(', ');
   };
 }
 
-/** Unix seconds, as they were signed. */
+/**
+ * Returns the header's Unix seconds as text, because the signature covers that text. Throws
+ * WebhookVerificationError when they are too far from `now`.
+ */
 function timestampOf(text: string | undefined, now: Date): string {
   if (text === undefined || !/^\d{1,15}$/.test(text)) {
     throw new WebhookVerificationError(
@@ -147,7 +156,7 @@ function eventOf(body: Uint8Array): WebhookEvent {
     if (typeof event === 'object' && event !== null && 'id' in event && 'type' in event)
       return event as WebhookEvent;
   } catch {
-    // Refused below, like values that are not objects.
+    // Invalid JSON is refused below, together with values that are not objects.
   }
   throw new WebhookVerificationError('bad_body', 'The body is signed but is not an event.');
 }

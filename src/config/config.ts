@@ -1,5 +1,4 @@
-// Reads and cross-checks the environment once at startup. Only this file and those of config/ read
-// process.env.
+// Reads and cross-checks the environment once at startup. Only files in config/ read process.env.
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { messageOf, OperatorError } from '../errors.ts';
@@ -7,20 +6,23 @@ import { unknownNames } from './unknown-names.ts';
 import { type ConfigRole, type Variable, type Values, variables } from './variables.ts';
 
 /**
- * The whole configuration, frozen. The fields that a role requires are present; `required` narrows
- * their types.
+ * The whole configuration, frozen. All fields that the role requires are present, and `required`
+ * narrows their types.
  */
 export type Config = Values & {
   readonly publicUrl: string;
-  /** The first of each list, which is in use. */
+  /**
+   * keeperKeypair, keeperAddress and treasury are the first entries of their lists, which are in
+   * use.
+   */
   readonly keeperKeypair: string | undefined;
   readonly keeperAddress: string | undefined;
   readonly treasury: string | undefined;
 };
 
 /**
- * The given fields as non-optional. Throws an Error when one is missing, which is a bug, since
- * loadConfig refuses that.
+ * Returns the given fields as non-optional. Throws an Error when a field is missing. This would be
+ * a bug, because loadConfig() reports missing required fields.
  */
 export function required<K extends keyof Config>(
   config: Config,
@@ -35,9 +37,9 @@ export function required<K extends keyof Config>(
 }
 
 /**
- * Reads and validates the configuration of `role`. Throws one OperatorError (exit code 2) with
- * every wrong variable and its expected form. `envFile`: a file in .env format; the environment
- * takes precedence.
+ * Reads and validates the configuration of `role`. Throws one OperatorError (exit code 2) that
+ * lists every wrong variable with its expected form. `envFile` is a file in .env format; the
+ * environment takes precedence over the file.
  */
 export function loadConfig(
   role: ConfigRole,
@@ -88,7 +90,7 @@ function isDaemon(role: ConfigRole): boolean {
   return role === 'serve' || role === 'keeper' || role === 'dispatch';
 }
 
-/** Faults of values that are valid on their own but contradict each other. */
+/** Finds values that are valid on their own but contradict each other. */
 function contradictions(config: Config, role: ConfigRole): string[] {
   const faults: string[] = [];
   const { publicUrl } = config as { publicUrl: string | undefined };
@@ -108,8 +110,8 @@ function defaultUrl({ host, port }: Config): string {
 }
 
 /**
- * Whether the URL is only reachable from this machine: a name under localhost or a loopback
- * address.
+ * Tells whether a URL is reachable only from this machine: its host is under localhost or a
+ * loopback address.
  */
 function isLoopback(url: string): boolean {
   return /^(.*\.)?localhost$|^127(\.\d+){3}$|^\[::1\]$/.test(new URL(url).hostname);

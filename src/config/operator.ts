@@ -1,4 +1,5 @@
-// Who runs a command: the user of the operating system, behind sudo the one who called it.
+// Finds the person who runs a command: the caller of sudo if SUDO_USER is set, otherwise the user
+// of the operating system.
 import { hostname, userInfo } from 'node:os';
 
 export function operator(env: NodeJS.ProcessEnv = process.env): { who: string; host: string } {
@@ -9,7 +10,7 @@ function userName(): string {
   try {
     return userInfo().username;
   } catch {
-    // A container's user may have no name.
+    // The user of a container may have no name.
     return `uid ${process.getuid?.() ?? 'unknown'}`;
   }
 }

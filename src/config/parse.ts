@@ -1,12 +1,12 @@
-// Parsers of variables. Each throws an Error whose message states the expected form; the caller
-// puts the variable's name before it.
+// Parsers for the values of variables. A parser throws an Error whose message states the expected
+// form. The caller adds the variable's name before the message.
 import bs58 from 'bs58';
 import ipaddr from 'ipaddr.js';
 
-/** Any text, unchanged. */
+/** Accepts any text and returns it unchanged. */
 export const text = (value: string) => value;
 
-/** One of these values. */
+/** Accepts one of the given values. */
 export const oneOf =
   <const T extends string>(...options: readonly T[]) =>
   (value: string): T => {
@@ -15,7 +15,7 @@ export const oneOf =
     return found;
   };
 
-/** A whole number, in decimal digits. */
+/** Accepts a whole number in decimal digits. */
 export const integer = (min: number, max: number) => (value: string) => {
   const number = Number(value);
   if (!/^\d+$/.test(value) || number < min || number > max)
@@ -23,7 +23,7 @@ export const integer = (min: number, max: number) => (value: string) => {
   return number;
 };
 
-/** A URL with one of these protocols ("https:"), unchanged. */
+/** Accepts a URL with one of the given protocols (such as "https:") and returns it unchanged. */
 export const url =
   (...protocols: string[]) =>
   (value: string): string => {
@@ -36,7 +36,7 @@ export const url =
     return value;
   };
 
-/** Comma-separated; empty items are skipped. */
+/** Parses a comma-separated list. Empty items are skipped. */
 export const list =
   <T>(parse: (item: string) => T) =>
   (value: string): T[] =>
@@ -46,7 +46,7 @@ export const list =
       .filter((item) => item !== '')
       .map(parse);
 
-/** A comma-separated list with `min` to `max` distinct items. */
+/** Parses a comma-separated list of `min` to `max` distinct items. */
 export const listOf =
   <T>(min: number, max: number, parse: (item: string) => T) =>
   (value: string): T[] => {
@@ -57,21 +57,21 @@ export const listOf =
     return items;
   };
 
-/** A Solana address: Base58 of 32 bytes. */
+/** Accepts a Solana address: 32 bytes in Base58. */
 export const address = (value: string): string => {
   if (bs58.decodeUnsafe(value)?.length !== 32)
     throw new Error('must be a Solana address: Base58 of 32 bytes');
   return value;
 };
 
-/** A range of addresses, IPv4 or IPv6. */
+/** Accepts a range of IPv4 or IPv6 addresses in CIDR notation. */
 export const cidr = (value: string): string => {
   if (!ipaddr.isValidCIDR(value))
     throw new Error(`has "${value}", which is not a CIDR such as 10.0.0.0/8 or fd00::/8`);
   return value;
 };
 
-/** The address of a name server, with an optional port. */
+/** Accepts the IP address of a name server, with an optional port. */
 export const nameServer = (value: string): string => {
   const [, host = value] = /^\[?([^\]]+?)\]?(?::\d+)?$/.exec(value) ?? [];
   if (!ipaddr.isValid(value) && !ipaddr.isValid(host))
@@ -79,7 +79,10 @@ export const nameServer = (value: string): string => {
   return value;
 };
 
-/** Secrets of at least 32 bytes each: 64 hex digits, or at least 32 other characters. */
+/**
+ * Parses a list of secrets. Each secret has at least 64 hex digits, or at least 32 bytes of other
+ * text.
+ */
 export const secrets = (value: string): string[] => {
   const all = list(text)(value);
   const bytes = (item: string) => Buffer.byteLength(item) / (/^[0-9a-f]+$/i.test(item) ? 2 : 1);
@@ -91,5 +94,5 @@ export const secrets = (value: string): string[] => {
   return all;
 };
 
-/** true or false. */
+/** Accepts "true" or "false". */
 export const flag = (value: string): boolean => oneOf('true', 'false')(value) === 'true';

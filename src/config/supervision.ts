@@ -1,16 +1,17 @@
-// Environment variables that a supervisor sets for a daemon.
+// Reads the environment variables that systemd sets for a daemon.
 /** systemd's notification settings for a service (sd_notify(3), sd_watchdog_enabled(3)). */
 export interface Supervision {
-  /** The notification socket. */
+  /** Path of the notification socket. */
   readonly socket: string;
-  /** Watchdog interval in milliseconds; undefined without a watchdog. */
+  /** Watchdog interval in milliseconds; undefined when no watchdog is configured. */
   readonly watchdogMs: number | undefined;
-  /** PATH for finding systemd-notify. */
+  /** The PATH in which systemd-notify is searched. */
   readonly path: string;
 }
 
 /**
- * Reads the environment that systemd sets for Type=notify; undefined without a notification socket.
+ * Reads the variables that systemd sets for a service with Type=notify. Returns undefined when no
+ * notification socket is set.
  */
 export function supervision(
   env: Record<string, string | undefined> = process.env,

@@ -1,13 +1,14 @@
 // Environment variables that describe the terminal.
-/** Whether the user wants no colour (https://no-color.org). */
+/** Tells whether the user disabled colours (https://no-color.org). */
 export function noColour(env: NodeJS.ProcessEnv = process.env): boolean {
   return (env.NO_COLOR ?? '') !== '';
 }
 
 /**
- * Sets the environment for drawing on the terminal; false when that is not possible. Call it before
- * importing React, ink and chalk, which read it on import: without NODE_ENV React uses its slow
- * development build, chalk ignores NO_COLOR, and with CI ink draws nothing until the end.
+ * Prepares the environment for drawing on the terminal. Returns false when the terminal cannot be
+ * drawn on. Call it before importing React, ink and chalk, which read the environment on import:
+ * React needs NODE_ENV for its fast build, chalk ignores NO_COLOR, and ink draws only at the end if
+ * CI is set.
  */
 export function prepareTerminal(env: NodeJS.ProcessEnv = process.env): boolean {
   env.NODE_ENV ??= 'production';

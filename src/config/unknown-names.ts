@@ -1,15 +1,19 @@
-// Detects mistyped variable names in the environment: a mistyped PLATFORM_TREASURY must not be
-// ignored.
+// Detects mistyped variable names in the environment, so that a mistyped PLATFORM_TREASURY is not
+// silently ignored.
 import { type Variable, variables } from './variables.ts';
 
 const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_', 'WEBHOOK_'];
 /**
- * Kubernetes and Docker set such names for a service whose name begins with one of the prefixes.
+ * Names that Kubernetes and Docker set for a service whose own name begins with one of the
+ * prefixes.
  */
 const injected = /_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$/;
-/** Maximum edit distance at which a name counts as a mistyped known name. */
+/** Maximum edit distance between a mistyped name and a known name. */
 const CLOSENESS = 2;
-/** Minimum length for that check, because shorter names are close to too many others. */
+/**
+ * Minimum length of a name for the distance check, because a shorter name is close to too many
+ * other names.
+ */
 const MIN_LENGTH = 7;
 
 const all = Object.values<Variable<unknown>>(variables);
@@ -18,8 +22,8 @@ const known = new Set(
 );
 
 /**
- * A fault for each unknown name that has one of the prefixes or resembles a known name; it suggests
- * the probable name.
+ * Returns a fault for each unknown name that has one of the prefixes or resembles a known name. The
+ * fault suggests the most similar known name.
  */
 export function unknownNames(names: readonly string[]): string[] {
   return names.flatMap((name) => {
@@ -37,7 +41,7 @@ function closest(name: string): [string, number] | [] {
   return distances.toSorted(([, a], [, b]) => a - b)[0] ?? [];
 }
 
-/** Levenshtein distance. */
+/** Computes the Levenshtein distance of two strings. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (let i = 1; i <= a.length; i += 1) {

@@ -1,4 +1,5 @@
-// All environment variables. The operators' table and `.env.example` are generated from this list.
+// Defines all environment variables. The operators' table and `.env.example` are generated from
+// this list.
 import ipaddr from 'ipaddr.js';
 import {
   address,
@@ -14,7 +15,7 @@ import {
   url,
 } from './parse.ts';
 
-/** In the order of the table. */
+/** All variables, in the order of the operators' table. */
 export const variables = {
   env: {
     name: 'BILLING_ENV',
@@ -214,6 +215,13 @@ export const variables = {
     fallback: '',
     parse: list((item) => (ipaddr.isValid(item) ? item : cidr(item))),
   },
+  connectionsPerAddress: {
+    name: 'CONNECTIONS_PER_ADDRESS',
+    about:
+      'connections that one address may hold to a serve process (which holds 2,000 in all); proxies of TRUST_PROXY are exempt',
+    fallback: '200',
+    parse: integer(1, 2000),
+  },
   webhookAllowCidrs: {
     name: 'WEBHOOK_ALLOW_CIDRS',
     about: 'private ranges that are allowed as webhook targets, comma-separated',
@@ -301,10 +309,9 @@ type Parsed<V> = V extends { parse: (text: string) => infer T }
     : T | undefined
   : never;
 
-/** The parsed values, by the names of the variables in the code. */
+/** Type of the parsed values, by the keys of `variables`. */
 export type Values = { readonly [Key in keyof Variables]: Parsed<Variables[Key]> };
-// Types that describe an environment variable.
-/** Decides which variables are required. */
+/** The role of a process. The role decides which variables are required. */
 export type ConfigRole = 'serve' | 'keeper' | 'dispatch' | 'admin' | 'reconcile' | 'developer';
 
 export interface Variable<T> {
@@ -312,15 +319,19 @@ export interface Variable<T> {
   about: string;
   /** Default, as an operator would write it. */
   fallback?: string;
-  /** Roles that cannot start without it. */
+  /** Roles that cannot start without the variable. */
   requiredBy?: readonly ConfigRole[];
-  /** The value is never shown, and NAME_FILE may name a file that contains it. */
+  /**
+   * True when the value must not be shown. The variable NAME_FILE may then name a file that
+   * contains the value.
+   */
   secret?: boolean;
-  /** Throws an Error whose message states the expected form. */
+  /** Parses the value. Throws an Error whose message states the expected form. */
   parse: (text: string) => T;
 }
 /**
- * Name, description, default and requiring roles of every variable, in order; for the documents.
+ * Lists name, description, default and requiring roles of every variable, in order, for the
+ * documentation.
  */
 export function describeVariables(): Pick<
   Variable<unknown>,

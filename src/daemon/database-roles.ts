@@ -1,4 +1,5 @@
-// `billing migrate --roles`: creates a Postgres role for each daemon, and a file with its URL.
+// `billing migrate --roles`: creates a Postgres role for each daemon, and a file with the URL that
+// contains the role's password.
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,17 +10,17 @@ import { daemonRoles, type DaemonRole } from '../db/postgres/roles.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 
 export interface MadeRoles {
-  /** The names of the roles; `files`: the paths of the files with their URLs. */
+  /** `roles` has the role names; `files` has the paths of the files with their database URLs. */
   roles: Record<DaemonRole, string>;
   files: Record<DaemonRole, string>;
-  /** Whether serve can see the transaction start times of other roles. */
+  /** True when serve can see the transaction start times of other roles. */
   seesStatistics: boolean;
 }
 
 /**
- * Creates the roles and, in `directory`, the files `serve_database_url` etc., readable only by
- * their owner. An existing file keeps its password; its host and database come from `databaseUrl`.
- * Throws an OperatorError when a file cannot be read or written, or the user cannot create roles.
+ * Creates the roles and, in `directory`, files such as `serve_database_url` that only their owner
+ * can read. An existing file keeps its password, but gets host and database of `databaseUrl`.
+ * Throws an OperatorError when file access fails or the user has no right to create roles.
  */
 export async function makeDatabaseRoles(
   sql: Sql,
@@ -50,7 +51,7 @@ export async function makeDatabaseRoles(
   }
 }
 
-/** The password of the URL in this file; undefined without a file. */
+/** Reads the password from the URL in a file. Returns undefined when the file does not exist. */
 async function passwordIn(path: string): Promise<string | undefined> {
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
@@ -63,7 +64,7 @@ async function passwordIn(path: string): Promise<string | undefined> {
   return decodeURIComponent(password);
 }
 
-/** Replaces a file atomically, because a daemon may read it meanwhile. */
+/** Replaces a file atomically, because a daemon may read the file at the same time. */
 async function replace(path: string, text: string): Promise<void> {
   try {
     await writeFile(`${path}.new`, text, { mode: 0o600 });

@@ -1,5 +1,5 @@
-// The health of a daemon: outages of Postgres, each logged once at its beginning and once at its
-// end, and loops whose turns fail.
+// Health of a daemon: Postgres outages and failing loops. An outage is logged once when it begins
+// and once when it ends.
 import { Counter, type Registry } from 'prom-client';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { isOutage } from '../db/postgres/outage.ts';
@@ -8,22 +8,26 @@ import type { Log } from '../log.ts';
 import type { LoopObserver } from '../loop.ts';
 
 export interface Health extends LoopObserver {
-  /** Whether this error belongs to an outage of Postgres. Outages are logged only here. */
+  /**
+   * Tells whether an error belongs to a Postgres outage. Only this file logs outages, so callers do
+   * not log such errors.
+   */
   takes: (error: unknown) => boolean;
-  /** Reports a successful write to Postgres, which ends an outage. */
+  /** Reports a successful write to Postgres. The write ends an outage. */
   written: () => void;
   /**
-   * The current problem as text; undefined unless something has failed for more than a few seconds.
+   * Describes the current problem: Postgres is unavailable, or a loop has failed for more than a
+   * few seconds. Returns undefined when there is no problem.
    */
   trouble: () => string | undefined;
 }
 
-/** Time (ms) for which a loop may fail before the daemon is not ready. */
+/** A loop may fail for this time (ms) before the daemon is not ready. */
 const PATIENCE_MS = 5000;
 
 /**
- * Registers metrics in `registry`. Calls `onOutage` when an outage begins, and `log` whenever it
- * logs.
+ * Creates a daemon's health and registers its metrics in `registry`. Calls `onOutage` when an
+ * outage begins. `log` returns the logger and is called before each log line.
  */
 export function createHealth(registry: Registry, log: () => Log, onOutage: () => void): Health {
   const failures = new Counter({
@@ -42,8 +46,8 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
       log().error({ reason: outage.reason }, 'Postgres is unavailable');
       onOutage();
     } else {
-      // The reason can change, for example when new connections are read-only; the latest one
-      // applies.
+      // The reason can change during an outage, for example when new connections are read-only. The
+      // latest reason is reported.
       outage.reason = messageOf(error);
     }
     return true;
@@ -58,7 +62,8 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
       log().info({ seconds }, 'Postgres is available again');
     },
     started(loop) {
-      // Starts at 0: Prometheus sees no increase in a counter that appears with its first event.
+      // Counters start at 0, because Prometheus sees no increase in a counter that first appears
+      // with its first event.
       for (const cause of ['database', 'chain', 'other']) failures.inc({ loop, cause }, 0);
     },
     succeeded: (loop) => void failing.delete(loop),
@@ -66,7 +71,7 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
     failed(loop, name, error) {
       const cause = takes(error) ? 'database' : error instanceof RpcUnreachable ? 'chain' : 'other';
       failures.inc({ loop: name, cause });
-      // The keeper logs an outage of the chain itself.
+      // The keeper itself logs and reports a chain outage, so its loops do not count as failing.
       if (cause === 'chain') failing.delete(loop);
       else {
         const since = failing.get(loop)?.since ?? performance.now();

@@ -1,4 +1,5 @@
-// The heartbeat that a daemon writes to Postgres, which also shows whether Postgres accepts writes.
+// A daemon's heartbeat: a regular write to Postgres, which also shows whether Postgres accepts
+// writes.
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -14,7 +15,7 @@ const HEARTBEAT_MS = 5000;
 /** Timeout for removing the row on stop, in milliseconds. */
 const STOP_MS = 1000;
 
-/** Writes the daemon's row, which `billing status` reads, to Postgres every few seconds. */
+/** Updates the daemon's row in Postgres every few seconds. `billing status` reads the row. */
 export function startHeartbeat(
   name: string,
   sql: Sql,
@@ -45,7 +46,7 @@ export function startHeartbeat(
       lost.set(await countLostDaemons(sql, name));
       return false;
     },
-    // The observer of all loops counts and reports the failure.
+    // The loop observer (health.ts) counts and reports a failed heartbeat.
     onError: () => undefined,
   });
   return {

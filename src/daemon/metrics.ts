@@ -1,11 +1,12 @@
-// A daemon's metrics port: /metrics (Prometheus text), /healthz (liveness) and /readyz (readiness).
+// HTTP server of a daemon's metrics port: /metrics (Prometheus text), /healthz (liveness) and
+// /readyz (readiness).
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ObservedRequest } from '../chain/rpc/call-errors.ts';
 import { messageOf } from '../errors.ts';
 
-/** The reason why the daemon is not ready, as text; undefined when it is. */
+/** Returns the reason why the daemon is not ready; undefined when it is ready. */
 export type Readiness = () => string | undefined | Promise<string | undefined>;
 
 export interface MetricsServer {
@@ -16,7 +17,8 @@ export interface MetricsServer {
 const READY_MS = 2000;
 
 /**
- * A registry with Node's own metrics (event-loop lag, memory, GC), labelled with the daemon's name.
+ * Creates a registry that labels all metrics with the daemon's name. It includes Node's own metrics
+ * (event-loop lag, memory, GC).
  */
 export function createRegistry(daemon: string): Registry {
   const registry = new Registry();
@@ -26,8 +28,8 @@ export function createRegistry(daemon: string): Registry {
 }
 
 /**
- * An observer for `createRpc` that counts and times requests. Throws when its metrics are already
- * registered.
+ * Creates an observer for `createRpc` that counts and times RPC requests. Throws when its metrics
+ * are already registered in `registry`.
  */
 export function rpcObserver(registry: Registry): (request: ObservedRequest) => void {
   const registers = [registry];
@@ -50,7 +52,7 @@ export function rpcObserver(registry: Registry): (request: ObservedRequest) => v
   };
 }
 
-/** Runs `ready` with a timeout of 2 s. Never rejects. */
+/** Runs the readiness check with a timeout of 2 s. Never rejects. */
 async function reasonWithin(ready: Readiness): Promise<string | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<string>((resolve) => {
@@ -69,9 +71,9 @@ async function reasonWithin(ready: Readiness): Promise<string | undefined> {
 }
 
 /**
- * Listens on `port`, or on the next free one of the hundred above it, so that several daemons can
- * share a machine; 0: any free port. `note` is part of the body of /readyz while the daemon is
- * ready.
+ * Starts the metrics server on `port`, or on the next free port of the hundred above it, so that
+ * several daemons can share a machine. Port 0 means any free port. /readyz includes the text of
+ * `note` while the daemon is ready.
  */
 export async function serveMetrics(
   registry: Registry,

@@ -1,4 +1,5 @@
-// Opens config, log and Postgres for a command, runs it, and closes everything last in, first out.
+// Runs a command: opens configuration, log and Postgres, and closes them in reverse order
+// afterwards.
 import type { Registry } from 'prom-client';
 import { loadConfig, required, type Config } from '../config/config.ts';
 import { supervision } from '../config/supervision.ts';
@@ -37,27 +38,33 @@ export interface CommandResources extends Resources {
 
 export interface DaemonResources extends Resources {
   registry: Registry;
-  /** The current problem of Postgres or a loop of this process, as text; undefined without one. */
+  /**
+   * Describes the current problem of Postgres or of a loop of this process. Returns undefined when
+   * there is no problem.
+   */
   trouble: () => string | undefined;
 }
 
 /** A running daemon. */
 export interface Daemon {
   ready: Readiness;
-  /** What the daemon deliberately does not do while it is ready, as text; undefined for nothing. */
+  /**
+   * Describes the work that the daemon deliberately skips while it is ready, such as held
+   * collection. Returns undefined when no work is skipped.
+   */
   note?: () => string | undefined;
-  /** Stops taking new work and resolves when the current work is done. */
+  /** Stops taking new work and resolves when the work in flight is done. */
   stop(): Promise<void>;
 }
 
-/** Grace period for the current work after the first signal, in milliseconds. */
+/** After the first signal, work in flight may continue for this time (ms). */
 const GRACE_MS = 10_000;
 
 /**
- * Runs a daemon until SIGTERM or SIGINT, then stops it within 10 s; a second signal ends the
- * process at once. Returns the exit code. `load` imports the daemon's start function while Postgres
- * is being connected. Throws an OperatorError for a wrong configuration, an unreachable Postgres or
- * a schema other than this build's.
+ * Runs a daemon until SIGTERM or SIGINT, then stops it within 10 s. A second signal ends the
+ * process at once. Returns the exit code. `load` imports the start function while Postgres
+ * connects. Throws an OperatorError for a wrong configuration, an unreachable Postgres or another
+ * schema version.
  */
 export async function runDaemon(
   role: Exclude<ConfigRole, 'admin' | 'reconcile' | 'developer'>,
@@ -65,8 +72,8 @@ export async function runDaemon(
   load: () => Promise<(resources: DaemonResources) => Promise<Daemon>>,
 ): Promise<number> {
   const loading = load();
-  // Awaited below, unless the configuration or Postgres fails first; then a rejection must not be
-  // unhandled.
+  // `loading` is awaited below. If configuration or Postgres fails first, a rejection of `loading`
+  // must not count as unhandled.
   loading.catch(() => undefined);
   const registry = createRegistry(role);
   let log: Log | undefined;
@@ -77,8 +84,8 @@ export async function runDaemon(
     () => heartbeat?.wake(),
   );
   const isReported = (error: unknown) => health.takes(error);
-  // postgres.js does not handle a rejection of its own query for array types: a connection lost
-  // while it opens must not end the process.
+  // postgres.js does not handle the rejection of its own query for array types. A connection that
+  // is lost while it opens must not end the process.
   process.on('unhandledRejection', (error) => {
     if (!health.takes(error)) throw error;
   });
@@ -124,11 +131,10 @@ export async function runDaemon(
 }
 
 /**
- * Runs one admin command against Postgres, with its log on stderr, and returns its exit code.
- * SIGINT and SIGTERM end it with Interrupted (exit code 130 or 143); with `drains` the command
- * watches `signal` and ends in order, and only a second signal cuts it short. Throws an
- * OperatorError for a wrong configuration, and when Postgres is unreachable, has another schema or
- * is lost during the command.
+ * Runs one admin command with Postgres and a log on stderr. Returns its exit code. A signal ends
+ * the command with Interrupted (exit code 130 or 143). With `drains`, the command itself ends on
+ * `signal`, and only a second signal interrupts it. Throws an OperatorError when configuration,
+ * Postgres or schema is unusable.
  */
 export async function runCommand(
   envFile: string | undefined,
@@ -143,8 +149,8 @@ export async function runCommand(
 }
 
 /**
- * Runs `work` until it ends or a signal interrupts it, as runCommand does; for commands without
- * Postgres.
+ * Runs a command without Postgres until it ends or a signal interrupts it. Signals work as in
+ * runCommand().
  */
 export async function interruptible<T>(
   drains: boolean,
@@ -169,8 +175,8 @@ export async function interruptible<T>(
 }
 
 /**
- * Awaits `work`, but throws Interrupted with this message as soon as `signal` aborts; for parts of
- * a draining command that need no orderly end.
+ * Awaits `work`, but throws Interrupted with the message `words` as soon as `signal` aborts. A
+ * draining command uses this for steps that may be cut short.
  */
 export async function unlessInterrupted<T>(
   signal: AbortSignal,
@@ -212,7 +218,7 @@ async function withResources(
     },
     async (sql) => {
       await assertSchema(sql);
-      // The dispatcher does not use plans.
+      // The dispatcher does not use plans or sign payments, so it skips these checks.
       if (role === 'serve' || role === 'keeper') {
         await assertDurableCommits(sql);
         await assertInstallation(sql, config);
@@ -223,8 +229,8 @@ async function withResources(
 }
 
 /**
- * Connects, runs `use` and disconnects. Throws an OperatorError when Postgres is unreachable,
- * refuses, or is lost meanwhile.
+ * Connects to Postgres, runs `use` and disconnects. Throws an OperatorError when Postgres is
+ * unreachable, refuses a statement, or is lost while `use` runs.
  */
 export async function withPostgres<T>(
   databaseUrl: string,
@@ -246,7 +252,7 @@ export async function withPostgres<T>(
   }
 }
 
-/** Time that a process has to stop after its supervisor has exited, in milliseconds. */
+/** After its supervisor has exited, a process must stop within this time (ms). */
 const ORPHANED_MS = 5000;
 
 function firstSignal(log: Log): Promise<NodeJS.Signals> {
@@ -262,7 +268,8 @@ function firstSignal(log: Log): Promise<NodeJS.Signals> {
       process.exit(1);
     };
     process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
-    // A process started with an IPC channel (by the sandbox) stops when its supervisor exits.
+    // The sandbox starts its processes with an IPC channel. Such a process stops when its
+    // supervisor exits.
     const onOrphaned = () => {
       setTimeout(() => process.exit(1), ORPHANED_MS).unref();
       onSignal('SIGTERM');

@@ -1,5 +1,5 @@
-// Counts webhook secrets that no configured key decrypts, for example after restoring a dump older
-// than a key rotation.
+// Watches for webhook secrets that cannot be decrypted with the configured keys, for example after
+// restoring a dump that is older than a key rotation.
 import { Gauge, type Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import { countForeignSecrets } from '../db/endpoints.ts';
@@ -10,7 +10,10 @@ import { startLoop } from '../loop.ts';
 
 const CHECK_MS = 30_000;
 
-/** Counts at the start and every 30 s, if ENCRYPTION_KEY is configured. */
+/**
+ * Counts the secrets that cannot be decrypted, at the start and every 30 s. Does nothing when
+ * ENCRYPTION_KEY is not configured.
+ */
 export function watchSecrets(
   { config, sql, log }: { config: Config; sql: Sql; log: Log },
   registry: Registry,

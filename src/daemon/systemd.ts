@@ -1,9 +1,7 @@
-// Notifies systemd of a daemon's state: READY=1 once it can work, WATCHDOG=1, STATUS= as text,
-// STOPPING=1.
-//
-// Node has no Unix datagram sockets, so each message is sent by the systemd-notify program. That
-// waits until systemd has processed the message, because systemd cannot assign a sender that has
-// already exited to a unit (NotifyAccess=all).
+// Notifies systemd of a daemon's state: READY=1 when the daemon is ready, WATCHDOG=1 regularly,
+// STATUS= with a text, and STOPPING=1. The systemd-notify program sends each message, because Node
+// has no Unix datagram sockets. The program waits until systemd has processed the message; systemd
+// cannot assign a message from an exited process to a unit (NotifyAccess=all).
 import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -13,23 +11,23 @@ import type { Readiness } from './metrics.ts';
 
 const execute = promisify(execFile);
 
-/** Poll interval (ms) of the readiness before READY=1, and afterwards without a watchdog. */
+/** Interval (ms) of the readiness check: STARTING_MS before READY=1, at most IDLE_MS afterwards. */
 const STARTING_MS = 200;
 const IDLE_MS = 10_000;
-/** Timeout of one message in milliseconds. */
+/** Timeout of sending one message (ms). */
 const MESSAGE_MS = 5000;
-/** Time (ms) that stop() waits for the current check or message. */
+/** stop() waits at most this time (ms) for the current check or message. */
 const LAST_MS = 1000;
 
 export interface Notifying {
-  /** Sends STOPPING=1 and resolves once it is sent; never rejects. */
+  /** Sends STOPPING=1 and resolves when the message is sent. Never rejects. */
   stop(): Promise<void>;
 }
 
 /**
- * Notifies the supervisor until stop(). The watchdog is fed whenever the readiness check returns,
+ * Notifies systemd until stop() is called. WATCHDOG=1 is sent whenever the readiness check returns,
  * even with a problem, because a restart does not fix an outage of Postgres or the chain. `onError`
- * gets the first of consecutive failures.
+ * is called only for the first of consecutive failures.
  */
 export function startNotifying(
   { socket, watchdogMs, path }: Supervision,
@@ -81,7 +79,7 @@ export function startNotifying(
   return {
     async stop() {
       stopping.abort();
-      // Bounded, because the readiness check may hang too.
+      // The wait has a limit, because the readiness check may hang.
       await Promise.race([ended, delay(LAST_MS, undefined, { ref: false })]);
       await notify('STOPPING=1', 'STATUS=finishing work in progress');
     },

@@ -1,4 +1,5 @@
-// Reads for the access endpoint: one statement answers all requests of an event-loop turn.
+// Reads subscriptions for the access endpoint. One statement per kind of customer id answers all
+// requests of one event-loop turn.
 import type { Queryable } from './postgres/connect.ts';
 
 /** The subscription fields that decide access (domain/access.ts). */
@@ -10,16 +11,16 @@ export interface AccessTerms {
   trialEndsAt: Date | null;
   pausedAt: Date | null;
   periodHours: number;
-  /** The plan's; null is the default. */
+  /** Grace period of the plan; null means the default grace period. */
   graceHours: number | null;
 }
 
 export interface AccessQuestion {
   appId: string;
-  /** Exactly one of the two. */
+  /** Exactly one of externalId and wallet is set. */
   externalId: string | null;
   wallet: string | null;
-  /** Any plan of the app where null. */
+  /** Limits the question to one plan; null asks about any plan of the app. */
   planId: string | null;
 }
 
@@ -30,25 +31,27 @@ export interface AccessSubscription extends AccessTerms {
 export interface AccessRecord extends AccessQuestion {
   /** Id of the merchant that owns the app. */
   owner: string;
-  /** The database's clock. */
+  /** Current time by the database's clock. */
   now: Date;
   subscriptions: AccessSubscription[];
 }
 
-/** Subscriptions read per customer and list; a limit keeps the statement bounded. */
+/**
+ * Maximum number of subscriptions read per customer. The limit bounds the cost of the statement.
+ */
 const MAX_ROWS = 50;
 
 /**
- * End of the paid time or the trial, as coveredUntil in domain/access.ts. Must equal the expression
- * of the index subscriptions_by_coverage.
+ * SQL for the end of the paid time or the trial, equal to coveredUntil in domain/access.ts. The
+ * index subscriptions_by_coverage uses the same expression, so both must change together.
  */
 const covered = (sql: Queryable) =>
   sql`(case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else
     paid_through end)`;
 
 /**
- * The app's owner and the customer's subscriptions for each question; nothing for an app that does
- * not exist.
+ * Returns the app's owner and the customer's subscriptions for each question. A question about an
+ * unknown app has no record in the result.
  */
 export async function readAccess(
   sql: Queryable,
@@ -61,7 +64,7 @@ export async function readAccess(
     wallet,
     plan_id: planId,
   }));
-  // Each kind of question has its own index, and most batches are of one kind.
+  // External ids and wallets have different indexes, and most batches contain only one kind.
   const byExternalId = given.filter(({ external_id: id }) => id !== null);
   const byWallet = given.filter(({ wallet }) => wallet !== null);
   const rows = (
@@ -94,15 +97,16 @@ const terms = (sql: Queryable) => sql`
 
 const ofPlan = (sql: Queryable) => sql`(asked.plan_id is null or plan_id = asked.plan_id)`;
 
-/** Only the wallet itself can register its subscriptions, so the newest rows suffice. */
+/** Only a wallet itself can register its subscriptions, so reading the newest rows is enough. */
 const ofWallet = (sql: Queryable) => sql`
   select ${terms(sql)} from subscriptions where app_id = asked.app_id
     and subscriber_wallet = asked.wallet and ${ofPlan(sql)}
   order by id desc limit ${MAX_ROWS}`;
 
-// Any wallet can register with any external id, so unpaid registrations must not push out the one
-// that grants access: rows with the longest coverage come first. The newest rows only explain why
-// access is denied; the plan is filtered after the limit to bound the read.
+// Any wallet can register with any external id, so unpaid registrations must not hide a paid one.
+// The first query therefore reads the rows with the longest coverage. The second query reads the
+// newest rows, which explain why access is denied. The second query filters by plan after its
+// LIMIT, so that it reads at most MAX_ROWS rows.
 const ofExternalId = (sql: Queryable) => sql`
   (
     select ${terms(sql)} from subscriptions

@@ -1,21 +1,21 @@
-// The record of what operators changed.
+// Audit log of changes made by operators.
 import type { Queryable } from './postgres/connect.ts';
 
-/** Who changes something: a user of the operating system, or a daemon. */
+/** The user of the operating system, or the daemon, that makes a change. */
 export interface Actor {
   who: string;
   host: string;
 }
 
 export interface AdminAction {
-  /** Without its arguments, such as "collection hold". */
+  /** The command without its arguments, such as "collection hold". */
   command: string;
-  /** What it changed, such as "merchant <wallet>"; null: the whole installation. */
+  /** The object of the change, such as "merchant <wallet>"; null means the whole installation. */
   what: string | null;
   reason: string | null;
 }
 
-/** Records an action in the transaction that makes the change. */
+/** Inserts an audit row. Call it in the transaction that makes the change. */
 export async function recordAction(
   sql: Queryable,
   { who, host }: Actor,

@@ -1,44 +1,49 @@
 // Daily analytics of an app, computed from subscriptions, payments and refunds.
 import type { Queryable } from './postgres/connect.ts';
+import type { Fragment } from './postgres/lists.ts';
 
 /**
- * One UTC day, cut to the requested range. Amounts are sums of base units, as text because they can
- * exceed 2^63.
+ * Figures of one UTC day, limited to the requested range. Amounts are sums of base units, as text
+ * because a sum can exceed 2^63.
  */
 export interface DayRow {
   day: Date;
-  /** At the end of the day. */
+  /** Active subscriptions at the end of the day. */
   active: number;
-  /** At the end of the day. */
+  /** Past-due subscriptions at the end of the day. */
   pastDue: number;
-  /** At the start of the day, active and past due. */
+  /** Active and past-due subscriptions at the start of the day. */
   liveBefore: number;
   cancelled: number;
   expired: number;
   new: number;
-  /** Amounts of the active and past-due subscriptions at the end of the day, per 730 hours. */
+  /**
+   * Monthly recurring revenue at the end of the day: the sum of the amounts of all active and
+   * past-due subscriptions, each converted to a month of 730 hours.
+   */
   mrr: string;
   gross: string;
   fees: string;
   net: string;
-  /** Refunds, by the block time of the transfer. */
+  /** Refunds whose transfer has its block time on this day. */
   refunded: string;
   paymentsSucceeded: number;
   paymentsFailed: number;
 }
 
+interface Range {
+  from: Date;
+  to: Date;
+  untilNow: boolean;
+}
+
 /**
- * Every day of [from, to), including days without activity. A subscription counts as past due on a
- * day when its last payment before that day failed; at the end of a range `untilNow`, and after
- * now, its current status counts instead.
+ * CTEs for the days of the range (`days`) and the changes on each day (`moves`). Changes before the
+ * range have day null.
  */
-export function dailyFigures(
-  sql: Queryable,
-  appId: string,
-  { from, to, untilNow }: { from: Date; to: Date; untilNow: boolean },
-): Promise<DayRow[]> {
-  return sql<DayRow[]>`
-    with days as (
+function movesOf(sql: Queryable, appId: string, { from, to, untilNow }: Range): Fragment {
+  return sql`
+    days as (
       select day from generate_series(date_trunc('day', ${from}::timestamptz, 'UTC'),
         ${to}::timestamptz - interval '1 microsecond',
         interval '1 day') as day
@@ -89,7 +94,13 @@ export function dailyFigures(
         sum(past_due) as past_due, sum(monthly) as monthly, sum(new) as new,
           sum(cancelled) as cancelled, sum(expired) as expired
       from changes where at < ${to}::timestamptz group by 1
-    ), money as (
+    )`;
+}
+
+/** CTEs for the amounts collected (`money`) and refunded (`returned`) on each day. */
+function moneyOf(sql: Queryable, appId: string, { from, to }: Range): Fragment {
+  return sql`
+    money as (
       select date_trunc('day', occurred_at, 'UTC') as day,
         sum(amount_gross) filter (where status = 'succeeded') as gross, sum(platform_fee)
           filter (where status = 'succeeded') as fees,
@@ -102,7 +113,17 @@ export function dailyFigures(
       select date_trunc('day', occurred_at, 'UTC') as day, sum(amount) as refunded
       from refunds where app_id = ${appId} and status = 'succeeded' and occurred_at >= ${from}
         and occurred_at < ${to} group by 1
-    ), before as (
+    )`;
+}
+
+/**
+ * Returns every day of [from, to), including days without activity. A subscription counts as past
+ * due on a day when its last payment before that day failed. After now, and at the end of a range
+ * with `untilNow`, its current status counts instead.
+ */
+export function dailyFigures(sql: Queryable, appId: string, range: Range): Promise<DayRow[]> {
+  return sql<DayRow[]>`
+    with ${movesOf(sql, appId, range)}, ${moneyOf(sql, appId, range)}, before as (
       select coalesce(sum(live), 0) as live, coalesce(sum(past_due), 0) as past_due,
         coalesce(sum(monthly), 0) as monthly from moves where day is null
     )

@@ -12,8 +12,7 @@ export interface ApiKeyRow {
 }
 
 /**
- * The merchant of a live key. `unmarked`: the use of the key was last written more than a minute
- * ago, or never.
+ * The merchant of a live key. `unmarked` is true when last_used_at is null or older than a minute.
  */
 export interface KeyHolder extends MerchantRow {
   /** SHA-256 of the key, in hex. */
@@ -35,17 +34,18 @@ export async function insertApiKey(
   return row.id;
 }
 
-/** A merchant's keys, revoked ones too, newest first. */
+/** Lists a merchant's keys, including revoked keys, newest first. */
 export function listApiKeys(sql: Queryable, merchantId: string, page: Page): Promise<ApiKeyRow[]> {
   const key = { column: 'merchant_id', value: sql`${merchantId}::uuid` };
   return sql<ApiKeyRow[]>`select id, prefix, created_at, last_used_at, revoked_at from api_keys
     where ${pageOf(sql, key, page)}`;
 }
 
-/** The holders of the live keys with these hashes (SHA-256 in hex), in no particular order. */
+/**
+ * Finds the merchants of the live keys with these hashes (SHA-256 in hex). The result has no order.
+ */
 export function findKeyHolders(sql: Queryable, hashes: readonly string[]): Promise<KeyHolder[]> {
-  // The limit forces one index look-up per key, regardless of the planner's estimate of the array's
-  // length.
+  // The LIMIT forces one index look-up per key, whatever array length the planner estimates.
   return sql<KeyHolder[]>`
     select wanted.hash, m.id, m.wallet, m.name, m.email, m.tier, m.created_at, k.id as key_id,
       k.last_used_at is null or k.last_used_at < now() - interval '1 minute' as unmarked
@@ -76,13 +76,13 @@ export async function revokeApiKey(sql: Queryable, id: string): Promise<ApiKeyRo
   return row;
 }
 
-/** A key as operators see it. */
+/** An API key with its merchant, for operators. */
 export interface ApiKeyAdminRow extends ApiKeyRow {
   merchantId: string;
   wallet: string;
 }
 
-/** Keys of one merchant or of all merchants, newest first, in pages by id. */
+/** Lists keys of one merchant, or of all merchants when merchantId is null, newest first. */
 export function listKeysAdmin(
   sql: Queryable,
   { merchantId, after, limit }: Page & { merchantId: string | null },
@@ -100,8 +100,8 @@ export function listKeysAdmin(
 }
 
 /**
- * Revokes a live key. `already`: the key was revoked before and keeps its revoked_at. undefined:
- * the key does not exist.
+ * Revokes a key. `already` is true when the key was revoked before. The key then keeps its old
+ * revoked_at. Returns undefined when the key does not exist.
  */
 export async function revokeLiveKey(
   sql: Queryable,

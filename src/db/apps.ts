@@ -7,7 +7,7 @@ export interface AppRow {
   name: string;
   description: string | null;
   websiteUrl: string | null;
-  /** Origins that a checkout may return to. */
+  /** Origins of the URLs to which a checkout may redirect. */
   returnOrigins: string[];
   createdAt: Date;
   updatedAt: Date;
@@ -38,20 +38,20 @@ export async function findApp(sql: Queryable, id: string): Promise<AppRow | unde
   return row;
 }
 
-/** The apps with these ids. The limit forces one index look-up per id. */
+/** Finds the apps with these ids. The LIMIT makes Postgres use one index look-up per id. */
 export function findApps(sql: Queryable, ids: readonly string[]): Promise<AppRow[]> {
   return sql<AppRow[]>`
     select app.* from unnest(${ids}::uuid[]) as wanted (id), lateral (select * from apps
       where id = wanted.id limit 1) as app`;
 }
 
-/** A merchant's apps, newest first. */
+/** Lists a merchant's apps, newest first. */
 export function listApps(sql: Queryable, merchantId: string, page: Page): Promise<AppRow[]> {
   const key = { column: 'merchant_id', value: sql`${merchantId}::uuid` };
   return sql<AppRow[]>`select * from apps where ${pageOf(sql, key, page)}`;
 }
 
-/** Updates the given fields; null clears a field. */
+/** Updates the given fields. null clears a field; undefined leaves it unchanged. */
 export async function updateApp(
   sql: Queryable,
   id: string,

@@ -1,4 +1,4 @@
-// Checkout sessions: each offers one plan to one of the merchant's customers and leads to at most
+// Checkout sessions. A session offers one plan to one customer of the merchant and leads to at most
 // one subscription.
 import type { Queryable } from './postgres/connect.ts';
 import { type Page, pageOf } from './postgres/lists.ts';
@@ -8,14 +8,14 @@ export interface CheckoutSessionRow extends DiscountTerms {
   id: string;
   appId: string;
   planId: string;
-  /** Computed from subscription_id and expires_at, by the database's clock. */
+  /** Computed from subscription_id and expires_at with the database's clock. */
   status: 'open' | 'complete' | 'expired';
   externalId: string | null;
-  /** JSON text. */
+  /** A JSON object as text. */
   metadata: string;
   successUrl: string | null;
   cancelUrl: string | null;
-  /** The wallet whose subscribe transaction was sent; no other wallet can use the session. */
+  /** The wallet that claimed the session. No other wallet can use the session. */
   subscriberWallet: string | null;
   subscriptionId: string | null;
   createdAt: Date;
@@ -76,8 +76,8 @@ export function listCheckoutSessions(
 }
 
 /**
- * Binds an open session to a wallet before its transaction is sent. False when another wallet holds
- * the session, or it is expired or complete.
+ * Binds an open session to a wallet before the subscribe transaction is sent. Returns false when
+ * another wallet holds the session, or when the session is expired or complete.
  */
 export async function claimCheckoutSession(
   sql: Queryable,
@@ -92,8 +92,8 @@ export async function claimCheckoutSession(
 }
 
 /**
- * Completes a session, in the transaction that stores the subscription. False when another wallet
- * holds it, or it is expired or complete.
+ * Completes a session; call it in the transaction that stores the subscription. Returns false when
+ * another wallet holds the session, or when the session is expired or complete.
  */
 export async function completeCheckoutSession(
   sql: Queryable,

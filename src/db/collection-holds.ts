@@ -1,23 +1,24 @@
-// What keeps keepers from signing: holds by operators, and the wait after Postgres failed over.
-// Committing an attempt takes a shared lock and reads both; a hold takes the lock alone, so that
-// nothing new is committed once it has answered.
+// Reasons for which keepers must not sign: holds by operators, and the wait after a Postgres
+// failover. The transaction that commits an attempt takes a shared advisory lock and reads both
+// reasons. Setting a hold takes the lock exclusively, so no attempt is committed after the hold
+// command has returned.
 import { type Actor, recordAction } from './admin-actions.ts';
 import type { Queryable, Sql, Transaction } from './postgres/connect.ts';
 
-// An arbitrary key of advisory locks: "hold" on a phone keypad.
+// Arbitrary key of the advisory lock: "hold" on a phone keypad.
 const HOLD_LOCK = 4653n;
 
-/** State that forbids to sign. */
+/** The brake: all database state that can stop keepers from signing. */
 export interface Brake {
-  /** The server's timeline (8 hex digits); null on a standby. */
+  /** The server's current WAL timeline (8 hex digits); null on a standby. */
   timeline: string | null;
-  /** The recorded timeline; null before the first keeper. */
+  /** The timeline recorded by a keeper; null before the first keeper has started. */
   recorded: string | null;
-  /** The finalized block height that has to pass first; null for none. */
+  /** Collection waits until this block height is finalized; null means no wait. */
   collectsAfterHeight: bigint | null;
-  /** Accounts are not read from an older state. */
+  /** Keepers must read accounts at this slot or later. */
   readsFromSlot: bigint;
-  /** Everything is held. */
+  /** True when an operator or a keeper holds all collection. */
   all: boolean;
   /** Ids of held plans. */
   plans: string[];
@@ -41,21 +42,21 @@ export async function readBrake(sql: Queryable): Promise<Brake> {
 }
 
 /**
- * Reads it for attempts that this transaction commits: no hold and no change of the timeline is
- * recorded until its end.
+ * Locks and reads the brake before this transaction commits attempts. Until the transaction ends,
+ * no other transaction can record a hold or a new timeline.
  */
 export async function lockBrake(tx: Transaction): Promise<Brake> {
-  // A statement of its own: the next one sees what was committed while this one waited.
+  // The lock has its own statement, so the next statement sees what was committed during the wait.
   await tx`select pg_advisory_xact_lock_shared(${HOLD_LOCK})`;
   return readBrake(tx);
 }
 
-/** Waits for the transactions that hold the shared lock; later ones wait for this one. */
+/** Takes the lock exclusively: waits for transactions with the shared lock and blocks new ones. */
 async function lockAlone(tx: Transaction): Promise<void> {
   await tx`select pg_advisory_xact_lock(${HOLD_LOCK})`;
 }
 
-/** What a hold covers; all with null in both. */
+/** The scope of a hold: a merchant, a plan, or all collection when both ids are null. */
 export interface Scope {
   merchantId: string | null;
   planId: string | null;
@@ -65,11 +66,14 @@ export interface Hold extends Scope {
   merchantWallet: string | null;
   reason: string;
   heldAt: Date;
-  /** A keeper found payments on chain, up to this chain time, that the database lacks. */
+  /**
+   * Latest chain time of the payments that a keeper found on chain and not in the database. null
+   * when the hold is not about missing payments.
+   */
   missingUntil: Date | null;
 }
 
-/** The holds, the oldest first. */
+/** Lists all holds, oldest first. */
 export function listHolds(sql: Queryable): Promise<Hold[]> {
   return sql<Hold[]>`
     select h.merchant_id, h.plan_id, m.wallet as merchant_wallet, h.reason, h.held_at,
@@ -77,7 +81,7 @@ export function listHolds(sql: Queryable): Promise<Hold[]> {
     from collection_holds h left join merchants m on m.id = h.merchant_id order by h.id`;
 }
 
-/** An operator's change: its scope, and the scope in words. */
+/** An operator's change to a hold. `what` is the scope in words for the audit log. */
 export interface Change extends Scope {
   what: string | null;
   reason: string;
@@ -85,8 +89,8 @@ export interface Change extends Scope {
 }
 
 /**
- * Holds collection and records the action. False when it was held already; then only the reason is
- * replaced.
+ * Holds collection and records the action. Returns false when the scope was already held; only the
+ * reason of that hold is replaced.
  */
 export function holdCollection(
   sql: Sql,
@@ -107,8 +111,9 @@ export function holdCollection(
 }
 
 /**
- * Ends a hold and records the action; false when there was none. Payments on chain that the
- * database lacks are accepted with it: they hold collection no more.
+ * Ends a hold and records the action. Returns false when there was no hold. If a keeper set the
+ * hold for missing payments, these payments count as accepted. Keepers do not hold collection for
+ * accepted payments again.
  */
 export function resumeCollection(
   sql: Sql,
@@ -130,8 +135,9 @@ export function resumeCollection(
 }
 
 /**
- * Holds everything because the database lacks payments. False when a hold says so already; an
- * operator's hold keeps its reason.
+ * Holds all collection because the database lacks payments. Returns false when a hold for missing
+ * payments exists already. If an operator already holds all collection, the hold keeps the
+ * operator's reason.
  */
 export function holdForMissing(
   sql: Sql,

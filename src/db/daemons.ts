@@ -1,4 +1,4 @@
-// Heartbeats of the daemons. Each daemon writes its row every few seconds, which also proves that
+// Heartbeats of the daemons. Each daemon updates its row every few seconds, which also proves that
 // Postgres accepts writes.
 import type { Queryable } from './postgres/connect.ts';
 
@@ -9,11 +9,11 @@ export interface DaemonRow {
   startedAt: Date;
   /** Time of the last heartbeat. */
   seenAt: Date;
-  /** The reason why the daemon is not ready, as it reports it; null while it is. */
+  /** The reason why the daemon is not ready, reported by the daemon; null when it is ready. */
   trouble: string | null;
 }
 
-/** Inserts the daemon's row, or updates its heartbeat. */
+/** Inserts the daemon's row, or updates its heartbeat when the row exists. */
 export async function writeDaemon(
   sql: Queryable,
   daemon: { id: string; name: string; host: string; pid: number; trouble: string | null },
@@ -26,8 +26,8 @@ export async function writeDaemon(
 }
 
 /**
- * Counts daemons of this name that died within 15 minutes without removing their row: killed, out
- * of memory or crashed.
+ * Counts daemons of this name whose heartbeat stopped within 15 minutes and whose row remains. Such
+ * a daemon was killed, ran out of memory or crashed.
  */
 export async function countLostDaemons(sql: Queryable, name: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
@@ -37,12 +37,12 @@ export async function countLostDaemons(sql: Queryable, name: string): Promise<nu
   return row?.count ?? 0;
 }
 
-/** Removes the row of a stopping daemon, and rows whose last heartbeat is older than a day. */
+/** Removes the row of a stopping daemon, and all rows with a heartbeat older than a day. */
 export async function removeDaemon(sql: Queryable, id: string): Promise<void> {
   await sql`delete from daemons where id = ${id} or seen_at < now() - interval '1 day'`;
 }
 
-/** Every daemon with a heartbeat within the last day, most recent first. */
+/** Lists the daemons with a heartbeat within the last day, most recent heartbeat first. */
 export function listDaemons(sql: Queryable): Promise<DaemonRow[]> {
   return sql<DaemonRow[]>`
     select name, host, pid, started_at, seen_at, trouble from daemons

@@ -1,5 +1,5 @@
-// Reads deliveries (queue and log together) for merchants and operators. delivery-queue.ts writes
-// them.
+// Reads deliveries for merchants and operators, from the queue and the log together.
+// delivery-queue.ts writes both tables.
 import type { EventType } from './events.ts';
 import type { Queryable } from './postgres/connect.ts';
 import { among, type Fragment, type Page, pageOf, type Span } from './postgres/lists.ts';
@@ -11,7 +11,7 @@ export interface DeliveryRow {
   eventType: EventType;
   status: 'pending' | 'delivered' | 'failed' | 'cancelled';
   attempts: number;
-  /** null unless pending. */
+  /** Null when the delivery is finished. */
   nextAttemptAt: Date | null;
   replayOf: string | null;
   createdAt: Date;
@@ -28,18 +28,18 @@ export interface DeliveryAttemptRow {
   address: string | null;
 }
 
-/** The span applies to the delivery's creation. */
+/** The time span applies to createdAt of the delivery. */
 export interface DeliveryFilters extends Span {
   status: readonly DeliveryRow['status'][] | null;
   type: readonly string[] | null;
 }
 
-/** The columns of a DeliveryRow, from all_deliveries. */
+/** The columns of a DeliveryRow, selected from the view all_deliveries. */
 const columns = (sql: Queryable) => sql`
   id, endpoint_id as webhook_id, event_id, event_type, status, attempts, next_attempt_at, replay_of,
     created_at, finished_at`;
 
-/** An endpoint's deliveries, newest first. */
+/** Lists the deliveries of an endpoint, newest first. */
 export function listDeliveries(
   sql: Queryable,
   endpointId: string,
@@ -51,7 +51,7 @@ export function listDeliveries(
     where ${pageOf(sql, key, { ...page, ...span }, filtersOf(sql, { status, type }))}`;
 }
 
-/** Deliveries to all endpoints of an app, deleted ones included, newest first. */
+/** Lists the deliveries to all endpoints of an app, including deleted endpoints, newest first. */
 export function listDeliveriesOfApp(
   sql: Queryable,
   appId: string,
@@ -72,7 +72,7 @@ export function listDeliveriesOfApp(
     order by each.id desc limit ${page.limit}`;
 }
 
-/** The app of a delivery; undefined when the delivery does not exist. */
+/** Finds the app of a delivery. Returns undefined when the delivery does not exist. */
 export async function findAppOfDelivery(sql: Queryable, id: string): Promise<string | undefined> {
   const [row] = await sql<{ appId: string }[]>`
     select app_id from all_deliveries delivery join webhook_endpoints endpoint
@@ -95,8 +95,8 @@ function filtersOf(
 }
 
 /**
- * A status filter with the status as a constant: Postgres uses a partial index only for a constant
- * condition.
+ * A status filter that names the status as a constant, because Postgres uses a partial index only
+ * for a constant condition.
  */
 function hasStatus(sql: Queryable, status: DeliveryRow['status']) {
   return {
@@ -113,7 +113,7 @@ export async function findDelivery(sql: Queryable, id: string): Promise<Delivery
   return row;
 }
 
-/** A delivery's attempts in order, at most six. */
+/** Lists the attempts of a delivery in order. A delivery has at most six attempts. */
 export function listAttempts(sql: Queryable, deliveryId: string): Promise<DeliveryAttemptRow[]> {
   return sql<DeliveryAttemptRow[]>`
     select number, started_at, duration_ms, http_status, error, response, address
@@ -121,8 +121,8 @@ export function listAttempts(sql: Queryable, deliveryId: string): Promise<Delive
     where delivery_id = ${deliveryId} order by number`;
 }
 
-// Deliveries of all apps, for operators. Each statement reads a bounded number of rows for any
-// filter and returns how far it read, so a rare filter takes several statements.
+// Deliveries of all apps, for operators. Each statement reads a bounded number of rows and returns
+// how far it read, so a filter that matches few rows needs several statements.
 
 export interface LogFilters {
   status: DeliveryRow['status'] | null;
@@ -136,23 +136,24 @@ export interface LoggedDelivery extends DeliveryRow {
   appName: string;
   url: string;
   /**
-   * HTTP status of the last attempt, or why it got no response; both null before the first attempt.
+   * HTTP status of the last attempt, or the error that explains a missing response. Both fields are
+   * null before the first attempt.
    */
   lastStatus: number | null;
   lastError: string | null;
 }
 
 /**
- * The rows that a walk reads, newest first: `all`; `endpoints`: those of the given app or endpoint;
- * `undelivered`: failed and cancelled; `waiting`: unfinished.
+ * The rows that a walk reads. `all`: every delivery. `endpoints`: deliveries of the given app or
+ * endpoint. `undelivered`: failed and cancelled deliveries. `waiting`: unfinished deliveries.
  */
 export type Source = 'all' | 'endpoints' | 'undelivered' | 'waiting';
 
 export interface Walk {
   source: Source;
-  /** Exclusive. */
+  /** Upper bound of the ids, exclusive. */
   before: string;
-  /** Inclusive. */
+  /** Lower bound of the ids, inclusive. */
   from: string;
   /** Maximum number of rows read. */
   walk: number;
@@ -162,13 +163,15 @@ export interface Walk {
 
 export interface Walked {
   rows: LoggedDelivery[];
-  /** Number of rows read; fewer than `walk` means that the source is exhausted. */
+  /** Number of rows read. A number below `walk` means that the source has no more rows. */
   walked: number;
   /** Id of the oldest row read. */
   walkedTo: string | null;
 }
 
-/** Matching deliveries among the next `walk` rows of the source, newest first. */
+/**
+ * Reads the next `walk` rows of the source and returns those that match the filters, newest first.
+ */
 export async function walkDeliveries(
   sql: Queryable,
   { status, appId, endpointId, type }: LogFilters,
@@ -223,10 +226,10 @@ export async function walkDeliveries(
 export interface WholeDelivery extends LoggedDelivery {
   /** The request body, byte for byte. */
   body: string;
-  /** Sealed by domain/secrets.ts under the endpoint's id. */
+  /** The endpoint's current secret, sealed by domain/secrets.ts under the endpoint's id. */
   secret: Buffer;
   /**
-   * The secret before the last rotation: valid since previousSince, and still signing until
+   * The secret before the last rotation. It is valid since previousSince and signs until
    * previousUntil.
    */
   previousSecret: Buffer | null;
@@ -238,7 +241,7 @@ export interface WholeDelivery extends LoggedDelivery {
   merchantName: string | null;
 }
 
-/** One delivery with its event body, endpoint and merchant. */
+/** Finds one delivery with its event body, endpoint and merchant. */
 export async function findWholeDelivery(
   sql: Queryable,
   id: string,
@@ -263,7 +266,7 @@ export interface AppName {
   name: string;
 }
 
-/** The newest apps of all merchants, by name. */
+/** Lists the newest apps of all merchants, sorted by name. */
 export function listAppNames(sql: Queryable, limit: number): Promise<AppName[]> {
   return sql<
     AppName[]
@@ -272,7 +275,8 @@ export function listAppNames(sql: Queryable, limit: number): Promise<AppName[]> 
 }
 
 /**
- * Ids of the replays of these deliveries that were queued after `since` (as text), newest first.
+ * Lists the replays of these deliveries that were queued after `since` (a timestamp as text).
+ * Returns their ids, newest first.
  */
 export async function listReplaysOf(
   sql: Queryable,
@@ -286,7 +290,7 @@ export async function listReplaysOf(
   return rows.map(({ id }) => id);
 }
 
-/** Counts these deliveries by status. */
+/** Counts the deliveries with these ids by status. */
 export function countByStatus(
   sql: Queryable,
   ids: readonly string[],

@@ -1,12 +1,15 @@
-// Unfinished deliveries. Dispatchers claim rows; a claim expires at claimed_until, and every write
-// under a claim repeats the claim id.
+// Queue of unfinished deliveries. Dispatchers claim rows; a claim expires at claimed_until. Every
+// write for a claimed row repeats the claim id in its WHERE, so an expired claim changes nothing.
 import type { Queryable } from './postgres/connect.ts';
 
-/** A claim of up to `room` deliveries from the queue of one endpoint. */
+/** Asks for up to `room` deliveries of one endpoint. */
 export interface ClaimRequest {
   endpointId: string;
   room: number;
-  /** Unix ms of the database's clock: rows due earlier are skipped. null: no lower bound. */
+  /**
+   * Deliveries due before this time (Unix ms of the database's clock) are skipped. null skips no
+   * deliveries.
+   */
   floor: number | null;
 }
 
@@ -14,33 +17,38 @@ export interface ClaimedDelivery {
   id: string;
   endpointId: string;
   eventId: string;
-  /** Attempts made before this one. */
+  /** Number of attempts made before this claim. */
   attempts: number;
-  /** Unix ms of the database's clock. */
+  /** Due time in Unix ms of the database's clock. */
   dueAt: number;
   /** The request body, byte for byte. */
   body: string;
   endpointDeleted: boolean;
-  /** Unix ms of the last rotation of the endpoint's secret; null: never rotated. */
+  /**
+   * Time of the last rotation of the endpoint's secret, in Unix ms; null when the secret was never
+   * rotated.
+   */
   rotatedAt: number | null;
 }
 
-/** The result of one claimed delivery. */
+/** The result of sending one claimed delivery. */
 export interface Outcome {
   id: string;
   endpointId: string;
-  /** The claim under which it was sent. */
+  /** The claim under which the delivery was sent. */
   claimId: string;
-  /** `cancelled`: the endpoint is deleted and nothing was sent. */
+  /** `cancelled` means that the endpoint is deleted and no request was sent. */
   status: 'pending' | 'delivered' | 'failed' | 'cancelled';
-  /** Unix ms of the database's clock of the next attempt; null unless pending. */
+  /**
+   * Time of the next attempt, in Unix ms of the database's clock; null unless status is pending.
+   */
   dueAt: number | null;
-  /** null when nothing was sent. */
+  /** Null when no request was sent. */
   attempt: Attempt | null;
 }
 
 export interface Attempt {
-  /** Unix ms of the database's clock. */
+  /** Start time in Unix ms of the database's clock. */
   startedAt: number;
   durationMs: number;
   httpStatus: number | null;
@@ -51,15 +59,14 @@ export interface Attempt {
 
 export interface DueEndpoint {
   endpointId: string;
-  /** Milliseconds since its oldest delivery became due. */
+  /** Milliseconds since the endpoint's oldest delivery became due. */
   overdueMs: number;
 }
 
 /**
- * Claims due deliveries for `claimMs`, oldest due first; rows under a live claim are skipped. The
- * result has no order. It runs on a pool with `planning: 'queue'`. Its commit does not wait for the
- * disk: a claim lost in a crash of Postgres is taken again. set_config is a SET LOCAL within the
- * statement, so it affects no other write of the session.
+ * Claims due deliveries for `claimMs`, oldest due first, and skips rows under a live claim. The
+ * result has no order. Needs a pool with `planning: 'queue'`. The commit does not wait for the disk
+ * (set_config, this transaction only): a claim that is lost in a Postgres crash is made again.
  */
 export function claimDeliveries(
   sql: Queryable,
@@ -101,7 +108,7 @@ export function claimDeliveries(
         where id = claimed.endpoint_id limit 1) as endpoint`;
 }
 
-/** Releases claims without counting an attempt: any dispatcher can claim the rows immediately. */
+/** Releases claims without counting an attempt. Any dispatcher can claim the rows immediately. */
 export async function releaseClaims(
   sql: Queryable,
   claims: readonly { id: string; claimId: string }[],
@@ -115,8 +122,8 @@ export async function releaseClaims(
 }
 
 /**
- * Endpoints whose oldest delivery is due, claimed or not. Reads one index entry per endpoint (loose
- * index scan).
+ * Finds endpoints whose oldest delivery is due, whether claimed or not. A loose index scan reads
+ * one index entry per endpoint.
  */
 export function findDueEndpoints(sql: Queryable): Promise<DueEndpoint[]> {
   return sql<DueEndpoint[]>`
@@ -133,7 +140,7 @@ export function findDueEndpoints(sql: Queryable): Promise<DueEndpoint[]> {
     from head where due_at <= clock_timestamp()`;
 }
 
-/** Counts due deliveries up to `limit`, without reading retries that are not due yet. */
+/** Counts due deliveries up to `limit`. Retries that are not due yet are not read. */
 export async function countDue(sql: Queryable, limit: number): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     with recursive queued as (
@@ -153,10 +160,9 @@ export async function countDue(sql: Queryable, limit: number): Promise<number> {
 }
 
 /**
- * Writes outcomes whose claim is still live and returns their ids. A finished delivery moves from
- * the queue to the log; a failed attempt is rescheduled, or cancelled when its endpoint was deleted
- * meanwhile. A batch may hold two outcomes of one delivery: one of an expired claim and one of the
- * live claim.
+ * Writes the outcomes whose claim is still live and returns their delivery ids. A finished delivery
+ * moves from the queue to the log. A failed attempt is rescheduled, or cancelled if its endpoint
+ * was deleted. A batch may hold two outcomes of one delivery, one of them under an expired claim.
  */
 export async function recordOutcomes(
   sql: Queryable,
@@ -205,8 +211,9 @@ export async function recordOutcomes(
 }
 
 /**
- * The ids among unwritten outcomes that an earlier write had committed before its response was
- * lost. The claims of the others had expired.
+ * Finds outcomes that are already recorded because an earlier recordOutcomes() committed them and
+ * its response was lost. Returns their delivery ids. The claims of all other given outcomes had
+ * expired.
  */
 export async function findRecorded(
   sql: Queryable,
@@ -225,7 +232,8 @@ export async function findRecorded(
 const MAX_CANCELLED = 1000;
 
 /**
- * Cancels an endpoint's unclaimed deliveries. A claimed delivery is cancelled when its claim ends.
+ * Cancels the unclaimed deliveries of an endpoint. Claimed deliveries are cancelled when their
+ * claim ends.
  */
 export async function cancelUnclaimed(sql: Queryable, endpointId: string): Promise<void> {
   for (let count = MAX_CANCELLED; count === MAX_CANCELLED;) {

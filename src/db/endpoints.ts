@@ -6,18 +6,18 @@ export interface EndpointRow {
   id: string;
   appId: string;
   url: string;
-  /** Event types beyond those that every endpoint gets. */
+  /** Event types that the endpoint receives in addition to the standard types. */
   extraEvents: ExtraEventType[];
   createdAt: Date;
-  /** Time until which the previous secret still signs; null when it does not sign any more. */
+  /** The previous secret signs until this time; null when the previous secret no longer signs. */
   previousSecretExpiresAt: Date | null;
 }
 
-/** An endpoint's secrets that currently sign, sealed by domain/secrets.ts under its id. */
+/** An endpoint's current signing secrets, sealed by domain/secrets.ts under the endpoint's id. */
 interface SealedSecrets {
   id: string;
   secret: Buffer;
-  /** Before the last rotation, while it still signs. */
+  /** The secret before the last rotation; null when it no longer signs. */
   previousSecret: Buffer | null;
 }
 
@@ -27,14 +27,19 @@ const fields = (sql: Queryable) => sql`
 const secrets = (sql: Queryable) => sql`
   id, secret, case when previous_until > now() then previous_secret end as previous_secret`;
 
-/** The secret is sealed under the endpoint's id, so the id is made first. */
+/**
+ * Generates an endpoint's id before its row is inserted, because the secret is sealed under the id.
+ */
 export async function newEndpointId(sql: Queryable): Promise<string> {
   const [row] = await sql<{ id: string }[]>`select uuid_v7() as id`;
   if (row === undefined) throw new Error('no id');
   return row.id;
 }
 
-/** Throws a unique violation of one_endpoint_per_app when the app already has a live endpoint. */
+/**
+ * Throws a violation of the constraint one_endpoint_per_app when the app already has a live
+ * endpoint.
+ */
 export async function insertEndpoint(
   sql: Queryable,
   {
@@ -59,7 +64,7 @@ export async function insertEndpoint(
   return row;
 }
 
-/** The live endpoint of an app, as a list of at most one. */
+/** Lists the live endpoints of an app: one or none. */
 export function listEndpoints(sql: Queryable, appId: string): Promise<EndpointRow[]> {
   return sql<EndpointRow[]>`
     select ${fields(sql)} from webhook_endpoints where app_id = ${appId} and deleted_at is null`;
@@ -71,7 +76,7 @@ export async function findEndpoint(sql: Queryable, id: string): Promise<Endpoint
   return row;
 }
 
-/** The app's endpoint before `id`, if it was deleted within the last seven days. */
+/** Finds the app's previous endpoint if it was deleted within the last seven days. */
 export async function findReplaced(
   sql: Queryable,
   { id, appId }: { id: string; appId: string },
@@ -83,8 +88,8 @@ export async function findReplaced(
 }
 
 /**
- * Replaces the secret of a live endpoint; the previous secret also signs for `overlapHours`.
- * Dispatchers compare rotated_at to detect a rotation. undefined when the endpoint is deleted.
+ * Replaces the secret of a live endpoint. The previous secret also signs for `overlapHours`.
+ * Dispatchers detect a rotation by rotated_at. Returns undefined when the endpoint is deleted.
  */
 export async function rotateSecret(
   sql: Queryable,
@@ -100,10 +105,10 @@ export async function rotateSecret(
 }
 
 /**
- * Deletes an endpoint and cancels its unclaimed deliveries; a dispatcher cancels those that are
- * claimed, unless their request succeeds. A delivery that a crash leaves queued is cancelled when
- * it is due. FOR UPDATE waits for uncommitted inserts into the queue, whose foreign key check holds
- * KEY SHARE.
+ * Deletes an endpoint and cancels its unclaimed deliveries. FOR UPDATE waits for uncommitted
+ * inserts into the queue, whose foreign key check holds KEY SHARE. Dispatchers cancel claimed
+ * deliveries unless their request succeeds. If a crash leaves deliveries queued, dispatchers cancel
+ * them when they are due.
  */
 export async function deleteEndpoint(sql: Queryable, id: string): Promise<void> {
   await sql`
@@ -113,7 +118,7 @@ export async function deleteEndpoint(sql: Queryable, id: string): Promise<void> 
   await cancelUnclaimed(sql, id);
 }
 
-/** The sealed signing secrets of a live endpoint. */
+/** Finds the sealed signing secrets of a live endpoint. */
 export async function findEndpointSecrets(
   sql: Queryable,
   id: string,
@@ -124,17 +129,17 @@ export async function findEndpointSecrets(
 }
 
 /**
- * An endpoint as a dispatcher caches it: the URL never changes, and a secret only changes by
+ * The endpoint data that a dispatcher caches. The URL never changes; a secret changes only by
  * rotation.
  */
 export interface SealedEndpoint extends SealedSecrets {
   url: string;
-  /** Unix ms of the database's clock; null before the first rotation. */
+  /** Times in Unix ms of the database's clock; null before the first rotation. */
   rotatedAt: number | null;
   previousUntil: number | null;
 }
 
-/** The endpoints with these ids, deleted ones too. */
+/** Reads the endpoints with these ids, including deleted endpoints. */
 export function readEndpoints(sql: Queryable, ids: readonly string[]): Promise<SealedEndpoint[]> {
   return sql<SealedEndpoint[]>`
     select ${secrets(sql)}, url, (extract(epoch from rotated_at) * 1000)::float8 as rotated_at,
@@ -144,7 +149,8 @@ export function readEndpoints(sql: Queryable, ids: readonly string[]): Promise<S
 }
 
 /**
- * Counts, up to 10,000, live endpoints with a secret that no key of these fingerprints can decrypt.
+ * Counts the live endpoints (up to 10,000) with a secret that was sealed under an unknown key.
+ * `fingerprints` identify the known encryption keys.
  */
 export async function countForeignSecrets(
   sql: Queryable,
@@ -162,7 +168,7 @@ export async function countForeignSecrets(
   return row?.count ?? 0;
 }
 
-/** The sealed secrets of live endpoints, by id, after `after`. */
+/** Lists the sealed secrets of live endpoints in id order, starting after the id `after`. */
 export function listSealedSecrets(
   sql: Queryable,
   { after, limit }: { after: string; limit: number },
@@ -173,8 +179,8 @@ export function listSealedSecrets(
 }
 
 /**
- * Replaces the sealed secret `before` with `secret`; false when the endpoint no longer has
- * `before`.
+ * Replaces the sealed secret `before` with `secret`. Returns false when the endpoint no longer has
+ * the secret `before`.
  */
 export async function replaceSealedSecret(
   sql: Queryable,

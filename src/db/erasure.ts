@@ -1,10 +1,10 @@
 // Erases a merchant's personal data: names, URLs, keys, secrets, event bodies and webhook
-// responses. Payments, plan terms and subscription states are the books and stay, as do wallet
-// addresses, which are public on chain.
+// responses. Payments, plan terms and subscription states stay as financial records. Wallet
+// addresses stay too, because they are public on chain.
 import type { Queryable, Sql } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 
-/** Number of rows erased per table. */
+/** Number of erased rows per table. */
 export interface Erased {
   apps: number;
   plans: number;
@@ -16,7 +16,7 @@ export interface Erased {
   deliveries: number;
 }
 
-/** Replaces a name: the schema does not allow an empty one. */
+/** Replaces an erased name, because the schema does not allow an empty name. */
 const BLANK = 'Erased';
 const BATCH = 1000;
 
@@ -30,8 +30,8 @@ export async function countLiveSubscriptions(sql: Queryable, merchantId: string)
 }
 
 /**
- * Erases everything in batches. Safe to run again after an interruption; rows that are already
- * erased are not counted.
+ * Erases all personal data of a merchant in batches. After an interruption it can run again; rows
+ * that are already erased are not counted.
  */
 export async function eraseMerchant(
   sql: Sql,
@@ -101,7 +101,7 @@ interface Batch {
   erased: number;
 }
 
-/** The envelope of an event stays, so that sequences have no gap. */
+/** Replaces event bodies. The event rows stay, so the sequence numbers have no gap. */
 async function eraseEvents(sql: Sql, appId: string, after: string): Promise<Batch | undefined> {
   const [row] = await sql<Batch[]>`
     with page as (

@@ -1,6 +1,6 @@
-// An app's events in id order, each once. A transaction that began earlier may commit later, so
-// readers stop at the start of the oldest transaction that is still writing: no event with a lower
-// id can appear after that.
+// Reads an app's events in id order, each event once. A transaction that began earlier may commit
+// later. Readers therefore stop at the start time of the oldest transaction that is still writing.
+// Below this bound, no further event can appear.
 import type { Queryable } from './postgres/connect.ts';
 
 export interface FeedRow {
@@ -12,7 +12,7 @@ export interface FeedRow {
   sample: boolean;
 }
 
-/** The lowest id that can be generated from now on. */
+/** Returns the lowest id that can be generated from now on. */
 export async function readFeedStart(sql: Queryable): Promise<string> {
   const [row] = await sql<{ id: string }[]>`select id_at(clock_timestamp()) as id`;
   if (row === undefined) throw new Error('the database returned no time');
@@ -20,9 +20,9 @@ export async function readFeedStart(sql: Queryable): Promise<string> {
 }
 
 /**
- * The id below which no further event can appear. Read it in a separate statement before the
- * events. A transaction that is older than 10 s and has written nothing (a dump) does not count.
- * Without pg_read_all_stats, sessions of other roles are hidden; the bound is then one minute ago.
+ * Returns the bound: the id below which no further event can appear. Read the bound in a separate
+ * statement before the events. Transactions older than 10 s that have written nothing (a dump) are
+ * ignored. If the role lacks pg_read_all_stats, the bound is one minute ago.
  */
 export async function readFeedBound(sql: Queryable): Promise<string> {
   const [row] = await sql<{ bound: string }[]>`
@@ -40,7 +40,7 @@ export async function readFeedBound(sql: Queryable): Promise<string> {
 }
 
 /**
- * An app's events and samples with ids in (after, bound), at most `limit`, oldest first. The array
+ * Reads an app's events and samples with ids in (after, bound), oldest first. `any(array[...])`
  * steers the planner as in lists.ts.
  */
 export function readFeed(
@@ -60,7 +60,7 @@ export function readFeed(
     ) as found order by id limit ${limit}`;
 }
 
-/** New ids, from the function that generates row ids. */
+/** Generates ids with the function that generates row ids. */
 export async function newIds(sql: Queryable, count: number): Promise<string[]> {
   const rows = await sql<
     { id: string }[]
@@ -69,7 +69,7 @@ export async function newIds(sql: Queryable, count: number): Promise<string[]> {
 }
 
 /**
- * Stores a sample. Its id must be generated in this transaction, because readFeedBound() relies on
+ * Stores a sample event. Generate its id in the same transaction, because readFeedBound() relies on
  * transaction start times.
  */
 export async function insertSample(
@@ -80,7 +80,7 @@ export async function insertSample(
     values (${id}, ${appId}, ${type}, ${body})`;
 }
 
-/** Deletes samples that are an hour old, at most a thousand; returns how many. */
+/** Deletes up to 1,000 samples older than an hour and returns the number deleted. */
 export async function deleteOldSamples(sql: Queryable): Promise<number> {
   const gone = await sql`
     delete from sample_events where id in (select id from sample_events

@@ -1,7 +1,10 @@
-// Counts the readers of each app's event feed, across all serve processes.
+// Tracks the readers of each app's event feed across all serve processes.
 import type { Queryable } from './postgres/connect.ts';
 
-/** Adds a reader or extends it by `seconds`; returns the time at which it lapses. */
+/**
+ * Adds a reader, or extends an existing one by `seconds`. Returns the time at which the reader
+ * expires.
+ */
 export async function renewReader(
   sql: Queryable,
   { id, appId, seconds }: { id: string; appId: string; seconds: number },
@@ -16,7 +19,7 @@ export async function renewReader(
   return row.until;
 }
 
-/** Removes the reader, unless it has been renewed since `until` was set. */
+/** Removes the reader unless it was renewed and so has another expiry time than `until`. */
 export async function removeReader(
   sql: Queryable,
   { id, until }: { id: string; until: Date },
@@ -32,7 +35,7 @@ export async function countReaders(sql: Queryable, appId: string): Promise<numbe
   return row?.count ?? 0;
 }
 
-/** Deletes up to 1,000 lapsed readers; returns how many. */
+/** Deletes up to 1,000 expired readers and returns the number deleted. */
 export async function deleteGoneReaders(sql: Queryable): Promise<number> {
   const { count } = await sql`
     delete from event_readers where id in (select id from event_readers where until < now()

@@ -1,10 +1,10 @@
-// The outbox table: events and, for apps with an endpoint, the deliveries that carry them.
+// The outbox: stores events and, for an app with an endpoint, queues their deliveries.
 import type { Queryable } from './postgres/connect.ts';
 import { timeOfId } from './postgres/ids.ts';
 import { among, type Page, pageOf, type Span } from './postgres/lists.ts';
 import { appName } from './postgres/notify.ts';
 
-/** The event types of docs/contract.md. */
+/** The event types defined in docs/contract.md. */
 export const contractEventTypes = [
   'subscription_created',
   'payment_success',
@@ -16,13 +16,14 @@ export const contractEventTypes = [
 ] as const;
 
 /**
- * Sent to every endpoint: the contract's seven types and subscription_resumed, which billing adds.
+ * Event types sent to every endpoint: the contract's seven types, and subscription_resumed, which
+ * billing adds.
  */
 export const standardEventTypes = [...contractEventTypes, 'subscription_resumed'] as const;
 
 /**
- * Sent only to endpoints created with the type in `extraEvents` (takes_event in sql), but stored
- * for every app.
+ * Event types sent only to endpoints that list them in `extraEvents` (SQL function takes_event).
+ * Events of these types are stored for every app.
  */
 export const extraEventTypes = [
   'renewal_upcoming',
@@ -36,14 +37,15 @@ export const eventTypes = [...standardEventTypes, ...extraEventTypes] as const;
 
 export type EventType = (typeof eventTypes)[number];
 export type ExtraEventType = (typeof extraEventTypes)[number];
-/** Events about a plan; all other types are about a subscription. */
+/** Types of events about a plan. Events of all other types are about a subscription. */
 export type PlanEventType = 'plan_blocked';
 
 /**
- * The subscription's state for an event, read in the statement that takes the next sequence number.
+ * The subscription's state for an event. One statement reads the state and takes the next sequence
+ * number.
  */
 export interface EventContext {
-  /** The id's timestamp is the event's time. */
+  /** Id for the new event. The id's timestamp is the event's time. */
   eventId: string;
   sequence: bigint;
   subscriptionId: string;
@@ -56,9 +58,9 @@ export interface EventContext {
   subscriberWallet: string;
   merchantWallet: string;
   externalId: string | null;
-  /** JSON text. */
+  /** A JSON object as text. */
   metadata: string;
-  /** Further fields that decide access (domain/access.ts). */
+  /** The fields from here on are needed only to decide access (domain/access.ts). */
   nextPaymentDue: Date | null;
   cancelRequestedAt: Date | null;
   trialEndsAt: Date | null;
@@ -67,9 +69,9 @@ export interface EventContext {
   graceHours: number | null;
 }
 
-/** The plan's fields in an event. */
+/** The plan's fields that an event contains. */
 export interface PlanEventContext {
-  /** The id's timestamp is the event's time. */
+  /** Id for the new event. The id's timestamp is the event's time. */
   eventId: string;
   appId: string;
   planId: string;
@@ -78,11 +80,11 @@ export interface PlanEventContext {
   merchantWallet: string;
 }
 
-/** An event to store. Its created_at is the time of its id. */
+/** An event to store. Its created_at is taken from its id. */
 export interface EventRow {
   id: string;
   appId: string;
-  /** Null, as the sequence, for an event of a plan. */
+  /** subscriptionId and sequence are null for an event about a plan. */
   subscriptionId: string | null;
   sequence: bigint | null;
   type: EventType;
@@ -90,8 +92,8 @@ export interface EventRow {
 }
 
 /**
- * Takes the next sequence number of each subscription and returns its event context, in no
- * particular order. Each id may occur once.
+ * Takes the next sequence number of each subscription and returns the event contexts. The result
+ * has no order. Each subscription id may occur only once.
  */
 export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promise<EventContext[]> {
   return sql<EventContext[]>`
@@ -108,8 +110,8 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
 }
 
 /**
- * Stores events and queues a delivery of each for the app's live endpoint if it takes the type.
- * Returns the NOTIFY names: those endpoints and the apps.
+ * Stores events. Queues one delivery per event if the app has a live endpoint that receives the
+ * type. Returns the NOTIFY names of those endpoints and of the apps.
  */
 export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<string[]> {
   const given = rows.map(({ id, appId, subscriptionId, sequence, type, body }) => ({
@@ -144,20 +146,20 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<st
   return [...queued.map(({ endpointId }) => endpointId), ...apps];
 }
 
-/** An event as merchants read it. */
+/** An event for the event lists of the API. */
 export interface EventListRow {
   id: string;
   appId: string;
-  /** Null, as the sequence, for an event of a plan. */
+  /** subscriptionId and sequence are null for an event about a plan. */
   subscriptionId: string | null;
   sequence: number | null;
   type: EventType;
-  /** The text that is sent, byte for byte. */
+  /** The request body that is sent, byte for byte. */
   body: string;
   createdAt: Date;
 }
 
-/** The span applies to the event's time. */
+/** The time span applies to createdAt of the event. */
 export interface EventFilters extends Span {
   type: readonly string[] | null;
   subscriptionId: string | null;
@@ -166,7 +168,7 @@ export interface EventFilters extends Span {
 const columns = (sql: Queryable) =>
   sql`id, app_id, subscription_id, sequence::float8 as sequence, type, body, created_at`;
 
-/** An app's events, newest first. */
+/** Lists an app's events, newest first. */
 export function listEvents(
   sql: Queryable,
   appId: string,
@@ -184,7 +186,7 @@ export function listEvents(
   >`select ${columns(sql)} from events where ${pageOf(sql, key, { ...page, ...span }, filters)}`;
 }
 
-/** The events of all apps of a merchant, newest first. */
+/** Lists the events of all apps of a merchant, newest first. */
 export function listEventsOfMerchant(
   sql: Queryable,
   merchantId: string,

@@ -1,18 +1,18 @@
-// What Postgres may have lost: the recorded timeline, and transactions on chain that the database
-// lacks.
+// Detects data loss in Postgres: a changed WAL timeline after a failover, and transactions on chain
+// that the database lacks.
 import bs58 from 'bs58';
 import { hexOf } from './payment-attempts.ts';
 import { paidBy } from './payments.ts';
 import type { Queryable } from './postgres/connect.ts';
 
-/** Records the timeline of a database that has none yet. */
+/** Records the WAL timeline if the database has none recorded. */
 export async function recordFirstTimeline(sql: Queryable, timeline: string): Promise<void> {
   await sql`update installation set timeline = ${timeline} where timeline is null`;
 }
 
 /**
- * Records a new timeline, with the height that has to pass. False when another keeper has recorded
- * it.
+ * Records a new WAL timeline and the block height until which collection waits. Returns false when
+ * another keeper has recorded the timeline.
  */
 export async function recordTimeline(
   sql: Queryable,
@@ -29,7 +29,7 @@ export async function recordTimeline(
   return rows.length === 1;
 }
 
-/** Ends the wait for this height. `slot`: accounts are read from this state on. */
+/** Ends the wait for this block height. Keepers then read accounts only at `slot` or later. */
 export async function endWait(
   sql: Queryable,
   { timeline, height, slot }: { timeline: string; height: bigint; slot: bigint },
@@ -40,14 +40,16 @@ export async function endWait(
     where timeline = ${timeline} and collects_after_height = ${height}`;
 }
 
-/** Chain time up to which an operator accepted missing payments; null: none. */
+/**
+ * Reads the chain time up to which an operator accepted missing payments; null when never accepted.
+ */
 export async function readAcceptedUntil(sql: Queryable): Promise<Date | null> {
   const [row] = await sql<{ until: Date | null }[]>`
     select history_accepted_until as until from installation`;
   return row?.until ?? null;
 }
 
-/** The signatures among these that no payment has. */
+/** Returns the signatures that no stored attempt has. */
 export async function findUncommitted(
   sql: Queryable,
   signatures: readonly string[],
@@ -60,7 +62,7 @@ export async function findUncommitted(
   return new Set(rows.map(({ signature }) => bs58.encode(signature)));
 }
 
-/** The signatures among these that neither an attempt nor a payment has. */
+/** Returns the signatures that no stored attempt and no successful payment has. */
 export async function findMissing(
   sql: Queryable,
   signatures: readonly string[],
@@ -74,7 +76,7 @@ export async function findMissing(
   return missing;
 }
 
-/** Whether one of these is the address of a plan that has not ended. */
+/** Tells whether any of the addresses belongs to a plan that has not ended. */
 export async function hasPlan(sql: Queryable, addresses: readonly string[]): Promise<boolean> {
   const [found] = await sql`
     select from plans where plan_pda = any(${[...addresses]}::text[]) and status <> 'ended'

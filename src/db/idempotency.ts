@@ -3,11 +3,11 @@ import type { Queryable } from './postgres/connect.ts';
 export interface StoredResponse {
   fingerprint: Buffer;
   status: number;
-  /** Sealed by domain/secrets.ts. */
+  /** The response body, encrypted by domain/secrets.ts. */
   body: Buffer;
 }
 
-/** The response stored under a key within the last 24 hours. */
+/** Finds the response stored under a key within the last 24 hours. */
 export async function findResponse(
   sql: Queryable,
   scope: string,
@@ -20,9 +20,9 @@ export async function findResponse(
 }
 
 /**
- * Inserts a key in the caller's transaction; false when the key exists. Blocks while another
- * transaction holds the key, so two concurrent requests have one effect. A key older than 24 hours
- * is replaced.
+ * Inserts a key in the caller's transaction. Returns false when the key exists. Blocks while
+ * another transaction holds the key, so two concurrent requests have one effect. Replaces a key
+ * older than 24 hours.
  */
 export async function takeKey(
   sql: Queryable,
@@ -38,7 +38,7 @@ export async function takeKey(
   return rows.length === 1;
 }
 
-/** Stores the response under a key that the caller's transaction has taken. */
+/** Stores the response for a key that the caller's transaction has inserted. */
 export async function storeResponse(
   sql: Queryable,
   { scope, key, status, body }: { scope: string; key: string; status: number; body: Buffer },
@@ -48,9 +48,9 @@ export async function storeResponse(
 }
 
 /**
- * Deletes up to 1,000 keys older than 24 hours; returns how many. The age is tested twice: after
- * waiting for a transaction that replaces a key, Postgres re-checks only the outer condition
- * against the new row.
+ * Deletes up to 1,000 keys older than 24 hours and returns the number deleted. The age condition is
+ * repeated outside the subquery: after a wait for a transaction that replaced a key, Postgres
+ * re-checks only the outer condition against the new row.
  */
 export async function deleteOldKeys(sql: Queryable): Promise<number> {
   const { count } = await sql`

@@ -1,11 +1,11 @@
-// Settings that all daemons of a database must share. Every plan names these addresses; a daemon
-// with other ones would create plans that no keeper can collect. Keepers with another fee would
-// split payments differently.
+// Settings that all daemons of a database must share. Every plan contains the mint, keeper and
+// treasury addresses. A daemon with other addresses would create plans that no keeper can collect.
+// A keeper with another fee would split payments differently.
 import type { Queryable, Sql } from './postgres/connect.ts';
 
 /**
- * Addresses in Base58. The first of each list is in use, the others are backups. `feeBps`: the
- * platform fee in basis points.
+ * Addresses are in Base58. The first keeper and the first treasury are in use; the others are
+ * backups. `feeBps` is the platform fee in basis points.
  */
 export interface Installation {
   cluster: string;
@@ -17,19 +17,19 @@ export interface Installation {
 }
 
 /**
- * As recorded. `feeBps` is null for an installation that is older than its column, until `billing
- * migrate` records it.
+ * The installation as stored. `feeBps` is null in an installation that is older than the column,
+ * until `billing migrate` records the fee.
  */
 export type RecordedInstallation = Omit<Installation, 'feeBps'> & { feeBps: number | null };
 
-/** The recorded installation; undefined before the first daemon has started. */
+/** Reads the recorded installation. Returns undefined before the first daemon has started. */
 export async function findInstallation(sql: Queryable): Promise<RecordedInstallation | undefined> {
   const [row] = await sql<RecordedInstallation[]>`
     select cluster, mint, program_id, keepers, treasuries, fee_bps from installation`;
   return row;
 }
 
-/** Records the installation unless there is one, and returns the recorded one. */
+/** Records `own` if no installation is recorded. Returns the recorded installation. */
 export async function claimInstallation(
   sql: Sql,
   own: Installation,
@@ -44,7 +44,7 @@ export async function claimInstallation(
   return (await findInstallation(sql)) ?? own;
 }
 
-/** Replaces the recorded installation. */
+/** Overwrites the recorded installation. */
 export async function replaceInstallation(sql: Queryable, next: Installation): Promise<void> {
   await sql`
     insert into installation (cluster, mint, program_id, keepers, treasuries, fee_bps)
@@ -57,8 +57,8 @@ export async function replaceInstallation(sql: Queryable, next: Installation): P
 }
 
 /**
- * Records the fee of an installation without one; false when none lacks it. A daemon cannot: it has
- * no right to change a fee.
+ * Records the fee if the installation has none. Returns false when a fee is already recorded. A
+ * daemon has no right to set the fee, so `billing migrate` calls this.
  */
 export async function recordMissingFee(sql: Queryable, feeBps: number): Promise<boolean> {
   const { count } = await sql`update installation set fee_bps = ${feeBps} where fee_bps is null`;
@@ -66,8 +66,8 @@ export async function recordMissingFee(sql: Queryable, feeBps: number): Promise<
 }
 
 /**
- * Counts, among up to 100,000 plans that have not ended, those whose mint, keeper or treasury
- * differs from these.
+ * Counts plans that have not ended, up to 100,000. `mint`, `keeper` and `treasury` count those of
+ * the plans in which this address differs from the given addresses.
  */
 export async function countOtherPlans(
   sql: Queryable,

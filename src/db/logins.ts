@@ -1,18 +1,18 @@
-// Login roles of the daemons: their passwords and settings. Their rights are in roles.ts.
+// Login roles of the daemons: passwords and settings. roles.ts has their rights.
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import type { Sql } from './postgres/connect.ts';
 import { isForbidden } from './postgres/outage.ts';
 import { type DaemonRole, daemonRoles, quoted, roleNames } from './postgres/roles.ts';
 
 /**
- * Their commits must survive a crash: a signature is committed before it is sent, a cancel before
- * it succeeds.
+ * Roles whose commits must survive a crash. A keeper commits a signature before sending it; serve
+ * commits a cancel before it reports success.
  */
 const durableRoles: readonly DaemonRole[] = ['serve', 'keeper'];
 
 /**
- * Creates or updates the login roles of the daemons with a password here. Returns the names of all
- * roles.
+ * Creates or updates the login role of each daemon that has a password in `passwords`. Returns the
+ * role names of all daemons.
  */
 export async function makeRoles(
   sql: Sql,
@@ -32,8 +32,8 @@ export async function makeRoles(
 }
 
 /**
- * Makes commits of a role wait for the disk. remote_apply, of the role or else of database or
- * server, waits for longer and is left as it is.
+ * Makes commits of a role wait for the disk. A setting of remote_apply waits even longer and is
+ * kept, whether it is set on the role, the database or the server.
  */
 async function makeDurable(sql: Sql, name: string): Promise<void> {
   const [found] = await sql<{ setting: string | null }[]>`
@@ -48,8 +48,8 @@ async function makeDurable(sql: Sql, name: string): Promise<void> {
 }
 
 /**
- * Lets serve see the transaction start times of other roles (event-feed.ts). False when the caller
- * lacks the right to grant that.
+ * Lets serve see the transaction start times of other roles (event-feed.ts). Returns false when the
+ * caller has no right to grant this.
  */
 export async function grantStatistics(sql: Sql): Promise<boolean> {
   const { serve } = await roleNames(sql);
@@ -66,8 +66,8 @@ export async function grantStatistics(sql: Sql): Promise<boolean> {
 }
 
 /**
- * The SCRAM verifier that Postgres stores for a password (RFC 5803). Sending it keeps the password
- * out of statements and server logs.
+ * Computes the SCRAM verifier that Postgres stores for a password (RFC 5803). Sending the verifier
+ * keeps the password out of statements and server logs.
  */
 export function scramVerifier(password: string, salt = randomBytes(16)): string {
   const rounds = 4096;

@@ -13,12 +13,15 @@ export interface MerchantRow {
   createdAt: Date;
 }
 
-/** Creates the wallet's merchant (tier free) unless it exists. */
+/**
+ * Creates a merchant with this wallet and the tier `free`, unless the wallet already has a
+ * merchant.
+ */
 export async function ensureMerchant(sql: Queryable, wallet: string): Promise<void> {
   await sql`insert into merchants (wallet) values (${wallet}) on conflict (wallet) do nothing`;
 }
 
-/** The merchants with these wallets, in no particular order. */
+/** Finds the merchants with these wallets. The result has no order. */
 export function findMerchants(sql: Queryable, wallets: readonly string[]): Promise<MerchantRow[]> {
   return sql<MerchantRow[]>`
     select m.id, m.wallet, m.name, m.email, m.tier, m.created_at
@@ -26,7 +29,7 @@ export function findMerchants(sql: Queryable, wallets: readonly string[]): Promi
       where wallet = wanted.wallet limit 1) as m`;
 }
 
-/** Updates the given fields; null clears a field. */
+/** Updates the given fields. null clears a field; undefined leaves it unchanged. */
 export async function updateMerchant(
   sql: Queryable,
   id: string,
@@ -42,13 +45,13 @@ export async function updateMerchant(
   return row;
 }
 
-/** A merchant as operators see it. Only operators can set tier and fee. */
+/** A merchant for operators. Only operators can set its tier and platform fee. */
 export interface MerchantAdminRow extends MerchantRow {
-  /** null: the operator's default. */
+  /** The merchant's own platform fee; null means the operator's default fee. */
   feeBps: number | null;
 }
 
-/** The merchant with this wallet, or with this id when `id` is not null. */
+/** Finds the merchant with this wallet, or with this id when `id` is not null. */
 export async function findMerchantBy(
   sql: Queryable,
   { id, wallet }: { id: string | null; wallet: string },
@@ -59,7 +62,7 @@ export async function findMerchantBy(
   return row;
 }
 
-/** Merchants, newest first, in pages by id. */
+/** Lists merchants, newest first, in pages by id. */
 export function listMerchantsAdmin(
   sql: Queryable,
   { tier, after, limit }: Page & { tier: Tier | null },
@@ -75,13 +78,15 @@ export interface MerchantTotals {
   apps: { id: string; name: string; webhookUrl: string | null }[];
   plans: number;
   subscriptions: Record<'active' | 'pastDue' | 'cancelled' | 'expired', number>;
-  /** Succeeded payments; USDC base units as text. */
+  /**
+   * Number of succeeded payments. `gross` and `fees` are their sums in USDC base units, as text.
+   */
   payments: number;
   gross: string;
   fees: string;
 }
 
-/** Totals of one merchant. Reads all of its payments. */
+/** Computes the totals of one merchant. Reads all payments of the merchant. */
 export async function readMerchantTotals(sql: Queryable, id: string): Promise<MerchantTotals> {
   const [row] = await sql<MerchantTotals[]>`
     with mine as (select id, name from apps where merchant_id = ${id}),
@@ -111,7 +116,9 @@ export async function readMerchantTotals(sql: Queryable, id: string): Promise<Me
   return row;
 }
 
-/** Sets the tier and returns the previous one; undefined when the merchant does not exist. */
+/**
+ * Sets a merchant's tier. Returns the previous tier, or undefined when the merchant does not exist.
+ */
 export async function updateTier(
   sql: Queryable,
   id: string,
@@ -125,8 +132,8 @@ export async function updateTier(
 }
 
 /**
- * Sets the platform fee (null: the operator's default) and returns the previous one; undefined when
- * the merchant does not exist.
+ * Sets a merchant's platform fee; null means the operator's default. Returns the previous fee, or
+ * undefined when the merchant does not exist.
  */
 export async function updateFee(
   sql: Queryable,

@@ -18,8 +18,8 @@ export async function insertNonce(
 }
 
 /**
- * Deletes and returns a nonce that has not expired by Postgres's clock. Of concurrent callers
- * exactly one gets it.
+ * Deletes and returns a nonce that has not expired by Postgres's clock. Among concurrent callers,
+ * exactly one gets the nonce.
  */
 export async function takeNonce(
   sql: Queryable,
@@ -32,7 +32,7 @@ export async function takeNonce(
   return row;
 }
 
-/** Deletes up to 1,000 expired nonces; returns how many. */
+/** Deletes up to 1,000 expired nonces and returns the number deleted. */
 export async function deleteExpiredNonces(sql: Queryable): Promise<number> {
   const { count } = await sql`
     delete from auth_nonces where nonce in (select nonce from auth_nonces where expires_at < now()

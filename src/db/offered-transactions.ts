@@ -11,9 +11,9 @@ export interface NewOffer {
   lastValidBlockHeight: bigint;
   purpose: Purpose;
   planId: string;
-  /** null for `publish` and `pullers`. */
+  /** Null when the purpose is `publish` or `pullers`. */
   subscriptionPda: string | null;
-  /** The checkout in which the wallet subscribes. */
+  /** The checkout session in which the wallet subscribes. */
   checkoutSessionId: string | null;
 }
 
@@ -35,8 +35,8 @@ export async function insertOffer(sql: Queryable, offer: NewOffer): Promise<stri
 }
 
 /**
- * The transactions offered to a wallet, or the one with this id: those with the blockhash first,
- * then the newest; at most 50.
+ * Finds the newest 50 transactions that were offered to a wallet, or the one with this id. Those
+ * with this blockhash come first, then the newest.
  */
 export function findOffers(
   sql: Queryable,
@@ -51,7 +51,7 @@ export function findOffers(
     order by blockhash = ${blockhash} desc, id desc limit 50`;
 }
 
-/** Deletes up to 1,000 offers older than ten minutes; returns how many. */
+/** Deletes up to 1,000 offers older than ten minutes and returns the number deleted. */
 export async function deleteOldOffers(sql: Queryable): Promise<number> {
   const { count } = await sql`
     delete from offered_transactions where id in (

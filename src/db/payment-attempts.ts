@@ -1,9 +1,9 @@
-// Payment attempts and the transactions that carry them. Both are committed before the transaction
-// is first sent.
+// Payment attempts and the transactions that contain them. An attempt and its transaction are
+// committed before the transaction is first sent.
 import bs58 from 'bs58';
 import type { Queryable } from './postgres/connect.ts';
 
-/** A Base58 signature as hex, for decode(..., 'hex'). */
+/** Converts a Base58 signature to hex, for decode(..., 'hex'). */
 export const hexOf = (signature: string) => Buffer.from(bs58.decode(signature)).toString('hex');
 
 export interface AttemptRow {
@@ -17,16 +17,16 @@ export interface AttemptRow {
   signature: string;
   transaction: Buffer;
   lastValidBlockHeight: bigint;
-  /** Slot of the response that gave the blockhash; 0 when it is not known. */
+  /** Slot of the RPC response that returned the blockhash; 0 when the slot is unknown. */
   blockhashSlot: bigint;
   amountGross: bigint;
   platformFee: bigint;
   amountNet: bigint;
-  /** Fee that is not collected because no treasury of the plan can receive it. */
+  /** The part of the fee that is not collected, because no treasury of the plan can receive it. */
   feeOwed: bigint;
 }
 
-/** Another registration of the address of these subscriptions has an open attempt. */
+/** Thrown when another registration of a subscription's address has an open attempt. */
 export class AddressTaken extends Error {
   readonly subscriptionIds: ReadonlySet<string>;
 
@@ -37,9 +37,9 @@ export class AddressTaken extends Error {
 }
 
 /**
- * Stores signed payments with their transactions and returns the ids of the payments, by
- * subscription. Throws AddressTaken when an address has an open attempt already (unique index). The
- * caller rolls back then, since a transaction is stored with all of its payments or not at all.
+ * Stores attempts with their signed transactions. Returns the attempt ids by subscription id.
+ * Throws AddressTaken when an address already has an open attempt (unique index). The caller must
+ * then roll back, because a transaction is stored with all of its payments or not at all.
  */
 export async function insertAttempts(
   sql: Queryable,
@@ -93,7 +93,7 @@ export async function insertAttempts(
   return ids;
 }
 
-/** The open attempts of these subscriptions: at most one of each. */
+/** Reads the open attempts of these subscriptions. A subscription has at most one. */
 export async function readOpenAttempts(
   sql: Queryable,
   subscriptionIds: readonly string[],
@@ -107,18 +107,18 @@ export async function readOpenAttempts(
   return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
 }
 
-/** Amount and period of an open attempt. */
+/** The amount and period of an open attempt. */
 export type UnderWay = Pick<AttemptRow, 'subscriptionId' | 'periodStart' | 'amountGross'>;
 
-/** The open attempts of these subscriptions. */
+/** Reads amount and period of the open attempts of these subscriptions. */
 export function readUnderWay(sql: Queryable, subscriptionIds: string[]): Promise<UnderWay[]> {
   return sql<UnderWay[]>`
     select a.subscription_id, a.period_start, a.amount_gross from ${openOf(sql, subscriptionIds)}`;
 }
 
 /**
- * The open attempts `a` of these subscriptions, found by address: only that column is indexed for
- * open attempts.
+ * FROM clause for the open attempts `a` of these subscriptions. Open attempts are joined by
+ * address, because only the address is indexed for open attempts.
  */
 function openOf(sql: Queryable, subscriptionIds: readonly string[]) {
   return sql`subscriptions s join payment_attempts a
@@ -133,16 +133,17 @@ export interface Resolution {
 }
 
 /**
- * Resolves attempts; the caller holds the row locks of their subscriptions under live claims. A
- * transaction without an open attempt is resolved too, and its bytes are deleted.
+ * Sets the final states of attempts. The caller holds the row locks of the subscriptions under live
+ * claims. When a transaction has no open attempt left, its state is set too and its bytes are
+ * deleted.
  */
 export async function resolveAttempts(
   sql: Queryable,
   resolutions: readonly Resolution[],
 ): Promise<void> {
   const ids = resolutions.map(({ id }) => id);
-  // Two keepers may resolve attempts of one transaction at once. The lock lets the second see what
-  // the first wrote.
+  // Two keepers may resolve attempts of one transaction at the same time. After waiting for this
+  // lock, the second keeper sees the states that the first keeper wrote.
   await sql`
     select id from transactions where id in (select transaction_id from payment_attempts
       where id = any(${ids}::uuid[]))
@@ -166,7 +167,7 @@ export async function resolveAttempts(
     )`;
 }
 
-/** Number of open attempts, and the age of the oldest. */
+/** Returns the number of open attempts and the age of the oldest. */
 export async function measureOpenAttempts(
   sql: Queryable,
 ): Promise<{ count: number; oldestSeconds: number }> {

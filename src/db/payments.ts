@@ -1,5 +1,5 @@
-// Payments: one succeeded row per paid period, one for each further pull in it, and one failed row
-// per failed attempt.
+// Payments. A paid period has one succeeded row. Each further pull in a paid period adds another
+// succeeded row. Each failed attempt has one failed row.
 import type { Queryable } from './postgres/connect.ts';
 import { among, type Fragment, type Page } from './postgres/lists.ts';
 
@@ -11,7 +11,7 @@ export interface PaymentRow {
   subscriberWallet: string;
   status: 'succeeded' | 'failed';
   source: 'keeper' | 'foreign';
-  /** A pull beyond the one that paid the period, by the keeper or another puller. */
+  /** True for an extra pull in a period that is already paid, by the keeper or another puller. */
   further: boolean;
   periodStart: Date;
   periodEnd: Date;
@@ -19,8 +19,8 @@ export interface PaymentRow {
   platformFee: bigint;
   amountNet: bigint;
   /**
-   * Fee that was not collected: no treasury could receive it, or another puller pulled. Not
-   * included in amountGross.
+   * The fee that was not collected, because no treasury could receive it or because another puller
+   * made the payment. amountGross does not include it.
    */
   feeOwed: bigint;
   txSignature: string | null;
@@ -29,7 +29,10 @@ export interface PaymentRow {
   occurredAt: Date;
 }
 
-/** Inserts payments. Throws on a second success for a period or for a pull (unique indexes). */
+/**
+ * Inserts payments. Throws a unique violation when a period or a pull already has a succeeded
+ * payment.
+ */
 export async function insertPayments(
   sql: Queryable,
   payments: readonly PaymentRow[],
@@ -68,14 +71,15 @@ export async function insertPayments(
 }
 
 /**
- * A condition on payments p: one of these signatures, written for the index one_payment_per_pull.
+ * Condition on `payments p`: the payment has one of these signatures. The expression matches the
+ * index one_payment_per_pull.
  */
 export const paidBy = (sql: Queryable, signatures: readonly string[]): Fragment => sql`
   md5(p.tx_signature)::uuid = any(array(select md5(signature)::uuid
     from unnest(${[...signatures]}::text[]) as signature))
   and p.tx_signature = any(${[...signatures]}::text[])`;
 
-/** The recorded pulls (succeeded payments) of these transactions. */
+/** Finds the succeeded payments with these transaction signatures. */
 export function readRecorded(
   sql: Queryable,
   signatures: string[],
@@ -85,7 +89,7 @@ export function readRecorded(
     where ${paidBy(sql, signatures)} and p.status = 'succeeded'`;
 }
 
-/** One recorded pull. */
+/** A succeeded payment, which records one pull on chain. */
 export type PulledRow = Pick<
   PaymentRow,
   | 'subscriptionPda'
@@ -99,7 +103,7 @@ export type PulledRow = Pick<
 > & { txSignature: string };
 
 /**
- * The recorded pulls in these periods of on-chain subscriptions, across all registrations of an
+ * Reads the succeeded payments of these addresses and periods, across all registrations of an
  * address.
  */
 export function readPulled(
@@ -120,7 +124,7 @@ export function readPulled(
     where p.status = 'succeeded'`;
 }
 
-/** A payment as merchants and subscribers see it. */
+/** A payment for the lists of merchants and subscribers. */
 export interface TransactionRow {
   id: string;
   appId: string;
@@ -132,9 +136,9 @@ export interface TransactionRow {
   amountGross: bigint;
   platformFee: bigint;
   amountNet: bigint;
-  /** The sum of its refunds that are final. */
+  /** Sum of the payment's finalized refunds. */
   amountRefunded: bigint;
-  /** Beyond the pull that paid the period. */
+  /** True for an extra pull in a period that is already paid. */
   further: boolean;
   txSignature: string | null;
   failureReason: string | null;
@@ -146,7 +150,7 @@ export interface TransactionRow {
   planName: string;
   /** The subscription's current external id. */
   externalId: string | null;
-  /** JSON text. */
+  /** A JSON object as text. */
   metadata: string;
 }
 
@@ -154,9 +158,9 @@ export interface TransactionFilters {
   status: readonly string[] | null;
   planId: string | null;
   subscriptionId: string | null;
-  /** The payment's time, inclusive. */
+  /** Lower bound of occurredAt, inclusive. */
   since: Date | null;
-  /** The payment's time, exclusive. */
+  /** Upper bound of occurredAt, exclusive. */
   until: Date | null;
 }
 
@@ -169,8 +173,8 @@ export const anyTransaction: TransactionFilters = {
 };
 
 /**
- * An app's payments, newest first by occurred_at. Reads the subscription's index when one is given,
- * else the app's.
+ * Lists an app's payments, newest occurred_at first. With a subscriptionId, the query reads the
+ * index by subscription; otherwise it reads the index by app.
  */
 export function listTransactions(
   sql: Queryable,
@@ -192,7 +196,7 @@ export function listTransactions(
     order by p.occurred_at desc, p.id desc`;
 }
 
-/** The payments of all apps of a merchant, newest first by occurred_at. */
+/** Lists the payments of all apps of a merchant, newest occurred_at first. */
 export function listTransactionsOfMerchant(
   sql: Queryable,
   merchantId: string,
@@ -239,7 +243,7 @@ const transactionColumns = (sql: Queryable) => sql`
     p.failure_reason, p.attempt, p.period_start, p.period_end,
   p.occurred_at, p.created_at, s.external_id, s.metadata::text as metadata`;
 
-/** The filters besides the condition that selects the index. */
+/** SQL for the filters that do not select the index. */
 function restOf(
   sql: Queryable,
   { status, planId, since, until }: Omit<TransactionFilters, 'subscriptionId'>,

@@ -9,7 +9,7 @@ export interface PlanRow {
   appId: string;
   name: string;
   planPda: string;
-  /** A u64; numeric in Postgres, therefore text here. */
+  /** A u64 as text, because its column is numeric. */
   chainPlanId: string;
   owner: string;
   mint: string;
@@ -21,21 +21,27 @@ export interface PlanRow {
   endsAt: Date | null;
   metadataUri: string;
   /**
-   * Hours of access after paidThrough while a payment is due; null: the default (domain/access.ts).
+   * Hours of access after paidThrough while a payment is due; null means the default
+   * (domain/access.ts).
    */
   graceHours: number | null;
-  /** Retry times in hours after the first failure; null: the default (domain/dunning.ts). */
+  /** Retry times in hours after the first failure; null means the default (domain/dunning.ts). */
   retryHours: number[] | null;
-  /** Days after the first failure until the subscription expires; null: the operator's default. */
+  /**
+   * Days from the first failure until the subscription expires; null means the operator's default.
+   */
   pastDueDays: number | null;
-  /** Length of the trial, once per wallet and app; null: no trial. */
+  /** Length of the trial in hours; null means no trial. A wallet gets one trial per app. */
   trialHours: number | null;
   chainCreatedAt: Date | null;
   status: PlanStatus;
   observedAt: Date | null;
-  /** Slot at which the plan was first seen on chain; 0 before. */
+  /** Slot at which the plan was first seen on chain; 0 until the plan is seen. */
   observedSlot: bigint;
-  /** The reason why payments cannot be collected (domain/reasons.ts); null while they can. */
+  /**
+   * The reason why payments of the plan cannot be collected (domain/reasons.ts); null when
+   * collection works.
+   */
   collectionBlockedReason: string | null;
   createdAt: Date;
   updatedAt: Date;
@@ -44,8 +50,8 @@ export interface PlanRow {
 export type NewPlan = Omit<PlanRow, 'id' | 'collectionBlockedReason' | 'createdAt' | 'updatedAt'>;
 
 /**
- * Throws a unique violation of one_live_plan_per_pda when a plan that has not ended has the same
- * address.
+ * Inserts a plan. Throws a violation of the constraint one_live_plan_per_pda when another plan with
+ * the same address has not ended.
  */
 export async function insertPlan(sql: Queryable, plan: NewPlan): Promise<PlanRow> {
   const [row] = await sql<PlanRow[]>`
@@ -86,7 +92,7 @@ export interface PublicPlanRow {
   merchantWallet: string;
 }
 
-/** The public fields of a plan. */
+/** Finds the public fields of a plan. */
 export async function findPublicPlan(
   sql: Queryable,
   id: string,
@@ -101,7 +107,7 @@ export async function findPublicPlan(
   return row;
 }
 
-/** An app's plans, newest first. */
+/** Lists an app's plans, newest first. */
 export function listPlans(sql: Queryable, appId: string, page: Page): Promise<PlanRow[]> {
   const key = { column: 'app_id', value: sql`${appId}::uuid` };
   return sql<PlanRow[]>`select * from plans where ${pageOf(sql, key, page)}`;
@@ -110,8 +116,8 @@ export function listPlans(sql: Queryable, appId: string, page: Page): Promise<Pl
 export type PlanPrice = Pick<PlanRow, 'id' | 'name' | 'amount' | 'periodHours'>;
 
 /**
- * The two cheapest and two most expensive plans of an app per hour, without ended plans. A plan may
- * occur twice.
+ * Lists an app's two cheapest and two most expensive plans by price per hour, without ended plans.
+ * A plan may occur twice in the list.
  */
 export function listOuterPrices(sql: Queryable, appId: string): Promise<PlanPrice[]> {
   const outer = (order: ReturnType<Queryable>) => sql`
@@ -125,8 +131,8 @@ export function findPlans(sql: Queryable, ids: readonly string[]): Promise<PlanR
 }
 
 /**
- * Counts the pending plans of the app's merchant. Locks the merchant row, so that the count holds
- * until the transaction ends.
+ * Counts the pending plans of the app's merchant. Locks the merchant's row, so that the count stays
+ * valid until the transaction ends.
  */
 export async function countPendingPlans(sql: Queryable, appId: string): Promise<number> {
   await sql`select 1 from merchants where id = (select merchant_id from apps where id = ${appId})
@@ -170,7 +176,9 @@ export async function updatePlan(
   return row;
 }
 
-/** Stops new registrations of an active plan; undefined when the plan is pending or ended. */
+/**
+ * Stops new registrations for an active plan. Returns undefined when the plan is pending or ended.
+ */
 export async function sunsetPlan(sql: Queryable, id: string): Promise<PlanRow | undefined> {
   const [row] = await sql<PlanRow[]>`
     update plans set status = 'sunset', updated_at = now() where id = ${id}
@@ -179,7 +187,8 @@ export async function sunsetPlan(sql: Queryable, id: string): Promise<PlanRow | 
 }
 
 /**
- * Moves a pending plan that was seen on chain to `status`; undefined when the plan is not pending.
+ * Gives a pending plan that was seen on chain its new `status`. Returns undefined when the plan is
+ * not pending.
  */
 export async function activatePlan(
   sql: Queryable,
@@ -199,10 +208,10 @@ export async function activatePlan(
 }
 
 /**
- * Claims plans that are due for a poll, longest unpolled first, and sets observed_at. A pending
- * plan is polled after `pendingAgeSeconds` and then at doubling ages. Published plans are polled
- * together on multiples of `everySeconds` (blocked plans: `blockedSeconds`), so that they share RPC
- * requests.
+ * Claims the plans that are due for a poll, longest unpolled first, by setting observed_at. A
+ * pending plan is polled first at the age `pendingAgeSeconds` and then whenever its age has
+ * doubled. Published plans are polled on multiples of `everySeconds`, or of `blockedSeconds` if
+ * blocked, so that they share RPC requests.
  */
 export function takeUnwatchedPlans(
   sql: Queryable,
@@ -227,12 +236,14 @@ export function takeUnwatchedPlans(
     update plans p set observed_at = now() from stale where p.id = stale.id returning p.*`;
 }
 
-/** Locks plans until the transaction ends; in no particular order. */
+/** Locks these plans until the transaction ends. */
 export async function lockPlans(sql: Queryable, ids: string[]): Promise<void> {
   await sql`select 1 from plans where id = any(${ids}::uuid[]) order by id for no key update`;
 }
 
-/** Marks live plans as blocked; returns the event fields of those that were not blocked before. */
+/**
+ * Marks live plans as blocked. Returns the event fields of the plans that were not blocked before.
+ */
 export function markBlocked(
   sql: Queryable,
   plans: readonly { planId: string; reason: string }[],
@@ -254,14 +265,14 @@ export async function unmarkBlocked(sql: Queryable, id: string): Promise<void> {
       and collection_blocked_reason is not null`;
 }
 
-/** Counts blocked plans by reason. */
+/** Counts the blocked plans by reason. */
 export function countBlockedPlans(sql: Queryable): Promise<{ reason: string; count: number }[]> {
   return sql<{ reason: string; count: number }[]>`
     select collection_blocked_reason as reason, count(*)::int as count from plans
     where collection_blocked_reason is not null group by 1`;
 }
 
-/** Ends the plans among these that are still pending 7 days after their creation. */
+/** Ends those of the given plans that are still pending 7 days after their creation. */
 export async function endAbandonedPlans(sql: Queryable, ids: string[]): Promise<void> {
   await sql`
     update plans set status = 'ended', updated_at = now()
@@ -269,19 +280,19 @@ export async function endAbandonedPlans(sql: Queryable, ids: string[]): Promise<
       '7 days'`;
 }
 
-/** The live plans at these addresses. */
+/** Finds the plans at these addresses that have not ended. */
 export function findPlansAt(sql: Queryable, planPdas: string[]): Promise<PlanRow[]> {
   return sql<
     PlanRow[]
   >`select * from plans where plan_pda = any(${planPdas}::text[]) and status <> 'ended'`;
 }
 
-/** Makes plans due again after their poll failed. */
+/** Makes plans due for a poll again after a poll failed. */
 export async function returnUnwatchedPlans(sql: Queryable, ids: string[]): Promise<void> {
   await sql`update plans set observed_at = null where id = any(${ids}::uuid[])`;
 }
 
-/** Changes a plan's status from `from` to `to`; false when the status is no longer `from`. */
+/** Changes a plan's status from `from` to `to`. Returns false when the status is not `from`. */
 export async function movePlan(
   sql: Queryable,
   id: string,

@@ -1,6 +1,6 @@
 import type { Sql } from './postgres/connect.ts';
 
-/** Requests of one subject, counted together. */
+/** Requests by one subject, to be counted together against the subject's limit. */
 export interface Spending {
   subject: string;
   count: number;
@@ -9,18 +9,18 @@ export interface Spending {
 
 export interface Budget {
   subject: string;
-  /** Number of these requests within the limit. */
+  /** Number of these requests that the limit allows. */
   granted: number;
-  /** Granted requests of this window, including these. */
+  /** Number of granted requests in this window, including `granted`. */
   spent: number;
   /** Milliseconds until the window ends. */
   remainingMs: number;
 }
 
 /**
- * Counts requests in their subject's window and grants as many as the limit allows. A window of
- * `windowMs` starts with the first request after the previous window ended. Each window is a new
- * row, which bounds the dead versions of a row while an old snapshot is open.
+ * Counts requests in the current window of their subject and grants as many as the limit allows. A
+ * window of `windowMs` starts with the first request after the previous window ended. Each window
+ * has its own row, which bounds dead row versions while an old snapshot is open.
  */
 export function spendBudgets(
   sql: Sql,
@@ -49,7 +49,7 @@ export function spendBudgets(
         remaining_ms`;
 }
 
-/** Deletes windows that ended over a minute ago; returns how many. */
+/** Deletes windows that ended more than a minute ago and returns the number deleted. */
 export async function deleteEndedBudgets(sql: Sql): Promise<number> {
   const { count } = await sql`delete from rate_budgets where ends_at < now() - interval '1 minute'`;
   return count;

@@ -1,5 +1,5 @@
-// Statements of `billing reconcile`: recorded payments to compare with the chain, and the
-// registration of a missing payment.
+// Statements for `billing reconcile`: reading the recorded payments to compare with the chain, and
+// finding the registration of a missing payment.
 import bs58 from 'bs58';
 import { hexOf } from './payment-attempts.ts';
 import { paidBy, type PaymentRow } from './payments.ts';
@@ -15,14 +15,14 @@ type Fields =
   | 'platformFee'
   | 'amountNet';
 
-/** A succeeded payment with its merchant. */
+/** A succeeded payment with its merchant's wallet. */
 export interface RecordedPayment extends Pick<PaymentRow, Fields> {
   id: string;
   txSignature: string;
   merchantWallet: string;
 }
 
-/** Succeeded payments with occurred_at in [since, until), in pages by id. */
+/** Lists succeeded payments with occurred_at in [since, until), in pages by id. */
 export function listRecorded(
   sql: Queryable,
   { since, until, after, limit }: { since: Date; until: Date; after: string | null; limit: number },
@@ -37,23 +37,26 @@ export function listRecorded(
     order by p.id limit ${limit}`;
 }
 
-/** Every treasury of a plan and of the installation: a backup treasury may have received fees. */
+/**
+ * Lists the treasuries of all plans and of the installation, because a backup treasury may have
+ * received fees.
+ */
 export async function listTreasuries(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ treasury: string }[]>`
     select treasury from plans union select unnest(treasuries) from installation`;
   return rows.map(({ treasury }) => treasury);
 }
 
-/** A finished comparison over the default range. */
+/** Result of a finished comparison over the default range. */
 export interface LastReconciliation {
   recorded: number;
   onChain: number;
-  /** Left after repairs, without unreadable transactions. */
+  /** Differences left after repairs. Unreadable transactions are counted separately. */
   differences: number;
   unreadable: number;
 }
 
-/** Stores the last comparison, for the metrics of the keepers. */
+/** Stores the result of the last comparison. Keepers export it as a metric. */
 export async function storeReconciliation(sql: Queryable, last: LastReconciliation): Promise<void> {
   const { recorded, onChain, differences, unreadable } = last;
   await sql`
@@ -65,8 +68,8 @@ export async function storeReconciliation(sql: Queryable, last: LastReconciliati
 }
 
 /**
- * Seconds since the last comparison and its differences; before the first one, since the
- * installation was recorded, and none.
+ * Returns the seconds since the last comparison and its number of differences. Before the first
+ * comparison, it returns the age of the recorded installation and no differences.
  */
 export async function readLastReconciliation(
   sql: Queryable,
@@ -78,7 +81,7 @@ export async function readLastReconciliation(
   return row;
 }
 
-/** The transactions among these that are recorded, or signed with an open attempt. */
+/** Finds the given transactions that have a succeeded payment or an open attempt. */
 export async function listKnown(
   sql: Queryable,
   signatures: readonly string[],
@@ -99,7 +102,7 @@ export async function listKnown(
     where a.state = 'open'`;
 }
 
-/** An attempt whose end no history shows. */
+/** An attempt whose result was not found in the transaction history. */
 export interface UnexplainedAttempt {
   signature: string;
   subscriptionPda: string;
@@ -108,7 +111,7 @@ export interface UnexplainedAttempt {
   createdAt: Date;
 }
 
-/** Attempts that ended as unexplained in [since, until). */
+/** Lists attempts that became `unexplained` in [since, until). */
 export async function listUnexplained(
   sql: Queryable,
   { since, until }: { since: Date; until: Date },
@@ -122,8 +125,9 @@ export async function listUnexplained(
 }
 
 /**
- * The registration of an on-chain subscription for which a transaction was signed, else the newest
- * registration; undefined without any.
+ * Finds the registration to which a transaction on this address belongs: the registration with an
+ * attempt in the transaction, otherwise the newest registration. Returns undefined when the address
+ * has no registration.
  */
 export async function findOwner(
   sql: Queryable,
@@ -139,7 +143,7 @@ export async function findOwner(
   return row?.id;
 }
 
-/** Leases one subscription in any state; false while another claim holds it. */
+/** Leases one subscription in any state. Returns false while another claim holds the lease. */
 export async function claimOne(
   sql: Queryable,
   { id, claimId, leaseSeconds }: { id: string; claimId: string; leaseSeconds: number },

@@ -1,4 +1,4 @@
-// Refunds: created through the API, recorded by a keeper once the transfer is finalized.
+// Refunds. The API creates a refund; a keeper records it when the transfer is finalized.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { type Page, pageOf } from './postgres/lists.ts';
 
@@ -8,11 +8,11 @@ export interface RefundRow {
   transactionId: string;
   subscriptionId: string;
   amount: bigint;
-  /** A random address among the transfer's accounts; the keeper finds the transaction by it. */
+  /** A random address among the transfer's accounts, by which the keeper finds the transaction. */
   reference: string;
   /**
-   * expired: the transfer was not on chain after five minutes. A keeper still polls for it for a
-   * day.
+   * `expired`: the transfer was not on chain after five minutes. A keeper keeps polling for the
+   * transfer for a day.
    */
   status: 'pending' | 'succeeded' | 'expired';
   txSignature: string | null;
@@ -28,8 +28,8 @@ const columns = (sql: Queryable) => sql`
     tx_signature, occurred_at, created_at`;
 
 /**
- * The amount of a payment without succeeded or pending refunds, in base units. Holds a lock, so
- * that the amount holds until the transaction ends.
+ * Returns the part of a payment that can still be refunded, in base units. Takes an advisory lock,
+ * so that the amount stays valid until the transaction ends.
  */
 export async function readRefundable(sql: Transaction, paymentId: string): Promise<bigint> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${paymentId}, 0))`;
@@ -41,11 +41,11 @@ export async function readRefundable(sql: Transaction, paymentId: string): Promi
   return row?.left ?? 0n;
 }
 
-/** The blockhash of a transfer, and what the response that gave it reported. */
+/** The blockhash of a transfer, with the values of the RPC response that returned the blockhash. */
 export interface TransferLifetime {
   blockhash: string;
   lastValidBlockHeight: bigint;
-  /** Slot of that response. */
+  /** Slot of the RPC response. */
   blockhashSlot: bigint;
 }
 
@@ -66,7 +66,7 @@ export async function insertRefund(
   return row;
 }
 
-/** The refunds of a payment, newest first. */
+/** Lists the refunds of a payment, newest first. */
 export function listRefunds(sql: Queryable, paymentId: string, page: Page): Promise<RefundRow[]> {
   const key = { column: 'payment_id', value: sql`${paymentId}::uuid` };
   return sql<RefundRow[]>`select ${columns(sql)} from refunds where ${pageOf(sql, key, page)}`;
@@ -80,16 +80,16 @@ export interface AwaitedRefund {
   mint: string;
   merchantWallet: string;
   subscriberWallet: string;
-  /** Older than five minutes, by which a blockhash has expired. */
+  /** True when the refund is older than five minutes. By then its blockhash has expired. */
   isOverdue: boolean;
-  /** Null for a refund of a release that did not store it. */
+  /** Null for a refund created by an older release that did not store the lifetime. */
   lifetime: TransferLifetime | null;
 }
 
 /**
- * Claims refunds that are due for a poll and reschedules each by half its age (at least 3 s), so a
- * crashed keeper loses nothing. After a day an expired refund is not polled any more; a pending one
- * is, because its history could not be read so far.
+ * Claims refunds that are due for a poll. The next poll is after half the refund's age (at least 3
+ * s), so a crashed keeper loses no refund. Expired refunds are polled for one day. Older pending
+ * refunds stay in the poll, because their history could not be read yet.
  */
 export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<AwaitedRefund[]> {
   const rows = await sql<(Omit<AwaitedRefund, 'lifetime'> & Nullable<TransferLifetime>)[]>`
@@ -118,12 +118,12 @@ export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise
   }));
 }
 
-/** Expires a refund whose transfer is not on chain; its amount can be refunded again. */
+/** Expires a refund whose transfer is not on chain. Its amount can be refunded again. */
 export async function expireRefund(sql: Queryable, id: string): Promise<void> {
   await sql`update refunds set status = 'expired' where id = ${id} and status = 'pending'`;
 }
 
-/** A recorded refund. */
+/** The fields of a refund after it was recorded. */
 export interface RecordedRefund {
   transactionId: string;
   subscriptionId: string;
@@ -131,8 +131,8 @@ export interface RecordedRefund {
 }
 
 /**
- * Records a finalized transfer. Undefined when the refund is already recorded, or the refunds would
- * exceed the payment's net amount.
+ * Records the finalized transfer of a refund. Returns undefined when the refund is already
+ * recorded, or when the sum of refunds would exceed the payment's net amount.
  */
 export async function recordRefund(
   sql: Transaction,

@@ -1,25 +1,25 @@
-// Conditions that select deliveries and events for a replay, shared by counting and queueing
-// (replays.ts).
+// SQL conditions that select deliveries and events for a replay. Counting and queueing (replays.ts)
+// share them.
 import type { Queryable } from './postgres/connect.ts';
 import { idsBetween } from './postgres/ids.ts';
 import type { Fragment } from './postgres/lists.ts';
 
-/** Selects deliveries by id, or all that match every filter that is not null. */
+/** Selects deliveries by id, or all deliveries that match every non-null filter. */
 export interface Selection {
   ids: string[] | null;
   endpointId: string | null;
   appId: string | null;
   status: string | null;
   type: string | null;
-  /** Inclusive, on the delivery's creation. */
+  /** Lower bound of the delivery's creation time, inclusive. */
   since: Date | null;
-  /** Exclusive. */
+  /** Upper bound of the delivery's creation time, exclusive. */
   until: Date | null;
 }
 
 /**
- * The endpoint that an event is replayed to. It gets an extra type it did not subscribe to only
- * when the selection names the type or the deliveries.
+ * Condition that joins an event to the live endpoint for its replay. An endpoint without the
+ * event's extra type gets the event only when the selection names the type or delivery ids.
  */
 export function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids' | 'type'>) {
   return sql`live.app_id = event.app_id and live.deleted_at is null
@@ -27,8 +27,8 @@ export function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids
 }
 
 /**
- * A condition on the creation time: bounds on the indexed id, which has milliseconds, and on
- * created_at, because `before` has microseconds.
+ * Condition on the creation time. The bounds on the id use the index, but ids have only
+ * milliseconds. The bounds on created_at are exact, because `before` has microseconds.
  */
 function madeWithin(
   sql: Queryable,
@@ -46,15 +46,15 @@ function madeWithin(
 }
 
 /**
- * A condition on `delivery` and `event`: matches the selection and was created before `before`.
- * Only the newest delivery of an event matches.
+ * Condition on `delivery` and `event`: the delivery matches the selection and was created before
+ * `before`. Without ids in the selection, only the newest delivery of an event matches.
  */
 export function isSelected(
   sql: Queryable,
   { ids, endpointId, appId, status, type, ...span }: Selection,
   before: string,
 ): Fragment {
-  // Two branches, because live and deleted endpoints have separate partial indexes.
+  // Live and deleted endpoints have separate partial indexes, so the query has two branches.
   return sql`${madeWithin(sql, 'delivery', span, before)}
     and (${ids}::uuid[] is null or delivery.id = any(${ids}::uuid[]))
     and (${endpointId}::uuid is null or delivery.endpoint_id = ${endpointId})
@@ -71,8 +71,8 @@ export function isSelected(
 }
 
 /**
- * A condition on `event`: of the selection's app, created before `before`, and never queued for
- * delivery.
+ * Condition on `event`: the event belongs to the selection's app, was created before `before` and
+ * has never had a delivery.
  */
 export function isUnsent(
   sql: Queryable,

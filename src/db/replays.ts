@@ -1,6 +1,6 @@
-// Queues events again. A replay goes to the live endpoint of the event's app and is skipped when
-// the app has none. Every delivery after an event's first is marked `replayed`, so the partial
-// indexes on that column find them all.
+// Queues events for delivery again. A replay goes to the live endpoint of the event's app. Events
+// of an app without an endpoint are skipped. Every delivery after the first of an event is marked
+// `replayed`, and the partial indexes on that column find these deliveries.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 import type { Fragment } from './postgres/lists.ts';
@@ -8,11 +8,11 @@ import { isSelected, isUnsent, liveEndpoint, type Selection } from './replay-sel
 
 export interface ReplayRun {
   id: string;
-  /** Set when the app's merchant started the run through the API. */
+  /** The app whose merchant started the run through the API; null for a run by an operator. */
   appId: string | null;
-  /** The canonical JSON of the Selection. */
+  /** The selection as canonical JSON. */
   selection: string;
-  /** Text, to keep the microseconds. */
+  /** A timestamp as text, to keep its microseconds. */
   until: string;
   stage: 'deliveries' | 'events';
   cursor: string | null;
@@ -27,16 +27,16 @@ const runFields = (sql: Queryable) => sql`
     finished_at`;
 
 export interface Matching {
-  /** `unsent`: events that never had a delivery. */
+  /** Delivery status, or `unsent` for events that never had a delivery. */
   status: string;
   count: number;
-  /** Number of these with a live endpoint. */
+  /** Number of the counted deliveries or events whose app has a live endpoint. */
   deliverable: number;
 }
 
 /**
- * Queues the event of one delivery again; undefined when the delivery does not exist or its app has
- * no live endpoint.
+ * Queues the event of a delivery again. Returns undefined when the delivery does not exist or its
+ * app has no live endpoint.
  */
 export async function insertReplay(
   sql: Queryable,
@@ -54,7 +54,7 @@ export async function insertReplay(
   return row?.id;
 }
 
-/** Queues an event again; undefined when its app has no live endpoint. */
+/** Queues an event again. Returns undefined when its app has no live endpoint. */
 export async function insertEventReplay(
   sql: Queryable,
   eventId: string,
@@ -69,7 +69,7 @@ export async function insertEventReplay(
   return row?.id;
 }
 
-/** The ids among these that are not deliveries. */
+/** Returns the ids that are not ids of deliveries. */
 export async function missingDeliveries(sql: Queryable, ids: string[]): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select wanted.id from unnest(${ids}::uuid[]) as wanted (id)
@@ -78,7 +78,8 @@ export async function missingDeliveries(sql: Queryable, ids: string[]): Promise<
 }
 
 /**
- * Whether the selection's endpoint (live or deleted) and app exist; a null id counts as existing.
+ * Tells whether the selection's endpoint and app exist. A deleted endpoint and a null id count as
+ * existing.
  */
 export async function sourcesExist(
   sql: Queryable,
@@ -106,7 +107,7 @@ export function countMatching(
     group by delivery.status order by delivery.status`;
 }
 
-/** Counts the events of a selection's app that never had a delivery. */
+/** Counts the events of the selection's app that never had a delivery. */
 export function countUnsent(
   sql: Queryable,
   selection: Selection,
@@ -120,14 +121,14 @@ export function countUnsent(
     having count(*) > 0`;
 }
 
-/** The database's time in microseconds, the upper bound of a new run. */
+/** Returns the database's time in microseconds, the upper bound of a new run. */
 export async function readNow(sql: Queryable): Promise<string> {
   const [row] = await sql<{ now: string }[]>`select clock_timestamp()::text as now`;
   if (row === undefined) throw new Error('the database returned no time');
   return row.now;
 }
 
-/** The unfinished run of this selection. */
+/** Finds the unfinished run of this selection. */
 export async function findOpenRun(
   sql: Queryable,
   selection: string,
@@ -138,7 +139,7 @@ export async function findOpenRun(
   return run;
 }
 
-/** Starts a run, or returns the open one of the same selection. */
+/** Starts a run, or returns the unfinished run of the same selection. */
 export async function insertRun(
   sql: Queryable,
   {
@@ -158,7 +159,7 @@ export async function insertRun(
   return run;
 }
 
-/** A run that a merchant started. */
+/** Finds a run that a merchant started. Runs by operators are not returned. */
 export async function findRun(sql: Queryable, id: string): Promise<ReplayRun | undefined> {
   const [run] = await sql<
     ReplayRun[]
@@ -167,8 +168,8 @@ export async function findRun(sql: Queryable, id: string): Promise<ReplayRun | u
 }
 
 /**
- * The oldest open run that a merchant started and no other process has locked; locked until the
- * transaction ends.
+ * Finds the oldest unfinished run that a merchant started, skipping runs locked by other processes.
+ * Locks the run until the transaction ends.
  */
 export async function lockRequestedRun(sql: Transaction): Promise<ReplayRun | undefined> {
   const [run] = await sql<ReplayRun[]>`
@@ -178,8 +179,8 @@ export async function lockRequestedRun(sql: Transaction): Promise<ReplayRun | un
 }
 
 /**
- * The run, locked until the transaction ends, so that two processes working on it take turns.
- * undefined when it is finished.
+ * Locks an unfinished run until the transaction ends, so that two processes take turns on it.
+ * Returns undefined when the run is finished.
  */
 export async function lockRun(sql: Transaction, id: string): Promise<ReplayRun | undefined> {
   const [run] = await sql<ReplayRun[]>`
@@ -188,8 +189,8 @@ export async function lockRun(sql: Transaction, id: string): Promise<ReplayRun |
 }
 
 /**
- * The number queued by another run of the same selection that finished after this run was planned;
- * this run has nothing left to queue then.
+ * Returns the number of deliveries queued by another run of the same selection, if that run
+ * finished after this run was planned. In this case nothing is left to queue.
  */
 export async function queuedMeanwhile(
   sql: Transaction,
@@ -205,14 +206,14 @@ export async function queuedMeanwhile(
 }
 
 export interface Step {
-  /** Number of rows read; fewer than the limit means that the selection is exhausted. */
+  /** Number of rows read. A number below the limit means that the selection has no more rows. */
   seen: number;
   queued: number;
   /** Id of the last row read. */
   last: string | null;
 }
 
-/** Queues the next deliveries of a run, at most `limit`. */
+/** Queues the next deliveries of a run, up to `limit`. */
 export function queueDeliveriesAgain(
   sql: Transaction,
   selection: Selection,
@@ -233,7 +234,7 @@ export function queueDeliveriesAgain(
   );
 }
 
-/** Queues the next events of a run that never had a delivery, at most `limit`. */
+/** Queues the run's next events that never had a delivery, up to `limit`. */
 export function queueUnsent(
   sql: Transaction,
   selection: Selection,
@@ -265,7 +266,7 @@ async function queueFound(sql: Transaction, found: Fragment): Promise<Step> {
   return step ?? { seen: 0, queued: 0, last: null };
 }
 
-/** Saves a run's progress, in the transaction that queued the rows. */
+/** Saves the progress of a run. Call it in the transaction that queued the rows. */
 export async function updateRun(
   sql: Transaction,
   id: string,

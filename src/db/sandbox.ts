@@ -1,19 +1,19 @@
-// Statements of the sandbox only: reports on its progress, and updates that simulate the passing of
+// Statements used only by the sandbox: progress reports, and updates that simulate the passing of
 // time.
 import type { EventType } from './events.ts';
 import type { Queryable, Sql } from './postgres/connect.ts';
 
 export interface WorkLeft {
-  /** Subscriptions due by the given chain time, or leased by a keeper. */
+  /** Number of subscriptions due by the given chain time or leased by a keeper. */
   subscriptions: number;
   openAttempts: number;
-  /** Deliveries that are due, claimed or not. */
+  /** Number of due deliveries, claimed or not. */
   deliveries: number;
-  /** The chain time at which the next subscription is due. */
+  /** Chain time at which the next subscription becomes due. */
   nextDue: Date | null;
 }
 
-/** The work left for keeper and dispatch at this chain time. */
+/** Reads the work left for keeper and dispatcher at this chain time. */
 export async function readWorkLeft(sql: Sql, chainNow: Date): Promise<WorkLeft> {
   const [row] = await sql<WorkLeft[]>`
     select
@@ -25,20 +25,20 @@ export async function readWorkLeft(sql: Sql, chainNow: Date): Promise<WorkLeft> 
   return row as WorkLeft;
 }
 
-/** Expires all subscription leases, when the keeper that holds them is known to be dead. */
+/** Expires all subscription leases. Call it only when the keeper that holds them is dead. */
 export async function expireKeeperLeases(sql: Sql): Promise<void> {
-  // Locks in id order, as every other statement does.
+  // Locks the rows in id order, as every other statement does, to avoid deadlocks.
   await sql`
     with leased as (select id from subscriptions where lease_until > now() order by id for update)
     update subscriptions s set lease_until = now() from leased where s.id = leased.id`;
 }
 
-/** Expires all delivery claims, when the dispatcher that holds them is known to be dead. */
+/** Expires all delivery claims. Call it only when the dispatcher that holds them is dead. */
 export async function expireDispatchClaims(sql: Sql): Promise<void> {
   await sql`update delivery_queue set claimed_until = now() where claimed_until > now()`;
 }
 
-/** Makes every scheduled retry due now; returns how many there were. */
+/** Makes every scheduled retry due now and returns the number of retries. */
 export async function bringRetriesForward(sql: Sql): Promise<number> {
   const rows = await sql`update delivery_queue set due_at = now() where due_at > now() returning 1`;
   return rows.length;
@@ -58,7 +58,7 @@ export interface PaymentRecord {
   occurredAt: Date;
 }
 
-/** Every payment of these apps. */
+/** Reads all payments of these apps. */
 export function readPayments(sql: Sql, appIds: string[]): Promise<PaymentRecord[]> {
   return sql<PaymentRecord[]>`
     select p.subscription_id, p.subscription_pda, m.wallet as merchant_wallet, p.status, p.source,
@@ -76,7 +76,7 @@ export interface EventRecord {
   body: string;
 }
 
-/** Every event of these apps. */
+/** Reads all events of these apps. */
 export function readEvents(sql: Sql, appIds: string[]): Promise<EventRecord[]> {
   return sql<EventRecord[]>`
     select id, subscription_id, sequence, type, body from events
@@ -88,7 +88,7 @@ export interface SubscriptionRecord {
   status: 'active' | 'past_due' | 'cancelled' | 'expired';
 }
 
-/** Every subscription of these apps. */
+/** Reads the status of all subscriptions of these apps. */
 export function readSubscriptionStatuses(
   sql: Sql,
   appIds: string[],
@@ -122,7 +122,7 @@ export interface FlowTotals {
   expired: number;
   succeeded: number;
   refused: number;
-  /** Collected amount in base units, the platform's part and the merchants' part. */
+  /** Collected amount in base units: in total, the platform's part and the merchants' part. */
   gross: bigint;
   fees: bigint;
   net: bigint;
@@ -132,7 +132,7 @@ export interface FlowTotals {
   attempts: number;
 }
 
-/** Totals over all apps. Scans whole tables, which only suits a sandbox. */
+/** Computes totals over all apps. It scans whole tables, which is acceptable only in a sandbox. */
 export async function readFlowTotals(sql: Queryable): Promise<FlowTotals> {
   const [row] = await sql<FlowTotals[]>`
     select subscription.*, payment.*, delivery.*
@@ -158,18 +158,18 @@ export async function readFlowTotals(sql: Queryable): Promise<FlowTotals> {
 
 export interface FlowPayment {
   id: string;
-  /** By the chain's clock. */
+  /** Time of the payment by the chain's clock. */
   occurredAt: Date;
   subscriberWallet: string;
   appName: string;
   gross: bigint;
   fee: bigint;
   net: bigint;
-  /** null when the payment succeeded. */
+  /** Null when the payment succeeded. */
   failureReason: string | null;
 }
 
-/** The newest payments and failed attempts to collect one. */
+/** Lists the newest payments, including failed ones. */
 export function listFlowPayments(sql: Queryable, limit: number): Promise<FlowPayment[]> {
   return sql<FlowPayment[]>`
     select p.id, p.occurred_at, p.subscriber_wallet, app.name as app_name, p.amount_gross as gross,
@@ -189,7 +189,7 @@ export interface FlowWebhook {
   appName: string;
 }
 
-/** The newest webhook requests. */
+/** Lists the newest webhook requests. */
 export function listFlowWebhooks(sql: Queryable, limit: number): Promise<FlowWebhook[]> {
   return sql<FlowWebhook[]>`
     select a.delivery_id, a.number, a.started_at, a.duration_ms, a.http_status, a.error,

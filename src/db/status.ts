@@ -1,5 +1,5 @@
-// Statements of `billing status`. Each reads a bounded number of rows for any table size: counts
-// stop at a limit, and "newest" goes by id.
+// Statements of `billing status`. Each statement reads a bounded number of rows: counts stop at a
+// limit, and the newest rows are found by id.
 import type { Queryable } from './postgres/connect.ts';
 
 /** Upper limit of every count. */
@@ -7,12 +7,12 @@ export const MAX_COUNTED = 10_000;
 
 export interface DatabaseFacts {
   version: string;
-  /** A standby, or a server that is set read-only. */
+  /** True on a standby, and on a server that is set to read-only. */
   readOnly: boolean;
   now: Date;
   /**
-   * Connections by application_name, such as "billing keeper", as far as the user in DATABASE_URL
-   * can see them.
+   * Connections by application_name, such as "billing keeper". Only connections that the user in
+   * DATABASE_URL can see are counted.
    */
   connections: { name: string; count: number }[];
 }
@@ -34,10 +34,13 @@ export async function readDatabaseFacts(sql: Queryable): Promise<DatabaseFacts> 
 }
 
 export interface PaymentFacts {
-  /** Open attempts, and the creation time of the oldest. */
+  /** Number of open attempts, and the creation time of the oldest. */
   open: number;
   oldestOpenAt: Date | null;
-  /** Subscriptions in backoff after setbacks, and the highest number of setbacks in a row. */
+  /**
+   * Number of subscriptions in backoff after setbacks, and the highest number of consecutive
+   * setbacks.
+   */
   setBack: number;
   maxSetbacks: number;
   lastPaymentAt: Date | null;
@@ -61,21 +64,21 @@ export async function readPaymentFacts(sql: Queryable): Promise<PaymentFacts> {
   return row;
 }
 
-/** A wallet whose payments failed on chain within a day. */
+/** A wallet whose payments failed on chain within the last day. */
 export interface CostlyWallet {
   subscriberWallet: string;
-  /** The plan's owner; one of them where the wallet pays several. */
+  /** Owner of the wallet's plan. If the wallet pays several merchants, this is one of them. */
   merchantWallet: string;
   /**
-   * Its payments that failed on chain for its reason. Each cost the keeper the fee of a
-   * transaction, up to 10,000 lamports.
+   * Number of payments that failed on chain for the wallet's reason. Each failure cost the keeper a
+   * transaction fee of up to 10,000 lamports.
    */
   failures: number;
 }
 
 /**
- * The wallets with the most payments that failed on chain within a day, among the newest 10,000 of
- * those payments.
+ * Lists the wallets with the most payments that failed on chain within the last day. Only the
+ * newest 10,000 failures are counted.
  */
 export function listCostlyWallets(sql: Queryable, limit: number): Promise<CostlyWallet[]> {
   return sql<CostlyWallet[]>`
@@ -91,11 +94,14 @@ export function listCostlyWallets(sql: Queryable, limit: number): Promise<Costly
 }
 
 export interface DeliveryFacts {
-  /** Unfinished deliveries. */
+  /** Number of unfinished deliveries. */
   pending: number;
-  /** Unfinished deliveries with a failed attempt. */
+  /** Number of unfinished deliveries with at least one failed attempt. */
   retrying: number;
-  /** Deliveries of live endpoints that were created within two days and exhausted their retries. */
+  /**
+   * Number of deliveries to live endpoints that were created within two days and exhausted their
+   * retries.
+   */
   failed: number;
 }
 
@@ -122,13 +128,13 @@ export async function readDeliveryFacts(sql: Queryable): Promise<DeliveryFacts> 
 export interface RecentError {
   at: Date;
   what: 'payment' | 'delivery';
-  /** Of the subscription or of the delivery. */
+  /** Id of the subscription or the delivery. */
   id: string;
   detail: string;
 }
 
 /**
- * The newest failures among the newest attempts: transactions that failed, expired or stayed
+ * Lists the newest failures among the newest attempts: transactions that failed, expired or stayed
  * unexplained, and webhook requests without a 2xx response.
  */
 export function listRecentErrors(sql: Queryable, limit: number): Promise<RecentError[]> {

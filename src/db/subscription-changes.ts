@@ -1,16 +1,16 @@
-// A merchant's changes to a subscription: own ids, discount, pause and cancellation.
-// subscriptions.ts registers and lists.
+// Changes that a merchant makes to a subscription: own ids, discount, pause and cancellation.
+// subscriptions.ts registers and lists subscriptions.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 
-/** The merchant's own ids of a subscription. */
+/** The merchant's own identifiers for a subscription. */
 export interface OwnIds {
   externalId?: string | null | undefined;
   metadata?: Readonly<Record<string, string>> | undefined;
 }
 
 /**
- * Updates the given fields; a null externalId clears it. A keeper's claim stays valid, because its
- * decisions do not depend on these fields.
+ * Updates the given fields. A null externalId clears the field. A keeper's claim stays valid,
+ * because the keeper's decisions do not depend on these fields.
  */
 export async function updateOwnIds(
   sql: Queryable,
@@ -27,18 +27,20 @@ export async function updateOwnIds(
     where id = ${id}`;
 }
 
-/** A discount on each payment: a percentage, an amount, or neither. */
+/**
+ * A discount on each payment: a percentage or an amount. When both are null, there is no discount.
+ */
 export interface DiscountTerms {
   discountPercent: number | null;
-  /** Base units. */
+  /** Discount per payment in base units. */
   discountAmount: bigint | null;
-  /** Payments left with the discount; null: unlimited, 0: used up. */
+  /** Number of payments left with the discount. null means unlimited; 0 means used up. */
   discountPeriods: number | null;
 }
 
 /**
- * Sets or clears a discount. A past-due subscription becomes due, because the wallet may hold
- * enough now. Undefined when the subscription has ended.
+ * Sets or clears a discount. A past-due subscription becomes due now, because the wallet's balance
+ * may cover the reduced amount. Returns undefined when the subscription has ended.
  */
 export async function updateDiscount(
   sql: Queryable,
@@ -55,13 +57,14 @@ export async function updateDiscount(
   return row;
 }
 
-// A merchant's cancellation revokes the keeper's claim: without it the keeper cannot commit a new
-// attempt or write its result, and its check before sending sees the cancellation.
+// A merchant's cancellation revokes the keeper's claim. Without the claim, the keeper cannot commit
+// a new attempt or write a result. The keeper also checks for a cancellation before it sends.
 
 /**
- * Stops collection; the keeper ends the subscription at paid_through or the end of the trial, or at
- * once without either. A subscriber's request becomes the merchant's, so that a resume on chain
- * does not undo it. Undefined unless live and not yet cancelled by the merchant.
+ * Stops collection. The keeper ends the subscription at paid_through or the end of the trial, or at
+ * once if both are null. A subscriber's request becomes the merchant's request, so a resume on
+ * chain does not undo it. Returns undefined when the subscription has ended or the merchant has
+ * cancelled.
  */
 export async function requestCancellation(
   sql: Transaction,
@@ -83,8 +86,8 @@ export async function requestCancellation(
 }
 
 /**
- * Ends the subscription now. It is due again at paid_through, because the keeper may have to close
- * the account. Undefined when it has already ended.
+ * Ends the subscription now. due_at is set to paid_through (if in the future), because the keeper
+ * may have to close the account then. Returns undefined when the subscription has already ended.
  */
 export async function forceCancellation(
   sql: Transaction,
@@ -103,12 +106,12 @@ export async function forceCancellation(
   return row;
 }
 
-// A pause revokes the keeper's claim too. The keeper reads a paused subscription at once and then
+// A pause also revokes the keeper's claim. The keeper reads a paused subscription at once and then
 // once a day.
 
 /**
- * Stops collection and dunning until the subscription is unpaused. Undefined unless live, not
- * paused and not being cancelled.
+ * Stops collection and dunning until the subscription is unpaused. Returns undefined when the
+ * subscription has ended, is already paused or is being cancelled.
  */
 export async function pauseSubscription(
   sql: Transaction,
@@ -126,8 +129,8 @@ export async function pauseSubscription(
 }
 
 /**
- * Resumes collection: at paid_through or the end of the trial, else at `chainNow`. Undefined unless
- * live, paused and not being cancelled.
+ * Resumes collection at paid_through or the end of the trial, but not before `chainNow`. Returns
+ * undefined when the subscription has ended, is not paused or is being cancelled.
  */
 export async function unpauseSubscription(
   sql: Transaction,
@@ -145,8 +148,8 @@ export async function unpauseSubscription(
 }
 
 /**
- * ended_at without reading the chain's clock: the database's time, but not before the
- * subscription's last payment.
+ * SQL for ended_at when the chain's clock was not read: the database's time, but at least the time
+ * of the subscription's last payment.
  */
 export function endedNow(sql: Queryable, id: string) {
   return sql`greatest(date_trunc('milliseconds', now()), (select max(occurred_at) from payments

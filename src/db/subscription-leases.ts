@@ -1,5 +1,5 @@
-// Leases of subscriptions. A lease belongs to one claim until it expires, and every write under it
-// repeats the claim id.
+// Leases of subscriptions. A lease belongs to one claim until it expires. Every write under a lease
+// repeats the claim id in its WHERE, so an expired claim changes nothing.
 import type { Queryable } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 
@@ -15,36 +15,35 @@ export interface ClaimKey {
   claimId: string;
 }
 
-/** The keys of subscriptions that one claim leased. */
+/** Builds the keys of the subscriptions that one claim leased. */
 export const claimKeysOf = (claimId: string, rows: readonly { id: string }[]): ClaimKey[] =>
   rows.map(({ id }) => ({ id, claimId }));
 
-/** The claims as a table c (id, claim_id). */
+/** SQL for the claims as a table c (id, claim_id). */
 export function claimsTable(sql: Queryable, claims: readonly ClaimKey[]) {
   const given = claims.map(({ id, claimId }) => ({ id, claim_id: claimId }));
   return sql`json_to_recordset(${JSON.stringify(given)}::text::json) as c (id uuid, claim_id uuid)`;
 }
 
 /**
- * The row under its renewed lease: with the version after the renewal, unless the row had changed
- * before.
+ * Returns the row with its version after a lease renewal. If the row had changed before the
+ * renewal, the old version is kept, so that the change is still detected.
  */
 export const renewed = <Row extends { readonly version: string }>(
   row: Row,
   { before, after }: { readonly before: string; readonly after: string },
 ): Row => (before === row.version ? { ...row, version: after } : row);
 
-/** A keyset position in the index (due_at, id). */
+/** A position in the index on (due_at, id), for keyset pagination. */
 export interface DuePlace {
   dueAt: Date;
   id: string;
 }
 
 /**
- * Leases subscriptions that are due by chain time, in no particular order. An address with an open
- * attempt is passed over, also where an earlier registration signed it. A leased row stays due
- * until it is settled, so a caller that claims several batches passes the last position as `after`.
- * docs/postgres-notes.md explains the form of the statement.
+ * Leases subscriptions that are due by chain time. Skips an address with an open attempt, even of
+ * an earlier registration. A leased row stays due until it is settled, so a caller that claims
+ * several batches passes the last position as `after`. docs/postgres-notes.md explains the SQL.
  */
 export function claimDue(
   sql: Queryable,
@@ -75,14 +74,16 @@ export function claimDue(
     returning s.id, s.due_at`;
 }
 
-/** The next due_at after this chain time; null without one. */
+/** Returns the earliest due_at after this chain time; null when no subscription is due later. */
 export async function readNextDue(sql: Queryable, chainNow: Date): Promise<Date | null> {
   const [row] = await sql<{ dueAt: Date | null }[]>`
     select min(due_at) as due_at from subscriptions where due_at > ${chainNow}`;
   return row?.dueAt ?? null;
 }
 
-/** Leases subscriptions with an open attempt whose keeper lost its lease; returns their ids. */
+/**
+ * Leases subscriptions whose keeper lost its lease while an attempt was open. Returns their ids.
+ */
 export async function claimOrphans(
   sql: Queryable,
   { claimId, limit, leaseSeconds }: Claim,
@@ -104,8 +105,8 @@ export async function claimOrphans(
 }
 
 /**
- * A renewed lease with the row's version (see KeeperSubscriptionForEvents) before and after the
- * renewal, which changes nothing else.
+ * A renewed lease with the row's version before and after the renewal. The renewal changes only the
+ * lease. KeeperSubscriptionForEvents explains the version.
  */
 export interface RenewedLease {
   id: string;
@@ -113,7 +114,7 @@ export interface RenewedLease {
   after: string;
 }
 
-/** Renews leases; returns those that the claims still hold. */
+/** Renews the leases that the claims still hold and returns them. */
 export async function renewLeases(
   sql: Queryable,
   claims: readonly ClaimKey[],
@@ -133,8 +134,9 @@ export async function renewLeases(
 }
 
 /**
- * Releases leases. `until` reschedules the subscriptions to that chain time; `keeperFailure`
- * counts a failure that the subscriber did not cause, for the backoff.
+ * Releases leases. `until` sets the chain time at which the subscriptions are due again.
+ * `keeperFailure` raises the setback counter, which sets the backoff for failures that the
+ * subscriber did not cause.
  */
 export async function releaseClaims(
   sql: Queryable,
@@ -156,8 +158,8 @@ export async function releaseClaims(
 }
 
 /**
- * Locks the rows that these claims still hold, in the caller's transaction, and returns their
- * versions (see KeeperSubscriptionForEvents).
+ * Locks the rows that these claims still hold until the caller's transaction ends. Returns the row
+ * versions, which KeeperSubscriptionForEvents explains.
  */
 export function lockClaimed(
   sql: Queryable,

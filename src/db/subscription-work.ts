@@ -1,15 +1,15 @@
-// The keeper's statements on subscriptions: read, write states, make due. Leases are in
-// subscription-leases.ts.
+// The keeper's statements on subscriptions: read them, write their states, make them due.
+// subscription-leases.ts has the leases.
 import type { Queryable } from './postgres/connect.ts';
 import { claimsTable, type ClaimKey } from './subscription-leases.ts';
 import type { SubscriptionStatus } from './subscriptions.ts';
 
-/** The columns that the keeper writes. Times are chain time. */
+/** The columns that the keeper writes. All times are chain time. */
 export interface SubscriptionState {
   status: SubscriptionStatus;
   paidThrough: Date | null;
   nextPaymentDue: Date | null;
-  /** The next_payment_due of the last renewal_upcoming. */
+  /** The next_payment_due that was announced by the last renewal_upcoming event. */
   announcedDue: Date | null;
   cancelRequestedAt: Date | null;
   cancelRequestedBy: 'subscriber' | 'merchant' | null;
@@ -21,20 +21,26 @@ export interface SubscriptionState {
   dueAt: Date | null;
   periodAnchor: Date | null;
   /**
-   * The newest slot by which any registration of the address was decided: no older state of the
-   * account is read.
+   * The newest slot at which the account was read for any registration of the address. The keeper
+   * ignores account states from older slots.
    */
   observedSlot: bigint;
   /** Base units pulled in the period that ends at paidThrough, as far as known. */
   periodPulled: bigint;
   setbacks: number;
-  /** Consecutive transactions that failed because of another payment in them. */
+  /**
+   * Number of consecutive transactions that failed because of another payment in the same
+   * transaction.
+   */
   failedPacks: number;
-  /** Start of the period whose payment last failed on chain for the subscriber's reason. */
+  /** Start of the period of the last payment that failed on chain for the subscriber's reason. */
   chainFailurePeriod: Date | null;
-  /** Payments of that period that a top-up made due before their retry. */
+  /**
+   * Number of payment attempts in the period chainFailurePeriod that were made before their retry
+   * time because the wallet was topped up.
+   */
   earlyTries: number;
-  /** Payments left with the discount; null: unlimited, 0: used up. */
+  /** Number of payments left with the discount. null means unlimited; 0 means used up. */
   discountPeriods: number | null;
 }
 
@@ -49,51 +55,52 @@ export interface KeeperSubscription extends SubscriptionState {
   trialEndsAt: Date | null;
   discountPercent: number | null;
   discountAmount: bigint | null;
-  /** Start of the pause; null unless paused. */
+  /** Start of the pause; null when the subscription is not paused. */
   pausedAt: Date | null;
   unpausedAt: Date | null;
   planPda: string;
   planEndsAt: Date | null;
-  /** created_at of the on-chain Plan account; null until the plan was seen. */
+  /** created_at of the on-chain Plan account; null until the plan is seen on chain. */
   planCreatedAt: Date | null;
   merchantWallet: string;
   mint: string;
   treasury: string;
-  /** The merchant's own fee; null: the operator's default. */
+  /** The merchant's own fee; null means the operator's default fee. */
   feeBps: number | null;
-  /** The plan's own dunning; null: the default. */
+  /** The plan's own dunning settings; null means the default. */
   retryHours: number[] | null;
   pastDueDays: number | null;
   notices: number;
   /**
-   * The subscription has ended, and its address has a newer registration: of the same account, or
-   * of others that were opened there since.
+   * Set when the subscription has ended and its address has a newer registration. `same_account`:
+   * both registrations belong to one on-chain account. `other_account`: the account was closed and
+   * a new account was opened at the address.
    */
   successor: 'same_account' | 'other_account' | null;
-  /** Seconds since the registration, by the database's clock. */
+  /** Seconds since the registration by the database's clock. */
   ageSeconds: number;
 }
 
-/** A subscription with the further fields of its events. */
+/** A subscription with the additional fields that its events contain. */
 export interface KeeperSubscriptionForEvents extends KeeperSubscription {
   planName: string;
   externalId: string | null;
-  /** JSON text. */
+  /** A JSON object as text. */
   metadata: string;
-  /** The plan's graceHours; null: the default (domain/access.ts). */
+  /** The plan's graceHours; null means the default (domain/access.ts). */
   graceHours: number | null;
-  /** The wallet that the merchant signs in with. */
+  /** The wallet with which the merchant signs in. */
   accountWallet: string;
   /**
-   * Row version: Postgres's xmin, the transaction that wrote the row. The same version means that
-   * the row is unchanged.
+   * Row version: Postgres's xmin, the id of the transaction that wrote the row. An equal version
+   * means that the row is unchanged.
    */
   version: string;
 }
 
 /**
- * Whether two registrations n and s of one address are of one account: the same init_id and the
- * same period boundaries, as far as both are known.
+ * Condition: the registrations n and s of one address belong to the same on-chain account. Their
+ * init_id and period boundaries must match; unknown values count as a match.
  */
 const isSameAccount = (sql: Queryable) => sql`coalesce(
           n.chain_init_id = s.chain_init_id and extract(epoch
@@ -101,7 +108,7 @@ const isSameAccount = (sql: Queryable) => sql`coalesce(
           true)`;
 
 /**
- * Subscriptions joined with the plan and merchant fields that the keeper needs, in no particular
+ * Reads subscriptions with the plan and merchant fields that the keeper needs. The result has no
  * order.
  */
 export function readSubscriptions(
@@ -137,41 +144,34 @@ export function readSubscriptions(
     where s.id = any(${ids}::uuid[])`;
 }
 
-/** A state to write, with the claim under which it was decided. */
+/** A state to write, with the claim under which the keeper decided it. */
 export interface StateChange {
   id: string;
   claimId: string;
   /**
-   * `notices` as the keeper read it. If the counter has moved since, the row becomes due at once.
+   * `notices` as the keeper read it. If the counter was raised since then, the row becomes due at
+   * once.
    */
   notices: number;
   state: SubscriptionState;
-  /** A transaction is in flight: renews the lease instead of releasing it. */
+  /** True while a transaction is in flight. The lease is then renewed instead of released. */
   keepsLease: boolean;
-  /** Takes a sequence number for an event in the same transaction. */
+  /** True to take a sequence number for an event in the same transaction. */
   withEvent: boolean;
 }
 
-/** A written state, with the sequence and id of its event. */
+/** A written state, with the sequence number and the id for its event. */
 export interface Written {
   id: string;
   sequence: bigint;
-  /** Null without an event. */
+  /** Null when no event was requested. */
   eventId: string | null;
   createdAt: Date;
 }
 
-/**
- * Writes states under their claims and releases the leases unless `keepsLease`; returns the states
- * that were written.
- */
-export async function writeStates(
-  sql: Queryable,
-  changes: StateChange[],
-  chainNow: Date,
-  leaseSeconds: number,
-): Promise<Written[]> {
-  const given = changes.map(({ id, claimId, notices, keepsLease, withEvent, state }) => ({
+/** Converts a state change to a row of the JSON parameter. */
+function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChange) {
+  return {
     id,
     claim_id: claimId,
     notices,
@@ -197,7 +197,19 @@ export async function writeStates(
     early_tries: state.earlyTries,
     discount_periods: state.discountPeriods,
     period_pulled: state.periodPulled.toString(),
-  }));
+  };
+}
+
+/**
+ * Writes states whose claim is still live. Releases their leases, or renews those with
+ * `keepsLease`. Returns the states that were written.
+ */
+export async function writeStates(
+  sql: Queryable,
+  changes: StateChange[],
+  chainNow: Date,
+  leaseSeconds: number,
+): Promise<Written[]> {
   return sql<Written[]>`
     update subscriptions s set
       status = v.status, paid_through = v.paid_through, next_payment_due = v.next_payment_due,
@@ -225,7 +237,7 @@ export async function writeStates(
           (v.status, v.paid_through, v.next_payment_due, v.cancel_requested_at, v.cancelled_at,
             v.delegation_revoked_at, v.end_reason)
         then now() else s.updated_at end
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (id uuid, claim_id uuid,
+    from json_to_recordset(${JSON.stringify(changes.map(rowOf))}::text::json) as v (id uuid, claim_id uuid,
       notices int, keeps_lease bool, with_event bool, status text,
       paid_through timestamptz, next_payment_due timestamptz, announced_due timestamptz,
         cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,
@@ -240,9 +252,9 @@ export async function writeStates(
 }
 
 /**
- * Makes subscriptions due now (chain time) after an on-chain change at `slot`. The raised
- * `notices` makes a keeper that holds a lease read again, and observed_slot makes it ignore older
- * chain state.
+ * Makes subscriptions due now (chain time) after an on-chain change at `slot`. The raised `notices`
+ * makes a keeper that holds the lease read the subscription again. The raised observed_slot makes
+ * the keeper ignore older chain state.
  */
 export async function makeDue(
   sql: Queryable,
@@ -259,12 +271,12 @@ export async function makeDue(
     from changed where s.id = changed.id`;
 }
 
-/** Rows per statement. */
+/** Maximum number of rows per statement. */
 const RELEASED_AT_ONCE = 20_000;
 
 /**
  * Makes a plan's subscriptions due whose payment was due by this chain time but whose due_at is
- * later; returns how many. The caller holds the plan's lock.
+ * later. Returns the number of subscriptions. The caller holds the plan's lock.
  */
 export async function releaseWaiting(
   sql: Queryable,
@@ -286,15 +298,15 @@ export async function releaseWaiting(
   }
 }
 
-/** A payment that may still be sent, with the `notices` of the row. */
+/** A subscription whose payment may still be sent, with the current `notices` of its row. */
 export interface CollectableRow {
   id: string;
   notices: number;
 }
 
 /**
- * The rows that these claims hold and whose payment may still be sent: live, not paused and not
- * being cancelled.
+ * Finds the subscriptions that these claims hold and whose payment may still be sent. They are
+ * live, not paused and not being cancelled.
  */
 export function readCollectable(
   sql: Queryable,
@@ -308,7 +320,10 @@ export function readCollectable(
       and s.paused_at is null`;
 }
 
-/** Ids of the subscriptions with a due_at at these addresses or of these wallets. */
+/**
+ * Finds the subscriptions at these addresses or of these wallets that have a due_at. Returns their
+ * ids.
+ */
 export async function findFollowed(
   sql: Queryable,
   { pdas, wallets }: { pdas: string[]; wallets: string[] },
@@ -321,7 +336,7 @@ export async function findFollowed(
 }
 
 /**
- * The oldest due_at, and the number of due subscriptions without a lease (counted up to 10,000).
+ * Returns the oldest due_at, and the number of due subscriptions without a lease (up to 10,000).
  */
 export async function readBacklog(
   sql: Queryable,

@@ -1,5 +1,5 @@
-// Statements of the API on subscriptions: register and list. The keeper's statements are in
-// subscription-work.ts.
+// The API's statements on subscriptions: register and list. subscription-work.ts has the keeper's
+// statements.
 import type { Queryable } from './postgres/connect.ts';
 import { among, type Fragment, type Key, type Page, pageOf, type Span } from './postgres/lists.ts';
 import { type DiscountTerms, endedNow, type OwnIds } from './subscription-changes.ts';
@@ -14,14 +14,15 @@ export interface SubscriptionRow extends DiscountTerms {
   subscriberWallet: string;
   merchantWallet: string;
   status: SubscriptionStatus;
-  /** The plan's amount: the most that the chain allows per period. */
+  /** The plan's amount in base units, which is the maximum that the chain allows per period. */
   amount: bigint;
   periodHours: number;
   trialEndsAt: Date | null;
   pausedAt: Date | null;
   unpausedAt: Date | null;
   /**
-   * A period start of the on-chain account; null until a keeper or the registration has read it.
+   * Start of any period of the on-chain account; null until the registration or a keeper has read
+   * the account.
    */
   periodAnchor: Date | null;
   paidThrough: Date | null;
@@ -32,9 +33,12 @@ export interface SubscriptionRow extends DiscountTerms {
   delegationRevokedAt: Date | null;
   endReason: string | null;
   externalId: string | null;
-  /** JSON text: as an object, postgres.js would camel-case its keys like column names. */
+  /**
+   * A JSON object as text. If the column were read as an object, postgres.js would convert the
+   * object's keys to camel case.
+   */
   metadata: string;
-  /** The plan's graceHours; null: the default (domain/access.ts). */
+  /** The plan's graceHours; null means the default (domain/access.ts). */
   graceHours: number | null;
   createdAt: Date;
   updatedAt: Date;
@@ -44,32 +48,32 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   planId: string;
   subscriptionPda: string;
   subscriberWallet: string;
-  /** Chain time at which the first payment is due without a trial. */
+  /** Chain time at which the first payment is due if there is no trial. */
   dueAt: Date;
   /** Chain time at which a trial begins: the start of the current period. */
   trialFrom: Date;
-  /** Slot at which the account was read; older state is ignored. */
+  /** Slot at which the account was read. Account states from older slots are ignored. */
   observedSlot: bigint;
   /**
-   * init_id of the account. With the period start it distinguishes the account from a later one at
-   * the same address.
+   * init_id of the on-chain account. Together with the period start, it distinguishes the account
+   * from a later account at the same address.
    */
   initId: bigint;
   periodStart: Date;
 }
 
-/** The newest registration of an address. */
+/** The newest existing registration of an address. */
 export interface EarlierRegistration {
   id: string;
   status: SubscriptionStatus;
   periodHours: number;
   endReason: string | null;
-  /** null where the account was not read at registration. */
+  /** Null when the account was not read at registration. */
   chainInitId: bigint | null;
   chainPeriodStart: Date | null;
 }
 
-/** The columns of a SubscriptionRow, from `subscriptions s`. */
+/** The columns of a SubscriptionRow, selected from `subscriptions s`. */
 const columns = (
   sql: Queryable,
 ) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
@@ -81,7 +85,7 @@ const columns = (
     s.delegation_revoked_at, s.end_reason,
   s.external_id, s.metadata::text as metadata, s.created_at, s.updated_at`;
 
-/** The newest registration of an address, locked until the transaction ends. */
+/** Finds the newest registration of an address and locks it until the transaction ends. */
 export async function findNewestRegistration(
   sql: Queryable,
   subscriptionPda: string,
@@ -94,7 +98,8 @@ export async function findNewestRegistration(
 }
 
 /**
- * Ends a registration whose account was closed and reopened. Undefined when it has already ended.
+ * Ends a registration whose account was closed and reopened. Returns undefined when the
+ * registration has already ended.
  */
 export async function endReplacedRegistration(
   sql: Queryable,
@@ -114,10 +119,10 @@ export async function endReplacedRegistration(
 }
 
 /**
- * Stores a registration with the plan's terms (and a trial if the wallet had none in the app) and
- * returns its id; undefined when the plan is not active. due_at is set even in a trial, so that the
- * keeper reads the account at once. Throws a unique violation of one_live_registration_per_pda when
- * the address is already registered.
+ * Stores a registration with the plan's terms, and with a trial if the wallet had none in the app.
+ * Returns its id, or undefined when the plan is not active. due_at is set even in a trial, so the
+ * keeper reads the account at once. Throws a violation of one_live_registration_per_pda when the
+ * address is registered.
  */
 export async function insertRegistration(
   sql: Queryable,
@@ -126,7 +131,7 @@ export async function insertRegistration(
   const { planId, subscriptionPda, subscriberWallet, dueAt, observedSlot } = registration;
   const { initId, periodStart, trialFrom, externalId = null, metadata = {} } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
-  // Without the lock, two concurrent registrations of a wallet would both get a trial.
+  // Without this lock, two concurrent registrations of one wallet would both get a trial.
   await sql`
     select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0))
       from plans where id = ${planId} and trial_hours is not null`;
@@ -152,7 +157,7 @@ export async function insertRegistration(
   return row?.id;
 }
 
-/** Whether the wallet already had a trial in this app; each wallet gets one. */
+/** Tells whether the wallet already had a trial in this app. A wallet gets one trial per app. */
 export async function hadTrial(sql: Queryable, appId: string, wallet: string): Promise<boolean> {
   const rows = await sql`
     select 1 from subscriptions where app_id = ${appId} and subscriber_wallet = ${wallet}
@@ -172,7 +177,7 @@ export async function findSubscription(
   return row;
 }
 
-/** Id of the live registration of an address; undefined without one. */
+/** Finds the id of the live registration of an address. Returns undefined when there is none. */
 export async function findLiveRegistration(
   sql: Queryable,
   subscriptionPda: string,
@@ -183,7 +188,7 @@ export async function findLiveRegistration(
   return row?.id;
 }
 
-/** A wallet's subscriptions, newest first. */
+/** Lists a wallet's subscriptions, newest first. */
 export function listSubscriptionsOfWallet(
   sql: Queryable,
   wallet: string,
@@ -193,7 +198,7 @@ export function listSubscriptionsOfWallet(
   return listPage(sql, found, sql`s.app_id`);
 }
 
-/** The span applies to the subscription's creation. */
+/** The time span applies to createdAt of the subscription. */
 export interface SubscriptionFilters extends Span {
   status: readonly string[] | null;
   planId: string | null;
@@ -203,8 +208,8 @@ export interface SubscriptionFilters extends Span {
 }
 
 /**
- * An app's subscriptions, newest first. Reads the index of the most selective filter: address,
- * external id, wallet, plan, else the app.
+ * Lists an app's subscriptions, newest first. Uses the index of the most selective filter, in this
+ * order: address, external id, wallet, plan, app.
  */
 export function listSubscriptionsOfApp(
   sql: Queryable,
@@ -240,8 +245,8 @@ export function listSubscriptionsOfApp(
           };
     return listed(key);
   }
-  // "is not distinct from" instead of "=": the planner underestimates large plans by their average
-  // and would prefer the plan's index to the customer's.
+  // "is not distinct from" keeps the planner from choosing the plan's index. With "=", the planner
+  // would assume a plan of average size and prefer the plan's index to the customer's index.
   if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
   if (externalId === null) {
     filters.push(sql`and app_id is not distinct from ${appId}::uuid`);
@@ -254,7 +259,7 @@ export function listSubscriptionsOfApp(
   return listed(key);
 }
 
-/** The subscriptions of all apps of a merchant, newest first. */
+/** Lists the subscriptions of all apps of a merchant, newest first. */
 export function listSubscriptionsOfMerchant(
   sql: Queryable,
   merchantId: string,
@@ -290,8 +295,8 @@ export function listSubscriptionsOfMerchant(
 }
 
 /**
- * The rows of a page with the merchant's wallet. With a constant `app` the wallet is read once for
- * all rows.
+ * Reads the rows of a page with the merchant's wallet. If `app` is a constant, Postgres reads the
+ * wallet once for all rows.
  */
 function listPage(sql: Queryable, page: Fragment, app: Fragment) {
   return sql<SubscriptionRow[]>`

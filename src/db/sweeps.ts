@@ -1,36 +1,39 @@
-// The position of the keepers' sweep through the subscriptions. All keepers share one sweep.
+// The keepers' sweep, which visits all subscriptions in laps. All keepers share the position of one
+// sweep.
 import type { Queryable } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 import type { DuePlace } from './subscription-leases.ts';
 
-/** Pace of the sweep, in seconds. */
+/** Speed of the sweep, in seconds. */
 export interface SweepPace {
   /** Minimum time between the starts of two laps. */
   everySeconds: number;
-  /** Time over which a lap is spread, by the length of the previous lap. */
+  /**
+   * A lap is spread over this time, assuming that it has as many subscriptions as the previous lap.
+   */
   withinSeconds: number;
 }
 
 /** One step of the sweep. */
 export interface SweepStep {
-  /** The subscriptions of this step. */
+  /** Ids of the subscriptions visited in this step. */
   ids: string[];
-  /** Their lap, and the position before them. */
+  /** The lap of these subscriptions, and the position before the first of them. */
   lap: bigint;
   after: DuePlace;
-  /** The position after this step: the start of the next lap when this lap is complete. */
+  /** The position after this step. When the lap is complete, this is the start of the next lap. */
   nextLap: bigint;
   place: DuePlace;
   /**
-   * Seconds until the next step; 0 or less when the lap is late. Null while the length of the lap
-   * is unknown.
+   * Seconds until the next step; 0 or less when the lap is late. Null when the number of
+   * subscriptions in the lap is not known, as in the first lap.
    */
   waitSeconds: number | null;
 }
 
 /**
- * The position of the last subscription. One found behind it later was rescheduled or registered
- * meanwhile.
+ * Returns the position of the last subscription. A subscription found later behind this position
+ * was registered or rescheduled in the meantime.
  */
 export async function lastPlace(sql: Queryable): Promise<DuePlace> {
   const [last] = await sql<DuePlace[]>`
@@ -40,8 +43,8 @@ export async function lastPlace(sql: Queryable): Promise<DuePlace> {
 }
 
 /**
- * Advances the sweep by up to `limit` subscriptions. Undefined before the lap's start time, or
- * while another keeper takes a step; `hurry` starts the lap early.
+ * Advances the sweep by up to `limit` subscriptions. Returns undefined before the start time of the
+ * lap, or while another keeper takes a step. `hurry` starts the lap early.
  */
 export async function stepSweep(
   sql: Queryable,

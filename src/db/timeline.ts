@@ -5,12 +5,12 @@ export interface TimelineRow {
   id: string;
   kind: 'event' | 'payment' | 'attempt' | 'delivery';
   at: Date;
-  /** An event's type, else the status. */
+  /** The type of an event; the status of a payment, attempt or delivery. */
   what: string;
-  /** USDC base units of a payment or an attempt. */
+  /** Amount of a payment or an attempt in USDC base units. */
   amount: string | null;
   signature: string | null;
-  /** The failure reason, or a delivery's event type. */
+  /** Failure reason of a payment or attempt; event type of a delivery. */
   detail: string | null;
   /** The endpoint of a delivery. */
   webhookId: string | null;
@@ -19,12 +19,12 @@ export interface TimelineRow {
 const MAX_ROWS = 200;
 
 /**
- * The newest 200 entries of a subscription, newest first: events, payments, attempts that did not
- * land, and deliveries.
+ * Lists the newest 200 entries of a subscription, newest first: events, payments, deliveries, and
+ * attempts that have not landed.
  */
 export async function listTimeline(sql: Queryable, subscriptionId: string): Promise<TimelineRow[]> {
-  // No index leads from an event to its first delivery. Its id is close to the event's, since both
-  // are written together, so the id range finds it.
+  // No index leads from an event to its first delivery. An event and its first delivery are written
+  // together, so their ids are close and an id range finds the delivery.
   const rows = await sql<
     (Omit<TimelineRow, 'signature'> & { signature: Buffer | null; signed: string | null })[]
   >`

@@ -1,5 +1,5 @@
 // Decides how many deliveries to claim per endpoint, and claims them. Deliveries for the next 100
-// ms are prefetched, except for slow or failing endpoints.
+// ms are prefetched, except for slow and failing endpoints.
 import { randomUUID } from 'node:crypto';
 import {
   claimDeliveries,
@@ -18,42 +18,42 @@ import {
 } from './concurrency.ts';
 
 export interface ClaimerParts {
-  /** Plans each execution; for claims alone. */
+  /** A pool only for claims, which plans each execution. */
   claims: Sql;
   queue: Sql;
   clock: DatabaseClock;
   concurrency: Concurrency;
   claimMs: number;
-  /** Minimum remaining time of a claim when a request starts. */
+  /** A request starts only if its claim remains valid for at least this time (ms). */
   reserveMs: number;
 }
 
-/** Endpoints per statement. */
+/** Maximum number of endpoints per claim statement. */
 const MAX_REQUESTS = 500;
 const AHEAD_MS = 100;
 const MAX_AHEAD = 500;
-/** Claimed but unsent deliveries over all endpoints. */
+/** Maximum number of claimed but unsent deliveries over all endpoints. */
 const MAX_READY = 4000;
 /**
- * Claims read back this far for rows that commit late. A row that commits even later is found by
- * the next claim from the queue's start.
+ * A claim also reads rows that became due up to this time before now, because rows can commit late.
+ * The next claim from the queue's start finds rows that commit even later.
  */
 const COMMIT_MS = 10_000;
 /**
- * Interval at which a busy endpoint's queue is claimed from its start, where rows with expired
- * claims are.
+ * A busy endpoint's queue is claimed from its start at this interval. Rows with expired claims are
+ * near the start of the queue.
  */
 const FROM_START_MS = 30_000;
 /**
- * Idle time after which an endpoint's state is dropped; it then starts again with a window of one
- * request.
+ * After this idle time the state of an endpoint is dropped. The endpoint then starts again with a
+ * window of one request.
  */
 const FORGET_MS = 600_000;
 
-/** State of an endpoint's rows in the queue. */
+/** The claimer's state of one endpoint. */
 interface Known {
   queue: EndpointQueue;
-  /** There may be rows to claim. */
+  /** True when the queue may have rows to claim. */
   isDue: boolean;
   /** due_at of the last claimed row. */
   claimedTo: number | undefined;
@@ -67,7 +67,10 @@ export class Claimer {
   readonly #known = new Map<string, Known>();
   /** Endpoints with due rows, in the order in which they were found. */
   readonly #due = new Set<Known>();
-  /** Deliveries whose claim is too old to send them. */
+  /**
+   * Deliveries that are no longer sent, because their claim ends too soon. The next claim()
+   * releases them.
+   */
   #stale: Claimed[] = [];
   #readyCount = 0;
 
@@ -76,8 +79,8 @@ export class Claimer {
   }
 
   /**
-   * Reports an endpoint with due rows. `isSwept`: found by a sweep, so they may be older than the
-   * last claimed row.
+   * Reports that an endpoint has due rows. `isSwept` is true when a sweep found them; such rows may
+   * be older than the last claimed row.
    */
   found(endpointId: string, isSwept: boolean): void {
     let known = this.#known.get(endpointId);
@@ -95,7 +98,7 @@ export class Claimer {
     this.#setDue(known);
   }
 
-  /** Whether there are free places that a claim could fill. */
+  /** True when there are free places for requests in flight that a claim could fill. */
   get isHungry(): boolean {
     if (this.#stale.length > 0) return true;
     const left = this.#places();
@@ -104,8 +107,8 @@ export class Claimer {
   }
 
   /**
-   * Claims deliveries for the free places. The caller must offer, release or finish every returned
-   * delivery.
+   * Claims deliveries for the free places in Concurrency. The caller must pass each returned
+   * delivery to offer() or pause(), or write its outcome.
    */
   async claim(): Promise<Claimed[]> {
     await this.#releaseStale();
@@ -120,7 +123,8 @@ export class Claimer {
     }
     if (asked.size === 0) return [];
     const requests = [...asked.values()].map(({ known, room }) => this.#requestOf(known, room));
-    // Cleared before the claim, so that rows that become due from now on are reported again.
+    // The due flags are cleared before the claim, so that rows that become due during the claim are
+    // reported again.
     for (const { known } of asked.values()) this.#unsetDue(known);
     const claimId = randomUUID();
     const { claims, claimMs, reserveMs } = this.#parts;
@@ -129,8 +133,8 @@ export class Claimer {
     try {
       claimed = await claimDeliveries(claims, requests, { claimId, claimMs });
     } catch (error) {
-      // The statement may have claimed rows although its response was lost; a claim from the start
-      // finds them after they expire.
+      // The statement may have claimed rows before its response was lost. A claim from the queue's
+      // start finds these rows after their claims expire.
       for (const { known } of asked.values()) this.#again(known);
       throw error;
     }
@@ -146,7 +150,7 @@ export class Claimer {
     return claimed.map((delivery) => ({ ...delivery, claimId, sendBefore }));
   }
 
-  /** Makes a claimed delivery ready to be sent. */
+  /** Adds a claimed delivery to the deliveries that can be sent. */
   offer(delivery: Ready): void {
     const known = this.#known.get(delivery.endpointId);
     if (known === undefined) return;
@@ -155,7 +159,10 @@ export class Claimer {
     this.#parts.concurrency.update(known.queue);
   }
 
-  /** The next delivery of an endpoint whose claim is young enough; undefined without one. */
+  /**
+   * Takes an endpoint's next delivery whose claim lasts long enough for a request. Returns
+   * undefined when there is no such delivery.
+   */
   take({ endpointId, ready }: EndpointQueue): Ready | undefined {
     const known = this.#known.get(endpointId);
     const now = performance.now();
@@ -168,7 +175,7 @@ export class Claimer {
     return undefined;
   }
 
-  /** Releases deliveries and claims nothing for their endpoints for `ms`. */
+  /** Releases deliveries and makes no claims for their endpoints during the next `ms`. */
   async pause(deliveries: readonly Claimed[], ms: number): Promise<void> {
     for (const { endpointId } of deliveries) {
       const known = this.#known.get(endpointId);
@@ -179,7 +186,7 @@ export class Claimer {
     await releaseClaims(this.#parts.queue, deliveries);
   }
 
-  /** Releases every unsent delivery. */
+  /** Releases all unsent deliveries. */
   async release(): Promise<void> {
     for (const { queue } of this.#known.values()) {
       this.#stale.push(...queue.ready);
@@ -214,7 +221,7 @@ export class Claimer {
     this.#due.add(known);
   }
 
-  /** Marks the endpoint as due and makes the next claim start at the queue's start. */
+  /** Marks an endpoint as due and makes its next claim begin at the queue's start. */
   #again(known: Known): void {
     known.startedAt = -Infinity;
     this.#setDue(known);
@@ -229,7 +236,10 @@ export class Claimer {
     return { endpointId: known.queue.endpointId, room, floor };
   }
 
-  /** Free places per class; for fast endpoints the number of further unsent deliveries. */
+  /**
+   * Counts the places for further requests, per class of endpoints. For fast endpoints, it counts
+   * the deliveries that may still be prefetched.
+   */
   #places(): Record<Pace, number> {
     const { concurrency } = this.#parts;
     return {
@@ -245,8 +255,8 @@ export class Claimer {
     const free = window - inFlight - ready.length;
     if (pace !== 'fast') return Math.min(free, left[pace]);
     const ahead = Math.min(MAX_AHEAD, Math.ceil((window * AHEAD_MS) / Math.max(1, responseMs)));
-    // The prefetch buffer is refilled when it is half empty, because few large claims are cheaper
-    // than many small ones.
+    // The prefetch buffer is refilled when it is half empty, because one large claim is cheaper
+    // than many small claims.
     return ready.length > ahead / 2 ? 0 : Math.min(free + ahead, left.fast);
   }
 }

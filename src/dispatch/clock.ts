@@ -1,31 +1,32 @@
-// The database's clock, read regularly and extrapolated with this machine's monotonic clock. The
-// machine's wall clock is never used.
+// Estimates the database's clock: reads it regularly and extrapolates the reading with this
+// machine's monotonic clock. The machine's wall clock is never used.
 //
-// A reading was taken at some time between request and response. After a quick response the clock
-// assumes the time of the request, so it is ahead by at most the round trip, and no retry becomes
-// due early. After a slow response it moves only as far as it must have been wrong.
+// The database took a reading at some time between request and response. After a quick response,
+// the estimate assumes the time of the request. It is then ahead by at most the round trip, so no
+// retry becomes due early. After a slow response, the estimate changes only as far as it was
+// certainly wrong.
 
 export interface DatabaseClock {
-  /** Unix milliseconds by the database's clock; throws before the first sync. */
+  /** Current Unix milliseconds by the database's clock. Throws before the first sync. */
   now(): number;
   /**
-   * Reads the database's Unix milliseconds and adjusts the clock; repeats the first sync while
-   * responses are slow. Returns the first reading.
+   * Reads the database's clock (Unix milliseconds) with `ask` and adjusts the estimate. The first
+   * sync is repeated while responses are slow. Returns the first reading.
    */
   sync(ask: () => Promise<number>): Promise<number>;
 }
 
-/** Longest round trip of a quick response. */
+/** Maximum round trip (ms) of a quick response. */
 const QUICK_MS = 100;
 /**
- * Repetitions of the first sync while responses are slow, because there is no earlier reading to
- * compare with.
+ * How often the first sync is repeated while responses are slow. At the first sync there is no
+ * earlier reading that could limit the error.
  */
 const FIRST_AGAIN = 3;
 
-/** `monotonic`: a monotonic clock in milliseconds. */
+/** Creates the clock. `monotonic` is a monotonic clock in milliseconds. */
 export function databaseClock(monotonic: () => number = () => performance.now()): DatabaseClock {
-  /** Milliseconds between the database's clock and the monotonic clock. */
+  /** Database's clock minus monotonic clock, in milliseconds. */
   let offset: number | undefined;
 
   const question = async (ask: () => Promise<number>, known: number | undefined) => {

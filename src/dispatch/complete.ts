@@ -1,6 +1,6 @@
-// Writes outcomes in batches: the next batch gathers while one is written, so batches grow with the
-// rate and a single outcome does not wait. With many waiting, a second batch is written in
-// parallel. A batch that cannot be written is kept and retried.
+// Writes outcomes in batches. While a batch is written, the next batch collects outcomes, so
+// batches grow with the rate and a single outcome is written at once. If many outcomes wait, a
+// second batch is written in parallel. A failed batch is kept and retried.
 import { backoff } from '../backoff.ts';
 import { findRecorded, recordOutcomes, type Outcome } from '../db/delivery-queue.ts';
 import type { Sql } from '../db/postgres/connect.ts';
@@ -10,27 +10,27 @@ export interface CompleterParts {
   /** Called after each written batch. */
   onWritten: () => void;
   /**
-   * Called with the number of outcomes whose claim had expired: another dispatcher has claimed
-   * these deliveries.
+   * Called with the number of outcomes that were dropped because their claim had expired. Another
+   * dispatcher has claimed these deliveries.
    */
   onLost: (count: number) => void;
   /** Called when a batch cannot be written, with the number of consecutive failures. */
   onError: (error: unknown, failures: number) => void;
 }
 
-/** Outcomes per statement. */
+/** Maximum number of outcomes per statement. */
 const MAX_BATCH = 500;
-/** Number of waiting outcomes from which a second batch is written in parallel. */
+/** A second batch is written in parallel when at least this number of outcomes waits. */
 const SECOND_BATCH = 300;
 /**
- * After a batch of `busyBatch` or more the next one gathers for `gatherMs`: large batches cost half
- * as much per row.
+ * After a batch of BUSY_BATCH or more outcomes, the next batch collects for GATHER_MS, because a
+ * large batch costs half as much per row.
  */
 const BUSY_BATCH = 50;
 const GATHER_MS = 10;
 
 export class Completer {
-  /** Whether the last batch could not be written. */
+  /** True when the last batch could not be written. */
   isFailing = false;
   readonly #parts: CompleterParts;
   #queued: Outcome[] = [];
@@ -50,18 +50,18 @@ export class Completer {
     this.#writers.add(writer);
   }
 
-  /** Resolves when everything added so far is written. */
+  /** Resolves when all outcomes added so far are written. */
   async settled(): Promise<void> {
     while (this.#writers.size > 0) await Promise.all(this.#writers);
   }
 
-  /** Outcomes that are not written yet. */
+  /** Number of outcomes that are not written yet. */
   get waiting(): number {
     return this.#queued.length + this.#inHand;
   }
 
   async #drain(): Promise<void> {
-    // Outcomes of one event-loop turn share a batch.
+    // Outcomes that are added in the same event-loop turn share a batch.
     await new Promise(setImmediate);
     for (let failures = 0; this.#queued.length > 0;) {
       const batch = this.#queued.slice(0, MAX_BATCH);
@@ -84,8 +84,8 @@ export class Completer {
         await new Promise((resolve) => setTimeout(resolve, backoff(failures, { cap: 2000 })));
       }
     }
-    // Decremented here and not in finally(): an outcome added before finally() runs would find a
-    // writer that has ended.
+    // Decremented here and not in finally(). Otherwise an outcome added before finally() runs would
+    // rely on a writer that has already ended.
     this.#writing -= 1;
   }
 
@@ -94,8 +94,8 @@ export class Completer {
     const written = await recordOutcomes(queue, batch);
     const missing = batch.filter(({ id }) => !written.has(id));
     if (missing.length > 0) {
-      // If the connection was lost after an earlier write of this batch, its outcomes are already
-      // recorded.
+      // If the connection was lost after an earlier write of this batch, the missing outcomes are
+      // already recorded. They do not count as lost.
       const recorded = await findRecorded(queue, missing);
       onLost(missing.length - recorded.size);
     }

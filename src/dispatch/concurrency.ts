@@ -1,45 +1,48 @@
-// Limits requests in flight in total, per endpoint and per class of endpoints, and chooses the
-// endpoint that sends next. In memory, per process.
+// Limits requests in flight in total, per endpoint and per class of endpoints, and selects the
+// endpoint that sends next. The state is in memory, per process.
 //
-// An endpoint's window starts at one request, grows by one with each success up to the cap and
-// halves with each failure. Failing endpoints get at most a quarter of the places, failing and slow
-// ones together at most half, so half is always left for fast ones. Within a class endpoints take
-// turns of 100 ms of response time, at least one request each.
+// An endpoint's window (its maximum of requests in flight) starts at one request. It grows by one
+// with each success up to a cap and halves with each failure. Failing endpoints get at most 1/4 of
+// the process's requests in flight (places). Failing and slow endpoints together get at most 1/2,
+// so half is left for fast endpoints. Within a class, endpoints take turns: 100 ms of response
+// time, but at least one request.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 
-/** Class of an endpoint by its last requests; `slow` before the first response. */
+/**
+ * Class of an endpoint, decided by its latest requests. An endpoint is `slow` before its first
+ * response.
+ */
 export type Pace = 'fast' | 'slow' | 'failing';
 
 /** A delivery claimed by this dispatcher. */
 export interface Claimed extends ClaimedDelivery {
   claimId: string;
   /**
-   * performance.now() after which the delivery must not be sent, because its deadline would end
-   * after the claim.
+   * performance.now() after which the delivery must not be sent, because its claim ends too soon.
    */
   sendBefore: number;
 }
 
-/** A claimed delivery with its endpoint, ready to send. */
+/** A claimed delivery with its endpoint, ready to be sent. */
 export interface Ready extends Claimed {
   endpoint: SendingEndpoint;
 }
 
-/** A dispatcher's state of one endpoint. */
+/** A dispatcher's in-memory state for one endpoint. */
 export class EndpointQueue {
   readonly endpointId: string;
   /** Claimed but unsent deliveries, oldest due first. */
   ready: Ready[] = [];
-  /** Maximum number of requests in flight. */
+  /** Maximum number of requests in flight to this endpoint. */
   window = 1;
   inFlight = 0;
-  /** Smoothed response time; undefined before the first response. */
+  /** Smoothed response time in ms; undefined before the first response. */
   responseMs: number | undefined;
   isFailing = false;
-  /** Requests left in the endpoint's turn. */
+  /** Number of requests left in the endpoint's current turn. */
   turn = 0;
-  /** Position in the order of turns. */
+  /** Position in the order of turns; the lowest value is next. */
   waitingSince = 0;
   usedAt = performance.now();
 
@@ -53,7 +56,10 @@ export class EndpointQueue {
   }
 }
 
-/** A place taken by a request, counted for the endpoint's class at that time. */
+/**
+ * A place is taken by one request in flight. It counts for the class that the endpoint had when the
+ * request started.
+ */
 export interface Place {
   queue: EndpointQueue;
   pace: Pace;
@@ -81,7 +87,7 @@ export class Concurrency {
     this.#perEndpoint = perEndpoint;
   }
 
-  /** Free places for a class. */
+  /** Returns the number of further requests that a class of endpoints may start. */
   free(pace: Pace): number {
     const { fast, slow, failing } = this.#byPace;
     const left = this.#total - fast - slow - failing;
@@ -90,7 +96,10 @@ export class Concurrency {
     return pace === 'slow' ? half : Math.min(half, Math.ceil(this.#total / 4) - failing);
   }
 
-  /** To be called when an endpoint's `ready` has changed. */
+  /**
+   * Updates whether the endpoint waits for its turn. Call it whenever the endpoint's `ready` has
+   * changed.
+   */
   update(queue: EndpointQueue): void {
     const set = this.#waiting[queue.pace];
     if (queue.ready.length === 0 || queue.inFlight >= queue.window) set.delete(queue);
@@ -100,7 +109,7 @@ export class Concurrency {
     }
   }
 
-  /** The endpoint whose turn it is; undefined when nothing can be sent. */
+  /** Returns the endpoint whose turn is next; undefined when no request can start. */
   next(): EndpointQueue | undefined {
     let next: EndpointQueue | undefined;
     for (const pace of paces) {
@@ -112,7 +121,7 @@ export class Concurrency {
     return next;
   }
 
-  /** Takes a place for a request to the endpoint that `next` returned. */
+  /** Takes a place for a request to `queue`, the endpoint returned by next(). */
   take(queue: EndpointQueue): Place {
     const { pace } = queue;
     this.inFlight += 1;
@@ -128,7 +137,7 @@ export class Concurrency {
     return { queue, pace };
   }
 
-  /** Releases a place after a request of `durationMs`. */
+  /** Releases a place after a request that took `durationMs`. */
   give({ queue, pace }: Place, isGood: boolean, durationMs: number): void {
     this.inFlight -= 1;
     this.#byPace[pace] -= 1;

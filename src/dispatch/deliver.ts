@@ -1,4 +1,4 @@
-// Sends one claimed delivery: signs, posts and judges the response.
+// Sends one claimed delivery: signs the request, posts it and evaluates the response.
 import type { Outcome } from '../db/delivery-queue.ts';
 import { judge, parseRetryAfter } from '../domain/outbox/retry-schedule.ts';
 import type { Answer, WebhookClient } from '../webhooks/http.ts';

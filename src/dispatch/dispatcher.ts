@@ -7,9 +7,10 @@
 //     |<--any other response or none (due again after a delay)
 //     |<--claim expired (the dispatcher died) or released
 //
-// A queued or claimed delivery is a row of delivery_queue, the others are rows of deliveries. Every
-// outcome repeats its claim. No transaction stays open during a request. Delivery is at least once:
-// after a crash another dispatcher sends the delivery again when the claim has expired.
+// Queued and claimed deliveries are rows of delivery_queue; finished deliveries are rows of
+// deliveries. The write of an outcome repeats the claim id. No transaction stays open during a
+// request. Delivery is at least once: after a crash, another dispatcher sends the delivery again
+// when the claim has expired.
 import type { Registry } from 'prom-client';
 import { required, type Config } from '../config/config.ts';
 import { countDue } from '../db/delivery-queue.ts';
@@ -41,24 +42,23 @@ export interface DispatcherResources {
   registry: Registry;
 }
 
-/** Connections for outcomes, sweeps and gauges. */
+/** Number of connections for outcomes, sweeps and gauges. */
 const QUEUE_CONNECTIONS = 3;
 /**
- * Minimum remaining time of a claim beyond the request's deadline when a request starts: time to
- * write the outcome.
+ * Time (ms) that a claim must remain valid after the request's deadline, for writing the outcome.
  */
 const MARGIN_MS = 500;
 const GAUGE_MS = 15_000;
 const MAX_DUE_COUNTED = 100_000;
 /**
- * Number of unwritten outcomes at which claiming stops, because deliveries without a written
- * outcome are sent again after a crash.
+ * Claiming stops at this number of unwritten outcomes, because deliveries without a written outcome
+ * are sent again after a crash.
  */
 const MAX_UNWRITTEN = 4000;
 
 /**
- * Starts a dispatcher. Throws an OperatorError when a claim is not longer than the time that
- * endpoints have to answer.
+ * Starts a dispatcher. Throws an OperatorError when the claim time is too short for the time that
+ * an endpoint has to answer.
  */
 export async function startDispatcher(
   resources: DispatcherResources,
@@ -140,11 +140,11 @@ export class Dispatcher {
       this.#poller.notified(endpoints);
       this.#loop.wake();
     };
-    // Called after each reconnect too: notifications may have been missed.
+    // The last callback runs after each reconnect, because notifications may have been missed.
     await this.#queue.listen(DELIVERIES_QUEUED, onNotify, () => onNotify(''));
   }
 
-  /** The reason why no deliveries are sent; undefined while they are. */
+  /** Returns the reason why no deliveries are sent; undefined when deliveries are sent. */
   async ready(): Promise<string | undefined> {
     return this.#trouble ?? (await databaseTrouble(this.#queue));
   }
@@ -156,7 +156,7 @@ export class Dispatcher {
   async stop(): Promise<void> {
     this.#isStopping = true;
     await this.#loop.stop();
-    // Claims that cannot be released expire.
+    // If releasing fails, the claims expire.
     await this.#claimer.release().catch(() => undefined);
     await new Promise<void>((resolve) => {
       this.#onDrained = resolve;
@@ -201,7 +201,7 @@ export class Dispatcher {
           defaultRows.set({ table }, isUsed ? 1 : 0);
         return false;
       },
-      // The main loop logs the same outage.
+      // The main loop logs the same outage, so this loop stays silent.
       onError: () => undefined,
     });
   }
@@ -224,8 +224,8 @@ export class Dispatcher {
   }
 
   /**
-   * Offers claimed deliveries for sending, cancels those of deleted endpoints, and releases those
-   * that cannot be signed.
+   * Offers claimed deliveries for sending. Deliveries to deleted endpoints are cancelled, and
+   * deliveries that cannot be signed are released.
    */
   async #prepare(claimed: readonly Claimed[]): Promise<void> {
     const endpoints = await this.#endpoints.read(claimed);
@@ -271,8 +271,8 @@ export class Dispatcher {
   }
 
   /**
-   * Wakes the loop for another claim. Not while claiming is stopped: the free places would wake it
-   * in a busy loop.
+   * Wakes the main loop for another claim if there are free places. While claiming is stopped,
+   * waking would cause a busy loop, because the places stay free.
    */
   #wakeIfHungry(): void {
     if (this.#mayClaim && this.#claimer.isHungry) this.#loop.wake();

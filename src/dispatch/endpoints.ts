@@ -1,5 +1,5 @@
-// Cache of endpoint URLs and keys. An entry is valid until a claim shows a later rotation of the
-// secret; the URL of an endpoint never changes.
+// Cache of endpoint URLs and signing keys. An entry is valid until a claim shows a later rotation
+// of the endpoint's secret. The URL of an endpoint never changes.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import { readEndpoints, type SealedEndpoint } from '../db/endpoints.ts';
 import type { Sql } from '../db/postgres/connect.ts';
@@ -11,8 +11,8 @@ export interface SendingEndpoint {
   path: string;
   keys: SigningKeys;
   /**
-   * Keys of the previous secret, and the time (Unix ms of the database's clock) until which they
-   * also sign.
+   * The keys of the previous secret, which also sign until the time `until` (Unix ms of the
+   * database's clock).
    */
   previous: { keys: SigningKeys; until: number } | undefined;
   rotatedAt: number | null;
@@ -21,15 +21,15 @@ export interface SendingEndpoint {
 const MAX_KEPT = 10_000;
 
 export class EndpointCache {
-  /** In order of last use. */
+  /** Entries in order of last use, oldest first. */
   readonly #known = new Map<string, SendingEndpoint>();
   readonly #sql: Sql;
   readonly #secrets: SecretBox;
   readonly #onUnusable: (endpointId: string, error: unknown) => void;
 
   /**
-   * `onUnusable` is called for an endpoint with a secret that cannot be decrypted. If only the
-   * previous secret cannot, the endpoint is used without it.
+   * `onUnusable` is called for each endpoint with a secret that cannot be decrypted. If this is the
+   * previous secret, the endpoint is used with its current secret only.
    */
   constructor(
     sql: Sql,
@@ -41,7 +41,10 @@ export class EndpointCache {
     this.#onUnusable = onUnusable;
   }
 
-  /** The endpoints of these claims, without those whose secret cannot be decrypted. */
+  /**
+   * Returns the endpoints of these claims. Endpoints whose current secret cannot be decrypted are
+   * missing in the result.
+   */
   async read(
     claimed: readonly Pick<ClaimedDelivery, 'endpointId' | 'rotatedAt'>[],
   ): Promise<ReadonlyMap<string, SendingEndpoint>> {

@@ -6,8 +6,8 @@ import type { Answer } from '../webhooks/http.ts';
 export type DispatchMetrics = ReturnType<typeof createMetrics>;
 
 /**
- * Registers the dispatcher's metrics. `inFlight` and `waiting` (outcomes not yet written) are read
- * at each scrape.
+ * Registers the dispatcher's metrics. `inFlight` counts requests, `waiting` counts unwritten
+ * outcomes; both are called at each scrape.
  */
 export function createMetrics(
   registry: Registry,
@@ -55,7 +55,10 @@ export function createMetrics(
   return metrics;
 }
 
-/** Counts a webhook request by what followed: delivered, retried, failed or cancelled. */
+/**
+ * Creates a function that counts a webhook request by its outcome (delivered, retried, failed or
+ * cancelled) and by its response.
+ */
 function attemptCounter(registry: Registry) {
   const registers = [registry];
   const attempts = new Counter({
@@ -70,14 +73,15 @@ function attemptCounter(registry: Registry) {
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 6],
     registers,
   });
-  // Starts at 0: Prometheus sees no increase in a counter that appears with its first event.
+  // Counters start at 0, because Prometheus sees no increase in a counter that first appears with
+  // its first event.
   attempts.inc({ outcome: 'delivered', answer: '2xx' }, 0);
   for (const outcome of ['retried', 'failed']) {
     for (const answer of ['3xx', '4xx', '5xx', ...Object.keys(failureMeanings)])
       attempts.inc({ outcome, answer }, 0);
   }
-  // Cached by one string, because prom-client's own look-up checks, sorts and joins the labels each
-  // time.
+  // Counters are cached by one string key, because prom-client's own look-up checks, sorts and
+  // joins the labels on every call.
   const counters = new Map<string, Counter.Internal>();
   return (outcome: string, { httpStatus, error, durationMs }: Answer) => {
     const answer = httpStatus === null ? (error ?? 'error') : `${Math.floor(httpStatus / 100)}xx`;

@@ -1,13 +1,16 @@
-// Finds endpoints with due deliveries. A NOTIFY names them; a sweep over all endpoints in the
-// queue, every second, finds the rest: retries, expired claims and rows whose notification was
-// lost.
+// Finds endpoints with due deliveries. A NOTIFY names endpoints with new deliveries. Every second,
+// a sweep over all endpoints in the queue finds retries, expired claims and rows whose notification
+// was lost.
 import { findDueEndpoints } from '../db/delivery-queue.ts';
 import { readClock } from '../db/postgres/clock.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import type { Claimer } from './claim.ts';
 import type { DatabaseClock } from './clock.ts';
 
-/** Maximum share of time spent on sweeps: with very many endpoints they run less often. */
+/**
+ * Maximum share of time spent on sweeps. With very many endpoints a sweep takes longer, so sweeps
+ * run less often.
+ */
 const SWEEP_SHARE = 0.1;
 const MAX_PAUSE_MS = 10_000;
 
@@ -19,24 +22,26 @@ export interface PollerParts {
 }
 
 export class Poller {
-  /** Milliseconds since the oldest due delivery became due, at the last sweep. */
+  /** Milliseconds since the oldest due delivery became due, measured at the last sweep. */
   oldestMs = 0;
   readonly #parts: PollerParts;
   #nextSweep = 0;
-  /** Earliest time of a sweep after a notification without names. */
+  /** Earliest time (performance.now()) at which a notification without names may start a sweep. */
   #earliestSweep = 0;
 
   constructor(parts: PollerParts) {
     this.#parts = parts;
   }
 
-  /** Handles a notification: these endpoints, or any, have new deliveries. */
+  /**
+   * Handles a notification: the named endpoints have new deliveries. undefined means any endpoint.
+   */
   notified(endpointIds: readonly string[] | undefined): void {
     if (endpointIds === undefined) this.#nextSweep = Math.min(this.#nextSweep, this.#earliestSweep);
     else for (const endpointId of endpointIds) this.#parts.claimer.found(endpointId, false);
   }
 
-  /** Makes the next poll sweep. */
+  /** Makes the next poll() run a sweep. */
   sweepNext(): void {
     this.#nextSweep = 0;
   }
@@ -46,7 +51,7 @@ export class Poller {
     return Math.max(1, this.#nextSweep - performance.now());
   }
 
-  /** Sweeps if it is time. */
+  /** Runs a sweep if its time has come. */
   async poll(): Promise<void> {
     const { queue, clock, claimer, pollMs } = this.#parts;
     const startedAt = performance.now();
@@ -61,7 +66,7 @@ export class Poller {
     claimer.forget();
     const endedAt = performance.now();
     const pauseMs = Math.min(MAX_PAUSE_MS, (endedAt - startedAt) / SWEEP_SHARE);
-    // A notification during the sweep may have set an earlier time.
+    // A notification during the sweep may have requested an earlier sweep.
     this.#nextSweep = Math.min(this.#nextSweep, endedAt + Math.max(pollMs, pauseMs));
     this.#earliestSweep = endedAt + pauseMs;
     this.#nextSweep = Math.max(this.#nextSweep, this.#earliestSweep);

@@ -1,12 +1,13 @@
-// Creates the partitions of the coming months and drops those of deliveries and events beyond their
-// retention. Every dispatcher runs this; a lock lets one at a time do the work.
+// Creates the partitions of the coming months, and drops partitions of deliveries and events that
+// exceed their retention. Every dispatcher runs this, but a lock allows only one dispatcher at a
+// time to do the work.
 import type { Sql } from '../db/postgres/connect.ts';
 import { isLocked } from '../db/postgres/outage.ts';
 import { dropMonth, makeMonths, type PartitionedTable } from '../db/postgres/partitions.ts';
 import { startLoop, type Loop } from '../loop.ts';
 
 export interface RetentionOptions {
-  /** Minimum number of days that rows are kept; 0 keeps them forever. */
+  /** Minimum number of days that rows are kept; 0 means that they are kept forever. */
   deliveryDays: number;
   eventDays: number;
   /** Called with each dropped month, as YYYY_MM. */
@@ -18,20 +19,20 @@ export interface RetentionOptions {
 
 const HOUR_MS = 3_600_000;
 /**
- * Retry interval after a lock was not free: a dump holds its locks for minutes or hours, and each
- * try briefly blocks all statements on the table.
+ * Delay (ms) before a retry when a lock was not free. A dump holds its locks for minutes or hours,
+ * and each try briefly blocks all statements on the table.
  */
 const LOCKED_MS = 300_000;
 
 /**
- * Runs at the start and every hour, one month of one table per turn. Retries after five minutes
- * when a lock is not free.
+ * Starts the loop. It runs at the start and every hour, and drops one month of one table per turn.
+ * If a lock is not free, it retries after five minutes.
  */
 export function startRetention(
   sql: Sql,
   { deliveryDays, eventDays, onDropped, onLocked, onError }: RetentionOptions,
 ): Loop {
-  // Events last, after the deliveries that refer to them.
+  // Events are dropped after deliveries, because deliveries refer to events.
   const tables = [
     { table: 'deliveries' as const, days: deliveryDays },
     { table: 'events' as const, days: eventDays },

@@ -1,10 +1,11 @@
-// Client addresses: which proxies are trusted, and the subject of an address's rate limit.
+// Client addresses: which proxies are trusted, and which rate limit a request of an address counts
+// against.
 import { BlockList } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 /**
- * A predicate: whether an address is in this list of addresses and CIDRs. A port, which some
- * proxies append, is ignored.
+ * Returns a function that tells whether `list`, a list of addresses and CIDRs, contains an address.
+ * Some proxies append a port to the address. The port is ignored.
  */
 export function createTrust(list: readonly string[]): (address: string) => boolean {
   const trusted = new BlockList();
@@ -21,8 +22,8 @@ export function createTrust(list: readonly string[]): (address: string) => boole
 }
 
 /**
- * Rate-limit subject of an address. An IPv6 /64 usually belongs to one customer, so it counts as
- * one address.
+ * Returns the name under which requests of an address are counted. An IPv6 /64 usually belongs to
+ * one customer, so the whole /64 counts as one address.
  */
 export function addressSubject(text: string): string {
   const address = parseAddress(text);
@@ -33,8 +34,8 @@ export function addressSubject(text: string): string {
 }
 
 /**
- * `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1` or `[2001:db8::1]:443`; an IPv4 address in IPv6 form
- * becomes IPv4.
+ * Parses `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1` or `[2001:db8::1]:443`. An IPv4 address in
+ * IPv6 form becomes an IPv4 address.
  */
 function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   const bare = /^\[(.+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;

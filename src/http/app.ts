@@ -1,5 +1,5 @@
-// The API: builds a Fastify instance and never listens. One schema per route, beside its handler,
-// gives validation, types and documentation.
+// The API as a Fastify instance that does not listen. The schema beside each handler provides
+// validation, types and documentation.
 import { randomUUID } from 'node:crypto';
 import cors from '@fastify/cors';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
@@ -9,8 +9,9 @@ import { createTokens, type Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
 import { createTrust } from './addresses.ts';
 import type { Admission } from './auth.ts';
-import { type Connections, connectionLimits, watchConnections } from './connections.ts';
+import { connectionLimits, type ConnectionOptions, Connections } from './connections.ts';
 import type { Api, ApiDeps } from './context.ts';
+import { bodyText, brokenQuery } from './encoding.ts';
 import { onClientError, onError, refuseRoute } from './errors.ts';
 import { createGate, type Gate } from './gate.ts';
 import { unusedKey } from './idempotency.ts';
@@ -59,7 +60,7 @@ const exposedHeaders = [
 const SECURITY_HEADERS = {
   'content-security-policy': "default-src 'none';frame-ancestors 'none'",
   'cross-origin-opener-policy': 'same-origin',
-  // Other sites may call the API: CORS_ORIGINS says which.
+  // Other sites may call the API. CORS_ORIGINS lists the allowed sites.
   'cross-origin-resource-policy': 'cross-origin',
   'origin-agent-cluster': '?1',
   'referrer-policy': 'no-referrer',
@@ -71,17 +72,25 @@ const SECURITY_HEADERS = {
   'x-xss-protection': '0',
 };
 const MAX_BODY_BYTES = 64 * 1024;
+/** Milliseconds in which a connection must send a complete request head. */
+const HEAD_TIMEOUT = 10_000;
 /** Milliseconds in which a whole request must arrive. */
 const REQUEST_TIMEOUT = 30_000;
-/** Requests per connection before it is closed. */
+/** After this many requests, the server closes the connection. */
 const MAX_REQUESTS_PER_SOCKET = 1000;
 
-/** Builds the API from its dependencies. The caller listens and closes. */
+/** Builds the API from its dependencies. The caller makes it listen and closes it. */
 export function buildApp(deps: ApiDeps): Api {
   const tokens = createTokens(deps.jwtSecrets, deps.publicUrl);
   const gate = createGate(deps, tokens, createLimiter(deps.sql));
   const app = createServer(deps, gate);
-  addHooks(app, deps, gate, watchConnections(app.server, connectionLimits));
+  const connections = new Connections(app.server, {
+    ...connectionLimits,
+    perAddress: deps.connectionsPerAddress,
+    isTrusted: createTrust(deps.trustProxy),
+    onRefused: refusalReport(deps),
+  });
+  addHooks(app, deps, gate, connections);
   const origins = [...deps.corsOrigins, ...deps.dashboardOrigins];
   if (origins.length > 0) {
     void app.register(cors, {
@@ -93,11 +102,11 @@ export function buildApp(deps: ApiDeps): Api {
       strictPreflight: false,
     });
   }
-  addRoutes(app, deps, gate, tokens);
+  addRoutes(app, deps, gate, tokens, connections);
   return app;
 }
 
-/** A Fastify instance with limits, parsers and error handlers, without routes. */
+/** Creates a Fastify instance with limits, parsers and error handlers, but without routes. */
 function createServer(deps: ApiDeps, gate: Gate): Api {
   const logger: FastifyBaseLogger = deps.log;
   const headers = securityHeaders(deps.publicUrl);
@@ -112,15 +121,19 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
     connectionTimeout: 60_000,
     keepAliveTimeout: 65_000,
     maxRequestsPerSocket: MAX_REQUESTS_PER_SOCKET,
-    http: { connectionsCheckingInterval: 2000, requireHostHeader: false },
+    http: {
+      connectionsCheckingInterval: 1000,
+      headersTimeout: HEAD_TIMEOUT,
+      requireHostHeader: false,
+    },
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     trustProxy: createTrust(deps.trustProxy),
     clientErrorHandler: onClientError,
-    // A proxy may send an absolute URL; the host in it is ignored.
+    // A proxy may send an absolute URL. Its scheme and host are ignored.
     rewriteUrl: ({ url = '' }) =>
       url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, ''),
-    // Fastify runs no hooks for these errors, so the headers are set here.
+    // Fastify runs no hooks for framework errors, so this handler sets the headers.
     frameworkErrors: (error, request, reply) => {
       reply.headers(headers).header('x-request-id', request.id);
       gate.showBudget(request, reply);
@@ -133,14 +146,16 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
   app.setSerializerCompiler(serializerCompiler());
   const parseJson = app.getDefaultJsonParser('error', 'error');
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser<string>(
+  app.addContentTypeParser<Buffer>(
     'application/json',
-    { parseAs: 'string' },
+    { parseAs: 'buffer' },
     (request, body, done) => {
+      const text = bodyText(request, body);
+      if (text instanceof ServiceError) done(text);
       // An empty body is valid for routes without a body; the schema of every other route refuses
       // it.
-      if (body === '') done(null, undefined);
-      else void parseJson(request, body, done);
+      else if (text === '') done(null, undefined);
+      else void parseJson(request, text, done);
     },
   );
   app.setErrorHandler(onError);
@@ -148,14 +163,17 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
   app.decorate('methodsOf', watchMethods(app));
   app.decorateRequest('caller', null);
   app.decorateRequest('startedAt', 0);
-  // Without this, Node answers an unknown Expect header itself, without the envelope.
+  // Without this listener, Node answers an unknown Expect header without the envelope.
   app.server.on('checkExpectation', (request, response) =>
     app.server.emit('request', request, response),
   );
   return app;
 }
 
-/** Hooks of every request. They use callbacks instead of promises because they are the hot path. */
+/**
+ * Adds the hooks that run for every request. Hooks are the hot path, so they use callbacks instead
+ * of promises.
+ */
 function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections): void {
   const headers = securityHeaders(deps.publicUrl);
   const warn = untrustedProxyWarning(deps);
@@ -166,7 +184,8 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     reply.headers(headers).header('x-request-id', request.id);
     warn(request);
     if (raw.headers.host === undefined && raw.httpVersion === '1.1') {
-      // Invalid HTTP/1.1. requireHostHeader is off, because Node would answer without the envelope.
+      // HTTP/1.1 requires a Host header. Node's own check (requireHostHeader) is off, because Node
+      // would answer without the envelope.
       reply.code(400).hijack();
       onClientError(new Error('no Host'), raw.socket);
     } else if (connections.admit(raw.socket, reply.raw)) done();
@@ -181,18 +200,19 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     }
   });
   app.addHook('preValidation', (request, _reply, done) => {
-    // Query parameters are strings, and Ajv converts nothing: only these two are numbers.
+    // Query parameters are strings and Ajv converts no types. `limit` and `wait` are the only
+    // numbers.
     const query = request.query as Record<string, unknown>;
     for (const name of ['limit', 'wait']) {
       const text = query[name];
       if (typeof text === 'string' && /^\d{1,4}$/.test(text)) query[name] = Number(text);
     }
-    // Parameters with comma-separated values.
+    // The values of these parameters are separated by commas.
     for (const name of ['status', 'type', 'expand']) {
       const text = query[name];
       if (typeof text === 'string') query[name] = text.split(',');
     }
-    done(unusedKey(request));
+    done(brokenQuery(request) ?? unusedKey(request));
   });
   app.addHook('preClose', (done) => {
     closing = true;
@@ -200,9 +220,10 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     done();
   });
   app.addHook('onSend', (request, reply, payload, done) => {
-    // A response that spent no budget (unknown route, health) shows the address's budget.
+    // A response that spent no budget (unknown route, health) shows the budget of the client's
+    // address.
     if (!reply.hasHeader('ratelimit-limit')) gate.showBudget(request, reply);
-    // A stopping server closes each connection after its response.
+    // While the server stops, it closes each connection after the response.
     if (closing) reply.header('connection', 'close');
     done(null, payload);
   });
@@ -213,8 +234,8 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     request.log.info({ ...response, ms: Math.round(reply.elapsedTime) }, 'answered');
     done();
   });
-  // Requests that the client aborts are counted too (499, as in nginx); otherwise a hanging service
-  // would look fast.
+  // Requests that the client aborts are counted with status 499, as in nginx. Without them, a
+  // service that hangs would look fast.
   app.addHook('onRequestAbort', (request, done) => {
     const { method, routeOptions, startedAt } = request;
     const seconds = (performance.now() - startedAt) / 1000;
@@ -224,8 +245,8 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
 }
 
 /**
- * Warns at most once a minute about an untrusted proxy: all clients behind it share one address and
- * so one rate limit.
+ * Warns at most once a minute about an untrusted proxy. All clients behind an untrusted proxy count
+ * as one address and share one rate limit.
  */
 function untrustedProxyWarning({ log }: ApiDeps): (request: FastifyRequest) => void {
   let silentUntil = 0;
@@ -241,7 +262,24 @@ function untrustedProxyWarning({ log }: ApiDeps): (request: FastifyRequest) => v
   };
 }
 
-function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
+/** Counts the connections that a limit closed, and logs one of them a minute. */
+function refusalReport({ log, onConnectionRefused }: ApiDeps): ConnectionOptions['onRefused'] {
+  let silentUntil = 0;
+  return (limit, peer) => {
+    onConnectionRefused?.(limit);
+    if (performance.now() < silentUntil) return;
+    silentUntil = performance.now() + 60_000;
+    log.warn({ limit, peer }, 'too many connections: some were closed');
+  };
+}
+
+function addRoutes(
+  app: Api,
+  deps: ApiDeps,
+  gate: Gate,
+  tokens: Tokens,
+  connections: Connections,
+): void {
   const cursors = createCursors(deps.jwtSecrets);
   const pages = createPages(cursors, deps.publicUrl);
   const forCallers = (prefix: string, admission: Admission, register: (api: Api) => void) => {
@@ -279,7 +317,7 @@ function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
     deliveryRoutes(api, deps, pages);
     replayRoutes(api, deps);
     eventRoutes(api, deps, pages);
-    eventFeedRoutes(api, deps, cursors);
+    eventFeedRoutes(api, deps, cursors, connections);
     merchantRelayRoutes(api, deps);
     timelineRoutes(api, deps);
   });
@@ -292,14 +330,17 @@ function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
 }
 
 /**
- * The caller's X-Request-Id if it is a plain token, so that a request can be traced through both
- * logs; else a new UUID.
+ * Returns the client's X-Request-Id if it is a plain token, so that the logs of client and service
+ * share an id. Otherwise returns a new UUID.
  */
 function requestId(given: string | string[] | undefined): string {
   return typeof given === 'string' && /^[\w.:/+=-]{1,128}$/.test(given) ? given : randomUUID();
 }
 
-/** Headers of every response, as helmet sets them. HSTS only when PUBLIC_URL is https. */
+/**
+ * Returns the headers of every response, the same as those of helmet. HSTS is included only when
+ * PUBLIC_URL is https.
+ */
 function securityHeaders(publicUrl: string): Record<string, string> {
   return publicUrl.startsWith('https:')
     ? { ...SECURITY_HEADERS, 'strict-transport-security': 'max-age=31536000; includeSubDomains' }
@@ -307,8 +348,8 @@ function securityHeaders(publicUrl: string): Record<string, string> {
 }
 
 /**
- * Collects the routes registered from now on and returns a function from a URL to its methods, for
- * 405 with Allow; empty for an unknown path.
+ * Records the routes that are registered after this call. Returns a function that lists the methods
+ * of a URL, for the Allow header of a 405. The list of an unknown path is empty.
  */
 function watchMethods(api: Api): (url: string) => string[] {
   const routes: { fits: RegExp; method: string }[] = [];

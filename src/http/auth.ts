@@ -1,6 +1,6 @@
-// Authenticates requests by a wallet's JWT or an API key (docs/contract.md, Authentication). Every
-// request looks its caller up in Postgres without a cache, so a revoked key or a new tier takes
-// effect with the next request. Requests of one event-loop turn share the look-up.
+// Authenticates a request by a wallet's JWT or an API key (docs/contract.md, Authentication).
+// Callers are read from Postgres without a cache, so a revoked key or a new tier takes effect with
+// the next request. Requests of one event-loop turn share one statement.
 import type { FastifyRequest } from 'fastify';
 import { findKeyHolders, type KeyHolder, markKeyUsed } from '../db/api-keys.ts';
 import { findMerchants, type MerchantRow } from '../db/merchants.ts';
@@ -13,8 +13,8 @@ import type { ApiDeps, Caller } from './context.ts';
 export type Admission = 'merchant' | 'merchant wallet' | 'subscriber';
 
 /**
- * Returns the caller. Throws UNAUTHORIZED for credentials that are missing, forged, expired,
- * unknown or revoked.
+ * Returns the caller of a request. Throws UNAUTHORIZED for missing, forged, expired, unknown or
+ * revoked credentials.
  */
 export type Identify = (request: FastifyRequest) => Promise<Caller>;
 
@@ -60,7 +60,7 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
   };
 }
 
-/** Throws FORBIDDEN for a caller of the wrong kind. */
+/** Throws FORBIDDEN unless the caller is of the kind that the route admits. */
 export function admit(caller: Caller, admission: Admission): void {
   if (admission === 'subscriber') {
     if (caller.role !== 'subscriber')
@@ -81,8 +81,8 @@ export function admit(caller: Caller, admission: Admission): void {
 }
 
 /**
- * Records the use of a key, at most once a minute, in the background. If the write fails, a later
- * request records it.
+ * Records the use of a key in the background, at most once a minute. If the write fails, a later
+ * request records the use.
  */
 function noteUse({ sql }: ApiDeps, { keyId, unmarked }: KeyHolder, request: FastifyRequest): void {
   if (!unmarked) return;
@@ -91,7 +91,7 @@ function noteUse({ sql }: ApiDeps, { keyId, unmarked }: KeyHolder, request: Fast
   });
 }
 
-/** Messages for a key of the other environment. */
+/** Error messages for a key that belongs to the other environment. */
 const foreignKey = {
   development: 'This is a development service: its API keys start with sk_test_.',
   production: 'This is a production service: its API keys start with sk_live_.',

@@ -1,9 +1,9 @@
-// Batches the look-ups of one event-loop turn into one statement. A single look-up costs 106 us of
-// CPU in both processes; in a batch of twenty, each costs 15 us.
+// Combines the look-ups of one event-loop turn into one statement. A look-up on its own costs 106
+// us of CPU, in this process and Postgres together. In a batch of twenty, each look-up costs 15 us.
 
 /**
- * Looks up one key; undefined when it does not exist. The statement starts after the call, so it
- * sees everything committed before.
+ * Looks up one key. Resolves with undefined when the key does not exist. The statement starts after
+ * the call, so its snapshot includes everything committed before the call.
  */
 export type Find<K, V> = (key: K) => Promise<V | undefined>;
 
@@ -13,8 +13,9 @@ interface Wanted<K, V> {
 }
 
 /**
- * `load` gets the distinct keys of one event-loop turn and returns the values found. `keyOf` maps a
- * key and its value to the same string. When `load` rejects, every look-up of the batch rejects.
+ * Returns a function that looks up a key in a batch. `load` receives the distinct keys of one
+ * event-loop turn and returns the values found. `keyOf` maps a key and its value to the same
+ * string. When `load` rejects, every look-up of the batch rejects.
  */
 export function createBatch<K, V extends K>(
   load: (keys: K[]) => Promise<readonly V[]>,
@@ -24,7 +25,8 @@ export function createBatch<K, V extends K>(
   const open = (): Wanted<K, V> => {
     const keys = new Map<string, K>();
     const found = new Promise<Map<string, V>>((resolve, reject) => {
-      // setImmediate runs after all readable sockets were read, so their requests join this batch.
+      // setImmediate runs after Node has read all readable sockets. The requests of those sockets
+      // join this batch.
       setImmediate(() => {
         next = undefined;
         load([...keys.values()]).then((all) => {

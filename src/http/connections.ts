@@ -1,11 +1,18 @@
-// Limits what clients can make the process hold: connections, unanswered requests per connection
-// (pipelining), and responses that a client does not read.
+// Limits what clients can make the process hold: connections, in all and per address, requests that
+// wait for events, unanswered requests per connection (pipelining), and responses that a client
+// does not read.
+//
+// At a limit the new connection takes the place of one without a request in hand: the oldest that
+// never had one, else the one that is idle longest. So silent connections lock out nobody.
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { addressSubject } from './addresses.ts';
 
 export interface ConnectionLimits {
-  /** Open connections; further ones are closed on accept. */
+  /** Open connections. A quarter of them may wait for events. */
   connections: number;
+  /** Of one address that is not a trusted proxy. Half of them may wait for events. */
+  perAddress: number;
   /** Unanswered requests per connection. */
   inHand: number;
   /** Milliseconds between two checks for slow readers. */
@@ -17,61 +24,161 @@ export interface ConnectionLimits {
   bytesPerCheck: number;
 }
 
-export const connectionLimits: ConnectionLimits = {
+export const connectionLimits: Omit<ConnectionLimits, 'perAddress'> = {
   connections: 2000,
   inHand: 16,
   checkMs: 30_000,
   bytesPerCheck: 16 * 1024,
 };
 
-export interface Connections {
+/** Which limit closed a connection. */
+export type Crowded = 'process' | 'address';
+
+export interface ConnectionOptions extends ConnectionLimits {
+  /** Whether the address is that of a trusted proxy, which carries the requests of many clients. */
+  isTrusted: (address: string) => boolean;
+  /** Called for each connection that a limit closed: the new one or the one that made place. */
+  onRefused: (limit: Crowded, peer: string | undefined) => void;
+}
+
+/** The connections of the process or of one address. */
+class Group {
+  readonly limit: number;
+  readonly maxWaiting: number;
+  size = 0;
+  waiting = 0;
+  /** Those without a complete request so far, oldest first. */
+  readonly unused = new Set<Socket>();
+  /** Those whose requests are all answered, idle longest first. */
+  readonly idle = new Set<Socket>();
+
+  constructor(limit: number, maxWaiting: number) {
+    this.limit = limit;
+    this.maxWaiting = Math.max(1, Math.floor(maxWaiting));
+  }
+}
+
+interface Held {
+  address: string | undefined;
+  groups: readonly Group[];
+  requests: number;
+}
+
+export class Connections {
+  readonly #options: ConnectionOptions;
+  readonly #process: Group;
+  readonly #byAddress = new Map<string, Group>();
+  readonly #open = new Map<Socket, Held>();
+  /** Bytes sent as of the last check, per connection that had unsent bytes then. */
+  #unread = new Map<Socket, number>();
+
+  /** Watches the connections of `server` until it closes. */
+  constructor(server: Server, options: ConnectionOptions) {
+    this.#options = options;
+    this.#process = new Group(options.connections, options.connections / 4);
+    server.on('connection', (socket: Socket) => this.#accept(socket));
+    const timer = setInterval(() => this.#closeSlowReaders(), options.checkMs).unref();
+    server.once('close', () => clearInterval(timer));
+  }
+
   /**
    * Counts a request until its response closes; false when its connection has too many in flight.
    */
-  admit(socket: Socket, response: ServerResponse): boolean;
+  admit(socket: Socket, response: ServerResponse): boolean {
+    const held = this.#open.get(socket);
+    if (held === undefined) return true;
+    held.requests += 1;
+    for (const { unused, idle } of held.groups) {
+      unused.delete(socket);
+      idle.delete(socket);
+    }
+    response.once('close', () => {
+      held.requests -= 1;
+      if (held.requests > 0 || !this.#open.has(socket)) return;
+      for (const { idle } of held.groups) idle.add(socket);
+    });
+    return held.requests <= this.#options.inHand;
+  }
+
+  /**
+   * Takes a place for a request that waits, and returns the function that gives it back; undefined
+   * when too many wait in this process or from this address.
+   */
+  wait(socket: Socket): (() => void) | undefined {
+    const groups = this.#open.get(socket)?.groups ?? [this.#process];
+    if (groups.some(({ waiting, maxWaiting }) => waiting >= maxWaiting)) return undefined;
+    for (const group of groups) group.waiting += 1;
+    return () => {
+      for (const group of groups) group.waiting -= 1;
+    };
+  }
+
   /**
    * Closes connections that have received no byte yet: Node treats a connection as idle only after
    * its first request.
    */
-  closeUnused(): void;
-}
+  closeUnused(): void {
+    for (const socket of this.#process.unused) if (socket.bytesRead === 0) socket.destroy();
+  }
 
-/** Watches the connections of `server` until it closes. */
-export function watchConnections(
-  server: Server,
-  { connections, inHand, checkMs, bytesPerCheck }: ConnectionLimits,
-): Connections {
-  const open = new Set<Socket>();
-  const requests = new WeakMap<Socket, number>();
-  /** Bytes sent as of the last check, per connection that had unsent bytes then. */
-  let waiting = new Map<Socket, number>();
+  #accept(socket: Socket): void {
+    const { remoteAddress } = socket;
+    const { isTrusted, perAddress } = this.#options;
+    const isCounted = remoteAddress !== undefined && !isTrusted(remoteAddress);
+    const address = isCounted ? addressSubject(remoteAddress) : undefined;
+    const own =
+      address === undefined
+        ? undefined
+        : (this.#byAddress.get(address) ?? new Group(perAddress, perAddress / 2));
+    const hasRoom =
+      (own === undefined || this.#makeRoom(own, 'address', remoteAddress)) &&
+      this.#makeRoom(this.#process, 'process', remoteAddress);
+    if (!hasRoom) {
+      socket.destroy();
+      return;
+    }
+    if (address !== undefined && own !== undefined) this.#byAddress.set(address, own);
+    const groups = own === undefined ? [this.#process] : [this.#process, own];
+    this.#open.set(socket, { address, groups, requests: 0 });
+    for (const group of groups) {
+      group.size += 1;
+      group.unused.add(socket);
+    }
+    socket.once('close', () => this.#forget(socket));
+  }
 
-  server.maxConnections = connections;
-  server.on('connection', (socket: Socket) => {
-    open.add(socket);
-    socket.once('close', () => open.delete(socket));
-  });
-  const timer = setInterval(() => {
-    const before = waiting;
-    waiting = new Map();
-    for (const socket of open) {
+  /** Whether the group has room for another connection, after closing one if need be. */
+  #makeRoom(group: Group, limit: Crowded, peer: string | undefined): boolean {
+    if (group.size < group.limit) return true;
+    this.#options.onRefused(limit, peer);
+    const [oldest] = group.unused.size > 0 ? group.unused : group.idle;
+    if (oldest === undefined) return false;
+    this.#forget(oldest);
+    oldest.destroy();
+    return true;
+  }
+
+  #forget(socket: Socket): void {
+    const held = this.#open.get(socket);
+    if (held === undefined) return;
+    this.#open.delete(socket);
+    for (const group of held.groups) {
+      group.size -= 1;
+      group.unused.delete(socket);
+      group.idle.delete(socket);
+      if (group.size === 0 && held.address !== undefined && group !== this.#process)
+        this.#byAddress.delete(held.address);
+    }
+  }
+
+  #closeSlowReaders(): void {
+    const before = this.#unread;
+    this.#unread = new Map();
+    for (const socket of this.#open.keys()) {
       if (socket.writableLength === 0) continue;
       const taken = socket.bytesWritten - socket.writableLength;
-      if (taken - (before.get(socket) ?? -Infinity) < bytesPerCheck) socket.destroy();
-      else waiting.set(socket, taken);
+      if (taken - (before.get(socket) ?? -Infinity) < this.#options.bytesPerCheck) socket.destroy();
+      else this.#unread.set(socket, taken);
     }
-  }, checkMs).unref();
-  server.once('close', () => clearInterval(timer));
-
-  return {
-    admit(socket, response) {
-      const count = (requests.get(socket) ?? 0) + 1;
-      requests.set(socket, count);
-      response.once('close', () => requests.set(socket, (requests.get(socket) ?? 1) - 1));
-      return count <= inHand;
-    },
-    closeUnused() {
-      for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
-    },
-  };
+  }
 }

@@ -1,4 +1,4 @@
-// Dependencies of the API, the caller of a request, and look-ups that all routes share.
+// Dependencies of the API, the caller of a request, and look-ups that several routes share.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest, RawServerDefault } from 'fastify';
@@ -14,46 +14,51 @@ import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Ping, PingResult } from '../webhooks/ping.ts';
 import { createBatch, type Find } from './batch.ts';
+import type { Crowded } from './connections.ts';
 
 export interface ApiDeps {
   sql: Sql;
   /**
-   * A separate small pool for analytics, exports and replay counts, which read more rows than other
-   * routes.
+   * A separate small pool for analytics, exports and replay counts, because these read more rows
+   * than other routes.
    */
   reports: Sql;
   /**
-   * The reason why this process is not ready (Postgres or one of its loops), for /readyz; undefined
-   * when it is.
+   * Returns why this process is not ready (an outage of Postgres or of a loop), or undefined when
+   * it is ready. /readyz calls this.
    */
   trouble?: () => string | undefined;
   log: Log;
   chain: ChainSender;
   network: Network;
-  /** SOLANA_CLUSTER, shown in the sign-in message. */
+  /** SOLANA_CLUSTER. The sign-in message shows the cluster. */
   cluster: string;
   environment: Environment;
   publicUrl: string;
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
-  /** Minimum amount of a plan per period, in base units. */
+  /** Minimum price of a plan per period, in USDC base units. */
   planMinimumAmount: bigint;
-  /** Requests per minute and tier. */
+  /** Rate limit of each tier, in requests per minute. */
   requestsPerMinute: Record<Tier, number>;
-  /** Origins allowed by CORS. */
+  /** Origins that CORS allows. */
   corsOrigins: readonly string[];
-  /** Origins whose pages may sign in merchants, beside that of publicUrl; CORS allows them too. */
+  /** Origins whose pages may sign in merchants, besides that of publicUrl. CORS allows them too. */
   dashboardOrigins: readonly string[];
-  /** Addresses and CIDRs of proxies whose X-Forwarded-For is trusted. */
+  /** Addresses and CIDRs of trusted proxies. X-Forwarded-For is read only from these proxies. */
   trustProxy: readonly string[];
+  /** Open connections of one address that is not a trusted proxy. */
+  connectionsPerAddress: number;
+  /** Called for each connection that this limit or that of the process closed, for metrics. */
+  onConnectionRefused?: (limit: Crowded) => void;
   /**
-   * Sends a signed ping, or the given event, to a webhook endpoint and waits up to 5 s for the
+   * Sends a signed event to a webhook endpoint, by default a ping, and waits up to 5 s for the
    * response.
    */
   ping: (target: Omit<Ping, 'config'> & { now: number }) => Promise<PingResult>;
-  /** Throws when the host of a URL is an address to which webhooks must not be sent. */
+  /** Throws when the host of a webhook URL is an IP address that must not receive webhooks. */
   checkWebhookHost: (hostname: string) => void;
-  /** Called for each response, for metrics. */
+  /** Called for each response, to record its metrics. */
   onResponse: (response: {
     method: string;
     route: string;
@@ -61,13 +66,13 @@ export interface ApiDeps {
     seconds: number;
   }) => void;
   /**
-   * Wakes dispatchers after deliveries were queued. With `appId`, also wakes requests that wait for
-   * the app's events.
+   * Wakes dispatchers. Called after deliveries were queued. With `appId`, requests that wait for
+   * events of the app are also woken.
    */
   wakeDispatchers: (appId?: string) => void;
-  /** Wakes keepers after subscriptions became due. */
+  /** Wakes keepers. Called after subscriptions became due. */
   wakeKeepers: () => void;
-  /** Wakes the replay worker (domain/replay.ts, workOnReplays). */
+  /** Wakes the worker that runs replays (workOnReplays in domain/outbox/replay.ts). */
   wakeReplays: () => void;
 }
 
@@ -79,7 +84,7 @@ export type Api = FastifyInstance<
   TypeBoxTypeProvider
 >;
 
-/** The merchant's row, read for this request. */
+/** A merchant as the caller of a request. Authentication reads the row for each request. */
 export interface MerchantCaller extends MerchantRow {
   role: 'merchant';
   via: 'token' | 'key';
@@ -94,36 +99,42 @@ export type Caller = MerchantCaller | SubscriberCaller;
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The methods of a path; empty for an unknown path. */
+    /** Returns the methods of a path. The list of an unknown path is empty. */
     methodsOf: (url: string) => string[];
   }
   interface FastifyRequest {
     caller: Caller | null;
-    /** By performance.now(). */
+    /** Start of the request by performance.now(). */
     startedAt: number;
   }
 }
 
-/** The caller as one text, unique across merchants and subscribers. */
+/** Returns a text that identifies the caller among all merchants and subscribers. */
 export function callerKey(caller: Caller): string {
   return caller.role === 'merchant' ? `merchant:${caller.id}` : `subscriber:${caller.wallet}`;
 }
 
-/** The calling merchant. Only for routes that admit merchants only. */
+/**
+ * Returns the calling merchant. Throws for any other caller, so only routes for merchants may use
+ * merchantOf.
+ */
 export function merchantOf({ caller }: FastifyRequest): MerchantCaller {
   if (caller?.role !== 'merchant') throw new Error('a merchant route without a merchant');
   return caller;
 }
 
-/** The calling subscriber. Only for routes that admit subscribers only. */
+/**
+ * Returns the calling subscriber. Throws for any other caller, so only routes for subscribers may
+ * use subscriberOf.
+ */
 export function subscriberOf({ caller }: FastifyRequest): SubscriberCaller {
   if (caller?.role !== 'subscriber') throw new Error('a subscriber route without a subscriber');
   return caller;
 }
 
 /**
- * An id from a path, in lower case. Throws NOT_FOUND when it is malformed, because no row can have
- * it.
+ * Returns an id of the path in lower case. Throws NOT_FOUND for a malformed id, because no row can
+ * have a malformed id.
  */
 export function idOf(text: string, what: string): string {
   const id = text.toLowerCase();
@@ -142,7 +153,10 @@ export function foreign(what: string): ServiceError {
 type FindApp = Find<{ id: string }, AppRow>;
 const appsOf = new WeakMap<Sql, FindApp>();
 
-/** The batched look-up of apps for a pool. */
+/**
+ * Returns the function that looks up apps in batches. Each pool of connections has its own
+ * function.
+ */
 function findAppIn(sql: Sql): FindApp {
   const find =
     appsOf.get(sql) ??
@@ -159,8 +173,8 @@ function findAppIn(sql: Sql): FindApp {
 }
 
 /**
- * The app of the path. Throws NOT_FOUND when it does not exist, FORBIDDEN when it belongs to
- * another merchant.
+ * Returns the app of the path. Throws NOT_FOUND when the app does not exist, FORBIDDEN when the app
+ * belongs to another merchant.
  */
 export async function ownApp(
   { sql }: ApiDeps,
@@ -174,8 +188,8 @@ export async function ownApp(
 }
 
 /**
- * The live webhook endpoint of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to
- * another merchant.
+ * Returns the live webhook endpoint of the path. Throws NOT_FOUND when it does not exist, FORBIDDEN
+ * when the app belongs to another merchant.
  */
 export async function ownEndpoint(
   deps: ApiDeps,

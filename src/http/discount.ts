@@ -1,4 +1,4 @@
-// Schemas of discounts: as a merchant sets one and as the API returns it.
+// Schemas of discounts: the input of a merchant and the view that the API returns.
 import { Type, type Static } from '@sinclair/typebox';
 import type { DiscountTerms } from '../db/subscription-changes.ts';
 import { discounted, discountOf } from '../domain/collecting/price.ts';
@@ -16,7 +16,7 @@ export const Discount = Type.Object(
   { description: 'The discount of the next payments; null if there is none.' },
 );
 
-/** The discount on the next payment, as the API returns it; null without one. */
+/** Returns the discount on the next payment in the form of the API, or null when there is none. */
 export function discountView(terms: DiscountTerms): Static<typeof Discount> | null {
   const discount = discountOf(terms);
   return discount && { ...discount, amountOff: discount.amountOff?.toString() ?? null };
@@ -55,9 +55,9 @@ const none: DiscountTerms = {
 };
 
 /**
- * The columns of a discount on `amount` base units; null removes the discount. Throws
- * VALIDATION_ERROR unless the input has exactly one of percentOff and amountOff and leaves at least
- * `minimum` base units.
+ * Returns the columns of a discount on `amount` base units. A null input removes the discount.
+ * Throws VALIDATION_ERROR unless the input has exactly one of percentOff and amountOff, and the
+ * discounted price is at least `minimum` base units.
  */
 export function discountTermsOf(
   input: Static<typeof DiscountInput> | null,

@@ -1,4 +1,4 @@
-// The envelope of every response (docs/contract.md): success, data, and error only on error.
+// The envelope of every response (docs/contract.md): `success`, `data`, and for errors `error`.
 import { Type, type TSchema } from '@sinclair/typebox';
 import type { ErrorCode, Fault } from '../errors.ts';
 
@@ -13,7 +13,7 @@ export const statusOf: Record<ErrorCode, number> = {
   INTERNAL_ERROR: 500,
 };
 
-/** The schema of a successful response. */
+/** Returns the schema of a successful response. */
 export function success<T extends TSchema>(data: T) {
   return Type.Object({
     success: Type.Literal(true, { description: 'Whether the request succeeded.' }),
@@ -21,7 +21,7 @@ export function success<T extends TSchema>(data: T) {
   });
 }
 
-/** A successful response. */
+/** Wraps `data` in the envelope of a successful response. */
 export function ok<T>(data: T): { success: true; data: T } {
   return { success: true, data };
 }
@@ -50,7 +50,7 @@ const Failure = Type.Object(
   { title: 'Failure' },
 );
 
-/** An error response. */
+/** Returns the envelope of an error response. */
 export function refusal(code: ErrorCode, message: string, details?: readonly Fault[]) {
   return {
     success: false as const,
@@ -59,7 +59,10 @@ export function refusal(code: ErrorCode, message: string, details?: readonly Fau
   };
 }
 
-/** The schemas of a route's error responses, including the statuses that every route can return. */
+/**
+ * Returns the schemas of a route's error responses. Every route also has the statuses 429, 500 and
+ * 503.
+ */
 export function failures<const C extends 400 | 401 | 403 | 404 | 409>(...statuses: C[]) {
   const all = [...statuses, 429, 500, 503];
   return Object.fromEntries(all.map((status) => [status, Failure])) as Record<

@@ -1,5 +1,5 @@
-// Error responses in the envelope. An error that is not a ServiceError is a bug or an outage: the
-// client gets a general message, and bugs are logged in full.
+// Error responses in the envelope. An error that is not a ServiceError is a bug or an outage. The
+// client then gets a general message. Bugs are logged in full.
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
@@ -42,12 +42,12 @@ function sendRefusal(
     .send(refusal(code, message, details));
 }
 
-/** Retry-After during an outage, in seconds. */
+/** Value of Retry-After during an outage, in seconds. */
 const RETRY_SECONDS = 5;
 
 /**
- * 503: the request is valid, but Postgres or the chain is unavailable. The daemon logs an outage of
- * Postgres once, so requests do not.
+ * Responds 503: the request is valid, but Postgres or the chain is unavailable. The daemon logs an
+ * outage of Postgres once, so requests do not log it.
  */
 function sendUnavailable(reply: FastifyReply, message: string): FastifyReply {
   return reply
@@ -57,13 +57,13 @@ function sendUnavailable(reply: FastifyReply, message: string): FastifyReply {
     .send(refusal('INTERNAL_ERROR', message));
 }
 
-/** The error handler of the whole API. */
+/** Handles the errors of all routes. */
 export function onError(
   error: FastifyError,
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
-  // Fastify parses the body of an unknown route too, so a body error can arrive here.
+  // Fastify also parses the body of an unknown route, so the error may be about that body.
   if (request.is404) return refuseRoute(request, reply);
   if (isUnavailable(error)) {
     request.log.debug({ err: error }, 'database unavailable');
@@ -120,7 +120,10 @@ export function refuseRoute(request: FastifyRequest, reply: FastifyReply): Fasti
   );
 }
 
-/** Responds to invalid or unfinished HTTP on the bare socket and closes it. */
+/**
+ * Responds to invalid or incomplete HTTP. There is no request object, so the response is written to
+ * the socket. The socket is then closed.
+ */
 export function onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
     socket.destroy();
@@ -133,6 +136,8 @@ export function onClientError(error: NodeJS.ErrnoException, socket: Socket): voi
         ? ['408 Request Timeout', 'The request took too long to arrive.']
         : ['400 Bad Request', 'This is not a valid HTTP request.'];
   const body = JSON.stringify(refusal('VALIDATION_ERROR', message));
+  // A client that is too slow may also never close its side: then the end would wait for it.
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') socket.once('finish', () => socket.destroy());
   socket.end(
     `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
   );
@@ -142,7 +147,7 @@ function sentence({ path, message }: Fault): string {
   return path === '' ? `The request ${message}.` : `${path} ${message}.`;
 }
 
-/** The message for each Ajv keyword. */
+/** For each Ajv keyword, a function that returns the message of the validation error. */
 const wishes: Record<string, (params: Record<string, unknown>) => string> = {
   minimum: ({ limit }) => `must be at least ${String(limit)}`,
   maximum: ({ limit }) => `must be at most ${String(limit)}`,
@@ -169,9 +174,10 @@ const typeNames: Record<string, string> = {
   array: 'a list',
 };
 
-/** Ajv's errors as field paths with messages. */
+/** Converts Ajv's errors to field paths with messages. */
 function faultsOf({ validation = [], validationContext }: FastifyError): Fault[] {
-  // The message of a format is more specific than that of a pattern on the same field.
+  // When a field violates a format and a pattern, only the format is reported, because its message
+  // is more specific.
   const formatted = new Set(
     validation.flatMap(({ keyword, instancePath }) => (keyword === 'format' ? [instancePath] : [])),
   );

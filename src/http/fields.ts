@@ -1,19 +1,21 @@
-// Field schemas shared by the routes. Rows go to JSON unchanged: the serializer writes a bigint and
-// a Date as strings.
+// Field schemas that the routes share. Rows become JSON unchanged, because the serializer writes
+// bigint and Date as strings.
 import { Type, type Static, type TSchema } from '@sinclair/typebox';
 import { isAddress } from '../chain/program/addresses.ts';
 import { isId } from '../db/postgres/ids.ts';
 import { invalidField } from '../errors.ts';
+import { isCalendarDay } from '../format.ts';
 
 const MAX_AMOUNT = 2n ** 63n - 1n;
-// Four-digit ISO years end at 9999; a time zone could push a later instant beyond that.
+// ISO years with four digits end in 9999. One year is kept free, because a time zone can move a
+// time into the next year.
 const LATEST_TIME = Date.UTC(9999, 0, 1);
 const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
-// NUL (Postgres cannot store it), lone surrogates (not valid text), and control characters other
-// than line breaks and tabs.
+// Postgres cannot store NUL. Lone surrogates are not valid text. Control characters other than line
+// breaks and tabs are refused.
 const unstorable = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]|\p{Surrogate}/u;
 
-// Code points, as Postgres's length() counts.
+// The length is counted in code points, like length() in Postgres.
 const isText = (text: string, maxLength: number) =>
   !unstorable.test(text) && Array.from(text).length <= maxLength;
 const isHttpUrl = (text: string) =>
@@ -22,7 +24,7 @@ const isHttpUrl = (text: string) =>
   URL.canParse(text) &&
   /^https?:$/.test(new URL(text).protocol);
 
-/** Custom formats, each with the message for a value that does not match. */
+/** Custom formats. `message` describes the valid values. */
 export const formats = {
   address: { fits: isAddress, message: 'must be a Solana address in Base58' },
   signature: {
@@ -61,9 +63,12 @@ export const formats = {
   },
   instant: {
     fits: (text: string) =>
-      time.test(text) && Date.parse(text) >= 0 && Date.parse(text) < LATEST_TIME,
+      time.test(text) &&
+      Date.parse(text) >= 0 &&
+      Date.parse(text) < LATEST_TIME &&
+      isCalendarDay(text.slice(0, 10)),
     message:
-      'must be an ISO 8601 time such as 2026-01-31T00:00:00Z, or a date (its midnight in UTC), from 1970 on',
+      'must be an ISO 8601 time such as 2026-01-31T00:00:00Z, or a date (its midnight in UTC), from 1970 on; the day must exist',
   },
   'idempotency-key': {
     fits: (text: string) => /^[\x20-\x7e]{1,255}$/.test(text),
@@ -82,8 +87,8 @@ export const Id = Type.String({
   examples: [EXAMPLE_ID],
 });
 /**
- * An id in a path. The schema accepts any string: a malformed id is a 404, and a 400 for an invalid
- * body comes first.
+ * An id in a path. The schema accepts any string, because a malformed id must give 404. The 400 for
+ * an invalid body comes before that 404.
  */
 export const PathId = Type.String({ description: 'UUIDv7 in lower case.', examples: [EXAMPLE_ID] });
 export const Wallet = Type.String({
@@ -115,7 +120,7 @@ export const OfferId = Type.String({
   examples: [EXAMPLE_ID],
 });
 
-/** USDC base units (6 decimals) as a string, in a response. */
+/** USDC base units (6 decimals) as a string. Responses only. */
 export const Amount = Type.Unsafe<bigint>({
   type: 'string',
   pattern: '^(0|[1-9][0-9]*)$',
@@ -123,11 +128,11 @@ export const Amount = Type.Unsafe<bigint>({
   examples: ['10000000'],
 });
 /**
- * The same, nullable. A string in code too, because the serializer does not write a bigint for a
- * field of two types.
+ * An Amount or null in a response. Code passes a string, because the serializer does not write a
+ * bigint to a field of two types.
  */
 export const AmountOrNull = Type.Unsafe<string | null>({ ...Amount, type: ['string', 'null'] });
-/** The same in a request. */
+/** USDC base units (6 decimals) as a string. Requests only. */
 export const AmountInput = Type.String({
   format: 'amount',
   pattern: '^[1-9][0-9]{0,18}$',
@@ -146,7 +151,7 @@ export const TimeInput = Type.String({
   examples: ['2026-01-31T00:00:00Z'],
 });
 
-/** The merchant's own id of a customer. */
+/** The id that the merchant gave the customer. */
 export const ExternalId = Type.String({
   format: 'name',
   description: 'Your id of the customer, 1 to 120 characters. Several subscriptions may share it.',
@@ -159,7 +164,7 @@ const metadata = {
   description: 'Your own key-value data: up to 20 strings, 4 KiB in total.',
   examples: [{ order: '1234' }],
 };
-/** The merchant's own notes. */
+/** Notes that the merchant attached, as names and texts. */
 export const Metadata = Type.Unsafe<Record<string, string>>(metadata);
 export const MetadataInput = Type.Unsafe<Record<string, string>>({
   ...metadata,
@@ -167,14 +172,14 @@ export const MetadataInput = Type.Unsafe<Record<string, string>>({
   propertyNames: { type: 'string', format: 'name' },
 });
 
-/** Throws VALIDATION_ERROR for metadata of more than 4 KiB as JSON. */
+/** Throws VALIDATION_ERROR when the metadata exceeds 4 KiB as JSON. */
 export function refuseLongMetadata(metadata: Readonly<Record<string, string>> | undefined): void {
   if (metadata === undefined) return;
   if (Buffer.byteLength(JSON.stringify(metadata)) <= MAX_METADATA_BYTES) return;
   throw invalidField('metadata', 'must be at most 4096 bytes as JSON');
 }
 
-/** A field that may be null. */
+/** Returns the schema with null as a further value. */
 export function nullable<T extends TSchema>(schema: T) {
   const { type, enum: words, ...rest } = schema as T & { type: string; enum?: unknown[] };
   return Type.Unsafe<Static<T> | null>({
@@ -184,7 +189,7 @@ export function nullable<T extends TSchema>(schema: T) {
   });
 }
 
-/** A string enum. */
+/** Returns the schema of a string that is one of `words`. */
 export function oneOf<const T extends string>(words: readonly T[], description?: string) {
   return Type.Unsafe<T>({
     type: 'string',
@@ -193,7 +198,9 @@ export function oneOf<const T extends string>(words: readonly T[], description?:
   });
 }
 
-/** A query parameter with one or more of these values, separated by commas. */
+/**
+ * Returns the schema of an optional query parameter: one or more of `words`, separated by commas.
+ */
 export function several<const T extends string>(words: readonly T[], description: string) {
   return Type.Optional(
     Type.Unsafe<T[]>({
@@ -205,18 +212,19 @@ export function several<const T extends string>(words: readonly T[], description
   );
 }
 
-/** A string enum whose description explains each value. */
+/** Returns the schema of a string that is a key of `words`. Its description explains each key. */
 export function meaning(words: Readonly<Record<string, string>>, description: string) {
   const list = Object.entries(words).map(([word, about]) => `- \`${word}\`: ${about}`);
   return oneOf<string>(Object.keys(words), `${description}\n\n${list.join('\n')}`);
 }
 
 /**
- * The body of a POST without input: absent (Fastify passes null to the schema) or an empty object.
+ * The body of a POST without input: an empty object or no body. For no body, Fastify passes null to
+ * the schema.
  */
 export const NoBody = nullable(Type.Object({}, { additionalProperties: false }));
 
-/** A time from a query. */
+/** Returns the time of a query parameter, or null when the parameter is absent. */
 export function timeOrNull(text: string | undefined): Date | null {
   return text === undefined ? null : new Date(text);
 }

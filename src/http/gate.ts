@@ -1,4 +1,4 @@
-// Checks every request before its handler: credentials (401), rate limit (429), role (403).
+// Checks that run before a handler: credentials (401), rate limit (429), role (403).
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
@@ -8,27 +8,31 @@ import { type ApiDeps, type Caller, callerKey } from './context.ts';
 import type { Limiter, Allowance } from './limits.ts';
 
 /**
- * Caps an address at the rate of this many callers below the Pro tier, because anyone can create
- * any number of wallets.
+ * All callers below the Pro tier at one address share the rate of this many callers. Without that
+ * limit anyone could multiply the rate by creating wallets.
  */
 const CALLERS_PER_ADDRESS = 20;
 
 export interface Gate {
-  /** Authenticates the request, spends its budgets and checks the role. */
+  /**
+   * Authenticates the request, spends the budgets of the caller and the address, and checks the
+   * role.
+   */
   caller(request: FastifyRequest, reply: FastifyReply, admission: Admission): Promise<void>;
-  /** Counts a request without a caller against its address. */
+  /** Spends the budget of the client's address, for a request without a caller. */
   address(request: FastifyRequest, reply: FastifyReply): Promise<void>;
   /** Sets the RateLimit headers of a response that spent no budget. */
   showBudget(request: FastifyRequest, reply: FastifyReply): void;
 }
 
-/** The gate of one server. */
+/** Creates the gate of a server. */
 export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gate {
   const { free } = deps.requestsPerMinute;
   const identify = createIdentify(deps, tokens);
 
   /**
-   * Counts a request and sets the RateLimit headers; throws RATE_LIMITED when the budget is spent.
+   * Counts a request of `subject` and sets the RateLimit headers. Throws RATE_LIMITED when the
+   * budget of `subject` is spent.
    */
   const spend = async (reply: FastifyReply, subject: string, limit: number) => {
     const allowance = await limiter.spend(subject, limit);
@@ -40,8 +44,8 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
     try {
       return await identify(request);
     } catch (error) {
-      // A failed authentication spends the address's budget, so that guessing is limited like
-      // signing in.
+      // A failed authentication spends the budget of the client's address, so that guessing
+      // credentials is limited as much as signing in.
       if (error instanceof ServiceError) await spend(reply, addressSubject(request.ip), free);
       throw error;
     }
@@ -52,7 +56,8 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
       const caller = await identified(request, reply);
       request.caller = caller;
       const pro = caller.role === 'merchant' && caller.tier === 'pro';
-      // The limiter counts both in one statement.
+      // The limiter counts both requests in one statement, because they are in the same event-loop
+      // turn.
       const [ceiling] = await Promise.all([
         pro
           ? undefined

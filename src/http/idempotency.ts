@@ -1,6 +1,6 @@
-// Idempotency-Key: requests with the same key and body get the same response and have one effect,
-// even when they are concurrent. The response is stored, encrypted, in the transaction of the
-// effect, so both commit together. An error has no effect and is not stored: the key stays free.
+// Idempotency-Key: requests with the same key and body have one effect and get the same response,
+// even when they are concurrent. The encrypted response commits in the transaction of the effect.
+// An error has no effect and is not stored, so the key stays free.
 import { createHash } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -21,8 +21,8 @@ export const idempotencyHeaders = Type.Object({
 });
 
 /**
- * The error for a key on a route that ignores it, because the client would believe that a retry is
- * safe.
+ * Returns the error for an Idempotency-Key on a route that ignores the header. Otherwise the client
+ * would believe that a retry is safe.
  */
 export function unusedKey({
   method,
@@ -37,9 +37,9 @@ export function unusedKey({
 }
 
 /**
- * Responds with the result of `act`, which runs once per key inside the transaction. `prepare`
- * returns `act` and runs outside the transaction, because it may call the chain. Throws CONFLICT
- * for a key that was used with another request.
+ * Responds with the result of `act`, which runs once per key inside a transaction. `prepare`
+ * returns `act` and runs before the transaction, because `prepare` may call the chain. Throws
+ * CONFLICT when the key was used with a different request.
  */
 export async function respondOnce<T>(
   { sql, secretBox }: ApiDeps,
@@ -84,7 +84,9 @@ export async function respondOnce<T>(
   return repeat(outcome.earlier);
 }
 
-/** Hash of method, URL and body, independent of the order of the body's fields. */
+/**
+ * Returns a hash of method, URL and body. The order of the body's fields does not change the hash.
+ */
 function fingerprintOf({ method, url, body }: FastifyRequest): Buffer {
   return createHash('sha256')
     .update(`${method} ${url}\n${JSON.stringify(sorted(body ?? {}))}`)

@@ -1,16 +1,16 @@
-// Rate limits across all serve processes: Postgres counts the requests, those of one event-loop
-// turn in one statement. A subject whose window is spent is refused from memory until the window
-// ends.
+// Rate limits that all serve processes share. Postgres counts requests, and one statement counts
+// all requests of an event-loop turn. When a subject has spent its budget, this process refuses the
+// subject's requests without asking Postgres until the window ends.
 import type { Tier } from '../db/merchants.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { spendBudgets, type Budget } from '../db/rate-budgets.ts';
 
 const WINDOW_MS = 60_000;
-/** Number of windows in memory above which ended ones are dropped. */
+/** Number of windows in memory above which ended windows are deleted. */
 const SWEEP_ABOVE = 10_000;
 /**
- * Minimum time between two scans of the windows, because a scan per request would be quadratic in
- * the number of callers.
+ * Minimum milliseconds between two scans for ended windows. A scan for every request would be
+ * quadratic in the number of callers.
  */
 const SWEEP_MS = 1000;
 
@@ -23,25 +23,27 @@ export interface Allowance {
 }
 
 export interface Limiter {
-  /** Counts one request of the subject. */
+  /** Counts one request of `subject`. */
   spend(subject: string, limit: number): Promise<Allowance>;
-  /** The last known state, without counting. */
+  /** Returns the last known state of `subject` without counting a request. */
   peek(subject: string, limit: number): Allowance;
 }
 
 interface Window {
   spent: number;
-  /** By performance.now(). */
+  /** End of the window by performance.now(). */
   endsAt: number;
 }
 
-/** One subject's requests that wait for the statement of this turn. */
+/** Requests of one subject that wait for the statement of this event-loop turn. */
 interface Turn {
   limit: number;
   waiting: { resolve: (allowance: Allowance) => void; reject: (error: unknown) => void }[];
 }
 
-/** A limiter on this database. All limiters on one database share the limits. */
+/**
+ * Creates a limiter that counts in the database `sql`. All limiters of a database share the limits.
+ */
 export function createLimiter(sql: Sql): Limiter {
   const windows = new Map<string, Window>();
   let sweptAt = -Infinity;
@@ -75,7 +77,8 @@ export function createLimiter(sql: Sql): Limiter {
         const window = keep(budget);
         waiting.forEach(({ resolve }, place) => {
           const allowed = place < budget.granted;
-          // Among requests counted together, each sees the budget as of its own place.
+          // The statement counted several requests of one subject. Each response shows the budget
+          // as if the requests had been counted one after another.
           const later = allowed ? budget.granted - place - 1 : 0;
           resolve(allowance({ ...window, spent: window.spent - later }, limit, allowed));
         });
@@ -93,8 +96,8 @@ export function createLimiter(sql: Sql): Limiter {
       if (turn === undefined) {
         const asked = new Map<string, Turn>();
         turn = asked;
-        // setImmediate runs after all readable sockets were read, so their requests join this
-        // statement.
+        // setImmediate runs after Node has read all readable sockets. The requests of those sockets
+        // join this statement.
         setImmediate(() => {
           turn = undefined;
           void spendTurn(asked);

@@ -1,4 +1,5 @@
-// Keyset pages, newest first: ?limit and ?cursor in, Link and X-Next-Cursor out.
+// Keyset pages, newest first. A request has ?limit and ?cursor, a response has the headers Link and
+// X-Next-Cursor.
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Page } from '../db/postgres/lists.ts';
@@ -18,11 +19,14 @@ export const pageQuery = {
 
 export interface Pages {
   /**
-   * Parses limit and cursor. The page has one row more than asked for, to detect whether there is a
-   * next page. Throws VALIDATION_ERROR for a cursor that was not issued for this list.
+   * Parses ?limit and ?cursor. The returned page asks for one row more than ?limit, which shows
+   * whether another page follows. Throws VALIDATION_ERROR for a cursor of another list.
    */
   read(request: FastifyRequest<{ Querystring: { limit: number; cursor?: string } }>): Page;
-  /** The response: at most `limit` rows; sets Link and X-Next-Cursor when more follow. */
+  /**
+   * Returns the response with at most ?limit rows. Sets Link and X-Next-Cursor when more rows
+   * follow.
+   */
   send<T extends { id: string }>(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -31,7 +35,7 @@ export interface Pages {
 }
 
 export function createPages(cursors: Cursors, publicUrl: string): Pages {
-  // A cursor belongs to a list (its path) and a caller.
+  // A cursor is valid for one list (a path) and one caller.
   const scope = ({ url, caller }: FastifyRequest) =>
     `${url.split('?', 1)[0] ?? ''} ${caller?.wallet ?? ''}`;
   const lead = (request: FastifyRequest, reply: FastifyReply, last: string) => {

@@ -1,4 +1,4 @@
-// Schemas of plans: as the API returns them and as a merchant creates them.
+// Schemas of plans: the view that the API returns and the input of a merchant.
 import { Type, type Static } from '@sinclair/typebox';
 import type { PlanRow } from '../db/plans.ts';
 import { blockReasons } from '../domain/reasons.ts';
@@ -56,7 +56,10 @@ const trialHours = Type.Integer({
   description: 'Free hours of a new subscription, once per wallet and app. null: no trial.',
   examples: [168],
 });
-/** Terms that are not stored on chain, so they can be changed at any time. */
+/**
+ * Terms that only the service stores. They are not on chain, so a merchant can change them at any
+ * time.
+ */
 export const ownTerms = {
   graceHours: Type.Optional(nullable(graceHours)),
   retryHours: Type.Optional(nullable(retryHours)),
@@ -113,7 +116,7 @@ const ownFields = {
     },
   ),
 };
-/** A plan as its merchant sees it. */
+/** The view of a plan for its own merchant. */
 export const OwnPlan = Type.Object(ownFields, { title: 'OwnPlan' });
 export const NewPlan = Type.Object(
   {
@@ -123,7 +126,7 @@ export const NewPlan = Type.Object(
   },
   { title: 'NewPlan' },
 );
-/** The fields of the schema `Plan`. */
+/** Returns the fields of the schema `Plan`. */
 export function planView(row: PlanRow): PlanRow & { amountDisplay: string } {
   return { ...row, amountDisplay: amountDisplay(row.amount) };
 }
@@ -148,8 +151,8 @@ export const PlanInput = Type.Object(
   },
 );
 /**
- * Throws VALIDATION_ERROR unless the body has either the terms of a new plan or the address of an
- * existing one.
+ * Throws VALIDATION_ERROR unless the body has the terms of a new plan or the address of an existing
+ * plan, but not both.
  */
 export function refuseMixture(body: Static<typeof PlanInput>): void {
   const terms = ['amount', 'periodHours', 'endsAt', 'metadataUri'] as const;
@@ -169,27 +172,27 @@ export function refuseMixture(body: Static<typeof PlanInput>): void {
     throw new ServiceError('VALIDATION_ERROR', `${first.path} ${first.message}.`, faults);
 }
 
-/** Throws VALIDATION_ERROR for an amount below the operator's minimum. */
+/** Throws VALIDATION_ERROR when `amount` is below the operator's minimum. */
 export function refuseSmall(path: string, amount: bigint, minimum: bigint): void {
   if (amount >= minimum) return;
   throw invalidField(path, `must collect at least ${minimum} base units per period`);
 }
 
-/** The off-chain terms of the input, with null for defaults. */
+/** Returns the off-chain terms of the input. null stands for the default. */
 export function ownTermsOf(body: Static<typeof PlanInput>): OwnTerms {
   const { graceHours: grace = null, retryHours: retries = null, pastDueDays: days = null } = body;
   const { trialHours: trial = null } = body;
   return { graceHours: grace, retryHours: retries, pastDueDays: days, trialHours: trial };
 }
 
-/** Throws VALIDATION_ERROR unless the delays ascend. */
+/** Throws VALIDATION_ERROR unless each delay is longer than the one before. */
 export function refuseUnordered(delays: readonly number[] | null | undefined): void {
   if (delays?.every((hours, place) => place === 0 || hours > (delays[place - 1] ?? 0)) !== false)
     return;
   throw invalidField('retryHours', 'must ascend');
 }
 
-/** The draft of a new plan from the input. */
+/** Converts the input to the draft of a new plan. */
 export function draftOf(body: Static<typeof PlanInput>): PlanDraft {
   const {
     name,

@@ -1,5 +1,5 @@
-// Compiles a route's schemas on the first request that needs them. Compiling those of all routes
-// before listening, as Fastify does, takes half of the startup time.
+// Compiles the schemas of a route at the first request that needs them. By default, Fastify
+// compiles the schemas of all routes before it listens, which takes half of the startup time.
 import validators from '@fastify/ajv-compiler';
 import serializers from '@fastify/fast-json-stringify-compiler';
 import type { FastifySchema, FastifySchemaCompiler, FastifySerializerCompiler } from 'fastify';
@@ -8,7 +8,8 @@ import { formats } from './fields.ts';
 type Validate = ReturnType<FastifySchemaCompiler<FastifySchema>>;
 
 /**
- * Ajv validators that convert and remove nothing, report every error and know the custom formats.
+ * Creates Ajv validators that know the custom formats and report every error. They convert no types
+ * and remove no fields.
  */
 export function validatorCompiler(): FastifySchemaCompiler<FastifySchema> {
   const compile = validators()(
@@ -32,7 +33,7 @@ export function validatorCompiler(): FastifySchemaCompiler<FastifySchema> {
   };
 }
 
-/** Fastify's serializers (fast-json-stringify). */
+/** Creates serializers with fast-json-stringify, Fastify's default. */
 export function serializerCompiler(): FastifySerializerCompiler<FastifySchema> {
   const compile = serializers()({}, {}) as FastifySerializerCompiler<FastifySchema>;
   return (route) => {

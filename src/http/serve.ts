@@ -1,4 +1,4 @@
-import { Histogram, type Registry } from 'prom-client';
+import { Counter, Histogram, type Registry } from 'prom-client';
 import { oneChain, clusterMismatch, CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { createRpc } from '../chain/rpc/client.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
@@ -32,14 +32,14 @@ import { requestsPerMinute } from './limits.ts';
 
 const SWEEP_MS = 60_000;
 const REPLAYS_MS = 10_000;
-/** Concurrent analytics and exports; further ones wait for the pool. */
+/** Number of connections for analytics and exports. Further reports wait for a connection. */
 const REPORT_CONNECTIONS = 3;
 /**
- * Delay of the genesis hash check, which loads the RPC client: doing it at the start would take a
- * seventh of the startup time.
+ * Milliseconds before the genesis hash is checked. The check loads the RPC client, which would take
+ * a seventh of the startup time.
  */
 const SETTLED_MS = 1000;
-// Errors of listen(2), each with a remedy.
+// Errors of listen(2), each with a cause and a remedy.
 const listenFaults: readonly (readonly [string, string])[] = [
   ['EADDRINUSE', 'another process has that address; set PORT to a free one'],
   [
@@ -52,7 +52,7 @@ const listenFaults: readonly (readonly [string, string])[] = [
 
 /**
  * Builds the API and listens. Throws an OperatorError for an incomplete configuration or an address
- * that cannot be listened on.
+ * on which the process cannot listen.
  */
 export async function startServe({
   config,
@@ -67,7 +67,7 @@ export async function startServe({
     urls: rpcUrls,
     refuses: oneChain(config.cluster),
     requestsPerSecond: rate === 0 ? undefined : rate,
-    // Registrations store slots.
+    // Registrations store slots, so the RPC client checks that slots are plausible.
     slots:
       config.cluster === 'localnet'
         ? undefined
@@ -96,6 +96,7 @@ export async function startServe({
     log,
     chain,
     onResponse: durations(registry),
+    onConnectionRefused: refusals(registry),
     wakeDispatchers: (appId) =>
       dispatchers.notify(new Set([ANY_ENDPOINT, ...(appId === undefined ? [] : [appName(appId)])])),
     wakeKeepers: () => keepers.notify(),
@@ -133,6 +134,7 @@ function settings(
   | 'log'
   | 'chain'
   | 'onResponse'
+  | 'onConnectionRefused'
   | 'wakeDispatchers'
   | 'wakeKeepers'
   | 'wakeReplays'
@@ -170,6 +172,7 @@ function settings(
     corsOrigins: config.corsOrigins,
     dashboardOrigins: config.dashboardOrigins,
     trustProxy: config.trustProxy,
+    connectionsPerAddress: config.connectionsPerAddress,
     // Imported on demand, because loading undici takes part of the startup time.
     ping: async (target) => (await import('../webhooks/ping.ts')).sendPing({ config, ...target }),
     checkWebhookHost: (hostname) => guard.checkLiteral(hostname),
@@ -188,6 +191,17 @@ function durations(registry: Registry): ApiDeps['onResponse'] {
     histogram.observe({ method, route, status }, seconds);
 }
 
+function refusals(registry: Registry): NonNullable<ApiDeps['onConnectionRefused']> {
+  const counter = new Counter({
+    name: 'billing_http_connections_refused_total',
+    help: 'Connections that the limit of the process or of an address closed',
+    labelNames: ['limit'] as const,
+    registers: [registry],
+  });
+  for (const limit of ['process', 'address'] as const) counter.inc({ limit }, 0);
+  return (limit) => counter.inc({ limit });
+}
+
 async function listen(app: Api, { host, port }: Config): Promise<string> {
   try {
     return await app.listen({ host, port });
@@ -204,8 +218,8 @@ async function listen(app: Api, { host, port }: Config): Promise<string> {
 }
 
 /**
- * Logs when the RPC endpoint serves another cluster. Does not fail, because most routes work
- * without the chain.
+ * Logs an error when the RPC endpoint serves another cluster. The daemon keeps running, because
+ * most routes work without the chain.
  */
 function warnOfWrongCluster(chain: Rpc, { cluster }: Config, log: Log): void {
   chain.getGenesisHash().then(
@@ -218,9 +232,7 @@ function warnOfWrongCluster(chain: Rpc, { cluster }: Config, log: Log): void {
   );
 }
 
-/**
- * Works on replays that merchants started, including those that another process left unfinished.
- */
+/** Runs replays that merchants started, including replays that another process left unfinished. */
 function startReplays(sql: Sql, log: Log, wakeDispatchers: () => void): Loop {
   return startLoop({
     name: 'replaying',
@@ -235,8 +247,8 @@ function startReplays(sql: Sql, log: Log, wakeDispatchers: () => void): Loop {
 }
 
 /**
- * Deletes expired nonces, idempotency keys, sample events, readers of events, offered transactions
- * and rate windows.
+ * Deletes expired nonces, idempotency keys, sample events, readers of the event feed, offered
+ * transactions and rate windows.
  */
 function sweep(sql: Sql, log: Log): Loop {
   return startLoop({

@@ -1,12 +1,13 @@
-// The browser pages: documents at /s/{planId}, /checkout/{checkoutSessionId}, /account and
-// /dashboard, and their files under /assets/, which the build writes to dist/pages.
+// The browser pages. Documents are at /s/{planId}, /checkout/{checkoutSessionId}, /account and
+// /dashboard. Their scripts and styles are under /assets/. The build writes all files to
+// dist/pages.
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import type { FastifyReply } from 'fastify';
 import type { Api, ApiDeps } from './context.ts';
 
-/** File names under /assets/ by asset name. */
+/** Maps the name of an asset to its file name under /assets/. */
 type Manifest = Readonly<Record<string, string>>;
 
 const built = new URL('../../dist/pages/', import.meta.url);
@@ -15,7 +16,7 @@ const policy = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
-  // Wallets announce themselves with an icon as a data: URL.
+  // Wallets have icons as data: URLs.
   "img-src 'self' data:",
   "connect-src 'self'",
   "base-uri 'none'",
@@ -30,14 +31,15 @@ const documents: readonly { url: string; page: string; title: string }[] = [
   { url: '/dashboard', page: 'dashboard', title: 'Dashboard' },
 ];
 
-/** Registers the pages; logs a warning when `npm run build` has not built them. */
+/** Registers the pages. Logs a warning when `npm run build` has not built the pages. */
 export function siteRoutes(api: Api, { cluster, environment, log }: ApiDeps): void {
   const manifest = readManifest();
   if (manifest === undefined) {
     log.warn('the browser pages are not built: run "npm run build"');
     return;
   }
-  // A demo wallet inside the page, for trying the pages out. Its key is in the URL's fragment.
+  // The pages include a demo wallet for trying the pages out. The URL's fragment holds the key of
+  // the demo wallet.
   const demo = environment === 'development' && cluster === 'localnet';
   for (const { url, page, title } of documents) {
     const html = documentOf(manifest, { page, title, cluster, demo });
@@ -77,7 +79,7 @@ function readManifest(): Manifest | undefined {
   return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Manifest) : undefined;
 }
 
-/** The HTML of a page. It contains no data except the settings of this installation. */
+/** Returns the HTML of a page. The only data in the HTML are the settings of this installation. */
 function documentOf(
   manifest: Manifest,
   { page, title, cluster, demo }: { page: string; title: string; cluster: string; demo: boolean },

@@ -1,15 +1,18 @@
-// Serves /openapi.json and /docs from dist/public, which "npm run build" writes
+// Serves /openapi.json and /docs from dist/public. `npm run build` writes dist/public
 // (scripts/public.ts).
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import type { Api } from './context.ts';
 
 const root = fileURLToPath(new URL('../../dist/public', import.meta.url));
-// Swagger UI sets style attributes.
+// style-src allows 'unsafe-inline' because Swagger UI sets style attributes.
 const PAGE_POLICY =
   "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'; object-src 'none'; frame-ancestors 'none'";
 
-/** Registers a route for each file of dist/public, so that no other path reaches the disk. */
+/**
+ * Registers one route for each file of dist/public. Requests for any other path never read the
+ * disk.
+ */
 export function staticFiles(api: Api): void {
   api.addHook('onRequest', (request, reply, done) => {
     if (request.routeOptions.url?.startsWith('/docs') === true)

@@ -1,12 +1,13 @@
-// A subscription as the API returns it: its row with derived fields.
+// The API's view of a subscription: the row with derived fields.
 import type { SubscriptionRow } from '../db/subscriptions.ts';
 import { accessUntil } from '../domain/accounts/access.ts';
 import { nextAmount } from '../domain/collecting/price.ts';
 import { discountView } from './discount.ts';
 
 /**
- * The fields of the schema `Subscription`. They are listed one by one, because a row with this many
- * columns is a V8 dictionary object: spreading it takes ten times as long as writing its JSON.
+ * Returns the fields of the schema `Subscription`. They are listed one by one, because V8 keeps a
+ * row with this many columns as a dictionary object. Spreading such an object takes ten times as
+ * long as writing its JSON.
  */
 export function subscriptionView(row: SubscriptionRow) {
   return {

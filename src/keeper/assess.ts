@@ -1,14 +1,15 @@
-// Decides about each subscription from a snapshot of its accounts. Where a decision needs more,
-// looks up pulls (in the database, then in the account's history) and accounts that are missing.
+// Decides about each subscription from a snapshot of its accounts. If a decision needs pulls, they
+// are looked up in the database, then in the account's history on chain. A missing account is
+// checked at the other endpoints.
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
 import type { Books } from '../domain/collecting/books.ts';
 import { addressesOf } from '../domain/collecting/chain-view.ts';
 import { decide, registeredAccount, YOUNG_SECONDS } from '../domain/collecting/decide.ts';
-import type { Decision, LookupResult, LookupEntry } from '../domain/collecting/decision.ts';
+import type { Decision } from '../domain/collecting/decision.ts';
 import { keeperRetryAt } from '../domain/collecting/keeper-backoff.ts';
-import { findInBooks } from '../domain/collecting/pulls.ts';
+import { type LookupResult, type LookupEntry, findInBooks } from '../domain/collecting/pulls.ts';
 import { updateOf, isLive } from '../domain/collecting/transitions.ts';
 import type { Closed } from './close.ts';
 import type { Context } from './context.ts';
@@ -23,8 +24,8 @@ export interface Assessed<Row> {
 }
 
 /**
- * Decides about one row. Accounts that cannot be decoded are a keeper failure, not a failed
- * payment.
+ * Decides about one row. If its accounts cannot be decoded, the row counts as a keeper failure and
+ * is retried; the subscriber's payment does not fail.
  */
 export function assess(
   { rules }: Context,
@@ -45,7 +46,8 @@ export function assess(
 }
 
 /**
- * The lookup results, each pull marked with what the books have recorded about it and its period.
+ * Returns the lookup results. Each pull is marked with what the database records about this pull
+ * and its period.
  */
 export function withBooks(
   lookups: LookupResult | undefined,
@@ -60,8 +62,8 @@ export function withBooks(
 }
 
 /**
- * The registered account; null when it is gone or another account has its address; undefined when
- * the accounts cannot be decoded.
+ * The on-chain account that was registered. Null when the account is gone or another account has
+ * its address; undefined when the row's accounts cannot be decoded.
  */
 function accountOf(row: KeeperSubscription, snapshot: Snapshot) {
   const view = snapshot.of(row);
@@ -69,10 +71,10 @@ function accountOf(row: KeeperSubscription, snapshot: Snapshot) {
 }
 
 /**
- * Reads the accounts and decides about each row. Pulls that a decision needs come from the
- * database, and with `history` also from the chain, which takes long; without them the decision
- * keeps its `needs`. `closed`: the accounts that were just closed; closing the others failed.
- * `minSlot`: the oldest state to accept.
+ * Reads the accounts and decides about each row. Needed pulls come from the database, and with
+ * `history` also from the chain, which takes long. A decision whose pulls were not found keeps its
+ * `needs`. If `closed` is given, closing failed for the rows that it lacks. `minSlot` is the oldest
+ * slot to accept.
  */
 export async function assessAll<Row extends KeeperSubscription>(
   context: Context,
@@ -127,8 +129,8 @@ async function findInHistory(
       found.push([row.id, { closingNotFinal: true }]);
       continue;
     }
-    // A registration begins with the period that runs then; earlier pulls belong to none of its
-    // periods.
+    // The first period of a registration is the one that runs when it is made. Pulls of earlier
+    // periods do not belong to this registration.
     const first =
       account?.periodStart ??
       (row.periodAnchor === null ? snapshot.now : unixSeconds(row.periodAnchor));
@@ -153,15 +155,16 @@ function resultOf(history: PullHistory | undefined): LookupResult {
 }
 
 /**
- * A missing ENDING account ends the subscription, revokes the delegation or fails the payment; a
- * missing RECEIVING account blocks the plan or leaves the fee owed.
+ * If one of the ENDING accounts is missing, the subscription ends, its delegation counts as revoked
+ * or its payment fails. If one of the RECEIVING accounts is missing, the plan is blocked or the fee
+ * stays owed.
  */
 const ENDING = ['subscription', 'plan', 'authority', 'subscriberTokens'] as const;
 const RECEIVING = ['merchantTokens', 'treasuryTokens'] as const;
 
 /**
- * Subscriptions with an account that is missing here, but not certainly gone
- * (chain/rpc/absence.ts). An account that the keeper has just closed is gone.
+ * Finds subscriptions with an account that the snapshot lacks, but that may still exist
+ * (chain/rpc/absence.ts). An account that the keeper has just closed counts as gone.
  */
 async function findDoubted(
   { programId, absence }: Context,

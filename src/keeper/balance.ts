@@ -1,22 +1,23 @@
 import type { Context } from './context.ts';
 
-/** Lamports below which operators are warned: some 10,000 payments. */
+/** Below this balance (lamports) operators are warned. It pays for some 10,000 payments. */
 const LOW = 100_000_000n;
 
-/** Lamports below which nothing is collected: what a batch may cost. */
+/** Below this balance (lamports) nothing is collected, because one batch may cost this much. */
 const EMPTY = 5_000_000n;
 
 const SOL = 1_000_000_000;
 
 /**
- * Milliseconds between reads of a sufficient balance: while payments are in flight, and otherwise.
+ * Interval (ms) between reads of a balance above LOW while payments are in flight; IDLE_AGE_MS
+ * applies at other times.
  */
 const SPENDING_AGE_MS = 10_000;
 
 const IDLE_AGE_MS = 300_000;
 
 export interface Balance {
-  /** Reads the balances whose last read is too old. Throws as the RPC client does. */
+  /** Reads each balance again whose last read is too old. Throws as the RPC client does. */
   check(isSpending: boolean): Promise<void>;
   /** Why the wallet in use cannot pay for transactions; undefined while it can. */
   shortage(): string | undefined;

@@ -24,26 +24,35 @@ import { type InFlightPayment, newPayment } from './in-flight.ts';
 import { SideQueue, type SideWork } from './side-queue.ts';
 import type { Signer } from './signer.ts';
 
-/** Subscriptions claimed at once: their accounts take some seven requests of 100. */
+/**
+ * Number of subscriptions claimed at once. Reading their accounts takes some seven requests of 100
+ * accounts.
+ */
 const BATCH = 200;
-/** The longest wait (ms) while nothing is due: other processes make subscriptions due too. */
+/**
+ * The longest wait (ms) while nothing is due. The wait is limited because other processes also make
+ * subscriptions due.
+ */
 const MAX_WAIT_MS = 5000;
 const LEAST_WAIT_MS = 100;
 /**
- * A pass through the due subscriptions starts again after this (ms), which bounds the wait of
- * subscriptions that became due behind its position.
+ * A pass claims due subscriptions in due order. After this time (ms) a new pass starts at the
+ * beginning, so that subscriptions that became due at an earlier place do not wait for long.
  */
 const PASS_MS = 2000;
 
-/** Concurrent look-ups. Each makes several requests, and takes 10 s or more for a long history. */
+/**
+ * Maximum number of concurrent look-ups of pulls. A look-up makes several requests and takes 10 s
+ * or more for a long history.
+ */
 const LOOKUPS_AT_ONCE = 8;
 /**
- * Look-ups in the queue, including running ones. If all are slow, the last one begins within 40 s,
- * before its lease (45 s) ends, and renews it then.
+ * Maximum number of look-ups in the queue, including running ones. If all look-ups are slow, the
+ * last one begins within 40 s. It then renews its lease before the lease (45 s) ends.
  */
 const MAX_TAKEN = 32;
 
-/** Takes committed attempts. */
+/** Receives committed payments to send them and follow them until they are final. */
 export interface Queue {
   /** Number of payments that can be added. */
   room(): number;
@@ -90,8 +99,8 @@ export class Collector {
   }
 
   /**
-   * Claims and commits one batch; resolves with true when there is probably more. Throws when chain
-   * or database cannot be reached.
+   * Claims and commits one batch. Resolves with true when more subscriptions are probably due.
+   * Throws when the chain or the database cannot be reached.
    */
   async turn(): Promise<boolean> {
     this.#waitMs = MAX_WAIT_MS;
@@ -114,14 +123,15 @@ export class Collector {
         (row, error) => this.#fault(claimId, row, error),
       );
     } catch (error) {
-      // The rows are claimed again. Without Postgres the leases expire by themselves.
+      // Release the claims, so that the rows can be claimed again. If Postgres is unreachable, the
+      // leases expire by themselves.
       await releaseClaims(sql, claimKeysOf(claimId, due)).catch(() => undefined);
       throw error;
     }
     return due.length === limit;
   }
 
-  /** Milliseconds until the next turn, after one that left nothing to do. */
+  /** Milliseconds until the next turn, after a turn that resolved with false. */
   waitMs(): number {
     return this.#waitMs;
   }
@@ -132,8 +142,8 @@ export class Collector {
   }
 
   /**
-   * Claims in due order, behind the last batch, because claimed rows stay due until they are
-   * settled.
+   * Claims the next batch in due order, after the last row of the previous batch. Claimed rows stay
+   * due until they are settled, so starting at the beginning would visit them again.
    */
   async #claim(claimId: string, chainNow: Date, limit: number): Promise<DuePlace[]> {
     const { sql } = this.#context;
@@ -147,7 +157,7 @@ export class Collector {
       after,
     });
     if (after === undefined) this.#passedAt = performance.now();
-    // The pass has reached the end: the next turn starts again.
+    // If the batch is not full, the pass has reached the end and the next turn starts a new pass.
     this.#after = due.length < limit ? undefined : furthest(due, after);
     if (due.length > 0 || after !== undefined) this.#waitMs = LEAST_WAIT_MS;
     else {
@@ -196,7 +206,7 @@ export class Collector {
   }
 }
 
-/** The last of these in due order. */
+/** The place that is last in due order, among `due` and `after`. */
 function furthest(due: readonly DuePlace[], after?: DuePlace): DuePlace | undefined {
   const isBehind = (one: DuePlace, other: DuePlace) =>
     one.dueAt.getTime() === other.dueAt.getTime() ? one.id > other.id : one.dueAt > other.dueAt;
@@ -207,8 +217,9 @@ function furthest(due: readonly DuePlace[], after?: DuePlace): DuePlace | undefi
 }
 
 /**
- * Takes over one batch of open attempts whose keeper is gone, or whose claim the API ended with a
- * cancellation: they may still land. Resolves with true when there may be more.
+ * Claims one batch of open attempts whose lease expired or whose claim the API ended with a
+ * cancellation. Such attempts may still land, so a keeper has to follow them. Resolves with true
+ * when more of them may be left.
  */
 export async function recover({ sql, log }: Context, queue: Queue): Promise<boolean> {
   const limit = Math.min(BATCH, queue.room());
@@ -244,8 +255,8 @@ export async function recover({ sql, log }: Context, queue: Queue): Promise<bool
 }
 
 /**
- * Whether an error is caused by the data and would come again, not by an unreachable database or
- * chain.
+ * Whether the data caused the error, so that a retry would fail the same way. False when the
+ * database or the chain was unreachable.
  */
 function isFaulty(error: unknown): boolean {
   // Classes 22 and 23: data exceptions and violated constraints. P0: raised by our own triggers.
@@ -256,8 +267,8 @@ function isFaulty(error: unknown): boolean {
 }
 
 /**
- * Does `work` on all items. If the data of one makes it fail, the batch is halved until `onFault`
- * gets that item alone. Other errors are thrown.
+ * Calls `work` with all items. If the data of one item makes `work` fail, the batch is halved until
+ * `onFault` gets that item alone. Other errors are thrown.
  */
 export async function splitBatch<T>(
   items: readonly T[],

@@ -1,6 +1,6 @@
-// Closes on-chain subscriptions whose rent the keeper paid, once the paid time is over, outside the
-// collect loop. No one else's money moves and the program refuses a second close, so these
-// transactions are not committed before they are sent.
+// Closes on-chain subscriptions whose rent the keeper paid, once the paid time is over. This runs
+// outside the collect loop. A closing returns only the keeper's own rent, and the program refuses a
+// second closing, so these transactions are not written to Postgres before they are sent.
 import { setTimeout as pause } from 'node:timers/promises';
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import { describeTransactionError } from '../chain/program/errors.ts';
@@ -18,12 +18,12 @@ const PATIENCE_MS = 20_000;
 /** Maximum number of batches that are closed at the same time. */
 export const MAX_CLOSINGS = 4;
 
-/** Ids of subscriptions whose account is closed, each with the slot of the closing. */
+/** The slot in which each closed account was closed, by subscription id. */
 export type Closed = ReadonlyMap<string, bigint>;
 
 /**
- * Tries to close the accounts; returns those that are closed. Logs failures. Throws as the RPC
- * client does, and when `signal` aborts.
+ * Tries to close the on-chain accounts of `rows`, logs failures, and returns the accounts that were
+ * closed. Throws as the RPC client does, and when `signal` aborts.
  */
 export async function closeAccounts(
   { rpc, fees, keypairs, programId, log }: Context,
@@ -53,7 +53,7 @@ export async function closeAccounts(
   while (open.length > 0 && performance.now() < deadline) {
     if (performance.now() - sentAt >= RESEND_MS) {
       sentAt = performance.now();
-      // Errors are ignored: only the status shows the outcome.
+      // Errors of a send are ignored, because only the status of the signature shows the outcome.
       await Promise.allSettled(open.map(({ bytes }) => rpc.sendTransaction(bytes)));
     }
     const { statuses } = await rpc.getSignatureStatuses(

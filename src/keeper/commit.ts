@@ -1,5 +1,5 @@
-// Commits one claimed batch: reads the accounts, decides, signs, and writes each transaction with
-// its payments before the first send. The same database transaction writes the other decisions.
+// Commits one claimed batch: reads the accounts, decides about each row, and signs. The signed
+// transactions and all decisions are written to Postgres before the first send.
 import { timeOf } from '../chain/time.ts';
 import { readBrake } from '../db/collection-holds.ts';
 import { claimKeysOf, releaseClaims } from '../db/subscription-leases.ts';
@@ -31,18 +31,18 @@ import type { Snapshot } from './snapshot.ts';
 export interface Committed {
   /** Committed payments. */
   payments: InFlightPayment[];
-  /** Rows whose on-chain account must be closed first. */
+  /** Rows whose on-chain account must be closed before they can be decided. */
   closable: KeeperSubscriptionForEvents[];
-  /** Rows whose pulls must be looked up first. */
+  /** Rows whose pulls must be looked up on chain before they can be decided. */
   lookups: KeeperSubscriptionForEvents[];
   /** The rows as they were written. */
   written: KeeperSubscription[];
 }
 
 /**
- * Reads, decides, signs and commits one claimed batch. `closed`: the accounts that were just
- * closed; closing the others failed. `history`: pulls are looked up on chain. Throws when the chain
- * or the database cannot be reached; the claims stay.
+ * Reads, decides, signs and commits one claimed batch. If `closed` is given, closing failed for the
+ * rows that it lacks. With `history`, pulls are looked up on chain too. Throws when the chain or
+ * the database cannot be reached; the batch then stays claimed.
  */
 export async function commit(
   context: Context,
@@ -76,7 +76,8 @@ export async function commit(
     const attempts = terms === undefined ? undefined : attemptsOf(signer.sign(due, terms), terms);
     const simulated = await afterSimulation(context, decided, snapshot, attempts);
     return simulated.flatMap(({ row, decision }) => {
-      // A row that has changed may need a look-up now: it is made under the next claim.
+      // A row that changed since it was claimed may need a look-up now. The look-up is made under
+      // the row's next claim.
       if (decision.needs !== undefined) return [];
       const attempt = decision.collect && attempts?.get(row.id);
       const { update, blocks } = decision;
@@ -100,7 +101,8 @@ export async function commit(
     const chainNow = timeOf(snapshot.now);
     await settleRows(sql, decidable, { chainNow, timeline, assess: assessRows, onSettled });
   } catch (error) {
-    // Committed payments are sent; the other rows are released and claimed again.
+    // Payments that were committed before the error are returned and sent. The other rows are
+    // released, so that they can be claimed again.
     if (payments.length === 0) throw error;
     context.log.warn({ err: error }, 'part of a batch was not signed');
   }
@@ -114,16 +116,17 @@ export async function commit(
 }
 
 /**
- * Reads the accounts and decides. `decide` decides about one row with the books known so far.
- * `isStopped`: collection is held for this decision.
+ * Reads the accounts and decides about the batch. `decide` repeats the decision about one row with
+ * the current records of its pulls. `isStopped` tells whether a hold forbids to carry out a
+ * decision now.
  */
 async function read(
   context: Context,
   batch: readonly KeeperSubscriptionForEvents[],
   how: { closed?: Closed; history: boolean },
 ) {
-  // Read before the accounts: payments that are decided from them are only committed on this
-  // timeline.
+  // The timeline of Postgres is read before the accounts. Payments decided from these accounts are
+  // only committed on the same timeline.
   const brake = await readBrake(context.sql);
   const minSlot = brake.readsFromSlot;
   const {
@@ -135,7 +138,8 @@ async function read(
     decision !== undefined && isBraked(decision) && isHeld(brake, row);
   const decide = (row: KeeperSubscriptionForEvents, books: Books) => {
     const known = lookups.get(row.id);
-    // Without lookup results the same row leads to the same decision.
+    // The records only matter for rows with lookup results. For other rows the earlier decision
+    // still holds.
     const earlier = known === undefined ? decisions.get(row) : undefined;
     return earlier ?? assess(context, row, snapshot, withBooks(known, row, books));
   };
@@ -144,7 +148,7 @@ async function read(
 
 type NewAttempt = NonNullable<ClaimedAssessment['attempt']>;
 
-/** The attempts of signed transactions, by subscription. */
+/** The attempts to write for the signed transactions, by subscription id. */
 function attemptsOf(
   transactions: ReturnType<Signer['sign']>,
   { blockhash }: SigningTerms,
@@ -171,7 +175,10 @@ function attemptsOf(
   );
 }
 
-/** The committed payment of an assessment, with the row as written; empty when it has none. */
+/**
+ * The payment that was committed for this assessment; empty when no payment was committed. `row` is
+ * the row as it was written.
+ */
 function inFlightPayment(
   { row, decision, attempt, claim }: ClaimedAssessment & { decision: Decision },
   ids: ReadonlyMap<string, string>,
@@ -192,7 +199,7 @@ function inFlightPayment(
   ];
 }
 
-/** The on-chain subscription as this payment alone leaves it. */
+/** The on-chain subscription after this payment, if nothing else changes the account. */
 function expectedAccountOf(
   row: KeeperSubscription,
   snapshot: Snapshot,

@@ -19,14 +19,14 @@ export interface Context {
   readonly rpc: Rpc;
   readonly clock: ChainClock;
   /**
-   * Priority fees and compute limits; adapts to payments that landed, expired or ran out of compute
-   * units.
+   * Determines priority fees and compute limits. Adapts them when payments land, expire or run out
+   * of compute units.
    */
   readonly fees: Fees;
   readonly versions: Pick<TransactionVersions, 'refused'>;
   readonly metrics: KeeperMetrics;
   readonly reportUnreadable: ReportUnreadable;
-  /** Called with subscriptions after they are read, and again after they are written. */
+  /** Called with subscription rows after they are read, and again after they are written. */
   readonly onRead: (rows: readonly KeeperSubscription[]) => void;
   /** Decides whether an account that an RPC endpoint lacks is gone. */
   readonly absence: AbsenceJudge;
@@ -34,7 +34,7 @@ export interface Context {
   readonly deliveries: Notifier;
   readonly programId: string;
   readonly mint: string;
-  /** The keypair in use. */
+  /** The first configured keypair. */
   readonly keypair: Keypair;
   /**
    * All keypairs by address. A payment is signed with a keypair that its plan names as a puller.
@@ -42,7 +42,7 @@ export interface Context {
   readonly keypairs: ReadonlyMap<string, Keypair>;
   /** All keeper wallets, including former ones. */
   readonly keeperWallets: readonly string[];
-  /** Wallets that can receive the fee, the preferred one first. */
+  /** Wallets that can receive the platform fee, the preferred wallet first. */
   readonly treasuries: readonly string[];
   readonly rules: Rules;
 }

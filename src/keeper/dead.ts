@@ -1,5 +1,5 @@
-// Decides whether a signature can still land. An attempt that was never seen ends only by what the
-// chain shows, and every endpoint is asked.
+// Decides whether a signed transaction can still land. An attempt whose transaction was never seen
+// is only ended after every endpoint was asked about its blockhash and its signature.
 import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/rpc/expiry.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import type { Lifetime, Rpc } from '../chain/rpc/rpc.ts';
@@ -39,10 +39,10 @@ export async function findExpired(
 const fitsTwice = ({ attempt, row }: InFlightPayment) => attempt.amountGross * 2n <= row.amount;
 
 /**
- * The attempts that are on no endpoint and can never land; `slot` is the state that shows it. Takes
- * at most 256 transactions. The order matters: first the blockhash is dead, then the signature
- * unknown. A payment that fits twice in a period needs two endpoints for each, where two are
- * configured.
+ * The attempts that no endpoint knows and that can never land, with the slot as of which this is
+ * certain. Takes at most 256 transactions. The blockhash must be expired before the signature is
+ * looked up. If the program would allow the payment twice in its period, two endpoints must confirm
+ * each fact (where two are configured).
  */
 export async function findDead<T extends InFlightPayment>(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,

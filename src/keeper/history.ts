@@ -1,12 +1,13 @@
-// Stops signing after Postgres may have lost commits: a lost transaction may still land, unknown to
-// the database. Each keeper checks this itself; the recorded timeline and height are shared.
+// Stops signing when Postgres may have lost commits, because a signed transaction that was lost
+// with them may still land. Each keeper checks this itself. The keepers share the timeline and
+// block height that are recorded in Postgres.
 //
 //   starting --signatures compared--> open
 //   open --the timeline of Postgres changed (a failover)--> waiting
 //   waiting --finalized height passed everywhere, signatures compared--> open
 //
-// commit.ts and settlement.ts compare the timeline again when an attempt is committed. A restored
-// backup shows no new timeline: it is detected by payments on chain that the database lacks.
+// commit.ts and settlement.ts compare the timeline again when they commit an attempt. A restored
+// backup keeps its timeline. It is detected by payments on chain that the database lacks.
 import { hostname } from 'node:os';
 import { programEvents } from '../chain/program/events.ts';
 import { ChainDataError } from '../chain/program/layouts.ts';
@@ -33,12 +34,15 @@ import { heldInWords } from '../domain/collecting/brake.ts';
 import { chunks } from '../each.ts';
 import type { Context } from './context.ts';
 
-/** Signatures that are compared for each keeper key: one page of getSignaturesForAddress. */
+/**
+ * Number of signatures of each keeper wallet that are compared with the database: one page of
+ * getSignaturesForAddress.
+ */
 const COMPARED = 1000;
 const AT_ONCE = 16;
 /**
- * Age from which a payment that the database lacks counts as lost (ms). A younger one may come from
- * an attempt that a failover lost; the keeper finds and records that one by itself.
+ * A payment that the database lacks counts as lost from this age (ms). A younger payment may belong
+ * to an attempt that was lost in a failover. The keeper finds and records such a payment by itself.
  */
 const RESTORED_MS = 600_000;
 
@@ -62,12 +66,17 @@ export class History {
     this.#onOpen = onOpen;
   }
 
-  /** Why nothing may be signed now, apart from holds; undefined when payments may be signed. */
+  /**
+   * Why no payment may be signed now; undefined when payments may be signed. Holds of collection
+   * are not included.
+   */
   reason(): string | undefined {
     return this.#reason;
   }
 
-  /** The reason above and all holds, as text; undefined without any. */
+  /**
+   * The result of `reason` and all holds of collection, as text; undefined when there is neither.
+   */
   note(): string | undefined {
     const reasons = this.#holds.map(heldInWords);
     const all = this.#reason === undefined ? reasons : [this.#reason, ...reasons];
@@ -75,8 +84,9 @@ export class History {
   }
 
   /**
-   * Checks timeline, height and holds. Resolves with false: nothing is left to do. Throws when the
-   * chain or the database cannot be reached.
+   * Checks the timeline of Postgres, the recorded block height and the holds. Always resolves with
+   * false, so that the loop waits for its next turn. Throws when the chain or the database cannot
+   * be reached.
    */
   async turn(): Promise<boolean> {
     const { sql, metrics } = this.#context;
@@ -104,7 +114,10 @@ export class History {
     return undefined;
   }
 
-  /** The first keeper that sees a new timeline records it, with the height that has to pass. */
+  /**
+   * Called when the timeline of Postgres differs from the recorded one. The first keeper that sees
+   * it records the new timeline and the block height after which signing continues.
+   */
   async #changed(before: string, now: string): Promise<string> {
     const { sql, rpc, log } = this.#context;
     const heights = await rpc.getHeights({ commitment: 'processed' });
@@ -112,7 +125,7 @@ export class History {
       (most, one) => (one.blockHeight > most ? one.blockHeight : most),
       0n,
     );
-    // No transaction that was signed before can land after this height.
+    // A transaction that was signed before the failover cannot land after this block height.
     const collectsAfterHeight = highest + BLOCKHASH_LIFE;
     if (await recordTimeline(sql, { before, now, collectsAfterHeight }))
       log.warn(
@@ -162,8 +175,8 @@ export class History {
   }
 
   /**
-   * A pull by this keeper between two block times that the database lacks, under a plan that the
-   * database has; undefined when there is none.
+   * Finds a pull by this keeper wallet that the database lacks. Only pulls under plans in the
+   * database, with a block time between `after` and `before`, count. Undefined when there is none.
    */
   async #missingOf(
     keeper: string,
@@ -189,8 +202,8 @@ export class History {
   }
 
   /**
-   * The plans under which the keeper pulled in a transaction. Empty for an unreadable transaction:
-   * anyone can make one.
+   * The plans under which the keeper pulled in this transaction. Empty for an unreadable
+   * transaction, because anyone can send one that names the keeper.
    */
   async #plansOf(keeper: string, signature: string): Promise<string[]> {
     const { rpc, programId } = this.#context;

@@ -6,10 +6,12 @@ import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
 import type { ClaimedRow } from '../domain/collecting/settlement.ts';
 import type { Polled } from './poll-schedule.ts';
 
-/** A committed payment whose end is not settled yet. */
+/** A committed payment that is not settled yet. */
 export interface InFlightPayment extends ClaimedRow {
   readonly attempt: AttemptRow;
-  /** The row as of the commit or takeover, with the version of the last lease renewal. */
+  /**
+   * The row as of the commit or the takeover, with the row version as of the last lease renewal.
+   */
   row: KeeperSubscriptionForEvents;
   /** Start of the lease, by performance.now(). */
   readonly leasedAt: number;
@@ -19,26 +21,31 @@ export interface InFlightPayment extends ClaimedRow {
    */
   readonly periodEnd: bigint | null;
   /**
-   * The account after this payment alone. Null for an attempt signed by another process.
+   * The on-chain subscription after this payment, if nothing else changes the account. Null for an
+   * attempt signed by another process.
    */
   readonly expectedAccount: {
     readonly address: string;
     readonly account: SubscriptionAccount;
   } | null;
-  /** `notices` as of the last read of the chain; null when this process has not read it. */
+  /**
+   * The row's count of notifications (`notices`) as of the last read of the chain; null when this
+   * process has not read the chain for this payment.
+   */
   checked: number | null;
   /** The last read of the chain showed that the payment must not be sent. */
   isStopped: boolean;
   /**
-   * A notification showed a change other than this payment. From then on no notification counts as
-   * explained, because a cancellation followed by a resume looks like the payment alone.
+   * A notification showed a change that this payment does not make. Later notifications then count
+   * as unexplained too, because a cancellation that is followed by a resume leaves the account as
+   * the payment alone would.
    */
   isUnexplained: boolean;
 }
 
 /**
- * Creates a payment for the index. If another process signed it, `checked` is null and the keeper
- * reads the chain before it sends: the subscription may have changed since.
+ * Creates a payment for the index. If another process signed the payment, `checked` is null: the
+ * subscription may have changed since, so the keeper reads the chain before it sends.
  */
 export function newPayment(
   parts: Omit<InFlightPayment, 'checked' | 'isStopped' | 'isUnexplained'>,
@@ -59,15 +66,15 @@ export interface InFlightTransaction {
   /** Time of the last send. */
   sentAt: number;
   /**
-   * Signed by this process and claimed ever since. Decides when the status is polled; it does not
-   * show whether the transaction was sent.
+   * Whether this process signed the transaction and has held its claims ever since. Decides when
+   * the status is polled. It does not show whether the transaction was sent.
    */
   isOwn: boolean;
   readonly takenAt: number;
   renewedAt: number;
   polledAt: number;
   settleAt: number;
-  /** Number of times that settling it failed because its end was unknown. */
+  /** How often settling the transaction failed because its end was unknown. */
   settleTries: number;
   status: Polled['status'];
   slot: bigint | null;
@@ -108,8 +115,8 @@ export class InFlight {
   }
 
   /**
-   * Adds committed payments, replacing an earlier payment of the same subscription; returns the new
-   * transactions.
+   * Adds committed payments and returns the transactions that are new to the index. A payment
+   * replaces an earlier payment of its subscription.
    */
   add(taken: readonly InFlightPayment[]): InFlightTransaction[] {
     const now = performance.now();
@@ -137,7 +144,8 @@ export class InFlight {
   }
 
   /**
-   * Marks a transaction in flight as finalized; false when it is not in flight or already marked.
+   * Marks a transaction as finalized. Returns false when the transaction is not in flight or is
+   * already marked.
    */
   ended(one: InFlightTransaction): boolean {
     const isNew = this.has(one) && !this.#final.has(one);
@@ -151,8 +159,8 @@ export class InFlight {
   }
 
   /**
-   * Whether the account in a notification is exactly what a payment in flight leaves behind. If so,
-   * the slot counts as the one in which the payment landed; if not, the payment is marked
+   * Whether the account in a notification equals the expected account of a payment in flight. If
+   * so, the payment's transaction is taken to have landed in `slot`; if not, the payment is marked
    * unexplained.
    */
   explains(address: string, account: SubscriptionAccount, slot: bigint): boolean {

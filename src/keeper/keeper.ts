@@ -1,5 +1,5 @@
-// The keeper: collects due payments and follows the chain. Any number of keepers work on one
-// Postgres; a claim gives a subscription to one of them.
+// The keeper collects due payments and follows the chain. Any number of keepers can share one
+// Postgres. A claim reserves a subscription for one keeper.
 //
 //   due --claim--> claimed --decide, sign, commit--> open attempt --send, poll--> final
 //   final (landed, failed, expired or unexplained) --settle--> due again or ended
@@ -44,13 +44,19 @@ import { followsOf, Notifications } from './streams.ts';
 import { Sweep } from './sweep.ts';
 import { Tracker } from './tracker.ts';
 
-/** Milliseconds that payments in flight get at a stop; the next keeper takes over what is left. */
+/**
+ * At a stop the keeper waits this long (ms) for payments in flight. Another keeper takes over the
+ * remaining payments.
+ */
 const GRACE_MS = 8000;
-/** Milliseconds between reads for notifications, so that one read serves several. */
+/**
+ * Milliseconds between reads of the chain for notifications. One read serves all notifications that
+ * came meanwhile.
+ */
 const NOTICES_MS = 200;
-/** Milliseconds after a jump of the chain's clock by which every endpoint shows it. */
+/** Milliseconds after which every endpoint shows a jump of the chain's clock. */
 const JUMP_MS = 1000;
-/** Collectors at once: one waits for the chain while the other uses Postgres. */
+/** Number of concurrent collect loops. One waits for the chain while the other uses Postgres. */
 const COLLECTORS = 2;
 
 interface KeeperParts {
@@ -61,8 +67,8 @@ interface KeeperParts {
 }
 
 /**
- * Starts a keeper. Throws an OperatorError when keypair or cluster differ from the configuration.
- * While the chain is unreachable, the keeper runs and is not ready.
+ * Starts a keeper. Throws an OperatorError when the keypairs or the cluster do not fit the
+ * configuration. If the chain is unreachable, the keeper runs but is not ready.
  */
 export async function startKeeper(parts: KeeperParts): Promise<Keeper> {
   const keeper = new Keeper(parts, await readInstallation(parts.config));
@@ -101,7 +107,10 @@ export class Keeper {
     return reason ?? (await databaseTrouble(this.#context.sql));
   };
 
-  /** Payments that are not collected although the keeper is ready, and the reason. */
+  /**
+   * Which payments are not collected although the keeper is ready, and why; undefined when there
+   * are none.
+   */
   readonly note = () => this.#history.note();
 
   constructor({ sql, config, log, registry }: KeeperParts, installation: Installation) {
@@ -164,8 +173,8 @@ export class Keeper {
   }
 
   /**
-   * Verifies the chain, starts the loops and listens. Throws an OperatorError when the chain
-   * differs from the configuration; while the chain is unreachable, the loops verify it later.
+   * Verifies the chain, starts the loops and opens the streams. Throws an OperatorError when the
+   * chain differs from the configuration. If the chain is unreachable, the loops verify it later.
    */
   async start(): Promise<void> {
     try {
@@ -221,8 +230,8 @@ export class Keeper {
     );
     this.#others = [
       this.#loop('checking the history of Postgres', 5000, () => this.#history.turn()),
-      // The collect loop claims no address with an open attempt, so recovery may run at the same
-      // time.
+      // Recovery may run beside the collect loops, because these do not claim subscriptions with an
+      // open attempt.
       this.#loop('recovering open attempts', 5000, () => recover(context, this.#tracker)),
       this.#loop('reading the SOL balance', 5000, async () => {
         await this.#balance.check(this.#tracker.inFlight.size > 0);
@@ -244,8 +253,8 @@ export class Keeper {
   }
 
   /**
-   * A loop that verifies the chain first. `watchRpc` logs outages of the chain; other errors are
-   * logged here.
+   * Starts a loop that verifies the chain before its first turn. `watchRpc` logs outages of the
+   * chain; this function logs other errors.
    */
   #loop(what: string, idleMs: number | (() => number), turn: () => Promise<boolean>): Loop {
     const { log } = this.#context;
@@ -269,8 +278,8 @@ export class Keeper {
   }
 
   /**
-   * Follows the program over WebSocket and new registrations over NOTIFY; resolves with a function
-   * that ends both.
+   * Follows the program over WebSocket and new registrations over Postgres NOTIFY. Resolves with a
+   * function that ends both streams.
    */
   async #listen(): Promise<() => Promise<void>> {
     const { sql, log, clock, metrics, programId, mint } = this.#context;

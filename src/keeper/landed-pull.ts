@@ -1,17 +1,17 @@
 // Derives the pull of a landed payment without reading its transaction. The transaction is atomic,
-// so it moved exactly the signed amounts; only the period in which it landed has to be determined.
+// so it moved exactly the signed amounts. Only the period that it paid has to be determined.
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import { pullPeriod } from '../chain/program/period.ts';
 import { unixSeconds } from '../chain/time.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
 import type { Pull, View } from '../domain/collecting/chain-view.ts';
 
-/** State read at commitment finalized after the payment landed. */
+/** The finalized accounts, read after the payment landed. */
 export interface StateAfter {
   readonly view: View;
   /**
-   * The registered account; null when it is gone, because the payment may then belong to another
-   * account at its address.
+   * The on-chain account that was registered. Null when this account is gone: the payment may then
+   * belong to another account at the same address.
    */
   readonly account: SubscriptionAccount | null;
   /** Block time of the payment in Unix seconds; null when no RPC endpoint returns it. */
@@ -20,8 +20,8 @@ export interface StateAfter {
 
 /**
  * The pull, or undefined when its period is uncertain. Period starts never move back, so an account
- * still in the signed period was paid for that period. With `signedEnd` (Unix seconds) only that
- * case counts, and the period must still end there; without it the block time determines the
+ * still in the signed period was paid for that period. With `signedEnd` (Unix seconds), a later
+ * period or another end is uncertain. Without `signedEnd`, the block time determines a later
  * period.
  */
 export function landedPull(
@@ -36,7 +36,8 @@ export function landedPull(
   if (!isSame && (signedEnd !== undefined || at === null)) return undefined;
   const { start, end } = pullPeriod(atSigning, view.plan, isSame ? signedFor : (at ?? signedFor));
   if (signedEnd !== undefined && end !== signedEnd) return undefined;
-  // The account shows the newest period; the payment belongs to this or an earlier one.
+  // The account shows only the newest period. The payment must belong to this period or an earlier
+  // one.
   const isShown = start < account.periodStart || account.amountPulled >= amountGross;
   if (start > account.periodStart || !isShown) return undefined;
   return {
@@ -53,9 +54,9 @@ export function landedPull(
 }
 
 /**
- * The pull of an attempt: the period from the chain's event, fee and net as signed. The events do
- * not separate fee and net when the merchant is the treasury, and do not show that another keeper
- * key signed.
+ * The pull of an attempt, with the period from the chain's event and the fee and net as signed. The
+ * events do not separate fee and net when the merchant is the treasury. They also do not show that
+ * the signer was another keeper wallet.
  */
 export const asSigned = (
   pull: Pull,

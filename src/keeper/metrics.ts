@@ -29,8 +29,8 @@ const otherAlerts = [
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];
 
 /**
- * Scopes of holds: all payments, those of a merchant or a plan, or all of them (timeline) until the
- * history of Postgres is certain.
+ * Scopes of holds of collection. `all`, `merchant` and `plan` are set by operators or the keeper.
+ * `timeline` stops all payments until no commit of Postgres can be missing.
  */
 const HELD_SCOPES = ['all', 'merchant', 'plan', 'timeline'];
 
@@ -43,7 +43,7 @@ export function createMetrics(registry: Registry) {
     ...transactionMetrics(registry),
     ...stateMetrics(registry),
   };
-  // Prometheus sees no increase in a counter that appears with its first event: begin at 0.
+  // Start each counter at 0. Prometheus would not see an increase if a counter first appeared at 1.
   for (const outcome of ['succeeded', 'failed', 'expired'])
     metrics.payments.inc({ outcome, source: 'keeper' }, 0);
   metrics.payments.inc({ outcome: 'succeeded', source: 'foreign' }, 0);
@@ -197,7 +197,7 @@ function makers(registry: Registry) {
   };
 }
 
-/** Sets the gauges, from the database and from the health of the endpoints. */
+/** Sets the gauges from the database and from the health of the RPC endpoints. */
 export async function measure(
   { sql, metrics }: { sql: Sql; metrics: KeeperMetrics },
   {
@@ -225,7 +225,8 @@ export async function measure(
   metrics.accountsFollowed.set(followed);
   for (const { name: endpoint, failures, lag } of endpoints) {
     metrics.endpointUp.set({ endpoint }, failures === 0 ? 1 : 0);
-    // An endpoint that does not answer has no lag: its last lag would look healthy.
+    // The lag of an endpoint that does not answer is removed, because its last value would look
+    // healthy.
     if (failures === 0) metrics.endpointLag.set({ endpoint }, lag);
     else metrics.endpointLag.remove({ endpoint });
   }

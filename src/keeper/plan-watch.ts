@@ -1,7 +1,7 @@
-// Updates plan records from their accounts on chain. A pending plan turns active once its account
-// has its terms; a sunset, end, close or re-creation is recorded; a blocked plan is unblocked once
-// its accounts allow payments. The states of subscriptions do not change here: the keeper reads the
-// plan with each of them.
+// Updates plan records from the plan accounts on chain. A pending plan turns active once its
+// account has the recorded terms. A sunset, end, close or re-creation is recorded. A blocked plan
+// is unblocked once its accounts allow payments. Subscriptions do not change here: the keeper reads
+// the plan account whenever it decides about a subscription.
 import { type ChainAccount, planIn, tokenAccountIn } from '../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../chain/program/addresses.ts';
 import { ChainDataError, type PlanAccount } from '../chain/program/layouts.ts';
@@ -25,8 +25,8 @@ import type { Context } from './context.ts';
 
 const BATCH = 100;
 /**
- * Seconds between reads of a plan. Streams report changes at once; these reads find what they
- * missed.
+ * Seconds between reads of a plan. Streams report changes at once; these reads find changes that
+ * the streams missed.
  */
 const EVERY_SECONDS = 3600;
 /** Seconds between reads of a blocked plan. */
@@ -42,7 +42,8 @@ export class PlanWatch {
   }
 
   /**
-   * Reads one batch of plans that are due to be read; resolves with true when there may be more.
+   * Reads one batch of plans that are due to be read. Resolves with true when more plans may be
+   * due.
    */
   async turn(): Promise<boolean> {
     const { sql } = this.#context;
@@ -64,7 +65,7 @@ export class PlanWatch {
     return plans.length === BATCH;
   }
 
-  /** Reads the plans at these addresses now, at `minSlot` or later. */
+  /** Reads the plans at these addresses now, as of `minSlot` or a later slot. */
   async readNow(planPdas: string[], minSlot?: bigint): Promise<void> {
     const plans = await findPlansAt(this.#context.sql, planPdas);
     if (plans.length > 0) await this.#read(plans, minSlot);
@@ -78,8 +79,8 @@ export class PlanWatch {
 }
 
 /**
- * Reads the accounts of plans and records what changed. A plan whose account may be missing at one
- * endpoint only is read again with the next turn.
+ * Reads the accounts of plans and records their changes. If an account may be missing at one
+ * endpoint only, its plan is read again in the next turn.
  */
 async function update(
   context: Context,
@@ -87,7 +88,8 @@ async function update(
   minSlot?: bigint,
 ): Promise<void> {
   const { sql, rpc, clock, log, metrics, programId, absence } = context;
-  // An endpoint that lags would show a new plan as closed, and that end would be final.
+  // The read must reach each plan's last known slot. A lagging endpoint would show a new plan as
+  // closed, and closing a plan cannot be undone.
   const addresses = plans.map(({ planPda }) => planPda);
   const { accounts, slot } = await readReachable(
     rpc,
@@ -155,8 +157,8 @@ async function record(
 }
 
 /**
- * Unblocks the plans that can be collected from again, and those that have ended. Throws as the RPC
- * client and the database do.
+ * Unblocks the plans whose payments can be collected again, and the plans that have ended. Throws
+ * as the RPC client and the database do.
  */
 async function recheckBlocked(
   context: Context,
@@ -184,7 +186,7 @@ async function recheckBlocked(
   }
 }
 
-/** The accounts that every payment of a plan needs; undefined where they cannot be decoded. */
+/** The accounts that every payment of a plan needs; undefined when an account cannot be decoded. */
 function viewOf(
   { programId }: Pick<Context, 'programId'>,
   [plan = null, merchantTokens = null]: readonly (ChainAccount | null)[],

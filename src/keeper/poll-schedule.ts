@@ -1,6 +1,6 @@
-// When a transaction in flight is resent and when its status is polled: once when it should be
-// finalized, and rarely before. Polling each transaction at a fixed rate would be most of a
-// keeper's RPC requests.
+// Decides when a transaction in flight is resent and when its status is polled. The status is
+// polled once the transaction should be finalized, and rarely before. Polling all transactions at a
+// fixed rate would make up most of a keeper's RPC requests.
 import type { SignatureStatus } from '../chain/rpc/responses.ts';
 
 /** The fields that decide whether a transaction is polled. Times are by performance.now(). */
@@ -10,29 +10,35 @@ export interface Polled {
   /** Number of sends by this process. */
   readonly sends: number;
   /**
-   * Signed by this process. Another process may have sent what it signed, even while `sends` is 0.
+   * Whether this process signed the transaction. If another process signed it, that process may
+   * have sent it, even while `sends` is 0.
    */
   readonly isOwn: boolean;
   readonly status: SignatureStatus | null;
-  /** The slot in which it landed, according to the last notification or poll. */
+  /** The slot in which the transaction landed, according to the last notification or poll. */
   readonly slot: bigint | null;
 }
 
-/** The newest root reported by the streaming node: finalized, or about to be. */
+/** The newest root that the streaming node reported. This slot is finalized or about to be. */
 export interface Root {
   readonly slot: bigint;
   readonly receivedAt: number;
 }
 
-/** An unseen transaction is polled again after three tenths of its age, within these bounds. */
+/**
+ * The pause before an unseen transaction is polled again is three tenths of its age, between
+ * SOONEST_MS and LATEST_MS.
+ */
 const SOONEST_MS = 150;
 const LATEST_MS = 1000;
 /**
- * Poll interval of a landed transaction that is not rooted: a fork may have dropped it, or the
- * notification was wrong.
+ * Poll interval of a transaction that landed in a slot above the root. Polling continues because a
+ * fork may drop the transaction, or the notification may have been wrong.
  */
 const LANDED_MS = 2500;
-/** Roots arrive with every slot; an older root means that the stream is silent. */
+/**
+ * A root arrives with every slot. If the newest root is older than this (ms), the stream is silent.
+ */
 const ROOT_AGE_MS = 2000;
 
 /** Whether to poll the transaction's status now. Pure. */
@@ -51,14 +57,14 @@ export function shouldPoll(
 }
 
 /**
- * Resend interval of an unseen transaction; three times as long until it has been polled since the
- * last send.
+ * Resend interval of an unseen transaction. The interval is three times as long while the
+ * transaction was not polled since its last send.
  */
 export const RESEND_MS = 2000;
 
 /**
- * Whether to send the transaction now, for the first time or again; false while a notification or a
- * poll has seen it. Pure.
+ * Whether to send the transaction now, for the first time or again. False while a notification or a
+ * poll shows that the transaction landed. Pure.
  */
 export function isSentAgain(
   {

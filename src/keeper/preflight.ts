@@ -1,5 +1,5 @@
-// Checks before the first payment: keypairs, program, mint and treasuries, and whether the chain is
-// the configured one. Creates the RPC client.
+// Checks before the first payment that keypairs, program, mint, treasuries and chain fit the
+// configuration. Also creates the RPC client.
 import { CLUSTERS, clusterMismatch, oneChain, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { type Keypair, readKeypair } from '../chain/keypair.ts';
 import { type ChainAccount, tokenAccountIn } from '../chain/program/accounts.ts';
@@ -21,14 +21,14 @@ export interface Installation {
   readonly programId: string;
   readonly mint: string;
   readonly treasury: string;
-  /** The keypair in use, then others that plans name. */
+  /** The default keypair, then further keypairs that plans name as pullers. */
   readonly keypairs: readonly [Keypair, ...Keypair[]];
 }
 
 /**
  * Reads program, mint, treasury and keypairs from the configuration. Throws an OperatorError when
- * the cluster has no mint, a keypair file is unusable or readable by others, or KEEPER_ADDRESS does
- * not list the address of a keypair.
+ * no mint is known for the cluster, when a keypair file is unusable or readable by others, or when
+ * KEEPER_ADDRESS lacks the address of a keypair.
  */
 export async function readInstallation(config: Config): Promise<Installation> {
   const { keeperKeypairs, treasury } = required(config, 'keeperKeypairs', 'treasury');
@@ -59,8 +59,8 @@ async function openKeypair({ keeperAddresses }: Config, path: string): Promise<K
 }
 
 /**
- * Why a treasury cannot receive the fee, with the remedy, as a message to the operator; undefined
- * when it can.
+ * A message to the operator: why this treasury cannot receive the fee, and the remedy. Undefined
+ * when the treasury can receive the fee.
  */
 async function treasuryFault(
   rpc: Rpc,
@@ -72,16 +72,16 @@ async function treasuryFault(
   if (tokens?.owner === treasury) return undefined;
   if (tokens !== null)
     return `The USDC account of PLATFORM_TREASURY ${treasury} belongs to another wallet now, ${tokens.owner}. Name another treasury.`;
-  // An endpoint that lags may not have the account yet, so every endpoint is asked.
+  // A lagging endpoint may not have the token account yet, so every endpoint is asked.
   const answers = await rpc.getAccountsEverywhere([tokenAccountAddress(treasury, mint).address]);
   if (answers.some((answer) => answer.accounts[0] !== null)) return undefined;
   return `The wallet of PLATFORM_TREASURY ${treasury} has no account for the mint ${mint}, and the keeper opens none. Open it: spl-token create-account ${mint} --owner ${treasury} --fee-payer <keypair file>.`;
 }
 
 /**
- * Compares the chain with the configuration. Throws an OperatorError when they differ or no
- * treasury can receive, and as the RPC client does. Resolves with a message for each treasury that
- * cannot receive while another one can.
+ * Compares the chain with the configuration. Throws an OperatorError when they differ or when no
+ * treasury can receive the fee. Throws as the RPC client does. If only some treasuries can receive,
+ * resolves with a message for each of the others.
  */
 export async function verifyChain(
   rpc: Rpc,
@@ -117,12 +117,14 @@ export async function verifyChain(
   return faults;
 }
 
-// On localnet the one node is always believed: its users change its clock.
+// On localnet the node's clock and slots are always believed, because developers set its clock.
 const isLocal = ({ cluster }: Config) => cluster === 'localnet';
 
 type Alarms = Parameters<typeof alarm>[0];
 
-/** Creates the RPC client of a keeper; sends no request yet. Throws a TypeError for a bad URL. */
+/**
+ * Creates the RPC client of a keeper without sending a request. Throws a TypeError for a bad URL.
+ */
 export function openClient(
   config: Config,
   urls: readonly string[],
@@ -154,7 +156,10 @@ export function openClient(
   });
 }
 
-/** Creates the judge of missing accounts. On localnet a missing account is gone. */
+/**
+ * Creates the judge that decides whether a missing account is gone. On localnet every missing
+ * account counts as gone.
+ */
 export function absenceJudge(config: Config, rpc: Rpc, alarms: Alarms): AbsenceJudge {
   const onAlarm = (reason: AbsenceAlarm, accounts: number) => alarm(alarms, reason, { accounts });
   return isLocal(config) ? believeAbsence : createAbsenceJudge(rpc, { onAlarm });

@@ -1,5 +1,5 @@
-// Reads the history of a subscription's account, for pulls that the database lacks and for payments
-// whose period the accounts alone do not show.
+// Reads the transaction history of a subscription's account. It finds pulls that the database
+// lacks, and the period of a payment when the accounts do not show it.
 import { ChainDataError } from '../chain/program/layouts.ts';
 import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/responses.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
@@ -13,7 +13,7 @@ import type { Context } from './context.ts';
 import type { InFlightPayment } from './in-flight.ts';
 import { asSigned, landedPull } from './landed-pull.ts';
 
-/** The parties by which the pulls of a subscription are recognised. */
+/** The addresses by which the pulls of a subscription and their fees are recognised. */
 export function partiesOf(
   {
     programId,
@@ -40,27 +40,35 @@ export function partiesOf(
 const PAGE = 1000;
 const AT_ONCE = 8;
 /**
- * Time limit of a look-up (ms): anyone can name a subscription in many transactions, and the caller
- * holds a lease.
+ * Time limit of a look-up (ms). Anyone can make the history long by naming the account in many
+ * transactions, and the caller's lease would expire.
  */
 const PATIENCE_MS = 10_000;
 
-/** A listed transaction that no endpoint returns readable: it may hold a pull. */
+/**
+ * A transaction in the history that no endpoint returns in readable form. It may contain a pull.
+ */
 export type UnreadableListed = UnreadableTransaction & Pick<SignatureInfo, 'slot' | 'blockTime'>;
 
 export interface PullHistory {
   /** Newest first. */
   readonly pulls: Pull[];
-  /** Each may hold a pull: with any of them the history is incomplete. */
+  /**
+   * Unreadable transactions. Each may contain a pull, so the history is incomplete unless this list
+   * is empty.
+   */
   readonly unreadable: UnreadableListed[];
   /**
-   * Block time of the newest listed transaction, failed ones included; null when no endpoint has a
-   * time.
+   * Block time of the newest transaction in the history, including failed transactions; null when
+   * no endpoint has a block time.
    */
   readonly newestAt: bigint | null;
 }
 
-/** The pulls of one listed transaction under a subscription. Throws RpcUnreachable. */
+/**
+ * Reads one transaction of the history and returns the subscription's pulls in it. Throws
+ * RpcUnreachable.
+ */
 async function pullsOfListed(
   rpc: Pick<Rpc, 'getTransaction'>,
   parties: PullParties,
@@ -77,9 +85,9 @@ async function pullsOfListed(
 }
 
 /**
- * Final pulls under a subscription whose period began at `since` (Unix seconds) or later, in the
- * history of any endpoint. Undefined when there are more transactions than can be read in
- * `patienceMs`. Throws as the RPC client does; an unreadable transaction is returned.
+ * Finds finalized pulls of periods that began at `since` (Unix seconds) or later, in the histories
+ * of all endpoints. Undefined when reading all transactions takes longer than `patienceMs`. Throws
+ * as the RPC client does; unreadable transactions are returned.
  */
 export async function findPulls(
   rpc: Pick<Rpc, 'getSignaturesForAddress' | 'getTransaction'>,
@@ -110,9 +118,9 @@ export async function findPulls(
 }
 
 /**
- * The pull of a landed payment: from the account where that is certain, else from the transaction's
- * events, else (when no endpoint returns the transaction) from its block time. Undefined when none
- * shows it.
+ * Determines the pull of a landed payment: from the account if its period is certain, else from the
+ * transaction's events, else (if the transaction is unreadable) from its block time. Undefined when
+ * none of them shows the period.
  */
 export async function pullOfLanded(
   context: Context,

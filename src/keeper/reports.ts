@@ -1,4 +1,4 @@
-// Metrics and log lines about payments, plans and transactions, once they are written or known.
+// Metrics and log lines about payments, plans and transactions.
 import type { AbsenceAlarm } from '../chain/rpc/absence.ts';
 import type { SignatureStatus, UnreadableTransaction } from '../chain/rpc/responses.ts';
 import { transactionFee } from '../chain/transactions/collection.ts';
@@ -10,12 +10,12 @@ import type { Log } from '../log.ts';
 import type { InFlight, InFlightPayment, InFlightTransaction } from './in-flight.ts';
 import type { KeeperMetrics } from './metrics.ts';
 
-/** USDC base units as cents, for a metric: a floating-point number. */
+/** Converts USDC base units to cents, as a floating-point number for a metric. */
 const inCents = (baseUnits: bigint) => Number(baseUnits) / 10_000;
 
 /**
- * Counts the payments of a written update and raises `alert`, a failure that is not the
- * subscriber's. Called after the commit.
+ * Counts the payments of an update after its commit. Raises `alert` when it is given: the reason of
+ * a failure that the subscriber did not cause.
  */
 export function report(
   { log, metrics }: { log: Log; metrics: KeeperMetrics },
@@ -68,7 +68,7 @@ export function report(
   );
 }
 
-/** Counts and logs an alert about endpoints that are not believed. */
+/** Counts and logs an alert about RPC endpoints whose answers are not believed. */
 export function alarm(
   { log, metrics }: { log: Pick<Log, 'error'>; metrics: Pick<KeeperMetrics, 'alerts'> },
   reason: AbsenceAlarm | 'clock_not_believed' | 'slot_not_believed',
@@ -79,8 +79,8 @@ export function alarm(
 }
 
 /**
- * Counts the network's fee of a final transaction. Its payments share the fee if it landed; if it
- * failed, the payments that are charged with the failure do.
+ * Counts the network fee of a final transaction. If the transaction landed, all its payments share
+ * the fee. If it failed, only the payments that caused the failure share the fee.
  */
 export function reportTransaction(
   { metrics, log, programId }: { metrics: KeeperMetrics; log: Log; programId: string },
@@ -88,7 +88,8 @@ export function reportTransaction(
   { err }: SignatureStatus,
 ): void {
   const lamports = Number(transactionFee(bytes));
-  // Only the payment of the instruction that failed is charged; its merchant caused the fee.
+  // After a failure, only the payment of the failed instruction is charged, because its merchant
+  // caused the fee.
   const charged = [...payments.values()].filter(
     ({ attempt, row }) => err === null || isCharged(programId, { attempt, row }, err),
   );
@@ -97,7 +98,7 @@ export function reportTransaction(
   for (const { row } of charged) {
     const { merchantWallet: merchant, subscriberWallet: wallet } = row;
     metrics.merchantLamports.inc({ merchant, outcome }, share);
-    // The wallet is only logged: as a label it would be unbounded.
+    // The wallet is logged but is no metric label, because the number of wallets is unbounded.
     if (err !== null)
       log.warn({ wallet, merchant, signature, lamports: share }, 'payment failed on chain');
   }
@@ -111,8 +112,8 @@ export function reportTransaction(
 }
 
 /**
- * Observes the time from signature to settlement of these payments. Only the process that signed a
- * payment knows its start.
+ * Observes the time from the signature to the settlement of these payments. Payments that another
+ * process signed are left out, because the time of their signature is unknown here.
  */
 export function reportSettled(
   { metrics }: { metrics: KeeperMetrics },
@@ -126,7 +127,7 @@ export function reportSettled(
   }
 }
 
-/** Raises the alert of a newly blocked plan, and notifies the delivery of its event. */
+/** Raises the alert of a newly blocked plan and wakes the dispatchers, which deliver its event. */
 export function reportBlocked(
   { log, metrics, deliveries }: { log: Log; metrics: KeeperMetrics; deliveries: Notifier },
   { planId, planPda, reason, queued }: BlockedPlan,
@@ -136,7 +137,10 @@ export function reportBlocked(
   log.error({ plan: planId, planPda, reason }, 'plan blocked: none of its payments is collected');
 }
 
-/** Signatures that are remembered. A signature that was forgotten is counted again. */
+/**
+ * Maximum number of remembered signatures. An older signature is forgotten and may be counted
+ * again.
+ */
 const MAX_KNOWN = 10_000;
 
 /** Counts and logs unreadable transactions, each signature once. */

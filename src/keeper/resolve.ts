@@ -1,5 +1,5 @@
-// Settles attempts whose end is final: landed, failed or expired. Each batch is one database
-// transaction.
+// Settles attempts whose transaction has landed, failed or expired for good. Each batch is one
+// database transaction.
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import { periodSeconds } from '../chain/program/period.ts';
 import { createBlockTimes } from '../chain/rpc/block-times.ts';
@@ -27,7 +27,7 @@ import { isReached, readSnapshot, type Snapshot } from './snapshot.ts';
 
 /** An attempt to settle. */
 export interface PendingAttempt extends InFlightPayment {
-  /** How often its end was unknown before, 0 unless given. */
+  /** How often the attempt was not settled because its end was unknown. 0 if missing. */
   readonly settleTries?: number;
 }
 
@@ -38,25 +38,28 @@ export interface FinalAttempt extends PendingAttempt {
 
 /** The result of a batch. */
 export interface ResolveResult {
-  /** Settled, or now claimed by another keeper. */
+  /** Payments that are settled or are now claimed by another keeper. */
   readonly done: InFlightPayment[];
   /**
-   * Their end is still unknown, because a transaction is unreadable or a history incomplete. They
-   * are settled again later.
+   * Payments whose end is still unknown, because a transaction is unreadable or a history is
+   * incomplete. Settling them is tried again later.
    */
   readonly unknown: InFlightPayment[];
-  /** Some subscriptions are due again at once. */
+  /** Whether a subscription of this batch is due again at once. */
   readonly isDue: boolean;
 }
 
 /**
- * Tries (75 s) that wait for a complete history when the account is in a later period than the
- * attempt.
+ * Number of tries (75 s in all) that wait for a complete history when the account is in a later
+ * period than the attempt.
  */
 const PATIENT_TRIES = 4;
-/** Failed look-ups (a quarter of an hour) after which an attempt may end as unexplained. */
+/**
+ * Number of failed look-ups (a quarter of an hour in all) after which an attempt may end as
+ * unexplained.
+ */
 const MAX_SETTLE_TRIES = 8;
-/** Transactions of a batch looked up at once. */
+/** Maximum number of attempts of a batch that are looked up concurrently. */
 const LOOKUPS_AT_ONCE = 16;
 
 /** Settles attempts and reports their outcome. */
@@ -80,8 +83,8 @@ export class Resolver {
     );
     const slots = new Map(batch.map(({ id, status }) => [id, status.slot]));
     const [snapshot, times] = await Promise.all([
-      // A landed payment only needs its period; a failed one needs the other accounts for the
-      // reason.
+      // A landed payment only needs the accounts that show its period. A failed payment needs all
+      // accounts to find the reason.
       readSnapshot(this.#context, rows, {
         periodsOnly: ({ id }) => !charged.has(id),
         commitment: 'finalized',
@@ -118,8 +121,8 @@ export class Resolver {
   }
 
   /**
-   * Settles the unseen attempts that can never land any more; the others are in neither list. Takes
-   * at most 256 transactions.
+   * Settles the unseen attempts that can never land any more. Attempts that may still land are in
+   * neither list of the result. Takes at most 256 transactions.
    */
   async expired(batch: readonly PendingAttempt[]): Promise<ResolveResult> {
     const { rpc, sql } = this.#context;
@@ -188,9 +191,9 @@ export class Resolver {
 }
 
 /**
- * The end of a payment that landed. If it landed in a later period than it was signed for, others
- * may have pulled the periods between, which only the history shows. Undefined while that history
- * is incomplete, for PATIENT_TRIES tries.
+ * The end of a payment that landed. If the payment paid a later period than the signed one, the
+ * periods before it may have been paid by other pulls, and only the history shows these. Undefined
+ * for up to PATIENT_TRIES tries while the history is incomplete.
  */
 async function paid(
   context: Context,
@@ -204,7 +207,8 @@ async function paid(
   const { pulls, unreadable } = history ?? { pulls: [], unreadable: [] };
   context.reportUnreadable(unreadable);
   const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;
-  // Only transactions before this payment's period can hold pulls of earlier periods.
+  // Only unreadable transactions from before this payment's period can contain pulls of earlier
+  // periods.
   const earliest = unreadable.filter(({ blockTime: at }) => at === null || at < pull.periodStart);
   const isComplete = earliest.every(isOwn) && [...pulls, ...unreadable].some(isOwn);
   if (!isComplete && settleTries < PATIENT_TRIES) return undefined;
@@ -213,9 +217,9 @@ async function paid(
 }
 
 /**
- * The end of an attempt whose signature no endpoint knows, after its blockhash has expired.
- * Undefined while it is uncertain. After MAX_LOOKUPS failed look-ups it is unexplained once a later
- * period has begun, because nothing more can be collected for its own.
+ * The end of an attempt whose signature no endpoint knows and whose blockhash has expired.
+ * Undefined while the end is uncertain. After MAX_SETTLE_TRIES failed look-ups the end is
+ * `unexplained` if the attempt's period is over, because that period can no longer be collected.
  */
 async function endOfDead(
   context: Context,
@@ -243,8 +247,9 @@ async function endOfDead(
 }
 
 /**
- * The end of an unknown attempt by the history of its account: landed when any endpoint lists it,
- * expired when other pulls explain all that the account counts, or when the account is gone.
+ * Derives the end of an unseen attempt from the history of its account. The attempt landed if any
+ * endpoint lists it. It expired if other pulls explain the amount that the account counts, or if
+ * the account is gone.
  */
 async function endInHistory(
   context: Context,
@@ -270,20 +275,20 @@ async function endInHistory(
     return (await context.absence.gone([pda])).has(pda) ? { kind: 'expired' } : undefined;
   }
   const signedFor = unixSeconds(attempt.periodStart);
-  // An account in an earlier period shows that the attempt did not land: it would have moved the
-  // account to its own period.
+  // An account in an earlier period shows that the attempt did not land. A landed attempt would
+  // have moved the account to the attempt's period.
   if (account !== null && account.periodStart < signedFor) return { kind: 'expired' };
-  // An account in a later period shows nothing about the attempt. The history decides, once
-  // endpoints had the time to list it.
+  // An account in a later period shows nothing about the attempt. The history decides, but
+  // endpoints need time to list the attempt.
   const isLater = account !== null && account.periodStart > signedFor;
   if (isLater && (unreadable.length > 0 || settleTries < PATIENT_TRIES)) return undefined;
-  // Another account has the address. The attempt may have landed before the old one closed, so the
-  // history has to reach up to the new one.
+  // If another account has the address now, the attempt may have landed before the old account was
+  // closed. The history must then reach up to the creation of the new account.
   const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
   return isRead && explains(pulls, other) ? { kind: 'expired' } : undefined;
 }
 
-/** Whether these pulls add up to all that the account counts in its period. */
+/** Whether these pulls add up to the amount that the account counts for its current period. */
 function explains(pulls: readonly Pull[], account: SubscriptionAccount): boolean {
   const found = pulls.reduce(
     (sum, { periodStart, gross }) => (periodStart === account.periodStart ? sum + gross : sum),

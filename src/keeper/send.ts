@@ -1,7 +1,8 @@
-// Sends signed transactions. Right before each send the rows of all its payments are read: when one
-// is cancelled or claimed elsewhere, the whole transaction is not sent. When a notification came
-// since signing, or another keeper signed, the chain is read first. An unsent transaction stays
-// open until its blockhash expires, because another send of it may be on its way (resolve.ts).
+// Sends signed transactions. Right before each send the rows of all its payments are read. If a
+// payment is cancelled or claimed elsewhere, the whole transaction is not sent. If a notification
+// came since signing, or another keeper signed, the chain is read first. An unsent transaction
+// stays open until its blockhash expires, because an earlier send of it may still arrive
+// (resolve.ts).
 import { setTimeout as pause } from 'node:timers/promises';
 import { pullPeriod } from '../chain/program/period.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
@@ -21,18 +22,21 @@ import type { Context } from './context.ts';
 import type { InFlightTransaction, InFlightPayment } from './in-flight.ts';
 import { isReached, readSnapshot } from './snapshot.ts';
 
-/** Transactions that are checked and sent together. */
+/** Maximum number of transactions that are checked and sent together. */
 export const SENT_AT_ONCE = 64;
-/** No send begins later than this after the rows were read (ms). */
+/** A send must begin within this time (ms) after the rows of its payments were read. */
 const CHECKED_MS = 100;
 const CHECKS = 3;
-/** Longest wait for a round of sends (ms). Unanswered sends continue beside the next round. */
+/**
+ * Longest wait for the answers to a round of sends (ms). Sends without an answer continue beside
+ * the next round.
+ */
 const ROUND_MS = 1000;
 
 /**
- * Sends once each transaction that may be sent. `sentAt` of one that could not be sent in time is
- * set to -Infinity, so that a later round sends it. Throws when the chain or the database cannot be
- * reached.
+ * Sends each transaction once if it may be sent. A transaction that could not be sent in time gets
+ * `sentAt` -Infinity, so that a later call sends it. Throws when the chain or the database cannot
+ * be reached.
  */
 export async function sendAll(
   context: Context,
@@ -45,7 +49,7 @@ export async function sendAll(
     const verdicts = left.map((one) => ({ one, verdict: verdictOf(one, counts) }));
     const allowed = verdicts.filter(({ verdict }) => verdict === 'send').map(({ one }) => one);
     const unread = verdicts.filter(({ verdict }) => verdict === 'read').map(({ one }) => one);
-    // After a slow answer of Postgres the check is too old and is made again.
+    // If Postgres answered slowly, this check is too old and the loop repeats it.
     const withinMs = CHECKED_MS - (performance.now() - checkedAt);
     const isFresh = withinMs > 0;
     if (isFresh) await sendRound(context, allowed, checkedAt);
@@ -56,8 +60,8 @@ export async function sendAll(
 }
 
 /**
- * Counts of notifications (`notices`), of the subscriptions that may still be collected from under
- * the claims of these payments.
+ * Counts of notifications (`notices`) by subscription id. Subscriptions that lost the claim of
+ * their payment, or must not be collected from any more, are left out.
  */
 async function notificationCounts(
   { sql }: Context,
@@ -69,8 +73,9 @@ async function notificationCounts(
 }
 
 /**
- * `read`: the chain is to be read first, because a notification came or another process signed.
- * `stop`: a payment is cancelled, claimed elsewhere, or must not be sent by the last read.
+ * `read`: the chain must be read before the send, because a notification came or another process
+ * signed. `stop`: a payment is cancelled or claimed elsewhere, or the last read of the chain
+ * forbids to send it.
  */
 function verdictOf(
   { payments, size }: InFlightTransaction,
@@ -117,7 +122,8 @@ async function sendOne(
     await rpc.sendTransaction(one.bytes, { withinMs });
     metrics.sends.inc({ outcome: one.sends === 1 ? 'first' : 'again' });
   } catch (error) {
-    // It may have arrived: only its status shows that. A later round sends it again.
+    // The transaction may have arrived despite the error; only its status shows that. A later round
+    // sends the transaction again.
     metrics.sends.inc({ outcome: 'failed' });
     if (error instanceof RpcError) {
       versions.refused(error);
@@ -126,16 +132,16 @@ async function sendOne(
         'RPC endpoint refused a transaction',
       );
     } else if (!(error instanceof RpcUnreachable)) throw error;
-    // All endpoints were at their rate limit or out of connections: it is sent as soon as one is
-    // free.
+    // All endpoints were at their rate limit or out of connections. The next round sends the
+    // transaction again.
     else if (error.failures.every(({ fault }) => fault === 'rate_limited' || fault === 'busy'))
       one.sentAt = -Infinity;
   }
 }
 
 /**
- * Whether a payment is still to be sent: the on-chain subscription is the one that was signed for
- * and is not cancelled, and its period costs what was signed (a discount may have changed, or a
+ * Whether a payment may still be sent. The on-chain subscription must be the registered one and not
+ * cancelled, and the period's price must equal the signed amount (a discount may have changed, or a
  * pause ended). Pure.
  */
 function mayBeSent(
@@ -151,9 +157,9 @@ function mayBeSent(
 }
 
 /**
- * Reads the chain again and marks which of these payments may be sent; writes a cancellation that
- * it shows, with its event. A payment of a cancelled subscription is not sent, although the program
- * would allow it until the period ends. Throws as the RPC client does.
+ * Reads the chain again and marks which of these payments may be sent. If the chain shows a
+ * cancellation, it is recorded with its event and the payment is not sent, although the program
+ * would allow the pull until the period ends. Throws as the RPC client does.
  */
 async function recheck(
   context: Context,
@@ -163,11 +169,12 @@ async function recheck(
     transactions.flatMap((one) => [...one.payments]),
   );
   const rows = await readSubscriptions(context.sql, [...payments.keys()]);
-  // No older than the state that the payments were signed from.
+  // The accounts must be as new as those from which the payments were signed.
   const slotOf = ({ id, observedSlot }: KeeperSubscription) =>
     newestSlot([observedSlot, payments.get(id)?.row.observedSlot ?? 0n]);
   const snapshot = await readSnapshot(context, rows, { commitment: 'confirmed', slotOf });
-  // A row whose slot no endpoint has reached is read again before the next send.
+  // If no endpoint has reached a row's slot, the accounts of this row are read again before the
+  // next send.
   const read = rows.filter((row) => isReached(snapshot.of(row), slotOf(row)));
   for (const row of read) {
     const payment = payments.get(row.id);

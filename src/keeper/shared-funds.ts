@@ -1,11 +1,14 @@
-// Limits the payments of one batch to the funds of their wallet. Each is decided on its own;
-// together they may exceed the wallet's balance or approval.
+// Limits the payments of one batch to the funds of their wallet. Each payment is decided on its
+// own, but several payments of one wallet may together exceed its balance or approval.
 import type { KeeperSubscription } from '../db/subscription-work.ts';
 import type { View } from '../domain/collecting/chain-view.ts';
 import { type Decision, retrySoon } from '../domain/collecting/decision.ts';
 import type { InFlightPayment } from './in-flight.ts';
 
-/** Delay in seconds after which the chain shows the balance left by the earlier payments. */
+/**
+ * Delay in seconds after which the earlier payments have landed and the chain shows the remaining
+ * balance.
+ */
 const PUT_OFF_SECONDS = 20n;
 
 interface Decided<Row> {
@@ -14,9 +17,9 @@ interface Decided<Row> {
 }
 
 /**
- * Reschedules payments that the wallet cannot afford besides earlier payments of the batch and
- * payments already `signed`. This is no failure: they are decided again once the others have
- * landed.
+ * Reschedules payments that their wallet cannot afford in addition to earlier payments of the batch
+ * and the `signed` payments. A rescheduled payment does not count as failed: it is decided again
+ * once the other payments have landed.
  */
 export function withinFunds<Row extends KeeperSubscription>(
   decided: readonly Decided<Row>[],

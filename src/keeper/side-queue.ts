@@ -1,5 +1,5 @@
-// Queue for slow work on claimed subscriptions, outside the collect loop: look-ups of pulls and
-// closings of accounts. It is bounded; work beyond the limit is postponed.
+// Queue for slow work on claimed subscriptions outside the collect loop: look-ups of pulls and
+// closings of accounts. The queue is bounded, and work beyond its limit is postponed.
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { type ClaimKey, claimKeysOf, renewed } from '../db/subscription-leases.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
@@ -15,12 +15,12 @@ export interface SideWork {
 }
 
 interface SideQueueOptions {
-  /** Maximum number of works in the queue, including the running ones. */
+  /** Maximum number of work items in the queue, including running items. */
   readonly max: number;
   readonly atOnce: number;
   /** Whether to renew the leases before `run`, because the work may have waited. */
   readonly renewsLeases?: boolean;
-  /** Does the work and writes its outcome. The signal aborts at `stop`. */
+  /** Does the work and writes its outcome. `stop` aborts the signal. */
   readonly run: (work: SideWork, signal: AbortSignal) => Promise<void>;
   /** Called when `run` throws. When the chain cannot be reached, the work is postponed instead. */
   readonly onFault: (work: SideWork, error: unknown) => Promise<void>;
@@ -41,7 +41,10 @@ export class SideQueue {
     this.#options = options;
   }
 
-  /** Queues works and postpones those beyond the limit. Does not wait for them. */
+  /**
+   * Queues work items and postpones the items beyond the limit. Does not wait until the work is
+   * done.
+   */
   async take(works: readonly SideWork[]): Promise<void> {
     const { max, atOnce } = this.#options;
     const room = this.#stopping.signal.aborted ? 0 : max - this.#taken.size;
@@ -53,7 +56,7 @@ export class SideQueue {
     if (others.length > 0) await this.#putOff(others);
   }
 
-  /** Aborts the work and releases its claims. Nothing more is written. */
+  /** Aborts all work in the queue and releases the claims. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#waiting.length = 0;
@@ -81,16 +84,19 @@ export class SideQueue {
       const claimed = this.#options.renewsLeases === true ? await this.#renewed(work) : work;
       if (claimed.rows.length > 0) await this.#options.run(claimed, signal);
     } catch (error) {
-      // After a stop the claims are released already.
+      // `stop` has released the claims already.
       if (signal.aborted) return;
-      // Without Postgres the leases expire by themselves.
+      // If Postgres is unreachable, the leases expire by themselves.
       const end =
         error instanceof RpcUnreachable ? this.#putOff([work]) : this.#options.onFault(work, error);
       await end.catch(() => undefined);
     }
   }
 
-  /** The work without the rows whose claim is lost; the others as of their renewed lease. */
+  /**
+   * Renews the leases. Returns the work without rows whose claim is lost; the remaining rows have
+   * the version as of the renewal.
+   */
   async #renewed(work: SideWork): Promise<SideWork> {
     const leases = await renewLeases(this.#context.sql, claimsOf(work), LEASE_SECONDS);
     const byId = new Map(leases.map((lease) => [lease.id, lease]));

@@ -23,12 +23,12 @@ import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
 import type { Collectable } from '../domain/collecting/decision.ts';
 
 /**
- * A payment whose transaction failed this often because of other payments gets a transaction of its
- * own.
+ * If a payment's transactions failed this often because of other payments, the payment gets a
+ * transaction of its own.
  */
 const MAX_FAILED_PACKS = 2;
 
-/** The shared parts of all transactions of a batch. */
+/** Transaction version, blockhash and fee that all transactions of a batch share. */
 export interface SigningTerms {
   readonly version: TransactionVersion;
   readonly blockhash: Blockhash;
@@ -67,8 +67,8 @@ export class Signer {
   }
 
   /**
-   * Version, blockhash and priority fee for a batch. Simulates payments with unknown compute limits
-   * first. Throws as the RPC client does.
+   * Determines version, blockhash and priority fee for a batch. First simulates payments whose
+   * compute limit is unknown. Throws as the RPC client does.
    */
   async terms(batch: readonly Due[]): Promise<SigningTerms> {
     const [version, blockhash, price] = await Promise.all([
@@ -81,7 +81,7 @@ export class Signer {
       await this.#learn(batch, terms);
       return terms;
     } catch (error) {
-      // Without a simulation the compute limits stay generous.
+      // If no endpoint can be reached, the generous default compute limits stay in use.
       if (error instanceof RpcUnreachable) return terms;
       if (!(error instanceof RpcError)) throw error;
       // An RPC endpoint that refuses version 1 in a simulation would refuse the payments too.
@@ -90,7 +90,10 @@ export class Signer {
     }
   }
 
-  /** Simulates payments whose compute limits need a sample. Throws as the RPC client does. */
+  /**
+   * Simulates the payments of a batch whose compute limit is not measured yet. Throws as the RPC
+   * client does.
+   */
   async #learn(batch: readonly Due[], terms: SigningTerms): Promise<void> {
     for (const one of batch) {
       const shape = this.#shapeOf(one);
@@ -101,8 +104,8 @@ export class Signer {
   }
 
   /**
-   * Signed transactions, each with its payments in order. Each transaction is signed by one keeper
-   * key.
+   * Packs the payments into transactions and signs each transaction with one keeper key. Returns
+   * each transaction with its payments in order.
    */
   sign(
     batch: readonly Due[],
@@ -111,8 +114,9 @@ export class Signer {
     const { version } = terms;
     const payments = batch
       .map((one) => this.#packed(one))
-      // A payment that expired before raises the priority fee of its whole transaction, so those
-      // are packed together. Payments of one plan share addresses.
+      // A payment that expired before raises the priority fee of its whole transaction, so such
+      // payments are packed together. Payments of one plan are packed together because they share
+      // addresses.
       .sort(
         (a, b) =>
           this.#fees.expiries(periodOf(b)) - this.#fees.expiries(periodOf(a)) ||
@@ -168,7 +172,7 @@ export class Signer {
   }
 
   #shapeOf({ row, collect: { amounts } }: Due): Shape {
-    // The program searches the bump seed from 255 down, which costs compute units per try.
+    // The program searches the bump seed from 255 down. Each try costs compute units.
     const tries = 255 - tokenAccountAddress(row.subscriberWallet, this.#parts.mint).bump;
     return { pulls: [amounts.net, amounts.fee].filter((amount) => amount > 0n).length, tries };
   }
@@ -180,8 +184,8 @@ const periodOf = ({ row, collect }: Due): PaidPeriod => ({
 });
 
 /**
- * Reference text of a transaction. It makes two tries of one period differ when they have the same
- * blockhash.
+ * The payment's part of its transaction's reference text. Two attempts for one period differ by
+ * this text even when they have the same blockhash.
  */
 const referenceOf = ({ row, collect }: Due) =>
   [row.id, collect.periodStart, row.failedAttempts, row.setbacks, row.failedPacks].join(' ');

@@ -1,6 +1,6 @@
-// Simulates a payment before it is committed, if one failed on chain in the same period
-// (domain/collecting/early-tries.ts). A payment that would fail again is not sent and costs
-// nothing.
+// Simulates a payment before it is committed, if an earlier payment of its period failed on chain
+// (domain/collecting/early-tries.ts). A payment whose simulation fails is not sent, which saves the
+// fee.
 import {
   classifyPullError,
   describeTransactionError,
@@ -24,8 +24,8 @@ interface Decided<Row> {
 }
 
 /**
- * The decisions after the simulation: a payment whose simulation fails is not collected. `signed`
- * has the transactions by subscription id.
+ * Returns the decisions after the simulations. A payment whose simulation fails is not collected.
+ * `signed` contains the transactions by subscription id.
  */
 export async function afterSimulation<Row extends KeeperSubscription>(
   context: Context,
@@ -49,9 +49,9 @@ export async function afterSimulation<Row extends KeeperSubscription>(
 }
 
 /**
- * Simulates a payment on the state of `minSlot` or later. Resolves with the subscriber's reason
- * when it would fail for one, null when it would fail otherwise or no answer came, undefined when
- * it would land.
+ * Simulates a payment on the state of `minSlot` or later. Resolves with undefined when the payment
+ * would land, and with the reason when it would fail because of the subscriber. Resolves with null
+ * when it would fail for another reason, or when no endpoint answered.
  */
 async function simulate(
   { rpc, programId, versions, log }: Context,
@@ -59,7 +59,8 @@ async function simulate(
   minSlot: bigint,
 ): Promise<SubscriberReason | null | undefined> {
   try {
-    // Commitment processed, because the payer's latest transactions decide.
+    // Commitment `processed` includes the subscriber's newest transactions, which decide whether
+    // the payment lands.
     const { err, logs } = await rpc.simulateTransaction(bytes, {
       commitment: 'processed',
       minSlot,
@@ -69,8 +70,8 @@ async function simulate(
       layout: { pulls: transferPlaces(bytes, programId, row.subscriptionPda) },
       logs,
       gross: collect.amounts.gross,
-      // The account was not read as of the simulation; a reason that depends on it is found by the
-      // next read.
+      // The account was not read in the simulated state, so it is not passed. The next read of the
+      // accounts finds a reason that depends on this account.
       subscriberAccount: undefined,
     });
     if (failure.kind === 'subscriber') return failure.reason;

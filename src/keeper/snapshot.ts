@@ -1,4 +1,5 @@
-// Reads the accounts of many subscriptions, each account once.
+// Reads the accounts of many subscriptions. An account that several subscriptions share is decoded
+// once.
 import {
   authorityIn,
   type ChainAccount,
@@ -16,7 +17,7 @@ import { addressesOf, backupsOf, type View } from '../domain/collecting/chain-vi
 import type { Context } from './context.ts';
 
 export interface Snapshot {
-  /** The oldest slot of any account. */
+  /** The oldest slot at which any account of the snapshot was read. */
   slot: bigint;
   /** The chain's clock in Unix seconds, as of the oldest read. */
   now: bigint;
@@ -24,24 +25,27 @@ export interface Snapshot {
 }
 
 /**
- * Whether a view shows this slot or a later one. A view that cannot be decoded counts as reached,
- * because there is no other state to wait for.
+ * Whether a view is as of this slot or a later one. True for accounts that cannot be decoded,
+ * because waiting would not change them.
  */
 export const isReached = (view: View, slot: bigint) => view instanceof Error || view.slot >= slot;
 
 interface SnapshotOptions extends ReadOptions {
   /**
-   * The slot that a row's accounts should have. If no endpoint has reached it, the row gets an
-   * older view, which its `slot` shows.
+   * The slot that the read of a row's accounts should reach. If no endpoint has reached this slot,
+   * the row gets an older view, and the view's `slot` shows that.
    */
   readonly slotOf?: (row: KeeperSubscription) => bigint;
-  /** Rows of which only the subscription and the plan are read; their other accounts are null. */
+  /**
+   * For rows where this returns true, only the subscription and the plan are read, and the other
+   * accounts are null.
+   */
   readonly periodsOnly?: (row: KeeperSubscription) => boolean;
 }
 
 /**
- * Reads the accounts of these subscriptions, those of one subscription in one request. Throws as
- * the RPC client does.
+ * Reads the accounts of these subscriptions. All accounts of one subscription come from one
+ * request. Throws as the RPC client does.
  */
 export async function readSnapshot(
   { rpc, programId, treasuries }: Pick<Context, 'rpc' | 'programId' | 'treasuries'>,
@@ -53,11 +57,11 @@ export async function readSnapshot(
     const receivers = backupsOf(row, treasuries).map(({ address }) => address);
     return [CLOCK_SYSVAR, ...Object.values(addressesOf(row, programId)), ...receivers];
   });
-  // Without rows the clock alone is read.
+  // If there are no rows, only the Clock sysvar is read.
   const groups = await readReachable(rpc, rows.map(slotOf), options, (as) =>
     readAccountGroups(rpc, wanted.length === 0 ? [[CLOCK_SYSVAR]] : wanted, as),
   );
-  // Rows of one request share plans and receivers: each account is decoded once.
+  // Rows of one request share plan and receiver accounts, so each account is decoded once.
   const decoded = new Map<ChainAccount, unknown>();
   const once: Decoder = (account, decode) => {
     if (account === null) return decode(null);
@@ -93,16 +97,19 @@ export async function readSnapshot(
   };
 }
 
-/** Index of the authority's address in a request, after clock, subscription and plan. */
+/**
+ * Index of the authority's address in a row's list of addresses, after clock, subscription and
+ * plan.
+ */
 const AUTHORITY = 3;
 
 /**
- * The key of a row's view. A row that is read again has the same accounts unless the treasury of
- * its plan's record changed.
+ * The key of a row's view. It contains the treasury, because a changed treasury changes the row's
+ * accounts.
  */
 const keyOf = ({ id, treasury }: KeeperSubscription) => `${id} ${treasury}`;
 
-/** Decodes an account once. */
+/** Decodes an account, or returns the value that was decoded from this account before. */
 type Decoder = <T>(account: ChainAccount | null, decode: (account: ChainAccount | null) => T) => T;
 
 function viewOf(

@@ -1,5 +1,5 @@
-// Collects notifications from the streams. Each turn reads the accounts that they name and makes
-// changed subscriptions due. A lost notification is no problem: the sweep finds its change later.
+// Collects notifications from the streams. Each turn reads the accounts that the notifications name
+// and makes changed subscriptions due. If a notification is lost, the sweep finds the change later.
 import { decodeAuthority, decodeSubscription, kindOf } from '../chain/program/layouts.ts';
 import { hasSilentCall } from '../chain/program/logs.ts';
 import { addressesIn } from '../chain/rpc/named-addresses.ts';
@@ -21,12 +21,15 @@ import type { InFlight } from './in-flight.ts';
 import type { PlanWatch } from './plan-watch.ts';
 import type { Sweep } from './sweep.ts';
 
-/** Notifications kept while the chain cannot be read; beyond that the sweep finds the changes. */
+/**
+ * Maximum number of notifications kept while the chain cannot be read. If more notifications come,
+ * a sweep finds their changes.
+ */
 const MAX_PENDING = 10_000;
 /** Failed turns in a row before the notifications are dropped and a sweep is started. */
 const MAX_FAILURES = 10;
 const READ_AT_ONCE = 100;
-/** Turns in which a transaction that no endpoint returns is requested again. */
+/** Number of turns in which the keeper requests a transaction again that no endpoint returns. */
 const MAX_MISSES = 25;
 
 /** Pending notifications by account, wallet or transaction, each with its slot. */
@@ -41,7 +44,7 @@ class PendingNotifications {
     return subscriptions.size + wallets.size + planPdas.size + transactions.size;
   }
 
-  /** The highest slot of all. */
+  /** The highest slot of all pending notifications. */
   get newest(): bigint {
     const { subscriptions, wallets, planPdas, transactions } = this;
     const notifications = [...subscriptions.values(), ...transactions.values()].map(
@@ -50,7 +53,10 @@ class PendingNotifications {
     return newestSlot([...notifications, ...wallets.values(), ...planPdas.values()]);
   }
 
-  /** Adds older notifications; a newer one of the same subject stays. */
+  /**
+   * Adds older notifications. If this object has a notification for the same account, wallet or
+   * transaction, the older notification is ignored.
+   */
   addOlder(older: PendingNotifications): void {
     for (const name of ['subscriptions', 'wallets', 'planPdas', 'transactions'] as const) {
       const own = this[name] as Map<string, unknown>;
@@ -79,7 +85,7 @@ export class Notifications {
     this.#options = options;
   }
 
-  /** An account of the program changed. */
+  /** Takes the notification that an account of the program changed. */
   take(notification: ProgramNotification): void {
     const { address, data, slot } = notification;
     try {
@@ -93,24 +99,25 @@ export class Notifications {
     }
   }
 
-  /** A transaction named the program. */
+  /** Takes the notification of a transaction that called the program. */
   takeTransaction({ signature, slot, logs }: TransactionNotification): void {
-    // Only a call without an event needs a look-up. A call with an event changes an account that
-    // still exists afterwards, and that account has a notification of its own.
+    // Only a transaction with a call that emits no event needs a look-up. A call that emits an
+    // event changes an account that still exists afterwards, and this account change sends its own
+    // notification.
     if (this.#options.inFlight.isOwn(signature) || !hasSilentCall(logs, this.#context.programId))
       return;
     this.#add((pending) => pending.transactions.set(signature, { slot, misses: 0 }));
   }
 
-  /** A wallet changed in a way that the program's accounts do not show. */
+  /** Takes the notification that a wallet's token account or authority changed. */
   takeWallet(wallet: string, slot: bigint): void {
     this.#add((pending) => pending.wallets.set(wallet, slot));
   }
 
   /**
-   * Reads the chain for the pending notifications. Resolves with false: nothing is left to do.
-   * Throws as the RPC client and the database do; the notifications are then kept for the next
-   * turn, or replaced by a sweep after MAX_FAILURES.
+   * Reads the chain for the pending notifications. Always resolves with false, so that the loop
+   * waits for its next turn. Throws as the RPC client and the database do. The notifications are
+   * then kept for the next turn; after MAX_FAILURES a sweep replaces them.
    */
   async turn(): Promise<boolean> {
     const taken = this.#pending;
@@ -171,8 +178,8 @@ export class Notifications {
   }
 
   /**
-   * The addresses in the transactions whose effects no account notification shows. A transaction
-   * that is missing at all endpoints is requested again in later turns.
+   * Reads the pending transactions and returns the addresses in them. A transaction that is missing
+   * at all endpoints is requested again in later turns.
    */
   async #addressesIn({ transactions }: PendingNotifications): Promise<string[]> {
     const { rpc, reportUnreadable } = this.#context;
@@ -182,15 +189,15 @@ export class Notifications {
       transactions.delete(one.signature);
       if (one.unreadable === 'missing' && misses < MAX_MISSES)
         this.#pending.transactions.set(one.signature, { slot, misses: misses + 1 });
-      // Its changes are found by the sweep and by the read before each payment.
+      // The sweep, and the read before each payment, find the changes of an unreadable transaction.
       else reportUnreadable([one]);
     }
     return addresses;
   }
 
   /**
-   * Ids of the subscriptions to read: those with a wallet or address in `certain`, and those whose
-   * notification shows a change.
+   * Ids of the subscriptions to read. These are the subscriptions with a wallet or address in
+   * `certain`, and the subscriptions whose notification shows a change.
    */
   async #changedIds(
     notifications: ReadonlyMap<string, ProgramNotification>,
@@ -231,10 +238,7 @@ function mayHaveChanged(
   }
 }
 
-/**
- * The fields of a row that the token account streams need. They are named one by one, because
- * copying the whole row is slow.
- */
+/** The fields of a row that the token account streams need. Copying the whole row would be slow. */
 export function followsOf(row: KeeperSubscription): Follows {
   const { id, subscriberWallet, delegationRevokedAt, observedSlot, dueAt } = row;
   const pastDue = amountPastDue(row);

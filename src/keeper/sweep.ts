@@ -1,6 +1,6 @@
-// The sweep finds changes that the streams missed: it reads every subscription once per
-// SWEEP_MINUTES, and at once after a stream was interrupted. It only makes changed subscriptions
-// due; they are decided about under a claim (claim.ts).
+// The sweep finds changes that the streams missed. It reads every subscription once per
+// SWEEP_MINUTES, and at once after a stream was interrupted. The sweep only makes changed
+// subscriptions due. A collect loop then claims them and decides (claim.ts).
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { timeOf } from '../chain/time.ts';
@@ -14,23 +14,23 @@ import type { Context } from './context.ts';
 import { readSnapshot } from './snapshot.ts';
 
 /**
- * Subscriptions per step: four concurrent requests, because each subscription has three accounts of
- * its own and shares the others.
+ * Number of subscriptions per step. Their accounts take about four concurrent requests, because
+ * each subscription has three accounts of its own and shares the others.
  */
 const BATCH = 128;
 /**
- * Part of SWEEP_MINUTES over which a lap is spread. The rest is a reserve for a keeper that dies
- * with an unread batch.
+ * Part of SWEEP_MINUTES over which the steps of a lap are spread. The remaining time is a reserve
+ * in case a keeper dies with an unread batch.
  */
 const SPREAD = 0.8;
 /**
- * Seconds after which the position of the sweep is read again, though no step is due: another
- * keeper may have begun a lap.
+ * Seconds after which the position of the sweep is read again even if no step is due, because
+ * another keeper may have begun a lap.
  */
 const MAX_WAIT_SECONDS = 30;
 /** Seconds between the steps of a lap whose length is unknown. */
 const STEP_SECONDS = 1;
-/** Pause between late steps, so that collecting comes first. */
+/** Pause (ms) between steps of a late sweep, so that collecting has priority. */
 const CATCH_UP_PAUSE_MS = 50;
 
 /** A position of the sweep: the lap, and the place in due order. */
@@ -39,32 +39,35 @@ interface Mark extends DuePlace {
 }
 
 /**
- * The position at which a sweep that continues behind `after` has read every subscription. `last`:
- * the last place in due order at the start. A subscription that is paid meanwhile moves behind
- * `last`, but was read for its payment; following those would never end. Pure.
+ * The position at which a sweep that continues behind `after` has read every subscription. `last`
+ * is the last place in due order when the sweep started. A subscription paid meanwhile moves behind
+ * `last`, but its accounts were read for the payment. Pure.
  */
 function allRound({ lap, after }: SweepStep, last: DuePlace): Mark {
   return after.dueAt.getTime() === 0 ? { lap, ...last } : { lap: lap + 1n, ...after };
 }
 
-/** Whether the step has reached `mark`. Pure. */
+/** Whether this step of the sweep has reached the position `mark`. Pure. */
 function isPast({ nextLap, place }: SweepStep, mark: Mark): boolean {
   if (nextLap !== mark.lap) return nextLap > mark.lap;
   const byTime = place.dueAt.getTime() - mark.dueAt.getTime();
   return byTime > 0 || (byTime === 0 && place.id >= mark.id);
 }
 
-/** This keeper's part in the sweep, whose position all keepers share. */
+/** This keeper's part of the sweep. All keepers share one position of the sweep, in Postgres. */
 export class Sweep {
   readonly #context: Context;
   /** Seconds in which every subscription is read once. */
   readonly #everySeconds: number;
   #isGap = false;
-  /** The position at which every subscription was read since the gap; undefined without a gap. */
+  /**
+   * The position at which the sweep has read every subscription since a stream was interrupted.
+   * Undefined when this was reached, or when no stream was interrupted.
+   */
   #goal: Mark | undefined;
   /**
-   * Ids of a batch that was taken and could not be read. They are read first in the next turn,
-   * because the sweep only returns to them in the next lap.
+   * Ids of a batch that this keeper took but could not read yet. The next turn reads this batch
+   * first, because the sweep would only return to it in the next lap.
    */
   #missed: readonly string[] = [];
   #waitSeconds = 0;
@@ -81,7 +84,8 @@ export class Sweep {
     try {
       if (this.#missed.length > 0) await this.readNow(this.#missed);
     } catch (error) {
-      // A bug or an odd account must not stop the sweep: the next lap reads the batch again.
+      // If the error is no outage of the chain or of Postgres, the batch is skipped, so that a bug
+      // or an odd account cannot stop the sweep. The next lap reads the batch again.
       if (!(error instanceof RpcUnreachable) && outageOf(error) === undefined) this.#missed = [];
       throw error;
     }
@@ -120,8 +124,9 @@ export class Sweep {
     const isChanged = (row: KeeperSubscription) => hasChanged(row, snapshot.of(row), rules);
     const seen = rows.filter(isChanged).map(({ id }) => id);
     if (seen.length === 0) return;
-    // Most changes are the keeper's own payments, which are recorded once they are final. The rows
-    // are read again, because a payment may have been settled since.
+    // Most changes are the keeper's own payments in flight, which are recorded once they are final.
+    // Leave out these changes. Read the rows again, because a payment may have been settled
+    // meanwhile.
     const underWay = new Map(
       (await readUnderWay(sql, seen)).map((one) => [one.subscriptionId, one]),
     );

@@ -1,6 +1,7 @@
-// Sends transactions, polls them and sends them again until they are final. The same bytes are sent
-// every 2 s until an endpoint has seen them, and again if a fork drops their confirmed block. A
-// transaction lands or fails as a whole; resolve.ts settles each of its payments separately.
+// Sends transactions, polls their status and sends them again until they are final. The same bytes
+// are sent every 2 s until an endpoint has seen the transaction, and again if a fork drops its
+// block. A transaction lands or fails as a whole, but resolve.ts settles each of its payments
+// separately.
 //
 //   committed -> sent -> seen (processed, confirmed) -> final: landed | failed
 //   sent, never seen -> blockhash expired (finalized) -> expired | unexplained | landed
@@ -24,49 +25,54 @@ import { SENT_AT_ONCE, sendAll } from './send.ts';
 /** Maximum number of payments in flight. */
 const MAX_IN_FLIGHT = 8192;
 /**
- * Maximum number of unsent payments: a signed transaction ages while it waits, and no other keeper
- * can take it. Collectors that ran out of room continue once half of it is free.
+ * Maximum number of unsent payments. It is limited because a signed transaction ages while it
+ * waits, and no other keeper can send it. Collectors that ran out of room continue once half of the
+ * room is free.
  */
 const MAX_UNSENT = 1024;
 /**
- * The same limit in seconds of sending, where sends have a rate limit: a blockhash is good for some
- * 30 s.
+ * If sends have a rate limit, at most this many seconds of sending may be queued, because a
+ * blockhash is valid for some 30 s.
  */
 const MAX_UNSENT_SECONDS = 10;
-/** Loops of sending and of settling: one waits for the network while the other uses Postgres. */
+/**
+ * Numbers of concurrent send loops and settle loops. One loop waits for the network while the other
+ * uses Postgres.
+ */
 const [SENDERS, SETTLERS] = [2, 2];
-/** Pause while the rate limit allows no send. */
+/** Pause (ms) before the next try when the rate limit allows no send. */
 const SEND_PAUSE_MS = 200;
 const RESEND_SCAN_MS = 500;
 /**
- * The pause between polls grows with the number in flight, since each poll goes through all of
- * them.
+ * The pause between polls grows with the number of payments in flight, because each poll goes
+ * through all of them.
  */
 const SOONEST_POLL_MS = 100;
 const POLLED_PER_MS = 15;
-/** Payments that are settled in one database transaction. */
+/** Maximum number of payments that are settled in one database transaction. */
 const SETTLED_AT_ONCE = 256;
 /**
- * Status caches of endpoints hold some 150 blocks; an older signature is looked up with history
- * search.
+ * The status caches of RPC nodes hold some 150 blocks. The status of an older transaction is read
+ * with searchTransactionHistory.
  */
 const RECENT_MS = 45_000;
 const EXPIRY_CHECK_MS = 2000;
 /**
- * Pauses before a transaction is settled again: SETTLE_AGAIN_MS when its end is unknown, doubled up
- * to SETTLE_LATEST_MS; FAULT_PAUSE_MS after an error caused by its data.
+ * Pauses before settling a transaction is tried again. While its end is unknown, the pause doubles
+ * from SETTLE_AGAIN_MS up to SETTLE_LATEST_MS. After an error caused by its data, the pause is
+ * FAULT_PAUSE_MS.
  */
 const SETTLE_AGAIN_MS = 5000;
 const SETTLE_LATEST_MS = 300_000;
 const FAULT_PAUSE_MS = 60_000;
 const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
 
-/** Sends, polls, resends and settles. Its loops run from the start until `stop`. */
+/** Sends, polls, resends and settles transactions. The loops run from construction until `stop`. */
 export class Tracker implements Queue {
   readonly inFlight = new InFlight();
   /**
-   * Called when collectors may continue: there is room again after `room` said that there was none,
-   * or payments are due again.
+   * Called when collectors may continue: after `room` returned 0, there is room for payments again;
+   * or subscriptions are due again.
    */
   onRoom: () => void = () => undefined;
   readonly #context: Context;
@@ -106,7 +112,7 @@ export class Tracker implements Queue {
     ];
   }
 
-  /** How many more payments can be added. */
+  /** The number of payments that can still be added. */
   room(): number {
     const room = this.#free();
     this.#isRoomAwaited ||= room <= 0;
@@ -120,12 +126,18 @@ export class Tracker implements Queue {
     for (const sender of this.#senders) sender.wake();
   }
 
-  /** Sets the streaming node's newest root: what landed at or before it is about to be final. */
+  /**
+   * Sets the newest root of the streaming node. Transactions in this slot or an earlier one are
+   * final or about to be.
+   */
   rooted(slot: bigint): void {
     this.#root = { slot, receivedAt: performance.now() };
   }
 
-  /** Waits up to `ms` until nothing is in flight, then releases the claims of what is left. */
+  /**
+   * Waits up to `ms` until no payment is in flight, then releases the claims of the remaining
+   * payments.
+   */
   async stop(ms: number): Promise<void> {
     if (this.inFlight.size > 0) {
       const empty = new AbortController();
@@ -145,11 +157,13 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Sends new transactions, and again those that were not seen for a while, within the rate limit.
+   * Sends new transactions, and resends transactions that no endpoint has seen for a while, within
+   * the rate limit.
    */
   async #send(): Promise<boolean> {
     const { allowed } = this.#context.rpc.sendRate();
-    // The rate limit may not count yet what the other sender has taken.
+    // Subtract the transactions that the other send loop is sending, because the rate limit may not
+    // count them yet.
     const ready = this.#takeUnsent(Math.min(SENT_AT_ONCE, allowed - this.#beingSent));
     this.#reportRoom();
     if (ready.length > 0) {
@@ -160,8 +174,8 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Up to `most` transactions to send now. Those that were sent before come first: they expire
-   * first.
+   * Takes up to `most` transactions to send now. Transactions that were sent before come first,
+   * because they expire first.
    */
   #takeUnsent(most: number): InFlightTransaction[] {
     const now = performance.now();
@@ -201,8 +215,8 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Extends the claims; payments whose claim is lost (a cancellation, an expired lease) are
-   * forgotten.
+   * Renews the leases of the payments. Payments whose claim is lost (through a cancellation or an
+   * expired lease) are removed from the index.
    */
   async #renew(old: readonly InFlightTransaction[], now: number): Promise<void> {
     const payments = old.flatMap(paymentsOf);
@@ -250,8 +264,8 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Settles the transactions that were never seen and can never land any more, beginning with the
-   * one that has waited longest since its last try.
+   * Settles transactions that were never seen and can never land any more. The transaction whose
+   * last try is longest ago comes first.
    */
   async #expire(): Promise<boolean> {
     const now = performance.now();
@@ -281,7 +295,10 @@ export class Tracker implements Queue {
     return past.length === STATUSES_AT_ONCE;
   }
 
-  /** Removes settled payments. A transaction with an unknown end is settled again with backoff. */
+  /**
+   * Removes settled payments from the index. If the end of a transaction is unknown, settling is
+   * tried again with backoff.
+   */
   #conclude({ done, unknown, isDue }: ResolveResult): void {
     this.#forget(done);
     for (const one of new Set(unknown.map(({ id }) => this.inFlight.transactionOf(id)))) {

@@ -1,14 +1,21 @@
-// Classifies a request without a status line into one code, which merchants see in the log of
+// Maps the error of a failed webhook request to a code. Merchants see the code in the list of
 // attempts. The error's message is not shown, because it can contain text from the network.
 
-/** The codes, each with its meaning. */
+/** Meaning of each error code. */
 export const failureMeanings = {
   timeout: 'No status line came within 5 seconds.',
   dns: 'The host’s name has no address, or the name servers did not answer.',
   refused: 'Nothing accepts connections at that address and port.',
   reset: 'The connection was closed before a status line came.',
   unreachable: 'No route leads to the address.',
-  tls: 'The certificate is not valid for the host, or TLS failed.',
+  chain_incomplete:
+    'The certificates that the server sent lead to no known authority: the intermediate certificate is missing, or the authority is private.',
+  expired: 'A certificate has expired, or is not valid yet.',
+  wrong_host: 'The certificate is for another host.',
+  self_signed: 'The certificate, or that of its authority, is self-signed and not trusted.',
+  protocol_version: 'The server speaks no TLS version that is accepted here: 1.2 or 1.3.',
+  client_certificate: 'The server wants a client certificate, and webhooks have none.',
+  tls: 'TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.',
   blocked: 'The address is private or reserved: webhooks are not sent there.',
   protocol: 'The answer was not HTTP.',
   error: 'Something else went wrong.',
@@ -16,7 +23,7 @@ export const failureMeanings = {
 
 export type Failure = keyof typeof failureMeanings;
 
-/** The SSRF guard refuses the target's address. */
+/** Thrown when the SSRF guard refuses the address of a webhook. */
 export class BlockedAddress extends Error {
   readonly code = 'BLOCKED_ADDRESS';
 }
@@ -37,22 +44,36 @@ const byCode: Record<string, Failure> = {
   EHOSTDOWN: 'unreachable',
 };
 
-// Node's names of OpenSSL's verification results; other TLS errors begin with ERR_SSL_ or ERR_TLS_.
-const tls =
-  /^(ERR_SSL_|ERR_TLS_|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|HOSTNAME_MISMATCH|EPROTO$)/;
+// Node's names of OpenSSL's verification results and alerts, whose prefix differs between versions.
+// Other TLS errors begin with ERR_SSL_ or ERR_TLS_. `wrong version number` is not here: it is the
+// answer of a server without TLS.
+const tlsFaults: readonly (readonly [RegExp, Failure])[] = [
+  [
+    /^UNABLE_TO_(GET_ISSUER_CERT|GET_ISSUER_CERT_LOCALLY|VERIFY_LEAF_SIGNATURE)$/,
+    'chain_incomplete',
+  ],
+  [/^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/, 'expired'],
+  [/^(ERR_TLS_CERT_ALTNAME_INVALID|HOSTNAME_MISMATCH)$/, 'wrong_host'],
+  [/^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN)$/, 'self_signed'],
+  [/^ERR_SSL_.*(ALERT_PROTOCOL_VERSION|UNSUPPORTED_PROTOCOL|VERSION_TOO_LOW)$/, 'protocol_version'],
+  [/^ERR_SSL_.*ALERT_(CERTIFICATE_REQUIRED|BAD_CERTIFICATE|NO_CERTIFICATE)$/, 'client_certificate'],
+  [
+    /^(ERR_SSL_|ERR_TLS_|CERT_|CRL_|UNABLE_TO_|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|EPROTO$)/,
+    'tls',
+  ],
+];
 
-/** The code of an error of Node, undici or the guard. */
+/** Returns the code for an error of Node, undici or the SSRF guard. */
 export function classify(error: unknown): Failure {
   if (error instanceof AggregateError) return classify(error.errors[0]);
   if (!(error instanceof Error)) return 'error';
   const { code, name, message, syscall, cause } = error as NodeJS.ErrnoException;
-  // undici's errors for responses that are not HTTP; some differ from a closed connection only in
-  // their message.
+  // undici's errors for a response that is not HTTP. Some of them differ from a closed connection
+  // only in their message.
   if (name === 'HTTPParserError' || /^bad (response|upgrade)$/.test(message)) return 'protocol';
-  // A name server's ECONNREFUSED or ETIMEDOUT is a failure to resolve.
+  // An ECONNREFUSED or ETIMEDOUT from a name server means that the name could not be resolved.
   if (syscall === 'getaddrinfo' || syscall?.startsWith('query') === true || code === 'ENOTFOUND')
     return 'dns';
   if (code === undefined) return cause === undefined ? 'error' : classify(cause);
-  if (tls.test(code)) return 'tls';
-  return byCode[code] ?? 'error';
+  return byCode[code] ?? tlsFaults.find(([codes]) => codes.test(code))?.[1] ?? 'error';
 }

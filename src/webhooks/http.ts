@@ -1,30 +1,35 @@
-// Posts webhooks over undici: one request, sent once, to an address that the SSRF guard has vetted.
-// Follows no redirect, decompresses nothing, and reads at most 4 KiB of the response body.
+// Posts webhooks over undici, to addresses that the SSRF guard has vetted. A request is sent once,
+// and once more when a reused connection ended before an answer began. Follows no redirect,
+// decompresses nothing, and reads at most 4 KiB of the response body.
 import { buildConnector, Client, type Dispatcher } from 'undici';
-import { classify } from './errors.ts';
+import { ADDRESS_TIMEOUT_MS } from '../sockets.ts';
+import { classify, type Failure } from './errors.ts';
 import type { SsrfGuard } from './ssrf-guard.ts';
 
 /**
- * Deadline in ms from the start of the request to the status line; a body that is incomplete by
- * then is truncated.
+ * Time (ms) from the start of the request to the deadline for the status line. A body that is
+ * incomplete at the deadline is truncated.
  */
 export const DEADLINE_MS = 5000;
 
 const MAX_BODY_BYTES = 4096;
+/** The start of the answer that is kept until undici has parsed its headers. */
+const MAX_HEAD_BYTES = 4096;
 /**
- * Servers close idle connections after 5 s (Node's default) or later. Closing earlier avoids a
- * request on a connection that the server is closing.
+ * An idle connection is closed after this time (ms). Servers close idle connections after 5 s
+ * (Node's default) or later, and a request must not start on a connection that the server is
+ * closing.
  */
 const KEEP_ALIVE_MS = 4000;
 
 export interface Answer {
-  /** null when no status line came. */
+  /** Null when no status line arrived. */
   httpStatus: number | null;
-  /** The class of the error (errors.ts); null when a status line came. */
+  /** Error code (errors.ts); null when a status line arrived. */
   error: string | null;
-  /** The first 4 KiB of the body; null when no status line came. */
+  /** The first 4 KiB of the response body; null when no status line arrived. */
   response: Buffer | null;
-  /** The peer's address; null without a connection. */
+  /** The peer's IP address; null when no connection was made. */
   address: string | null;
   durationMs: number;
   retryAfter: string | undefined;
@@ -32,15 +37,16 @@ export interface Answer {
 
 export interface WebhookRequest {
   origin: string;
-  /** Path and query. */
+  /** Path and query of the URL. */
   path: string;
-  /** Name, value, name, value. */
+  /** A flat list: name, value, name, value. */
   headers: string[];
   body: string;
 }
 
 /**
- * Connections to receivers. Each carries one request at a time and is not reused after a failure.
+ * Connections to the merchants' servers. Each connection carries one request at a time and is not
+ * reused after a failure.
  */
 export class WebhookClient {
   readonly #idle = new Map<string, Connection[]>();
@@ -52,6 +58,7 @@ export class WebhookClient {
     this.#guard = guard;
     this.#connect = buildConnector({
       timeout: DEADLINE_MS,
+      autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS,
       // Explicit, so that NODE_TLS_REJECT_UNAUTHORIZED cannot turn it off.
       rejectUnauthorized: true,
       ...(guard.lookup === undefined ? {} : { lookup: guard.lookup }),
@@ -59,25 +66,34 @@ export class WebhookClient {
   }
 
   /** Resolves with the response or the error; never rejects. */
-  post(request: WebhookRequest): Promise<Answer> {
-    const connection = this.#take(request.origin);
-    return new Promise((resolve) => {
-      const exchange = new Exchange(connection, (answer, isClean) => {
-        // Deferred until undici has parsed the chunk, so that trailing bytes cannot be read as the
-        // response to the next request.
-        if (isClean) queueMicrotask(() => this.#give(connection));
-        else this.#drop(connection);
-        resolve(answer);
-      });
-      const { path, headers, body } = request;
-      connection.client.dispatch({ method: 'POST', path, headers, body }, exchange);
-    });
+  async post(request: WebhookRequest): Promise<Answer> {
+    const first = await this.#send(request, this.#take(request.origin), DEADLINE_MS);
+    if (!first.isLost) return first.answer;
+    // The server closed the connection while the request was on its way, and may have read it: a
+    // receiver that closes in place of an answer gets the request twice.
+    const { durationMs } = first.answer;
+    const again = await this.#send(request, this.#open(request.origin), DEADLINE_MS - durationMs);
+    return { ...again.answer, durationMs: durationMs + again.answer.durationMs };
   }
 
-  /** Closes idle connections; a connection in use closes after its request. */
+  /** Closes idle connections at once. A connection in use closes after its request. */
   close(): void {
     this.#closed = true;
     for (const connection of [...this.#idle.values()].flat()) this.#drop(connection);
+  }
+
+  /** Sends the request over this connection, and gives the connection back or drops it. */
+  async #send(request: WebhookRequest, connection: Connection, deadlineMs: number): Promise<Sent> {
+    const { path, headers, body } = request;
+    const { isClean, ...sent } = await new Promise<Ended>((resolve) => {
+      const exchange = new Exchange(connection, deadlineMs, resolve);
+      connection.client.dispatch({ method: 'POST', path, headers, body }, exchange);
+    });
+    if (isClean) {
+      await nextPoll();
+      this.#give(connection);
+    } else this.#drop(connection);
+    return sent;
   }
 
   #take(origin: string): Connection {
@@ -88,48 +104,74 @@ export class WebhookClient {
     const connection: Connection = {
       origin,
       address: null,
+      isOpen: false,
+      isUsed: false,
+      fault: undefined,
+      onBytes: undefined,
       client: new Client(origin, {
         pipelining: 1,
-        // The only deadline is that of the exchange.
+        // The timer in Exchange is the only deadline, so undici's timeouts are disabled.
         headersTimeout: 0,
         bodyTimeout: 0,
         keepAliveTimeout: KEEP_ALIVE_MS,
         keepAliveMaxTimeout: KEEP_ALIVE_MS,
         keepAliveTimeoutThreshold: 0,
-        connect: (options, callback) => {
-          const bare = options.hostname.replace(/^\[(.*)\]$/, '$1');
-          try {
-            this.#guard.checkLiteral(bare);
-          } catch (error) {
-            callback(error as Error, null);
-            return;
-          }
-          this.#connect({ ...options, hostname: bare }, (...[error, socket]) => {
-            if (error !== null) {
-              callback(error, null);
-              return;
-            }
-            connection.address = socket.remoteAddress ?? null;
-            callback(null, socket);
-          });
-        },
+        connect: (options, callback) => this.#connectTo(connection, options, callback),
       }),
     };
-    connection.client.on('disconnect', () => this.#drop(connection, false));
+    connection.client.on('disconnect', () => {
+      connection.isOpen = false;
+      this.#drop(connection, false);
+    });
     return connection;
   }
 
+  /** undici also calls this when an idle connection turns out to be closed before a request. */
+  #connectTo(
+    connection: Connection,
+    options: buildConnector.Options,
+    callback: buildConnector.Callback,
+  ): void {
+    connection.address = null;
+    connection.isUsed = false;
+    connection.fault = undefined;
+    const hostname = options.hostname.replace(/^\[(.*)\]$/, '$1');
+    try {
+      this.#guard.checkLiteral(hostname);
+    } catch (error) {
+      callback(error as Error, null);
+      return;
+    }
+    this.#connect({ ...options, hostname }, (...[error, socket]) => {
+      if (error !== null) {
+        callback(error, null);
+        return;
+      }
+      connection.address = socket.remoteAddress ?? null;
+      connection.isOpen = true;
+      // After a TLS alert undici reports only that the connection ended.
+      socket.once('error', (fault: Error) => (connection.fault = fault));
+      // Called before undici parses the bytes, whose reader is the listener of `readable`.
+      socket.on('data', (chunk: Buffer) => connection.onBytes?.(chunk));
+      callback(null, socket);
+    });
+  }
+
   #give(connection: Connection): void {
-    if (this.#closed || connection.client.destroyed) {
+    if (this.#closed || !connection.isOpen) {
       this.#drop(connection);
       return;
     }
+    connection.isUsed = true;
     const list = this.#idle.get(connection.origin);
     if (list === undefined) this.#idle.set(connection.origin, [connection]);
     else list.push(connection);
   }
 
-  /** With `inUse: false`, a connection that carries a request is left to its exchange. */
+  /**
+   * Removes a connection from the idle list and destroys it. With `inUse: false`, a connection that
+   * carries a request is not destroyed; its Exchange handles the end.
+   */
   #drop(connection: Connection, inUse = true): void {
     const list = this.#idle.get(connection.origin);
     const at = list?.indexOf(connection) ?? -1;
@@ -139,31 +181,65 @@ export class WebhookClient {
   }
 }
 
+/**
+ * Resolves after the event loop has polled all sockets once more: only then is the end of a
+ * connection seen that the server sent right behind its answer.
+ */
+function nextPoll(): Promise<void> {
+  // The first callback may come before the next poll, the second cannot.
+  return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+}
+
 interface Connection {
   readonly origin: string;
   readonly client: Client;
   address: string | null;
+  isOpen: boolean;
+  /** Whether the socket has carried an answer, so that its server may be closing it. */
+  isUsed: boolean;
+  /** The first error of the socket. */
+  fault: Error | undefined;
+  /** Gets the bytes of the answer. */
+  onBytes: ((chunk: Buffer) => void) | undefined;
 }
 
-/** undici's handler for one request. Calls `done` once; `isClean`: the connection can be reused. */
+interface Sent {
+  answer: Answer;
+  /** A reused connection ended before the first byte of an answer. */
+  isLost: boolean;
+}
+
+interface Ended extends Sent {
+  /** The connection can be reused. */
+  isClean: boolean;
+}
+
+/** undici's handler for one request. Calls `done` once. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #connection: Connection;
-  readonly #done: (answer: Answer, isClean: boolean) => void;
+  readonly #done: (ended: Ended) => void;
   readonly #startedAt = performance.now();
   readonly #deadline: NodeJS.Timeout;
   #httpStatus: number | null = null;
   #retryAfter: string | undefined;
+  #head: Buffer[] = [];
+  #headLength = 0;
   #chunks: Buffer[] = [];
   #length = 0;
   #settled = false;
 
-  constructor(connection: Connection, done: (answer: Answer, isClean: boolean) => void) {
+  constructor(connection: Connection, deadlineMs: number, done: (ended: Ended) => void) {
     this.#connection = connection;
     this.#done = done;
-    this.#deadline = setTimeout(() => this.#settle('timeout'), DEADLINE_MS);
+    this.#deadline = setTimeout(() => this.#settle('timeout'), deadlineMs);
+    connection.onBytes = (chunk) => {
+      if (this.#httpStatus !== null || this.#headLength >= MAX_HEAD_BYTES) return;
+      this.#head.push(chunk);
+      this.#headLength += chunk.length;
+    };
   }
 
-  // undici treats a handler without this method as an old-style handler.
+  // Without this method, undici treats the handler as an old-style handler.
   onRequestStart(): void {
     return;
   }
@@ -190,26 +266,41 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#settle(classify(error));
+    this.#settle(classify(this.#connection.fault ?? error));
   }
 
-  #settle(error: string | undefined): void {
+  #settle(error: Failure | 'cut off' | undefined): void {
     if (this.#settled) return;
     this.#settled = true;
     clearTimeout(this.#deadline);
-    const httpStatus = this.#httpStatus;
+    const { address, isUsed } = this.#connection;
+    this.#connection.onBytes = undefined;
+    // The status line decides, even if undici cannot parse what follows it.
+    const httpStatus = this.#httpStatus ?? statusOf(Buffer.concat(this.#head).toString('latin1'));
     const retryAfter = this.#retryAfter;
     const isGood = httpStatus !== null && httpStatus < 300;
-    this.#done(
-      {
+    this.#done({
+      answer: {
         httpStatus,
         error: httpStatus === null ? (error ?? 'protocol') : null,
         response: httpStatus === null ? null : Buffer.concat(this.#chunks),
-        address: this.#connection.address,
+        address,
         durationMs: Math.round(performance.now() - this.#startedAt),
         retryAfter,
       },
-      isGood && error === undefined,
-    );
+      isClean: isGood && error === undefined,
+      isLost: isUsed && error === 'reset' && this.#headLength === 0,
+    });
   }
+}
+
+/**
+ * The status of the first status line that is complete and not of an informational response; null
+ * when the head has none.
+ */
+function statusOf(head: string): number | null {
+  const informational = /^HTTP\/1\.[01] 1\d\d[ \r\n]/;
+  const final = head.split(/\r?\n\r?\n/).find((part) => !informational.test(part));
+  const status = /^HTTP\/1\.[01] ([2-5]\d\d)(?: [^\r\n]*)?\r?\n/.exec(final ?? '')?.[1];
+  return status === undefined ? null : Number(status);
 }

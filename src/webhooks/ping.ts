@@ -1,4 +1,4 @@
-// Sends one signed `ping` or sample event immediately, through the client that sends deliveries.
+// Sends one signed `ping` or sample event immediately, with the same client as deliveries.
 import { randomUUID } from 'node:crypto';
 import { WebhookClient } from './http.ts';
 import { signedHeaders, signingKeys } from './sign.ts';
@@ -9,29 +9,31 @@ export interface Ping {
   appId: string;
   webhookId: string;
   url: string;
-  /** whsec_<base64> */
+  /** The endpoint's secret, in the form whsec_<base64>. */
   secret: string;
-  /** The previous secret, while it also signs. */
+  /** The previous secret while it also signs; otherwise undefined. */
   previousSecret?: string | undefined;
-  /** Timestamp of the headers in Unix ms: the database's clock if available, as for deliveries. */
+  /**
+   * Timestamp for the headers in Unix ms. Use the database's clock if available, as deliveries do.
+   */
   now?: number;
-  /** The event to send; a ping when absent. */
+  /** The event to send. Without an event, a ping is sent. */
   event?: { id: string; body: string };
 }
 
 export interface PingResult {
-  /** HTTP status; null without a response. */
+  /** HTTP status; null when no response arrived. */
   status: number | null;
   durationMs: number;
-  /** The reason why there is no response (errors.ts); null with a response. */
+  /** The error code that explains a missing response (errors.ts); null when a response arrived. */
   error: string | null;
-  /** The start of the response body as text, at most 4 KiB; invalid UTF-8 is replaced. */
+  /** The first 4 KiB of the response body as text. Invalid UTF-8 is replaced. */
   response: string | null;
 }
 
 /**
- * Sends a test event and waits up to 5 s for the response. A failure of the endpoint is a result,
- * not an error.
+ * Sends a test event and waits up to 5 s for the response. A failure of the endpoint is returned as
+ * a result, not thrown.
  */
 export async function sendPing({
   config,

@@ -1,16 +1,16 @@
-// The two signatures of a webhook request: billing's own (docs/webhooks.md) and that of the
-// Standard Webhooks specification.
+// Creates the two signatures of a webhook request: billing's own (docs/webhooks.md), and the
+// signature of the Standard Webhooks specification.
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 
-/** The two keys of one secret. */
+/** The two HMAC keys that are derived from one secret. */
 export interface SigningKeys {
-  /** The whole string's UTF-8 bytes. */
+  /** Key of billing's own signature: the UTF-8 bytes of the whole secret string. */
   service: KeyObject;
-  /** The 32 bytes whose Base64 follows whsec_. */
+  /** Key of the Standard Webhooks signature: the 32 bytes encoded after whsec_. */
   standard: KeyObject;
 }
 
-/** `secret` is whsec_<base64>. */
+/** Derives the keys from a secret in the form whsec_<base64>. */
 export function signingKeys(secret: string): SigningKeys {
   return {
     service: createSecretKey(Buffer.from(secret, 'utf8')),
@@ -19,9 +19,10 @@ export function signingKeys(secret: string): SigningKeys {
 }
 
 /**
- * The headers of one request, as name, value, name, value. `timestamp` is Unix seconds; `id` is the
- * event's id, the same for every attempt. After a rotation the previous secret also signs in
- * webhook-signature, which is a list; X-Service-Signature only uses the newest secret.
+ * Returns the headers of one request as name, value, name, value. `timestamp` is in Unix seconds.
+ * `id` is the event's id, the same for every attempt. During a secret rotation, webhook-signature
+ * lists two signatures (newest and previous secret); X-Service-Signature uses only the newest
+ * secret.
  */
 export function signedHeaders(
   [newest, previous]: readonly [SigningKeys, (SigningKeys | undefined)?],

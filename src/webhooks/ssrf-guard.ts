@@ -1,6 +1,6 @@
 // Keeps webhooks away from addresses inside the operator's network. Merchants choose the URLs and
-// control their DNS, so the address is checked where it is used: a literal on connect, a name in
-// the look-up whose result is connected to, so that no second DNS answer can differ.
+// control their DNS, so each address is checked at connect time. A host name is checked in the
+// look-up for the connection itself, because a second look-up could return another address.
 import { Resolver } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import { networkInterfaces } from 'node:os';
@@ -9,27 +9,32 @@ import type { Config } from '../config/config.ts';
 import { BlockedAddress } from './errors.ts';
 
 export interface SsrfGuard {
-  /** Throws BlockedAddress when `hostname` (as a URL normalises it) is a refused address. */
+  /**
+   * Throws BlockedAddress when `hostname` is an IP address that the guard refuses. `hostname` has
+   * the form of a URL's hostname.
+   */
   checkLiteral(hostname: string): void;
   /**
-   * For net.connect: returns only vetted addresses. undefined when the guard is off, for the
-   * system's look-up.
+   * Look-up function for net.connect that returns only allowed addresses. When the guard is off, it
+   * is undefined and net.connect uses the system's look-up.
    */
   lookup: LookupFunction | undefined;
 }
 
 export interface SsrfGuardOptions {
-  /** false turns the guard off (development). */
+  /** False turns the guard off (development only). */
   enabled: boolean;
-  /** Non-public CIDRs that are allowed. */
+  /** Non-public CIDRs that are allowed as targets. */
   allow: readonly string[];
-  /** CIDRs that are refused even if they are public or allowed. */
+  /** CIDRs that are refused, even if they are public or allowed. */
   deny: readonly string[];
-  /** Name servers as address or address:port; empty: those of the system. */
+  /**
+   * Name servers as address or address:port. An empty list means the name servers of the system.
+   */
   nameServers: readonly string[];
 }
 
-/** The guard's part of the configuration. */
+/** The configuration fields that the guard needs. */
 export type GuardConfig = Pick<
   Config,
   'webhookGuard' | 'webhookAllowCidrs' | 'webhookDenyCidrs' | 'webhookNameServers'
@@ -49,12 +54,13 @@ type Cidr = ReturnType<typeof ipaddr.parseCIDR>;
 
 const globalUnicast = ipaddr.parseCIDR('2000::/3');
 
-/** Public addresses that reach the host: Azure's metadata and wire server. */
+/** Public addresses that reach the host machine: Azure's metadata and wire server. */
 const hostAddresses = ['168.63.129.16/32'].map((cidr) => ipaddr.parseCIDR(cidr));
 
 /**
- * Refuses the machine's own addresses and every address that is not public unicast, including those
- * that embed an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo).
+ * Creates the guard. The guard refuses the machine's own addresses and every address that is not
+ * public unicast. It also refuses IPv6 addresses that embed an IPv4 address (mapped, compatible,
+ * NAT64, 6to4, Teredo).
  */
 export function createSsrfGuard({
   enabled,
@@ -65,11 +71,6 @@ export function createSsrfGuard({
   if (!enabled) return { checkLiteral: () => undefined, lookup: undefined };
   const allowed = allow.map((cidr) => ipaddr.parseCIDR(cidr));
   const denied = deny.map((cidr) => ipaddr.parseCIDR(cidr));
-  // Uses c-ares, because getaddrinfo would block one of libuv's four threads until the name server
-  // answers.
-  const resolver = new Resolver({ timeout: 2000, tries: 2 });
-  if (nameServers.length > 0) resolver.setServers(nameServers);
-
   const check = (text: string) => {
     const address = ipaddr.parse(text);
     const isIn = (cidrs: readonly Cidr[]) => cidrs.some((cidr) => within(address, cidr));
@@ -79,7 +80,7 @@ export function createSsrfGuard({
       throw new BlockedAddress(`${text} is not a public address`);
   };
   const vetted = async (hostname: string, family: number) => {
-    const found = await resolve(resolver, hostname, family);
+    const found = await resolve(createResolver(nameServers), hostname, family);
     // One refused address refuses the whole name, because its owner controls the order of the
     // addresses.
     for (const { address } of found) check(address);
@@ -111,12 +112,22 @@ export function createSsrfGuard({
   };
 }
 
+/**
+ * A resolver for one look-up, because it reads /etc/resolv.conf only when it is made. Uses c-ares,
+ * because getaddrinfo would block one of libuv's four threads until the name server answers.
+ */
+function createResolver(nameServers: readonly string[]): Resolver {
+  const resolver = new Resolver({ timeout: 2000, tries: 2 });
+  if (nameServers.length > 0) resolver.setServers(nameServers);
+  return resolver;
+}
+
 function isPublic(address: Address): boolean {
   if (address.range() !== 'unicast') return false;
   return address.kind() === 'ipv4' || within(address, globalUnicast);
 }
 
-/** Whether an interface of this machine has the address. */
+/** Tells whether a network interface of this machine has the address. */
 function isOwn(address: Address): boolean {
   return Object.values(networkInterfaces()).some((addresses) =>
     addresses?.some((own) => ipaddr.parse(own.address).toString() === address.toString()),
@@ -132,7 +143,7 @@ async function resolve(
   hostname: string,
   family: number,
 ): Promise<{ address: string; family: number }[]> {
-  // RFC 6761: localhost is never sent to a name server.
+  // RFC 6761: the name localhost must not be sent to a name server.
   if (/^(.*\.)?localhost\.?$/i.test(hostname)) return [{ address: '127.0.0.1', family: 4 }];
   const [v4, v6] = await Promise.allSettled([
     family === 6 ? [] : resolver.resolve4(hostname),
@@ -142,8 +153,8 @@ async function resolve(
     ...(v4.status === 'fulfilled' ? v4.value : []).map((address) => ({ address, family: 4 })),
     ...(v6.status === 'fulfilled' ? v6.value : []).map((address) => ({ address, family: 6 })),
   ];
-  // Many names have addresses of one family only, so a failed look-up only counts when no address
-  // is found.
+  // Many names have only IPv4 or only IPv6 addresses. A failed look-up is therefore an error only
+  // when no address is found at all.
   if (found.length === 0 && v4.status === 'rejected') throw v4.reason;
   if (found.length === 0 && v6.status === 'rejected') throw v6.reason;
   return found;

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { isAddress } from '../../src/chain/program/addresses.ts';
 import { CLUSTERS, clusterMismatch, oneChain } from '../../src/chain/clusters.ts';
+import { isAddress } from '../../src/chain/program/addresses.ts';
 
 void t.test('an endpoint of another cluster is recognised by its genesis hash', (t) => {
   const mainnet = CLUSTERS['mainnet-beta'].genesisHash!;

@@ -42,20 +42,23 @@ void t.test('a keypair shows no secret', (t) => {
   t.end();
 });
 
-void t.test('halves that do not belong together are refused without showing them', (t) => {
-  const { secretKey } = Web3Keypair.generate();
-  const mixed = Buffer.concat([
-    secretKey.subarray(0, 32),
-    Web3Keypair.generate().publicKey.toBytes(),
-  ]);
-  t.throws(() => keypairFromSecret(mixed), {
-    message: 'the public half of the keypair does not belong to its private half',
-  });
-  t.throws(() => keypairFromSecret(secretKey.subarray(0, 32)), {
-    message: 'a keypair has 64 bytes, this one has 32',
-  });
-  t.end();
-});
+void t.test(
+  'a keypair whose halves do not belong together is refused without showing them',
+  (t) => {
+    const { secretKey } = Web3Keypair.generate();
+    const mixed = Buffer.concat([
+      secretKey.subarray(0, 32),
+      Web3Keypair.generate().publicKey.toBytes(),
+    ]);
+    t.throws(() => keypairFromSecret(mixed), {
+      message: 'the public half of the keypair does not belong to its private half',
+    });
+    t.throws(() => keypairFromSecret(secretKey.subarray(0, 32)), {
+      message: 'a keypair has 64 bytes, this one has 32',
+    });
+    t.end();
+  },
+);
 
 void t.test('keypair files', async (t) => {
   const folder = t.testdir();
@@ -68,21 +71,24 @@ void t.test('keypair files', async (t) => {
   const { secretKey, publicKey } = Web3Keypair.generate();
   const good = JSON.stringify([...secretKey]);
 
-  await t.test('one of the Solana CLI is read', async (t) => {
+  await t.test('a keypair file of the Solana CLI is read', async (t) => {
     t.equal((await readKeypair(await file('good.json', good))).address, publicKey.toBase58());
     t.equal(
       (await readKeypair(await file('readonly.json', `${good}\n`, 0o400))).address,
       publicKey.toBase58(),
     );
   });
-  await t.test('one that others can read is refused with the command that mends it', async (t) => {
-    for (const mode of [0o644, 0o640, 0o604, 0o660, 0o601]) {
-      const path = await file(`open${mode}.json`, good, mode);
-      await t.rejects(readKeypair(path), {
-        message: `the keypair file ${path} is open to others (mode ${mode.toString(8)}): run chmod 600 ${path}`,
-      });
-    }
-  });
+  await t.test(
+    'a keypair file that others can read is refused with the command that repairs it',
+    async (t) => {
+      for (const mode of [0o644, 0o640, 0o604, 0o660, 0o601]) {
+        const path = await file(`open${mode}.json`, good, mode);
+        await t.rejects(readKeypair(path), {
+          message: `the keypair file ${path} is open to others (mode ${mode.toString(8)}): run chmod 600 ${path}`,
+        });
+      }
+    },
+  );
   await t.test(
     'a file that is not a keypair is refused by its name, without its content',
     async (t) => {
@@ -107,7 +113,7 @@ void t.test('keypair files', async (t) => {
       }
     },
   );
-  await t.test('one that is not there is refused by name', async (t) => {
+  await t.test('a missing keypair file is refused by its name', async (t) => {
     await t.rejects(readKeypair(join(folder, 'none.json')), {
       message: /none\.json cannot be read: ENOENT/,
     });
@@ -116,7 +122,7 @@ void t.test('keypair files', async (t) => {
 });
 
 void t.test(
-  "a credential of systemd's: root's file that this process may read by its group or an ACL",
+  "a credential of systemd is read: root's file, which this process may read by its group or an ACL",
   async (t) => {
     if (process.getuid?.() !== 0) {
       // Only root can make such a file.

@@ -37,7 +37,7 @@ void t.test('a response that is too old is requested again', async (t) => {
 });
 
 void t.test(
-  'it never runs backwards: an endpoint behind, or a fork, does not make anything less due',
+  'the clock never runs backwards: an endpoint behind, or a fork, makes nothing less due',
   async (t) => {
     const { chain, rpc } = chainAt(100n);
     const clock = createChainClock(rpc, { silentMs: -1 });

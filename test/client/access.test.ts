@@ -85,7 +85,7 @@ void t.test(
 );
 
 void t.test(
-  'with default options the last response is used for an hour after revalidateAfter, and gives no access once accessUntil has passed',
+  'by default the last response is used for an hour after revalidateAfter, and gives no access once accessUntil has passed',
   async (t) => {
     const { api, state, guard } = await scene(t);
     const access = guard();
@@ -123,7 +123,7 @@ void t.test(
 );
 
 void t.test(
-  '500 and 429 count as unreachable; a refusal does not, and is not hidden by the last response',
+  'statuses 500 and 429 count as unreachable; a refusal does not, and is not hidden by the last response',
   async (t) => {
     const { api, merchant, state, guard } = await scene(t);
     const access = guard();

@@ -30,7 +30,7 @@ const refusalOf = (call: Promise<unknown>) =>
   );
 
 void t.test(
-  'calls return the data of the answer; bodies, paths and queries are sent as given',
+  'calls return the data of the response; bodies, paths and queries are sent as given',
   async (t) => {
     const { client, merchant } = await serving(t);
     const billing = client();
@@ -177,7 +177,7 @@ void t.test('errors name the request and the cause', async (t) => {
 });
 
 void t.test(
-  'after a 429 it waits for Retry-After if allowed to; otherwise the error has the wait',
+  'after a 429 the client waits for Retry-After if allowed to; otherwise the error has the wait',
   async (t) => {
     const { api, client } = await serving(t, { requestsPerMinute: { free: 6, pro: 6 } });
     const short = () =>

@@ -9,8 +9,8 @@ import {
   type WebhookFault,
   type WebhookHeaders,
 } from '../../src/client/webhook.ts';
-import { signedHeaders, signingKeys } from '../../src/webhooks/sign.ts';
 import { generateWebhookSecret } from '../../src/domain/outbox/endpoints.ts';
+import { signedHeaders, signingKeys } from '../../src/webhooks/sign.ts';
 
 const secret = generateWebhookSecret();
 const now = new Date('2026-01-31T12:00:00.400Z');
@@ -99,7 +99,7 @@ void t.test(
 );
 
 void t.test(
-  'each of the two signatures is enough, and each that is there must be right',
+  'each of the two signatures is enough, and each that is present must be right',
   async (t) => {
     const headers = signed();
     t.equal(fault(text, without(headers, 'x-service-signature', 'x-service-timestamp')), undefined);

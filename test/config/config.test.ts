@@ -178,7 +178,7 @@ void t.test('an address that is not 32 bytes and 16 bytes of hex are refused', (
   t.end();
 });
 
-void t.test('combinations that cannot be meant are refused', (t) => {
+void t.test('combinations of settings that contradict each other are refused', (t) => {
   const production = { ...whole, BILLING_ENV: 'production' };
   t.match(refusal('serve', production).message, /PUBLIC_URL is required where BILLING_ENV/);
   t.match(

@@ -12,7 +12,7 @@ import {
   url,
 } from '../../src/config/parse.ts';
 
-void t.test('right values are parsed', (t) => {
+void t.test('valid values are parsed', (t) => {
   t.equal(text(' as it is '), ' as it is ');
   t.equal(oneOf('a', 'b')('b'), 'b');
   t.equal(integer(0, 10)('010'), 10);
@@ -31,7 +31,7 @@ void t.test('right values are parsed', (t) => {
   t.end();
 });
 
-void t.test('wrong values are refused with the right form, and a secret is not repeated', (t) => {
+void t.test('invalid values are refused with the right form, and a secret is not repeated', (t) => {
   const wrong: [() => unknown, RegExp][] = [
     [() => oneOf('a', 'b')('c'), /^must be one of a, b$/],
     ...['-1', '11', '1.0', '1e1', '', ' 1', 'ten', '٣'].map((value): [() => unknown, RegExp] => [

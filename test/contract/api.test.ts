@@ -2,10 +2,10 @@
 import { createSecretKey } from 'node:crypto';
 import bs58 from 'bs58';
 import { SignJWT } from 'jose';
-import nacl from 'tweetnacl';
 import t, { type Test } from 'tap';
-import { isAddress, subscriptionAddress } from '../../src/chain/program/addresses.ts';
+import nacl from 'tweetnacl';
 import { subscriptionIn } from '../../src/chain/program/accounts.ts';
+import { isAddress, subscriptionAddress } from '../../src/chain/program/addresses.ts';
 import { type Reference, responsesOf } from '../fixtures/contract.ts';
 import { chainApi, jwtSecret, publicUrl, testApi, type Answer } from '../fixtures/http.ts';
 import { rulesIn } from './rules.ts';

@@ -4,10 +4,10 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { authorityAddress } from '../../src/chain/program/addresses.ts';
 import { CLUSTERS } from '../../src/chain/clusters.ts';
-import { cancelSubscription, resumeSubscription } from '../../src/chain/program/instructions.ts';
 import type { Keypair } from '../../src/chain/keypair.ts';
+import { authorityAddress } from '../../src/chain/program/addresses.ts';
+import { cancelSubscription, resumeSubscription } from '../../src/chain/program/instructions.ts';
 import { verifyWebhook } from '../../src/client/webhook.ts';
 import { contractEventTypes, type EventType, standardEventTypes } from '../../src/db/events.ts';
 import { pullsOnChain } from '../fixtures/agreement.ts';

@@ -1,6 +1,6 @@
 // docs/contract.md, Limits: the rate limit and its consequences, and the export.
-import t from 'tap';
 import type { AddressInfo } from 'node:net';
+import t from 'tap';
 import { createClient } from '../../src/client/client.ts';
 import { requestsPerMinute } from '../../src/http/limits.ts';
 import { testApi, type Answer } from '../fixtures/http.ts';

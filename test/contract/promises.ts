@@ -15,7 +15,11 @@ function cellsOf(row: string): string[] {
 function promisesOf(page: string): string[] {
   const found: string[] = [];
   let promises = false;
-  const lines = page.split('\n').map((line) => line.trim());
+  // A list item goes on in the indented lines after it.
+  const lines = page
+    .replaceAll(/\n +(?=[^\s|-])/g, ' ')
+    .split('\n')
+    .map((line) => line.trim());
   for (const [place, line] of lines.entries()) {
     if (line.startsWith('- ')) found.push(line.slice(2));
     if (!line.startsWith('|') || ruler.test(line)) continue;

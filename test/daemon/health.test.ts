@@ -1,9 +1,9 @@
-import postgres from 'postgres';
 import { pino } from 'pino';
+import postgres from 'postgres';
 import { Registry } from 'prom-client';
 import t, { type Test } from 'tap';
-import { createHealth } from '../../src/daemon/health.ts';
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
+import { createHealth } from '../../src/daemon/health.ts';
 import { stopClock } from '../fixtures/clock.ts';
 
 const lost = () =>

@@ -7,23 +7,26 @@ const get = async (url: string) => {
   return { status: response.status, body: await response.text() };
 };
 
-void t.test('metrics, liveness and readiness, each with its reason', async (t) => {
-  const registry = createRegistry('keeper');
-  new Gauge({ name: 'billing_test', help: 'a figure', registers: [registry] }).set(3);
-  let reason: string | undefined = 'Postgres is away';
-  const server = await serveMetrics(registry, () => reason, { host: '127.0.0.1', port: 0 });
-  t.teardown(() => server.close());
-  t.match(await get(`${server.url}/metrics`), {
-    status: 200,
-    body: /billing_test\{daemon="keeper"\} 3/,
-  });
-  t.match((await get(`${server.url}/metrics`)).body, /nodejs_eventloop_lag/);
-  t.same(await get(`${server.url}/healthz`), { status: 200, body: 'ok\n' });
-  t.same(await get(`${server.url}/readyz`), { status: 503, body: 'Postgres is away\n' });
-  reason = undefined;
-  t.same(await get(`${server.url}/readyz`), { status: 200, body: 'ready\n' });
-  t.equal((await get(`${server.url}/other`)).status, 404);
-});
+void t.test(
+  'the metrics port serves metrics, liveness and readiness, each with its reason',
+  async (t) => {
+    const registry = createRegistry('keeper');
+    new Gauge({ name: 'billing_test', help: 'a figure', registers: [registry] }).set(3);
+    let reason: string | undefined = 'Postgres is away';
+    const server = await serveMetrics(registry, () => reason, { host: '127.0.0.1', port: 0 });
+    t.teardown(() => server.close());
+    t.match(await get(`${server.url}/metrics`), {
+      status: 200,
+      body: /billing_test\{daemon="keeper"\} 3/,
+    });
+    t.match((await get(`${server.url}/metrics`)).body, /nodejs_eventloop_lag/);
+    t.same(await get(`${server.url}/healthz`), { status: 200, body: 'ok\n' });
+    t.same(await get(`${server.url}/readyz`), { status: 503, body: 'Postgres is away\n' });
+    reason = undefined;
+    t.same(await get(`${server.url}/readyz`), { status: 200, body: 'ready\n' });
+    t.equal((await get(`${server.url}/other`)).status, 404);
+  },
+);
 
 void t.test('the next free port is taken when the configured one is in use', async (t) => {
   const first = await serveMetrics(createRegistry('a'), () => undefined, {
@@ -40,7 +43,7 @@ void t.test('the next free port is taken when the configured one is in use', asy
   t.ok(Number(new URL(second.url).port) > port);
 });
 
-void t.test('a readiness check that throws is an answer, not a crash', async (t) => {
+void t.test('a readiness check that throws is a response, not a crash', async (t) => {
   const server = await serveMetrics(
     createRegistry('a'),
     () => Promise.reject(new Error('no connection')),

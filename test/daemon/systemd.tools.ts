@@ -63,7 +63,7 @@ const unheard = (reason: string) => {
 };
 
 void t.test(
-  'ready is reported once, when it is true; before and after it the status names the missing part',
+  'readiness is reported to systemd once, when it is true; before and after it the status names the missing part',
   async (t) => {
     const python = await tool('python3');
     await needTools('systemd-notify');
@@ -118,7 +118,7 @@ void t.test(
   },
 );
 
-void t.test('a daemon under a supervisor: ready, signs of life, stopping', async (t) => {
+void t.test('a daemon reports ready, signs of life and stopping to a supervisor', async (t) => {
   const python = await tool('python3');
   await needTools('systemd-notify');
   const { url } = await testDatabase(t);

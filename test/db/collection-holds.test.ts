@@ -12,8 +12,8 @@ import {
   readBrake,
   resumeCollection,
 } from '../../src/db/collection-holds.ts';
-import { connect } from '../../src/db/postgres/connect.ts';
 import { endWait, recordFirstTimeline, recordTimeline } from '../../src/db/history.ts';
+import { connect } from '../../src/db/postgres/connect.ts';
 import { isHeld, isWaiting } from '../../src/domain/collecting/brake.ts';
 import { startEmbeddedPostgres } from '../../src/local/sandbox/postgres.ts';
 import { asRole, testDatabase } from '../fixtures/postgres.ts';
@@ -52,7 +52,7 @@ void t.test(
   },
 );
 
-void t.test('holds by scope, their reasons and the record of who changed them', async (t) => {
+void t.test('holds have a scope, a reason and a record of who changed them', async (t) => {
   const { sql } = await testDatabase(t);
   const merchant = await insertMerchant(sql);
   const planId = await insertPlan(sql, merchant);

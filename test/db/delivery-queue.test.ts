@@ -183,7 +183,7 @@ void t.test(
 );
 
 void t.test(
-  'a batch that is written again while Postgres is still at it, unheard, is written once',
+  'a batch that is written again while Postgres still writes it, its response lost, is written once',
   async (t) => {
     const { sql } = await testDatabase(t);
     const app = await seedApp(sql, 'http://a/');

@@ -21,7 +21,7 @@ async function subscribed(sql: Sql) {
 const start = new Date('2026-01-01T00:00:00Z');
 const end = new Date('2026-01-02T00:00:00Z');
 
-void t.test('gross is fee plus net, in attempts and in payments', async (t) => {
+void t.test('the gross amount is fee plus net, in attempts and in payments', async (t) => {
   const { sql } = await testDatabase(t);
   const { id, appId, planId } = await subscribed(sql);
   await t.rejects(
@@ -59,7 +59,7 @@ void t.test('a period is paid once, and a signature pays a subscription once', a
   await t.rejects(pay('five', start, 'keeper', 'failed'), /further_is_success/);
 });
 
-void t.test('one open attempt for an address, whatever period it is signed for', async (t) => {
+void t.test('an address has one open attempt at most, for any period', async (t) => {
   const { sql } = await testDatabase(t);
   const { id } = await subscribed(sql);
   const attempt = (signature: string, period = start) => sql`
@@ -76,7 +76,7 @@ void t.test('one open attempt for an address, whatever period it is signed for',
 });
 
 void t.test(
-  'one live registration of an on-chain subscription; a new one when the old has ended',
+  'an on-chain subscription has one live registration; a new one is possible when the old has ended',
   async (t) => {
     const { sql } = await testDatabase(t);
     const { id, appId, planId } = await subscribed(sql);
@@ -89,16 +89,19 @@ void t.test(
   },
 );
 
-void t.test('one live webhook endpoint for an app; another after it is deleted', async (t) => {
-  const { sql } = await testDatabase(t);
-  const { appId } = await subscribed(sql);
-  const add = () =>
-    sql`insert into webhook_endpoints (app_id, url, secret) values (${appId}, 'http://x', '\\x00')`;
-  await add();
-  await t.rejects(add(), /one_endpoint_per_app/);
-  await sql`update webhook_endpoints set deleted_at = now()`;
-  await t.resolves(add());
-});
+void t.test(
+  'an app has one live webhook endpoint; another is possible after it is deleted',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const { appId } = await subscribed(sql);
+    const add = () =>
+      sql`insert into webhook_endpoints (app_id, url, secret) values (${appId}, 'http://x', '\\x00')`;
+    await add();
+    await t.rejects(add(), /one_endpoint_per_app/);
+    await sql`update webhook_endpoints set deleted_at = now()`;
+    await t.resolves(add());
+  },
+);
 
 void t.test(
   'sequences have no gap and no repeat: the database refuses each way to make one',

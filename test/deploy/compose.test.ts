@@ -58,7 +58,7 @@ const compose = await read<Compose>('deploy/compose.yaml');
 const daemons = ['serve', 'keeper', 'dispatch'];
 
 void t.test(
-  'compose: the daemons after a migration, each with its own settings and no secret in its environment',
+  'compose starts the daemons after a migration, each with its own settings and no secret in its environment',
   async (t) => {
     const settings = new Set(
       [
@@ -123,7 +123,7 @@ void t.test(
 );
 
 void t.test(
-  'compose: each daemon has its role from `billing migrate --roles`, and none uses the owner of the database',
+  'each daemon of compose has its role from `billing migrate --roles`, and none uses the owner of the database',
   (t) => {
     t.same(compose.services.migrate?.volumes, ['./secrets:/run/roles']);
     for (const name of daemons) {

@@ -1,3 +1,4 @@
+// promtool parses the alert rules, the dashboard's queries and the configuration of Prometheus.
 import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -19,4 +20,22 @@ void t.test('promtool accepts the rules, the queries and the configuration', asy
   await execute(promtool, ['check', 'rules', file('prometheus/alerts.yaml'), queries]);
   await execute(promtool, ['check', 'config', file('prometheus/prometheus.yaml')]);
   t.pass();
+});
+
+void t.test('promtool refuses malformed queries', async (t) => {
+  const promtool = await tool('promtool');
+  const file = join(t.testdir(), 'query.yaml');
+  for (const expr of [
+    'sum(x',
+    'x)',
+    'nosuch(x)',
+    'sum by daemon (x)',
+    'x{a=b}',
+    'x{a="b"',
+    'rate([5m])',
+    'x $ y',
+  ]) {
+    await writeFile(file, stringify({ groups: [{ name: 'q', rules: [{ record: 'q', expr }] }] }));
+    await t.rejects(execute(promtool, ['check', 'rules', file]), { code: 1 }, expr);
+  }
 });

@@ -20,7 +20,7 @@ const valuesOf = (text: string, key: string) =>
     .filter((line) => line.startsWith(`${key}=`))
     .map((line) => line.slice(key.length + 1));
 
-void t.test('there is a unit for each daemon, and one that migrates before them', (t) => {
+void t.test('each daemon has a unit, and a unit migrates before them', (t) => {
   for (const daemon of ['serve', 'keeper', 'dispatch']) {
     const text = units.get(`billing-${daemon}.service`) ?? '';
     t.match(valuesOf(text, 'ExecStart').join(), new RegExp(`bin/billing\\.js ${daemon}$`));

@@ -42,7 +42,7 @@ async function completing(t: Test, count: number, { claimMs = 60_000 } = {}) {
   return { sql, app, outcomes, completer, seen, left };
 }
 
-void t.test('everything that is added is written, in batches', async (t) => {
+void t.test('all added outcomes are written, in batches', async (t) => {
   const { sql, outcomes, completer, seen, left } = await completing(t, 3000);
   const writing = completer(sql);
   for (const outcome of outcomes) writing.add(outcome);

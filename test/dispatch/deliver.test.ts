@@ -63,7 +63,7 @@ void t.test('a queued delivery is posted once, signed, and logged', async (t) =>
 });
 
 void t.test(
-  'six attempts, each 1 m, 5 m, 30 m, 2 h, 12 h after the end of the one before, never early; then it is failed',
+  'a delivery has six attempts, each 1 m, 5 m, 30 m, 2 h, 12 h after the end of the one before, never early; then it is failed',
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;
@@ -166,7 +166,7 @@ void t.test(
   },
 );
 
-void t.test('410 fails immediately; Retry-After on 503 is respected', async (t) => {
+void t.test('a 410 fails the delivery immediately; Retry-After on 503 is respected', async (t) => {
   const database = await testDatabase(t);
   const { sql } = database;
   const gone = await startReceiver(t, status(410));

@@ -95,8 +95,7 @@ void t.test('every import goes the way that development.md says', async (t) => {
       const to = levelOf(target);
       const [, own] = file.split('/');
       const [, other] = target.split('/');
-      if (to >= 0 && own !== other && to < from)
-        t.fail(`${file} imports ${target}`);
+      if (to >= 0 && own !== other && to < from) t.fail(`${file} imports ${target}`);
     }
   }
 });

@@ -1,7 +1,7 @@
 // docs/chain.md, Cheatcodes: every method of the local chain is there.
 import t from 'tap';
-import { cheatMethods } from '../../src/local/chain/cheat-methods.ts';
-import { faultMethods } from '../../src/local/chain/faults.ts';
+import { cheatMethods } from '../../src/local/chain/rpc/cheat-methods.ts';
+import { faultMethods } from '../../src/local/chain/rpc/faults.ts';
 import { startTestChain } from '../fixtures/localnet.ts';
 import { readPage } from '../fixtures/pages.ts';
 

@@ -1,12 +1,23 @@
 // A page that a comment, a text or another page cites is a file of the repository.
-import { readdir, readFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const folders = ['src', 'test', 'bench', 'scripts', 'sql', 'program', 'docs', 'deploy', 'bin', '.ci'];
+const folders = [
+  'src',
+  'test',
+  'bench',
+  'scripts',
+  'sql',
+  'program',
+  'docs',
+  'deploy',
+  'bin',
+  '.ci',
+];
 const single = ['README.md', 'CHANGELOG.md', 'Dockerfile', '.env.example', 'eslint.config.js'];
 /** Files that name pages which are not part of the repository. */
 const exempt = ['test/docs/citations.test.ts', 'test/contract/promises.test.ts'];

@@ -1,17 +1,15 @@
 // Commands with their flags, npm scripts and variables in the pages must exist, and a test must run
 // every block of code.
 import { readFile } from 'node:fs/promises';
-import { Command } from 'commander';
 import t from 'tap';
-import { addAdmin } from '../../src/cli/admin.ts';
-import { addDaemons } from '../../src/cli/daemons.ts';
-import { addDevelopers } from '../../src/cli/developers.ts';
-import { addLocal } from '../../src/cli/local.ts';
+import { buildTree } from '../../src/cli.ts';
 import { describeVariables } from '../../src/config/variables.ts';
 import { blocksOf, pages, readPage } from '../fixtures/pages.ts';
 
-const program = new Command('billing').option('--version');
-for (const add of [addDaemons, addAdmin, addDevelopers, addLocal]) add(program, () => undefined);
+const program = await buildTree(
+  () => true,
+  () => undefined,
+);
 const { scripts } = JSON.parse(
   await readFile(new URL('../../package.json', import.meta.url), 'utf8'),
 ) as {

@@ -1,18 +1,17 @@
-// The OpenAPI document as others read it: two generators from npm make clients of it, which
-// compile, page through a list, and tell events apart.
+// Two generators from npm (test/generators) make clients of the OpenAPI document. The clients
+// compile, page through a list, and narrow an event by its type.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdir, writeFile } from 'node:fs/promises';
+import { cp, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { createClient } from '@hey-api/openapi-ts';
-import { generateApi } from 'swagger-typescript-api';
 import t from 'tap';
 import { apiDocument, testApi } from '../fixtures/http.ts';
+import { installPackages } from '../fixtures/packages.ts';
 
-const root = fileURLToPath(new URL('../../', import.meta.url));
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 /** Prints the names of all apps, a page of two at a time. */
 const uses = {
@@ -67,6 +66,34 @@ async function run(command: string, args: string[], cwd: string) {
   return { code, output: stdout + stderr, stdout };
 }
 
+/** Writes the client of each generator into a folder of its name. */
+async function generate(directory: string): Promise<void> {
+  const document = join(directory, 'openapi.json');
+  await writeFile(document, JSON.stringify(await apiDocument()));
+  const config = join(directory, 'hey-api.config.mjs');
+  await writeFile(
+    config,
+    `export default ${JSON.stringify({
+      input: document,
+      output: { path: join(directory, 'hey-api'), tsConfigPath: null },
+      logs: { level: 'silent' },
+      plugins: ['@hey-api/client-fetch', '@hey-api/typescript', '@hey-api/sdk'],
+    })};`,
+  );
+  const packages = join(await installPackages('test/generators'), 'node_modules');
+  const commands = [
+    ['@hey-api/openapi-ts/bin/run.js', '--file', config],
+    [
+      ...['swagger-typescript-api/dist/cli.mjs', 'generate', '--silent', '--path', document],
+      ...['--output', join(directory, 'swagger-typescript-api'), '--name', 'api.ts'],
+    ],
+  ];
+  for (const [script = '', ...args] of commands) {
+    const { code, output } = await run(process.execPath, [join(packages, script), ...args], ROOT);
+    if (code !== 0) throw new Error(output);
+  }
+}
+
 void t.test('clients that two generators make compile, page, and narrow events', async (t) => {
   const api = await testApi(t);
   const { token } = await api.signIn('merchant');
@@ -75,23 +102,9 @@ void t.test('clients that two generators make compile, page, and narrow events',
   await api.app.listen({ host: '127.0.0.1', port: 0 });
   const { port } = api.app.server.address() as AddressInfo;
   const directory = t.testdir();
-  const document = await apiDocument();
-  await createClient({
-    input: structuredClone(document) as never,
-    output: { path: join(directory, 'hey-api'), tsConfigPath: null },
-    logs: { level: 'silent' },
-    plugins: ['@hey-api/client-fetch', '@hey-api/typescript', '@hey-api/sdk'],
-  });
-  await mkdir(join(directory, 'swagger-typescript-api'), { recursive: true });
-  await generateApi({
-    spec: structuredClone(document),
-    output: join(directory, 'swagger-typescript-api'),
-    fileName: 'api.ts',
-    httpClientType: 'fetch',
-    silent: true,
-  });
+  await generate(directory);
   await writeFile(join(directory, 'package.json'), '{"type": "module"}');
-  await cp(join(root, 'node_modules/@types/node'), join(directory, 'node_modules/@types/node'), {
+  await cp(join(ROOT, 'node_modules/@types/node'), join(directory, 'node_modules/@types/node'), {
     recursive: true,
   });
   const compilerOptions = {
@@ -113,7 +126,7 @@ void t.test('clients that two generators make compile, page, and narrow events',
     await writeFile(join(directory, name, 'use.ts'), use + narrowing);
   const compiled = await run(
     process.execPath,
-    [join(root, 'node_modules/typescript/bin/tsc'), '-p', directory],
+    [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', directory],
     directory,
   );
   t.equal(compiled.code, 0, compiled.output.slice(0, 2000));
@@ -121,7 +134,7 @@ void t.test('clients that two generators make compile, page, and narrow events',
     const used = await run(
       process.execPath,
       ['--import', 'tsx', join(directory, name, 'use.ts'), `http://127.0.0.1:${port}`, token],
-      root,
+      ROOT,
     );
     t.match(used, { code: 0, stdout: 'e,d,c,b,a\n' }, name);
   }

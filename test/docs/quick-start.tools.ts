@@ -5,7 +5,7 @@ import { runQuickStart } from '../fixtures/quick-start.ts';
 import { needTools } from '../fixtures/tools.ts';
 
 void t.test(
-  'from a clone to a paid subscription of your wallet, reported to your receiver, in at most 20 commands',
+  'the quick start leads from a clone to a paid subscription, reported to a receiver, in at most 20 commands',
   async (t) => {
     await needTools('bash', 'curl', 'jq', 'git');
     const { code, stdout, stderr, commands, file } = await runQuickStart(t, { install: false });

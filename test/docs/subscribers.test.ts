@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Connection, type Keypair, type PublicKey, type Transaction } from '@solana/web3.js';
 import { transform } from 'esbuild';
-import nacl from 'tweetnacl';
 import t from 'tap';
+import nacl from 'tweetnacl';
 import { keypairFromSecret } from '../../src/chain/keypair.ts';
-import { startChainServe } from '../fixtures/serve.ts';
 import { blockOf } from '../fixtures/pages.ts';
+import { startChainServe } from '../fixtures/serve.ts';
 
 interface Subscription {
   id: string;

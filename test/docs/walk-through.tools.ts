@@ -7,11 +7,11 @@ import { text } from 'node:stream/consumers';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
 import { freePorts } from '../../src/local/sandbox/ports.ts';
-import { startChainServe } from '../fixtures/serve.ts';
 import { blocksOf } from '../fixtures/pages.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
+import { startChainServe } from '../fixtures/serve.ts';
 
-void t.test('the walk-through goes through', async (t) => {
+void t.test('every step of the walk-through works', async (t) => {
   const { chain, served } = await startChainServe(t);
   const [keeper, dispatch] = [served.daemon('keeper'), served.daemon('dispatch')];
   await Promise.all([keeper.line('keeper is running'), dispatch.line('dispatch is running')]);

@@ -17,7 +17,7 @@ const served = await startServe(t);
 await served.daemon('dispatch').line('dispatch is running');
 
 for (const file of ['receiver.ts', 'with-the-package.ts'])
-  void t.test(`the receiver ${file}`, (t) =>
+  void t.test(`the receiver ${file} accepts real deliveries and refuses forged ones`, (t) =>
     testReceiver(t, served, { file, command: [process.execPath, '--import=tsx', file] }),
   );
 

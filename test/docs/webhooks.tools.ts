@@ -8,10 +8,10 @@ await needTools('python3', 'go');
 const served = await startServe(t);
 await served.daemon('dispatch').line('dispatch is running');
 
-void t.test('the receiver in Python', (t) =>
+void t.test('the receiver in Python accepts real deliveries and refuses forged ones', (t) =>
   testReceiver(t, served, { file: 'receiver.py', command: ['python3', 'receiver.py'] }),
 );
 
-void t.test('the receiver in Go', (t) =>
+void t.test('the receiver in Go accepts real deliveries and refuses forged ones', (t) =>
   testReceiver(t, served, { file: 'receiver.go', command: ['go', 'run', 'receiver.go'] }),
 );

@@ -46,7 +46,7 @@ const forbidden = {
 };
 
 void t.test(
-  'without credentials, or with wrong ones, every endpoint but sign-in is 401 UNAUTHORIZED',
+  'every endpoint but sign-in is 401 UNAUTHORIZED without credentials, or with wrong ones',
   async (t) => {
     const api = await testApi(t);
     for (const [method, url] of [...merchantRoutes, ...walletRoutes, ...subscriberRoutes]) {
@@ -296,66 +296,69 @@ void t.test('JWT_SECRET can be rotated: the first signs, all verify', async (t) 
   );
 });
 
-void t.test('order of checks: credentials, role, input, existence, ownership', async (t) => {
-  const api = await testApi(t);
-  const [mine, other] = [await api.merchant(), await api.merchant()];
-  const subscriber = await api.signIn('subscriber');
-  const bad = { body: { nonsense: 1 } };
-  t.equal(
-    (await api.call('POST', `/merchant/apps/${other.appId}/webhooks`, bad)).status,
-    401,
-    'credentials before all',
-  );
-  t.equal(
-    (
-      await api.call('POST', `/merchant/apps/${other.appId}/webhooks`, {
-        ...bad,
-        token: subscriber.token,
-      })
-    ).status,
-    403,
-    'then the role',
-  );
-  t.equal(
-    (await api.call('POST', `/merchant/apps/${missing}/webhooks`, { ...bad, token: mine.key }))
-      .status,
-    400,
-    'then the input',
-  );
-  t.equal(
-    (await api.call('POST', `/merchant/apps/malformed/webhooks`, { ...bad, token: mine.key }))
-      .status,
-    400,
-    'also of a malformed id',
-  );
-  t.equal(
-    (await api.call('GET', `/merchant/apps/malformed/subscriptions?x=1`, { token: mine.key }))
-      .status,
-    400,
-  );
-  const good = { body: { url: 'https://a.test/' }, token: mine.key };
-  t.equal(
-    (await api.call('POST', `/merchant/apps/${missing}/webhooks`, good)).status,
-    404,
-    'then existence',
-  );
-  t.equal(
-    (await api.call('POST', `/merchant/apps/${other.appId}/webhooks`, good)).status,
-    403,
-    'then ownership',
-  );
-  await api.sql`update api_keys set revoked_at = now()`;
-  t.equal(
-    (await api.call('GET', `/merchant/apps/${mine.appId}/subscriptions?x=1`, { token: mine.key }))
-      .status,
-    401,
-    'a known key, since revoked',
-  );
-  t.equal(
-    (await api.call('GET', `/merchant/apps/malformed/subscriptions`, { token: mine.key })).status,
-    401,
-  );
-});
+void t.test(
+  'a request is checked for credentials, role, input, existence and ownership, in this order',
+  async (t) => {
+    const api = await testApi(t);
+    const [mine, other] = [await api.merchant(), await api.merchant()];
+    const subscriber = await api.signIn('subscriber');
+    const bad = { body: { nonsense: 1 } };
+    t.equal(
+      (await api.call('POST', `/merchant/apps/${other.appId}/webhooks`, bad)).status,
+      401,
+      'credentials before all',
+    );
+    t.equal(
+      (
+        await api.call('POST', `/merchant/apps/${other.appId}/webhooks`, {
+          ...bad,
+          token: subscriber.token,
+        })
+      ).status,
+      403,
+      'then the role',
+    );
+    t.equal(
+      (await api.call('POST', `/merchant/apps/${missing}/webhooks`, { ...bad, token: mine.key }))
+        .status,
+      400,
+      'then the input',
+    );
+    t.equal(
+      (await api.call('POST', `/merchant/apps/malformed/webhooks`, { ...bad, token: mine.key }))
+        .status,
+      400,
+      'also of a malformed id',
+    );
+    t.equal(
+      (await api.call('GET', `/merchant/apps/malformed/subscriptions?x=1`, { token: mine.key }))
+        .status,
+      400,
+    );
+    const good = { body: { url: 'https://a.test/' }, token: mine.key };
+    t.equal(
+      (await api.call('POST', `/merchant/apps/${missing}/webhooks`, good)).status,
+      404,
+      'then existence',
+    );
+    t.equal(
+      (await api.call('POST', `/merchant/apps/${other.appId}/webhooks`, good)).status,
+      403,
+      'then ownership',
+    );
+    await api.sql`update api_keys set revoked_at = now()`;
+    t.equal(
+      (await api.call('GET', `/merchant/apps/${mine.appId}/subscriptions?x=1`, { token: mine.key }))
+        .status,
+      401,
+      'a known key, since revoked',
+    );
+    t.equal(
+      (await api.call('GET', `/merchant/apps/malformed/subscriptions`, { token: mine.key })).status,
+      401,
+    );
+  },
+);
 
 void t.test(
   'rule 4: a key is shown once, and no key, secret or token appears in a log',

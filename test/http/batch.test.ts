@@ -9,7 +9,7 @@ interface Row {
 }
 
 void t.test(
-  'those of one turn are loaded once, each key once, and each caller gets its own',
+  'lookups of one turn are one query, each key once, and each caller gets its own row',
   async (t) => {
     const loaded: string[][] = [];
     const find = createBatch<{ id: string }, Row>(
@@ -55,7 +55,7 @@ void t.test(
 );
 
 void t.test(
-  'a failure is the failure of every lookup in it, and the next turn starts afresh',
+  'a failed query fails every lookup in it, and the next turn starts afresh',
   async (t) => {
     let broken = true;
     const find = createBatch<{ id: string }, Row>(

@@ -139,7 +139,7 @@ void t.test(
   },
 );
 
-void t.test('another version of a document than it has is VALIDATION_ERROR', async (t) => {
+void t.test('a version that a document does not have is VALIDATION_ERROR', async (t) => {
   const api = await testApi(t);
   const headers = { 'if-match': '"x"' };
   const refused = await api.call('GET', '/docs/swagger-ui.css', { headers });
@@ -325,7 +325,7 @@ void t.test(
   },
 );
 
-void t.test('CORS: only configured origins are allowed', async (t) => {
+void t.test('only configured origins are allowed by CORS', async (t) => {
   const api = await testApi(t, { corsOrigins: ['https://shop.test/'] });
   const preflight = (origin: string) =>
     api.call('OPTIONS' as 'GET', '/merchant/profile', {
@@ -361,34 +361,37 @@ void t.test('CORS: only configured origins are allowed', async (t) => {
   );
 });
 
-void t.test('/healthz says that the process runs, /readyz whether Postgres answers', async (t) => {
-  const database = await testDatabase(t);
-  let gone = false;
-  let asked = 0;
-  const sql = new Proxy(database.sql, {
-    apply: (target, self, given) => {
-      asked += 1;
-      return gone
-        ? Promise.reject(new Error('connection refused'))
-        : (Reflect.apply(target, self, given) as unknown);
-    },
-  });
-  const api = await testApi(t, { database, sql });
-  const ready = { status: 200, body: { success: true, data: { status: 'ready' } } };
-  for (let n = 0; n < 20; n += 1) t.match(await api.call('GET', '/readyz'), ready);
-  t.ok(asked <= 3, `${asked} statements for 20 probes`);
-  gone = true;
-  let answer = await api.call('GET', '/readyz');
-  while (answer.status === 200) answer = await api.call('GET', '/readyz');
-  t.match(answer, { status: 503, body: { ...envelope, error: { code: 'INTERNAL_ERROR' } } });
-  t.match(await api.call('GET', '/healthz'), {
-    status: 200,
-    body: { success: true, data: { status: 'ok' } },
-  });
-  gone = false;
-  while (answer.status === 503) answer = await api.call('GET', '/readyz');
-  t.match(answer, ready);
-});
+void t.test(
+  '/healthz reports that the process runs, /readyz whether Postgres responds',
+  async (t) => {
+    const database = await testDatabase(t);
+    let gone = false;
+    let asked = 0;
+    const sql = new Proxy(database.sql, {
+      apply: (target, self, given) => {
+        asked += 1;
+        return gone
+          ? Promise.reject(new Error('connection refused'))
+          : (Reflect.apply(target, self, given) as unknown);
+      },
+    });
+    const api = await testApi(t, { database, sql });
+    const ready = { status: 200, body: { success: true, data: { status: 'ready' } } };
+    for (let n = 0; n < 20; n += 1) t.match(await api.call('GET', '/readyz'), ready);
+    t.ok(asked <= 3, `${asked} statements for 20 probes`);
+    gone = true;
+    let answer = await api.call('GET', '/readyz');
+    while (answer.status === 200) answer = await api.call('GET', '/readyz');
+    t.match(answer, { status: 503, body: { ...envelope, error: { code: 'INTERNAL_ERROR' } } });
+    t.match(await api.call('GET', '/healthz'), {
+      status: 200,
+      body: { success: true, data: { status: 'ok' } },
+    });
+    gone = false;
+    while (answer.status === 503) answer = await api.call('GET', '/readyz');
+    t.match(answer, ready);
+  },
+);
 
 void t.test('helmet’s headers are on every answer', async (t) => {
   const api = await testApi(t);

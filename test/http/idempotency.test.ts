@@ -10,7 +10,7 @@ const post = (api: TestApi, token: string, key: string, body: unknown, url = '/m
   api.call<{ id: string }>('POST', url, { token, body, headers: { 'idempotency-key': key } });
 const count = async (api: TestApi) => (await api.sql`select 1 from apps`).length;
 
-void t.test('the same key and body: the same answer, and one effect', async (t) => {
+void t.test('the same key and body get the same response and have one effect', async (t) => {
   const api = await testApi(t);
   const { token } = await api.signIn('merchant');
   const first = await post(api, token, 'one', { name: 'A', description: 'x' });
@@ -22,7 +22,7 @@ void t.test('the same key and body: the same answer, and one effect', async (t) 
   t.equal(await count(api), 1);
 });
 
-void t.test('the same key and another body, or another path: CONFLICT', async (t) => {
+void t.test('the same key with another body, or another path, is CONFLICT', async (t) => {
   const api = await testApi(t);
   const { token } = await api.signIn('merchant');
   await post(api, token, 'one', { name: 'A' });
@@ -33,18 +33,21 @@ void t.test('the same key and another body, or another path: CONFLICT', async (t
   t.equal(await count(api), 1);
 });
 
-void t.test('two or twenty concurrent requests: one effect and the same response', async (t) => {
-  const api = await testApi(t);
-  const { token } = await api.signIn('merchant');
-  const answers = await Promise.all(
-    Array.from({ length: 20 }, () => post(api, token, 'race', { name: 'A' })),
-  );
-  t.same(
-    [...new Set(answers.map(({ status, text }) => `${status} ${text}`))],
-    [`201 ${answers[0]!.text}`],
-  );
-  t.equal(await count(api), 1);
-});
+void t.test(
+  'two or twenty concurrent requests have one effect and the same response',
+  async (t) => {
+    const api = await testApi(t);
+    const { token } = await api.signIn('merchant');
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => post(api, token, 'race', { name: 'A' })),
+    );
+    t.same(
+      [...new Set(answers.map(({ status, text }) => `${status} ${text}`))],
+      [`201 ${answers[0]!.text}`],
+    );
+    t.equal(await count(api), 1);
+  },
+);
 
 void t.test('a key is scoped to its caller, and lasts 24 hours', async (t) => {
   const api = await testApi(t);

@@ -56,16 +56,19 @@ void t.test(
   },
 );
 
-void t.test('also for concurrent requests', async (t) => {
-  const { all, sql } = await limiters(t, 4);
-  await stretchWindows(sql);
-  for (const limit of [100, 1000]) {
-    const spent = await Promise.all(
-      Array.from({ length: limit * 3 }, (_, n) => all[n % 4]!.spend(`storm ${limit}`, limit)),
-    );
-    t.equal(spent.filter(({ allowed }) => allowed).length, limit);
-  }
-});
+void t.test(
+  'four processes together let through exactly the limit of concurrent requests',
+  async (t) => {
+    const { all, sql } = await limiters(t, 4);
+    await stretchWindows(sql);
+    for (const limit of [100, 1000]) {
+      const spent = await Promise.all(
+        Array.from({ length: limit * 3 }, (_, n) => all[n % 4]!.spend(`storm ${limit}`, limit)),
+      );
+      t.equal(spent.filter(({ allowed }) => allowed).length, limit);
+    }
+  },
+);
 
 void t.test('requests of one turn cost one statement, refused ones no statement', async (t) => {
   const { sql } = await testDatabase(t);
@@ -134,7 +137,7 @@ void t.test('a change of tier counts from the next request on, both ways', async
 });
 
 void t.test(
-  'over HTTP: the 101st request of a Free merchant is 429 with Retry-After, on all its keys and tokens together',
+  'the 101st HTTP request of a Free merchant is 429 with Retry-After, on all its keys and tokens together',
   async (t) => {
     const api = await testApi(t, { requestsPerMinute: { free: 100, pro: 1000 } });
     const merchant = await api.merchant();

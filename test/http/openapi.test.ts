@@ -206,7 +206,7 @@ void t.test(
   },
 );
 
-void t.test('/docs shows it and loads nothing from another host', async (t) => {
+void t.test('/docs shows the document and loads nothing from another host', async (t) => {
   const api = await testApi(t);
   const page = await api.call('GET', '/docs/');
   t.match(page, {
@@ -261,7 +261,7 @@ void t.test('no spelling of a path below /docs leads to a route of the API', asy
   }
 });
 
-void t.test('every word that says why is an enum, with a sentence for each', async (t) => {
+void t.test('every field with a reason is an enum, with a sentence for each value', async (t) => {
   const { components } = (await apiDocument()) as unknown as {
     components: {
       schemas: Record<

@@ -109,7 +109,7 @@ void t.test('four processes on one Postgres', async (t) => {
   const at = (n: number) => servers[n % servers.length]!;
 
   await t.test(
-    'together let through the limit and at most 1% more, and Retry-After is right',
+    'four processes let through the limit and at most 1% more, and Retry-After is right',
     async (t) => {
       for (const [tier, limit] of [
         ['free', 100],
@@ -171,7 +171,7 @@ void t.test('four processes on one Postgres', async (t) => {
   );
 
   await t.test(
-    `a revoked key is 401 with the very next request, at each of them: ${revocations} times`,
+    `a revoked key is 401 with the very next request, at each process: ${revocations} times`,
     async (t) => {
       const perMerchant = 100;
       let place = 0;

@@ -168,7 +168,7 @@ interface List {
   expected?: () => string[];
 }
 
-void t.test(`lists in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t) => {
+void t.test(`lists read few rows in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t) => {
   const { sql, url } = await testDatabase(t);
   const many = await manyRows(sql, rows);
   // As a daemon connects.

@@ -6,10 +6,10 @@ import type { Decision } from '../../src/domain/collecting/decision.ts';
 import { updateOf } from '../../src/domain/collecting/transitions.ts';
 import type { InFlightPayment } from '../../src/keeper/in-flight.ts';
 import { withinFunds } from '../../src/keeper/shared-funds.ts';
-import { heldSubscription, START } from '../fixtures/held-subscription.ts';
+import { keeperSubscription, START } from '../fixtures/keeper-subscription.ts';
 
 const collected = (id: string, wallet: string, gross: bigint) => {
-  const row = heldSubscription(START, { id, subscriberWallet: wallet });
+  const row = keeperSubscription(START, { id, subscriberWallet: wallet });
   const collect = {
     keeper: 'keeper',
     periodStart: START,

@@ -7,10 +7,9 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
+import { makeDatabaseRoles } from '../../src/daemon/database-roles.ts';
 import { migrate } from '../../src/db/postgres/migrate.ts';
 import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
-import { createLog } from '../../src/log.ts';
-import { makeDatabaseRoles } from '../../src/daemon/database-roles.ts';
 import { createApi } from '../../src/local/sandbox/api.ts';
 import { cheat, createSandboxChain, type SandboxChain } from '../../src/local/sandbox/chain.ts';
 import {
@@ -23,6 +22,7 @@ import { seeded } from '../../src/local/sandbox/random.ts';
 import { subscribe } from '../../src/local/sandbox/subscribers.ts';
 import { supervise, type Supervised } from '../../src/local/sandbox/supervise.ts';
 import { bytesOf, walletFromSeed } from '../../src/local/sandbox/wallet.ts';
+import { createLog } from '../../src/log.ts';
 import { type Proxy, startProxy } from '../fixtures/proxy.ts';
 import type { Database, OpenDatabase } from './postgres.ts';
 

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
-import { type PostgresPair, startPostgresPair } from '../fixtures/postgres-pair.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/local/sandbox/postgres.ts';
+import { type PostgresPair, startPostgresPair } from '../fixtures/postgres-pair.ts';
 
 const run = promisify(execFile);
 const diskMegabytes = 768;

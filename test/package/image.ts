@@ -63,7 +63,7 @@ void t.test('every step of the Dockerfile works', async (t) => {
   }
 });
 
-void t.test('its content is under 250 MB, without dev dependencies', async (t) => {
+void t.test("the image's content is under 250 MB, without dev dependencies", async (t) => {
   const bytes = await bytesIn(app);
   t.ok(bytes < 250_000_000, `${(bytes / 1e6).toFixed(0)} MB`);
   t.comment(`${(bytes / 1e6).toFixed(1)} MB`);
@@ -83,44 +83,50 @@ void t.test('its content is under 250 MB, without dev dependencies', async (t) =
   for (const name of Object.keys(dependencies)) t.ok(there.has(name), name);
 });
 
-void t.test('it runs as a user other than root, who can read but not change it', async (t) => {
-  const user = final?.steps.findLast(({ instruction }) => instruction === 'USER')?.text;
-  t.ok(user !== undefined && user !== 'root' && user !== '0');
-  const entry =
-    final?.steps.findLast(({ instruction }) => instruction === 'ENTRYPOINT')?.text ?? '';
-  t.same(
-    JSON.parse(entry),
-    ['node', '/app/bin/billing.js'],
-    'an exec form: signals reach the daemon',
-  );
-  for (const path of await readdir(app, { recursive: true })) {
-    const stat = await lstat(join(app, path));
-    if (stat.isSymbolicLink()) continue;
-    const { mode } = stat;
-    if ((mode & 0o004) === 0 || (mode & 0o002) !== 0)
-      t.equal(mode.toString(8), 'readable by all, writable by none', path);
-  }
-});
+void t.test(
+  'the image runs as a user other than root, who can read but not change it',
+  async (t) => {
+    const user = final?.steps.findLast(({ instruction }) => instruction === 'USER')?.text;
+    t.ok(user !== undefined && user !== 'root' && user !== '0');
+    const entry =
+      final?.steps.findLast(({ instruction }) => instruction === 'ENTRYPOINT')?.text ?? '';
+    t.same(
+      JSON.parse(entry),
+      ['node', '/app/bin/billing.js'],
+      'an exec form: signals reach the daemon',
+    );
+    for (const path of await readdir(app, { recursive: true })) {
+      const stat = await lstat(join(app, path));
+      if (stat.isSymbolicLink()) continue;
+      const { mode } = stat;
+      if ((mode & 0o004) === 0 || (mode & 0o002) !== 0)
+        t.equal(mode.toString(8), 'readable by all, writable by none', path);
+    }
+  },
+);
 
-void t.test('billing --help, and each daemon runs from it and is healthy', async (t) => {
-  const build = { program: join(app, 'bin', 'billing.js') };
-  t.match(await run(t, ['--help'], {}, build), { code: 0, stdout: /Usage: billing/ });
-  const env = await daemonEnv(t);
-  const health = final?.steps.find(({ instruction }) => instruction === 'HEALTHCHECK');
-  const [command = '', ...args] = JSON.parse(
-    health?.text.slice(health.text.indexOf('[')) ?? '[]',
-  ) as string[];
-  const check = async (port: string) => {
-    const child = spawn(command, args, { env: { PATH: process.env.PATH, METRICS_PORT: port } });
-    const [code] = (await once(child, 'close')) as [number];
-    return code;
-  };
-  for (const daemon of daemons) {
-    const running = await startReady(t, daemon, env, build);
-    const { port } = new URL(running.metricsUrl);
-    t.equal(await check(port), 0, `${daemon} is healthy`);
-    running.child.kill('SIGTERM');
-    t.match(await running.ended, { code: 0, stderr: '' }, daemon);
-    t.equal(await check(port), 1, `${daemon} that is gone is not`);
-  }
-});
+void t.test(
+  'billing --help and each daemon run from the image, and each daemon is healthy',
+  async (t) => {
+    const build = { program: join(app, 'bin', 'billing.js') };
+    t.match(await run(t, ['--help'], {}, build), { code: 0, stdout: /Usage: billing/ });
+    const env = await daemonEnv(t);
+    const health = final?.steps.find(({ instruction }) => instruction === 'HEALTHCHECK');
+    const [command = '', ...args] = JSON.parse(
+      health?.text.slice(health.text.indexOf('[')) ?? '[]',
+    ) as string[];
+    const check = async (port: string) => {
+      const child = spawn(command, args, { env: { PATH: process.env.PATH, METRICS_PORT: port } });
+      const [code] = (await once(child, 'close')) as [number];
+      return code;
+    };
+    for (const daemon of daemons) {
+      const running = await startReady(t, daemon, env, build);
+      const { port } = new URL(running.metricsUrl);
+      t.equal(await check(port), 0, `${daemon} is healthy`);
+      running.child.kill('SIGTERM');
+      t.match(await running.ended, { code: 0, stderr: '' }, daemon);
+      t.equal(await check(port), 1, `${daemon} that is gone is not`);
+    }
+  },
+);

@@ -111,7 +111,7 @@ void t.test('npm pack makes an archive of the run-time files, with the lock file
 });
 
 void t.test(
-  'it installs into an empty folder, without compilation and without packages with known vulnerabilities',
+  'the archive installs into an empty folder, without compilation and without packages with known vulnerabilities',
   async (t) => {
     // As docs/development.md says: npm applies the overrides of the root project only.
     const { overrides } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as {
@@ -223,7 +223,7 @@ void t.test(
 );
 
 for (const version of versions) {
-  void t.test(`on Node ${version}: an --env-file that is not there is exit code 2`, async (t) => {
+  void t.test(`a missing --env-file is exit code 2 on Node ${version}`, async (t) => {
     const env = { PATH: `${dirname(nodeOf(version))}:${process.env.PATH ?? ''}` };
     const ended = await execute(asDependency, ['status', '--env-file', '/missing.env'], {
       env,
@@ -235,20 +235,20 @@ for (const version of versions) {
   });
 }
 
-void t.test('npx billing --help', async (t) => {
+void t.test('npx billing --help works after the installation', async (t) => {
   const { stdout } = await npm(empty, 'exec', '--', 'billing', '--help');
   t.match(stdout, /Usage: billing/);
 });
 
 for (const version of versions) {
   void t.test(
-    `on Node ${version}: --help, and serve, keeper and dispatch become ready and stop`,
+    `--help works, and serve, keeper and dispatch become ready and stop on Node ${version}`,
     (t) => runsDaemons(t, { node: nodeOf(version), program: asDependency }),
   );
 }
 
 void t.test(
-  'unpacked, npm ci installs exactly the packages of package-lock.json, and the daemons run',
+  'npm ci in the unpacked archive installs exactly the packages of package-lock.json, and the daemons run',
   async (t) => {
     // As docs/operators.md has it.
     const blocks = shellBlocks(await readFile(join(root, 'docs', 'operators.md'), 'utf8')).filter(

@@ -1,7 +1,7 @@
 // The checkout page in a browser: one session, one wallet, once; judged by the chain and the
 // database.
-import { createServer } from 'node:http';
 import { once } from 'node:events';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
 import { closeBrowser, inspect, type Stage, startStage } from '../fixtures/browser.ts';
@@ -95,7 +95,7 @@ void t.test(
 );
 
 void t.test(
-  'an expired checkout says so; a return URL whose origin was taken off the app is not followed',
+  'an expired checkout is shown as expired; a return URL whose origin was removed from the app is not followed',
   async (t) => {
     const [stage, shop] = [await startStage(t), await startShop(t)];
     const { sql } = stage.served;

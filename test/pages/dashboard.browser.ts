@@ -6,159 +6,162 @@ import { ok, startReceiver, status } from '../fixtures/receiver.ts';
 
 t.teardown(closeBrowser);
 
-void t.test('plan, subscription, webhook, key', async (t) => {
-  const stage = await startStage(t);
-  const { chain, served, merchant } = stage;
-  const { sql } = served;
-  const receiver = await startReceiver(t, status(410));
-  const selling = createTestWallet(chain.rpcUrl, merchant.keypairOnChain);
-  const { page, faults } = await stage.open({ prepare: (one) => selling.install(one) });
+void t.test(
+  'a merchant adds a webhook, publishes a plan, reads a subscription and makes a key on the dashboard',
+  async (t) => {
+    const stage = await startStage(t);
+    const { chain, served, merchant } = stage;
+    const { sql } = served;
+    const receiver = await startReceiver(t, status(410));
+    const selling = createTestWallet(chain.rpcUrl, merchant.keypairOnChain);
+    const { page, faults } = await stage.open({ prepare: (one) => selling.install(one) });
 
-  await page.goto('/dashboard');
-  await page.getByRole('button', { name: /Sign in with/ }).waitFor();
-  await inspect(t, page, 'dashboard-sign-in');
-  await page.getByRole('button', { name: /Sign in with/ }).click();
-  await page.getByRole('heading', { name: 'Overview' }).waitFor();
-  for (const [link, empty] of [
-    ['Plans', 'No plans yet'],
-    ['Checkout links', 'No checkout links yet'],
-    ['Subscriptions', 'No subscriptions yet'],
-    ['Payments', 'No payments'],
-  ] as const) {
-    await page.getByRole('link', { name: link, exact: true }).click();
-    await page.getByText(empty).waitFor();
-    await inspect(t, page, `dashboard-empty-${link.toLowerCase().replace(' ', '-')}`);
-  }
+    await page.goto('/dashboard');
+    await page.getByRole('button', { name: /Sign in with/ }).waitFor();
+    await inspect(t, page, 'dashboard-sign-in');
+    await page.getByRole('button', { name: /Sign in with/ }).click();
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    for (const [link, empty] of [
+      ['Plans', 'No plans yet'],
+      ['Checkout links', 'No checkout links yet'],
+      ['Subscriptions', 'No subscriptions yet'],
+      ['Payments', 'No payments'],
+    ] as const) {
+      await page.getByRole('link', { name: link, exact: true }).click();
+      await page.getByText(empty).waitFor();
+      await inspect(t, page, `dashboard-empty-${link.toLowerCase().replace(' ', '-')}`);
+    }
 
-  await page.getByRole('link', { name: 'Webhook' }).click();
-  await page.getByLabel('URL').waitFor();
-  await inspect(t, page, 'dashboard-empty-webhook');
-  await page.getByLabel('URL').fill(receiver.url);
-  for (const type of ['renewal_upcoming', 'plan_blocked', 'refund_recorded'])
-    await page.getByLabel(type).check();
-  await page.getByLabel('plan_blocked').uncheck();
-  await page.getByRole('button', { name: 'Add endpoint' }).click();
-  await page
-    .getByRole('dialog')
-    .getByText(/^whsec_/)
-    .waitFor();
-  await inspect(t, page, 'dashboard-secret');
-  await page.getByRole('button', { name: 'I have stored it' }).click();
-  await page.getByText('Further events: renewal_upcoming, refund_recorded').waitFor();
-  const [endpoint] = await sql<{ extraEvents: string[] }[]>`
+    await page.getByRole('link', { name: 'Webhook' }).click();
+    await page.getByLabel('URL').waitFor();
+    await inspect(t, page, 'dashboard-empty-webhook');
+    await page.getByLabel('URL').fill(receiver.url);
+    for (const type of ['renewal_upcoming', 'plan_blocked', 'refund_recorded'])
+      await page.getByLabel(type).check();
+    await page.getByLabel('plan_blocked').uncheck();
+    await page.getByRole('button', { name: 'Add endpoint' }).click();
+    await page
+      .getByRole('dialog')
+      .getByText(/^whsec_/)
+      .waitFor();
+    await inspect(t, page, 'dashboard-secret');
+    await page.getByRole('button', { name: 'I have stored it' }).click();
+    await page.getByText('Further events: renewal_upcoming, refund_recorded').waitFor();
+    const [endpoint] = await sql<{ extraEvents: string[] }[]>`
     select extra_events from webhook_endpoints`;
-  t.same(endpoint?.extraEvents, ['renewal_upcoming', 'refund_recorded']);
-  await page.getByRole('button', { name: 'Send a test' }).click();
-  await page.getByText('Answered 410').waitFor();
+    t.same(endpoint?.extraEvents, ['renewal_upcoming', 'refund_recorded']);
+    await page.getByRole('button', { name: 'Send a test' }).click();
+    await page.getByText('Answered 410').waitFor();
 
-  await page.getByRole('link', { name: 'Plans', exact: true }).click();
-  await page.getByRole('button', { name: 'New plan' }).click();
-  await page.getByLabel('Name').fill('Tea club');
-  await page.getByLabel('Amount in USDC').fill('9.50');
-  await inspect(t, page, 'dashboard-new-plan');
-  await page.getByRole('button', { name: 'Create and publish' }).click();
-  await page.getByText('Tea club is published.').waitFor();
-  const [plan] = await sql<{ id: string; status: string; amount: bigint; planPda: string }[]>`
+    await page.getByRole('link', { name: 'Plans', exact: true }).click();
+    await page.getByRole('button', { name: 'New plan' }).click();
+    await page.getByLabel('Name').fill('Tea club');
+    await page.getByLabel('Amount in USDC').fill('9.50');
+    await inspect(t, page, 'dashboard-new-plan');
+    await page.getByRole('button', { name: 'Create and publish' }).click();
+    await page.getByText('Tea club is published.').waitFor();
+    const [plan] = await sql<{ id: string; status: string; amount: bigint; planPda: string }[]>`
     select id, status, amount, plan_pda from plans`;
-  t.match(plan, { status: 'active', amount: 9_500_000n });
-  const { value } = await chain.rpc<{ value: object | null }>('getAccountInfo', plan?.planPda, {
-    encoding: 'base64',
-    commitment: 'confirmed',
-  });
-  t.ok(value, 'the plan is on chain');
-  await page.getByRole('link', { name: /^Open/ }).waitFor();
-  await inspect(t, page, 'dashboard-plans');
+    t.match(plan, { status: 'active', amount: 9_500_000n });
+    const { value } = await chain.rpc<{ value: object | null }>('getAccountInfo', plan?.planPda, {
+      encoding: 'base64',
+      commitment: 'confirmed',
+    });
+    t.ok(value, 'the plan is on chain');
+    await page.getByRole('link', { name: /^Open/ }).waitFor();
+    await inspect(t, page, 'dashboard-plans');
 
-  // A site to return to, then a link for one customer.
-  await page.getByRole('link', { name: 'Settings' }).click();
-  await page.getByLabel('Sites that a checkout may lead back to').fill('https://tea.example');
-  await page.getByRole('button', { name: 'Save' }).first().click();
-  await page.getByText('Saved.').waitFor();
-  await page.getByRole('link', { name: 'Checkout links' }).click();
-  await page.getByRole('button', { name: 'New link' }).click();
-  await page.getByLabel('Your customer’s id').fill('customer-7');
-  await page.getByLabel('After subscribing, go to').fill('https://tea.example/welcome');
-  await inspect(t, page, 'dashboard-new-link');
-  await page.getByRole('button', { name: 'Create link' }).click();
-  const url = (await page.getByRole('dialog').locator('code').textContent()) ?? '';
-  const [made] = await sql<{ id: string; externalId: string; successUrl: string }[]>`
+    // A site to return to, then a link for one customer.
+    await page.getByRole('link', { name: 'Settings' }).click();
+    await page.getByLabel('Sites that a checkout may lead back to').fill('https://tea.example');
+    await page.getByRole('button', { name: 'Save' }).first().click();
+    await page.getByText('Saved.').waitFor();
+    await page.getByRole('link', { name: 'Checkout links' }).click();
+    await page.getByRole('button', { name: 'New link' }).click();
+    await page.getByLabel('Your customer’s id').fill('customer-7');
+    await page.getByLabel('After subscribing, go to').fill('https://tea.example/welcome');
+    await inspect(t, page, 'dashboard-new-link');
+    await page.getByRole('button', { name: 'Create link' }).click();
+    const url = (await page.getByRole('dialog').locator('code').textContent()) ?? '';
+    const [made] = await sql<{ id: string; externalId: string; successUrl: string }[]>`
     select id, external_id, success_url from checkout_sessions`;
-  t.match(made, { externalId: 'customer-7', successUrl: 'https://tea.example/welcome' });
-  t.equal(url, `${stage.origin}/checkout/${made?.id ?? ''}`);
-  await inspect(t, page, 'dashboard-link-made');
-  await page.getByRole('dialog').getByRole('button', { name: 'Copy the link' }).click();
-  t.equal(await page.evaluate('navigator.clipboard.readText()'), url, 'copied');
-  await page.getByRole('button', { name: 'Done' }).click();
-  await page.getByRole('cell', { name: 'customer-7', exact: true }).waitFor();
-  await inspect(t, page, 'dashboard-links');
+    t.match(made, { externalId: 'customer-7', successUrl: 'https://tea.example/welcome' });
+    t.equal(url, `${stage.origin}/checkout/${made?.id ?? ''}`);
+    await inspect(t, page, 'dashboard-link-made');
+    await page.getByRole('dialog').getByRole('button', { name: 'Copy the link' }).click();
+    t.equal(await page.evaluate('navigator.clipboard.readText()'), url, 'copied');
+    await page.getByRole('button', { name: 'Done' }).click();
+    await page.getByRole('cell', { name: 'customer-7', exact: true }).waitFor();
+    await inspect(t, page, 'dashboard-links');
 
-  const buyer = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
-  const shop = await stage.open({ prepare: (one) => buyer.install(one) });
-  await shop.page.goto(`/s/${plan?.id ?? ''}`);
-  await shop.page.getByRole('button', { name: /Subscribe with/ }).click();
-  await shop.page.getByText('Paid until').waitFor();
-  await stage.until(
-    'two deliveries have failed',
-    async () => (await sql`select 1 from deliveries where status = 'failed'`).length === 2,
-  );
+    const buyer = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
+    const shop = await stage.open({ prepare: (one) => buyer.install(one) });
+    await shop.page.goto(`/s/${plan?.id ?? ''}`);
+    await shop.page.getByRole('button', { name: /Subscribe with/ }).click();
+    await shop.page.getByText('Paid until').waitFor();
+    await stage.until(
+      'two deliveries have failed',
+      async () => (await sql`select 1 from deliveries where status = 'failed'`).length === 2,
+    );
 
-  await page.getByRole('link', { name: 'Subscriptions', exact: true }).click();
-  await page.getByRole('region', { name: 'Subscriptions' }).getByText('Active').waitFor();
-  await inspect(t, page, 'dashboard-subscriptions');
-  await page.getByRole('region', { name: 'Subscriptions' }).getByRole('link').click();
-  await page.getByText('Payment: succeeded').waitFor();
-  await inspect(t, page, 'dashboard-subscription');
+    await page.getByRole('link', { name: 'Subscriptions', exact: true }).click();
+    await page.getByRole('region', { name: 'Subscriptions' }).getByText('Active').waitFor();
+    await inspect(t, page, 'dashboard-subscriptions');
+    await page.getByRole('region', { name: 'Subscriptions' }).getByRole('link').click();
+    await page.getByText('Payment: succeeded').waitFor();
+    await inspect(t, page, 'dashboard-subscription');
 
-  await page.getByRole('link', { name: 'Payments' }).click();
-  await page.getByRole('cell', { name: 'Succeeded' }).waitFor();
-  await inspect(t, page, 'dashboard-payments');
+    await page.getByRole('link', { name: 'Payments' }).click();
+    await page.getByRole('cell', { name: 'Succeeded' }).waitFor();
+    await inspect(t, page, 'dashboard-payments');
 
-  await page.getByRole('link', { name: 'Webhook' }).click();
-  const failed = page.getByRole('region', { name: 'Failed deliveries' });
-  await failed.waitFor();
-  await inspect(t, page, 'dashboard-webhook');
-  const before = receiver.requests.length;
-  receiver.answer = ok;
-  for (const box of await failed.getByRole('checkbox').all()) await box.check();
-  await page.getByRole('button', { name: 'Replay 2' }).click();
-  await page.getByText('2 queued again.').waitFor();
-  await receiver.got(before + 2);
-  await stage.until(
-    'both are delivered',
-    async () => (await sql`select 1 from deliveries where status = 'delivered'`).length === 2,
-  );
-  await failed.getByRole('link').first().click();
-  await page.getByText('Attempts').waitFor();
-  await inspect(t, page, 'dashboard-delivery');
+    await page.getByRole('link', { name: 'Webhook' }).click();
+    const failed = page.getByRole('region', { name: 'Failed deliveries' });
+    await failed.waitFor();
+    await inspect(t, page, 'dashboard-webhook');
+    const before = receiver.requests.length;
+    receiver.answer = ok;
+    for (const box of await failed.getByRole('checkbox').all()) await box.check();
+    await page.getByRole('button', { name: 'Replay 2' }).click();
+    await page.getByText('2 queued again.').waitFor();
+    await receiver.got(before + 2);
+    await stage.until(
+      'both are delivered',
+      async () => (await sql`select 1 from deliveries where status = 'delivered'`).length === 2,
+    );
+    await failed.getByRole('link').first().click();
+    await page.getByText('Attempts').waitFor();
+    await inspect(t, page, 'dashboard-delivery');
 
-  await page.getByRole('link', { name: 'API keys' }).click();
-  const [{ keys: keysBefore } = { keys: 0 }] = await sql<{ keys: number }[]>`
+    await page.getByRole('link', { name: 'API keys' }).click();
+    const [{ keys: keysBefore } = { keys: 0 }] = await sql<{ keys: number }[]>`
     select count(*)::int as keys from api_keys where revoked_at is null`;
-  await page.getByRole('button', { name: 'New key' }).click();
-  const key = (await page.getByRole('dialog').locator('code').textContent()) ?? '';
-  t.match(key, /^sk_test_/);
-  await page.getByRole('button', { name: 'I have stored it' }).click();
-  const used = () =>
-    fetch(`${stage.origin}/merchant/profile`, { headers: { authorization: `Bearer ${key}` } });
-  t.equal((await used()).status, 200);
-  await page.getByRole('button', { name: `Revoke ${key.slice(0, 14)}` }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
-  t.equal((await used()).status, 401);
-  t.equal(
-    (await sql`select 1 from api_keys where revoked_at is null`).length,
-    keysBefore,
-    'the others stay',
-  );
-  await inspect(t, page, 'dashboard-keys');
+    await page.getByRole('button', { name: 'New key' }).click();
+    const key = (await page.getByRole('dialog').locator('code').textContent()) ?? '';
+    t.match(key, /^sk_test_/);
+    await page.getByRole('button', { name: 'I have stored it' }).click();
+    const used = () =>
+      fetch(`${stage.origin}/merchant/profile`, { headers: { authorization: `Bearer ${key}` } });
+    t.equal((await used()).status, 200);
+    await page.getByRole('button', { name: `Revoke ${key.slice(0, 14)}` }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    t.equal((await used()).status, 401);
+    t.equal(
+      (await sql`select 1 from api_keys where revoked_at is null`).length,
+      keysBefore,
+      'the others stay',
+    );
+    await inspect(t, page, 'dashboard-keys');
 
-  await page.getByRole('link', { name: 'Overview' }).click();
-  await page.getByRole('heading', { name: 'Net revenue per day' }).waitFor();
-  await inspect(t, page, 'dashboard-overview');
-  await page.getByRole('link', { name: 'Settings' }).click();
-  await page.getByLabel('E-mail').fill('ada@example.test');
-  await page.getByRole('button', { name: 'Save' }).last().click();
-  await page.getByText('Saved.').waitFor();
-  await inspect(t, page, 'dashboard-settings');
-  t.same([...faults, ...shop.faults], []);
-});
+    await page.getByRole('link', { name: 'Overview' }).click();
+    await page.getByRole('heading', { name: 'Net revenue per day' }).waitFor();
+    await inspect(t, page, 'dashboard-overview');
+    await page.getByRole('link', { name: 'Settings' }).click();
+    await page.getByLabel('E-mail').fill('ada@example.test');
+    await page.getByRole('button', { name: 'Save' }).last().click();
+    await page.getByText('Saved.').waitFor();
+    await inspect(t, page, 'dashboard-settings');
+    t.same([...faults, ...shop.faults], []);
+  },
+);

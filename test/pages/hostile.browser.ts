@@ -1,12 +1,12 @@
 // Text that others wrote is text; a page in a frame is refused; the first paint waits for no script
 // and no data.
-import { createServer } from 'node:http';
 import { once } from 'node:events';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
-import { startReceiver } from '../fixtures/receiver.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
+import { startReceiver } from '../fixtures/receiver.ts';
 
 t.teardown(closeBrowser);
 

@@ -31,7 +31,7 @@ async function enter(page: Page, wanted: RegExp): Promise<void> {
   await page.keyboard.press('Enter');
 }
 
-void t.test('subscribe, cancel and resume without a mouse', async (t) => {
+void t.test('a subscriber subscribes, cancels and resumes without a mouse', async (t) => {
   const stage = await startStage(t);
   const { sql } = stage.served;
   const { id } = await stage.plan();
@@ -57,7 +57,7 @@ void t.test('subscribe, cancel and resume without a mouse', async (t) => {
   t.same(faults, []);
 });
 
-void t.test('the dashboard without a mouse', async (t) => {
+void t.test('a merchant uses the dashboard without a mouse', async (t) => {
   const stage = await startStage(t, { keeper: false });
   const { sql } = stage.served;
   const wallet = createTestWallet(stage.chain.rpcUrl, stage.merchant.keypairOnChain);

@@ -9,7 +9,7 @@ t.teardown(closeBrowser);
 
 const subscriptions = 100_000;
 
-void t.test('100,000 subscriptions', async (t) => {
+void t.test('the dashboard lists 100,000 subscriptions page by page', async (t) => {
   const stage = await startStage(t, { keeper: false });
   const { merchant, served } = stage;
   const { sql } = served;

@@ -17,7 +17,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
   const stage = await startStage(t);
   const { chain, served } = stage;
 
-  await t.test('subscribed already', async (t) => {
+  await t.test('a wallet that has subscribed already sees its subscription', async (t) => {
     const one = await scene(stage);
     await one.press();
     await one.sees('Paid until');
@@ -28,7 +28,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     await look(t, one, 'already');
   });
 
-  await t.test('the approval was taken back: approved again', async (t) => {
+  await t.test('a wallet that revoked its approval approves again', async (t) => {
     const one = await scene(stage);
     const owner = one.wallet.address;
     await one.press();
@@ -47,24 +47,27 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     t.equal(await one.registrations(), 1);
   });
 
-  await t.test('the authority was rotated: only another subscription helps', async (t) => {
-    const one = await scene(stage);
-    const user = one.wallet.address;
-    await one.press();
-    await one.sees('Paid until');
-    const revoke = revokeAuthority(chain.programId, { user, mint: chain.mint });
-    await stage.land(one.keypair, (blockhash) => walletTransaction(user, [revoke], blockhash));
-    await stage.land(one.keypair, (blockhash) =>
-      approveTransaction(chain.programId, { user, mint: chain.mint, blockhash }),
-    );
-    await one.page.reload();
-    await one.press();
-    await one.sees('This subscription cannot be paid any more');
-    await look(t, one, 'authority-rotated');
-    t.equal(await one.registrations(), 1);
-  });
+  await t.test(
+    'a wallet whose authority was created anew sees that its subscription cannot be paid',
+    async (t) => {
+      const one = await scene(stage);
+      const user = one.wallet.address;
+      await one.press();
+      await one.sees('Paid until');
+      const revoke = revokeAuthority(chain.programId, { user, mint: chain.mint });
+      await stage.land(one.keypair, (blockhash) => walletTransaction(user, [revoke], blockhash));
+      await stage.land(one.keypair, (blockhash) =>
+        approveTransaction(chain.programId, { user, mint: chain.mint, blockhash }),
+      );
+      await one.page.reload();
+      await one.press();
+      await one.sees('This subscription cannot be paid any more');
+      await look(t, one, 'authority-rotated');
+      t.equal(await one.registrations(), 1);
+    },
+  );
 
-  await t.test('cancelled on chain: resumed', async (t) => {
+  await t.test('a wallet that cancelled on chain resumes', async (t) => {
     const one = await scene(stage);
     const subscriber = one.wallet.address;
     await one.press();
@@ -90,22 +93,25 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     await stage.until('the service has seen it', async () => (await cancelled()).at === null);
   });
 
-  await t.test('the plan has ended, is pending, or does not exist', async (t) => {
-    const one = await scene(stage);
-    for (const status of ['ended', 'sunset'] as const) {
-      await served.sql`update plans set status = ${status} where id = ${one.planId}`;
-      await one.page.reload();
-      await one.sees('Not available');
-    }
-    await look(t, one, 'ended');
-    await one.page.goto('/s/01999999-0000-7000-8000-000000000000');
-    await one.sees('This link leads nowhere');
-    await look(t, one, 'nowhere');
-    await one.page.goto('/s/%3Cscript%3E');
-    await one.sees('This link leads nowhere');
-  });
+  await t.test(
+    'a plan that has ended, is pending, or does not exist is named as such',
+    async (t) => {
+      const one = await scene(stage);
+      for (const status of ['ended', 'sunset'] as const) {
+        await served.sql`update plans set status = ${status} where id = ${one.planId}`;
+        await one.page.reload();
+        await one.sees('Not available');
+      }
+      await look(t, one, 'ended');
+      await one.page.goto('/s/01999999-0000-7000-8000-000000000000');
+      await one.sees('This link leads nowhere');
+      await look(t, one, 'nowhere');
+      await one.page.goto('/s/%3Cscript%3E');
+      await one.sees('This link leads nowhere');
+    },
+  );
 
-  await t.test('everything works by keyboard', async (t) => {
+  await t.test('a wallet subscribes by keyboard alone', async (t) => {
     const one = await scene(stage);
     const button = one.page.getByRole('button', { name: /^Subscribe with/ });
     await button.waitFor();

@@ -13,7 +13,7 @@ void t.test('states of the subscribe page', async (t) => {
   const stage = await startStage(t);
   const { chain } = stage;
 
-  await t.test('no wallet: a code to scan, or links on a phone', async (t) => {
+  await t.test('a visitor without a wallet gets a code to scan, or links on a phone', async (t) => {
     const { id } = await stage.plan();
     const desk = await stage.open();
     await desk.page.goto(`/s/${id}`);
@@ -28,7 +28,7 @@ void t.test('states of the subscribe page', async (t) => {
     await look(t, phone, 'no-wallet-phone');
   });
 
-  await t.test('several wallets: one button each', async (t) => {
+  await t.test('several wallets have one button each', async (t) => {
     const one = await scene(stage, { name: 'First' });
     const second = createTestWallet(chain.rpcUrl, chain.wallet().keypair, { name: 'Second' });
     await second.install(one.page);
@@ -38,7 +38,7 @@ void t.test('states of the subscribe page', async (t) => {
     await look(t, one, 'several');
   });
 
-  await t.test('another network', async (t) => {
+  await t.test('a wallet on another network is refused before it is asked to sign', async (t) => {
     const one = await scene(stage, { network: 'mainnet' });
     await one.press();
     await one.sees('is not on the local chain');
@@ -51,7 +51,7 @@ void t.test('states of the subscribe page', async (t) => {
     ['signIn', 'You are not signed in'],
     ['sign', 'You have not subscribed'],
   ] as const)
-    await t.test(`declined: ${rejects}, then accepted`, async (t) => {
+    await t.test(`a wallet declines ${rejects}, then accepts`, async (t) => {
       const one = await scene(stage, { rejects }, { width: 390 });
       await one.press();
       await one.sees(text);
@@ -63,7 +63,7 @@ void t.test('states of the subscribe page', async (t) => {
       t.equal(await one.registrations(), 1);
     });
 
-  await t.test('the wallet holds its answer', async (t) => {
+  await t.test('a page that waits for the wallet can stop and begin again', async (t) => {
     const one = await scene(stage, { holds: 'sign' });
     await one.press();
     await one.sees('Confirm the subscription in');
@@ -76,7 +76,7 @@ void t.test('states of the subscribe page', async (t) => {
     t.equal(await one.registrations(), 1);
   });
 
-  await t.test('the account is switched', async (t) => {
+  await t.test('a switched account of the wallet starts over', async (t) => {
     const one = await scene(stage, { holds: 'sign' });
     await one.press();
     await one.sees('Confirm the subscription in');
@@ -89,20 +89,23 @@ void t.test('states of the subscribe page', async (t) => {
     t.equal(await one.registrations(), 1, 'of the new account');
   });
 
-  await t.test('not enough USDC, then enough', async (t) => {
-    const one = await scene(stage, {}, { gifts: { usdc: 3_000_000n } });
-    await one.press();
-    await one.sees('Your wallet needs more');
-    t.ok(await one.page.getByRole('cell', { name: '7.00' }).isVisible(), 'seven are missing');
-    t.equal(await one.registrations(), 0);
-    await look(t, one, 'short-usdc');
-    chain.fund(one.wallet.address, { usdc: 7_000_000n });
-    chain.mineBlocks(3);
-    await one.page.getByRole('button', { name: 'Check again' }).click();
-    await one.sees(subscribed);
-  });
+  await t.test(
+    'a wallet without enough USDC sees the missing amount, then subscribes',
+    async (t) => {
+      const one = await scene(stage, {}, { gifts: { usdc: 3_000_000n } });
+      await one.press();
+      await one.sees('Your wallet needs more');
+      t.ok(await one.page.getByRole('cell', { name: '7.00' }).isVisible(), 'seven are missing');
+      t.equal(await one.registrations(), 0);
+      await look(t, one, 'short-usdc');
+      chain.fund(one.wallet.address, { usdc: 7_000_000n });
+      chain.mineBlocks(3);
+      await one.page.getByRole('button', { name: 'Check again' }).click();
+      await one.sees(subscribed);
+    },
+  );
 
-  await t.test('not enough SOL', async (t) => {
+  await t.test('a wallet without enough SOL sees the missing amount', async (t) => {
     const one = await scene(stage, {}, { gifts: { lamports: 1_000_000n }, dark: true });
     await one.press();
     await one.sees('Your wallet needs more');
@@ -110,22 +113,25 @@ void t.test('states of the subscribe page', async (t) => {
     await look(t, one, 'short-sol');
   });
 
-  await t.test('the blockhash lapsed before the wallet answered', async (t) => {
-    const one = await scene(stage, {
-      beforeSigning: async () => {
-        chain.mineBlocks(200);
-      },
-    });
-    await one.press();
-    await one.sees('The transaction lapsed');
-    t.equal(await one.registrations(), 0);
-    await look(t, one, 'lapsed');
-    one.wallet.switches.beforeSigning = undefined;
-    await one.page.getByRole('button', { name: 'Try again' }).click();
-    await one.sees(subscribed);
-  });
+  await t.test(
+    'a transaction whose blockhash lapsed before the wallet signed can be tried again',
+    async (t) => {
+      const one = await scene(stage, {
+        beforeSigning: async () => {
+          chain.mineBlocks(200);
+        },
+      });
+      await one.press();
+      await one.sees('The transaction lapsed');
+      t.equal(await one.registrations(), 0);
+      await look(t, one, 'lapsed');
+      one.wallet.switches.beforeSigning = undefined;
+      await one.page.getByRole('button', { name: 'Try again' }).click();
+      await one.sees(subscribed);
+    },
+  );
 
-  await t.test('the wallet signs another transaction', async (t) => {
+  await t.test('a wallet that signs another transaction is refused', async (t) => {
     const one = await scene(stage, { signsSomethingElse: true });
     await one.press();
     await one.sees('Your wallet changed the transaction');
@@ -133,7 +139,7 @@ void t.test('states of the subscribe page', async (t) => {
     await look(t, one, 'changed');
   });
 
-  await t.test('the wallet appends assertions', async (t) => {
+  await t.test('a wallet may append assertions', async (t) => {
     await putAssertionProgram(chain.rpcUrl);
     const one = await scene(stage, { appendsAssertion: true });
     await one.press();
@@ -141,7 +147,7 @@ void t.test('states of the subscribe page', async (t) => {
     t.equal(await one.registrations(), 1);
   });
 
-  await t.test('a wallet that signs messages and sends by itself', async (t) => {
+  await t.test('a wallet signs messages and sends by itself', async (t) => {
     const one = await scene(stage, { features: ['signMessage', 'signAndSendTransaction'] });
     await one.press();
     await one.sees(subscribed);
@@ -149,26 +155,29 @@ void t.test('states of the subscribe page', async (t) => {
     t.equal(await one.registrations(), 1);
   });
 
-  await t.test('landed though the page was closed', async (t) => {
-    const one = await scene(stage, { features: ['signMessage', 'signAndSendTransaction'] });
-    await one.page.route('**/subscriber/subscriptions', (route) => route.abort());
-    await one.page.route('**/standing', (route) =>
-      one.wallet.asked.includes('signAndSendTransaction') ? route.abort() : route.continue(),
-    );
-    await one.press();
-    await one.sees('cannot be reached');
-    t.equal(await one.registrations(), 0, 'on chain, not registered');
-    await one.page.unrouteAll();
-    await one.page.goto(`/s/${one.planId}`);
-    await one.press();
-    await one.sees(subscribed);
-    t.equal(await one.registrations(), 1);
-    t.equal(
-      one.wallet.asked.filter((method) => method === 'signAndSendTransaction').length,
-      1,
-      'the wallet signed one transaction',
-    );
-  });
+  await t.test(
+    'a subscription that landed while the page was closed is registered later',
+    async (t) => {
+      const one = await scene(stage, { features: ['signMessage', 'signAndSendTransaction'] });
+      await one.page.route('**/subscriber/subscriptions', (route) => route.abort());
+      await one.page.route('**/standing', (route) =>
+        one.wallet.asked.includes('signAndSendTransaction') ? route.abort() : route.continue(),
+      );
+      await one.press();
+      await one.sees('cannot be reached');
+      t.equal(await one.registrations(), 0, 'on chain, not registered');
+      await one.page.unrouteAll();
+      await one.page.goto(`/s/${one.planId}`);
+      await one.press();
+      await one.sees(subscribed);
+      t.equal(await one.registrations(), 1);
+      t.equal(
+        one.wallet.asked.filter((method) => method === 'signAndSendTransaction').length,
+        1,
+        'the wallet signed one transaction',
+      );
+    },
+  );
 });
 
 /** The local chain has no assertion program: the memo program is deployed at its address. */

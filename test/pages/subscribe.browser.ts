@@ -1,7 +1,7 @@
 // The subscribe page in a browser: every state, judged by the chain and the database.
 import t from 'tap';
-import { createTestWallet } from '../fixtures/page-wallet.ts';
 import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
+import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
 

@@ -44,43 +44,40 @@ void t.test('trial, discount and pause', async (t) => {
       select amount_gross from payments where plan_id = ${planId}`
     ).map(({ amountGross }) => amountGross);
 
-  await t.test(
-    'in a trial there is no payment; its end and the first payment are shown',
-    async (t) => {
-      const plan = await stage.plan({ trialHours: 168 });
-      const { page, faults, line, offer, account } = await visit(stage);
-      await offer(`/s/${plan.id}`);
-      await line('Free trial, once per wallet', '7 days');
-      await line('First payment', 'at most 10.00 USDC');
-      await inspect(t, page, 'terms-trial-offer');
-      await page.getByRole('button', { name: /^Subscribe with/ }).click();
-      await page.getByText('You are subscribed').waitFor();
-      await page.getByText('Free until').waitFor();
-      await inspect(t, page, 'terms-trial-done');
-      await account();
-      // Of the period of 730 hours, 562 are left after the trial.
-      await line('Next payment', '7.69863 USDC');
-      await page.getByText('Free until').waitFor();
-      await inspect(t, page, 'terms-trial-account');
-      t.ok((await subscriptionOf(plan.id)).trialEndsAt);
-      t.same(await paid(plan.id), []);
+  await t.test('a trial has no payment; its end and the first payment are shown', async (t) => {
+    const plan = await stage.plan({ trialHours: 168 });
+    const { page, faults, line, offer, account } = await visit(stage);
+    await offer(`/s/${plan.id}`);
+    await line('Free trial, once per wallet', '7 days');
+    await line('First payment', 'at most 10.00 USDC');
+    await inspect(t, page, 'terms-trial-offer');
+    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByText('You are subscribed').waitFor();
+    await page.getByText('Free until').waitFor();
+    await inspect(t, page, 'terms-trial-done');
+    await account();
+    // Of the period of 730 hours, 562 are left after the trial.
+    await line('Next payment', '7.69863 USDC');
+    await page.getByText('Free until').waitFor();
+    await inspect(t, page, 'terms-trial-account');
+    t.ok((await subscriptionOf(plan.id)).trialEndsAt);
+    t.same(await paid(plan.id), []);
 
-      // The same wallet on another plan with a trial: before a signature the page shows that it
-      // gets none.
-      const second = await stage.plan({ trialHours: 48 });
-      await offer(`/s/${second.id}`);
-      await line('Free trial, once per wallet', '2 days');
-      await page.getByRole('button', { name: /^Subscribe with/ }).click();
-      await page.getByText('It gets no free trial: 10.00 USDC are paid').waitFor();
-      await line('First payment, when you subscribe', '10.00 USDC');
-      await inspect(t, page, 'terms-no-trial');
-      t.same(await sql`select 1 from subscriptions where plan_id = ${second.id}`, []);
-      await page.getByRole('button', { name: 'Subscribe', exact: true }).click();
-      await page.getByText('Paid until').waitFor();
-      t.same(await paid(second.id), [10_000_000n]);
-      t.same(faults, []);
-    },
-  );
+    // The same wallet on another plan with a trial: before a signature the page shows that it
+    // gets none.
+    const second = await stage.plan({ trialHours: 48 });
+    await offer(`/s/${second.id}`);
+    await line('Free trial, once per wallet', '2 days');
+    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByText('It gets no free trial: 10.00 USDC are paid').waitFor();
+    await line('First payment, when you subscribe', '10.00 USDC');
+    await inspect(t, page, 'terms-no-trial');
+    t.same(await sql`select 1 from subscriptions where plan_id = ${second.id}`, []);
+    await page.getByRole('button', { name: 'Subscribe', exact: true }).click();
+    await page.getByText('Paid until').waitFor();
+    t.same(await paid(second.id), [10_000_000n]);
+    t.same(faults, []);
+  });
 
   await t.test('a subscription that the merchant force-cancelled is not shown', async (t) => {
     const plan = await stage.plan();
@@ -119,24 +116,27 @@ void t.test('trial, discount and pause', async (t) => {
     t.same(faults, []);
   });
 
-  await t.test('while it is paused no payment is announced, and then again', async (t) => {
-    const plan = await stage.plan();
-    const { page, faults, line, offer, account } = await visit(stage);
-    await offer(`/s/${plan.id}`);
-    await page.getByRole('button', { name: /^Subscribe with/ }).click();
-    await page.getByText('Paid until').waitFor();
-    const { id } = await subscriptionOf(plan.id);
-    const path = `/merchant/apps/${appId}/subscriptions/${id}`;
-    await served.call('POST', `${path}/pause`, { token });
-    await account();
-    await page.getByText('Paused', { exact: true }).waitFor();
-    await page.getByText('Paused by the merchant').waitFor();
-    t.equal(await page.getByText('Next payment').count(), 0);
-    await inspect(t, page, 'terms-paused');
-    await served.call('POST', `${path}/unpause`, { token });
-    await account();
-    await line('Next payment', '10.00 USDC');
-    t.equal(await page.getByText('Paused').count(), 0);
-    t.same(faults, []);
-  });
+  await t.test(
+    'a paused subscription announces no payment, and announces it again afterwards',
+    async (t) => {
+      const plan = await stage.plan();
+      const { page, faults, line, offer, account } = await visit(stage);
+      await offer(`/s/${plan.id}`);
+      await page.getByRole('button', { name: /^Subscribe with/ }).click();
+      await page.getByText('Paid until').waitFor();
+      const { id } = await subscriptionOf(plan.id);
+      const path = `/merchant/apps/${appId}/subscriptions/${id}`;
+      await served.call('POST', `${path}/pause`, { token });
+      await account();
+      await page.getByText('Paused', { exact: true }).waitFor();
+      await page.getByText('Paused by the merchant').waitFor();
+      t.equal(await page.getByText('Next payment').count(), 0);
+      await inspect(t, page, 'terms-paused');
+      await served.call('POST', `${path}/unpause`, { token });
+      await account();
+      await line('Next payment', '10.00 USDC');
+      t.equal(await page.getByText('Paused').count(), 0);
+      t.same(faults, []);
+    },
+  );
 });

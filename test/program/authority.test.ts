@@ -60,7 +60,7 @@ void t.test(
 );
 
 void t.test(
-  'init again approves again and changes nothing else, not even with another payer',
+  'a second init approves again and changes nothing else, not even with another payer',
   async (t) => {
     const scene = open();
     const { user, sponsor, key, ata } = scene;
@@ -74,18 +74,21 @@ void t.test(
   },
 );
 
-void t.test('lamports sent to the address beforehand do not prevent its creation', async (t) => {
-  const chain = startChain();
-  const rent = chain.svm.minimumBalanceForRentExemption(106n);
-  for (const lamports of [rent - 1n, rent, 3n * rent]) {
-    const user = newHolder(chain);
-    const key = authorityOf(user.publicKey, chain.mint);
-    fund(chain, key, lamports);
-    must(chain, [user], initAuthority(chain, user.publicKey));
-    t.equal(readAuthority(chain, key)?.initId, slot(chain));
-    t.equal(lamportsOf(chain, key), lamports > rent ? lamports : rent);
-  }
-});
+void t.test(
+  'lamports sent to the address beforehand do not prevent the creation of an authority',
+  async (t) => {
+    const chain = startChain();
+    const rent = chain.svm.minimumBalanceForRentExemption(106n);
+    for (const lamports of [rent - 1n, rent, 3n * rent]) {
+      const user = newHolder(chain);
+      const key = authorityOf(user.publicKey, chain.mint);
+      fund(chain, key, lamports);
+      must(chain, [user], initAuthority(chain, user.publicKey));
+      t.equal(readAuthority(chain, key)?.initId, slot(chain));
+      t.equal(lamportsOf(chain, key), lamports > rent ? lamports : rent);
+    }
+  },
+);
 
 void t.test('a sponsor pays the rent and is put on record', async (t) => {
   const scene = open(true);
@@ -112,7 +115,7 @@ void t.test(
   },
 );
 
-void t.test('close gives the rent back and leaves the approval', async (t) => {
+void t.test('a close gives the rent back and leaves the approval', async (t) => {
   const scene = open();
   const { user, key } = scene;
   const before = lamportsOf(scene, user.publicKey) + lamportsOf(scene, key);
@@ -162,7 +165,7 @@ void t.test(
   },
 );
 
-void t.test('revoke takes the approval back and closes the authority to its payer', async (t) => {
+void t.test('a revoke takes the approval back and closes the authority to its payer', async (t) => {
   const scene = open(true);
   const { user, sponsor, key } = scene;
   const before = lamportsOf(scene, sponsor.publicKey) + lamportsOf(scene, key);
@@ -172,7 +175,7 @@ void t.test('revoke takes the approval back and closes the authority to its paye
   t.equal(lamportsOf(scene, sponsor.publicKey), before);
 });
 
-void t.test('revoke after close takes back the approval that close left', async (t) => {
+void t.test('a revoke after a close takes back the approval that the close left', async (t) => {
   const scene = open();
   const { user } = scene;
   must(scene, [user], closeAuthority(scene, user.publicKey));
@@ -185,7 +188,7 @@ void t.test('revoke after close takes back the approval that close left', async 
   );
 });
 
-void t.test('revoke leaves the approval of another delegate alone', async (t) => {
+void t.test('a revoke leaves the approval of another delegate alone', async (t) => {
   const scene = open();
   const { user, ata, sponsor } = scene;
   must(scene, [user], createApproveInstruction(ata, sponsor.publicKey, user.publicKey, 5n));
@@ -194,7 +197,7 @@ void t.test('revoke leaves the approval of another delegate alone', async (t) =>
   t.equal(dataOf(scene, scene.key), undefined);
 });
 
-void t.test("revoke asks for the user's own token account (130)", async (t) => {
+void t.test("a revoke needs the user's own token account (130)", async (t) => {
   const scene = open();
   const other = newHolder(scene);
   t.equal(
@@ -211,7 +214,7 @@ void t.test("revoke asks for the user's own token account (130)", async (t) => {
   );
 });
 
-void t.test('closed and opened again in one transaction', async (t) => {
+void t.test('an authority is closed and opened again in one transaction', async (t) => {
   const scene = open();
   const { user, key } = scene;
   scene.svm.warpToSlot(slot(scene) + 9n);

@@ -1,7 +1,6 @@
 // Compares with the published client: its builders call the program, its decoders read the
 // program's accounts. It is of program 0.3.0, so the program must refuse its update_plan and
 // resume_subscription.
-import { TOKEN_PROGRAM_ID } from '@solana/spl-token';
 import {
   address,
   createNoopSigner,
@@ -10,6 +9,7 @@ import {
   type EncodedAccount,
   type Instruction,
 } from '@solana/kit';
+import { TOKEN_PROGRAM_ID } from '@solana/spl-token';
 import {
   decodePlan,
   decodeSubscriptionAuthority,
@@ -192,7 +192,7 @@ async function open(endTs = 0n) {
   };
 }
 
-void t.test('both sides derive the same addresses', async (t) => {
+void t.test('the published client derives the same addresses', async (t) => {
   t.equal(SUBSCRIPTIONS_PROGRAM_ADDRESS, PROGRAM_ID.toBase58());
   const [eventAuthority] = await findEventAuthorityPda();
   t.equal(eventAuthority, EVENT_AUTHORITY.toBase58());
@@ -200,7 +200,7 @@ void t.test('both sides derive the same addresses', async (t) => {
 });
 
 void t.test(
-  'its decoders read the authority, the plan and the subscription its builders made',
+  "the client's decoders read the authority, the plan and the subscription that its builders made",
   async (t) => {
     const scene = await open();
     const { merchant, treasury, keeper, sponsor, owner, mint } = scene;
@@ -240,7 +240,7 @@ void t.test(
 );
 
 void t.test(
-  'its transfers move net and fee, and its error codes are the ones the program answers',
+  "the client's transfers move net and fee, and its error codes are those of the program",
   async (t) => {
     const scene = await open();
     const { merchant, treasury, keeper, subscriber } = scene;
@@ -262,7 +262,7 @@ void t.test(
   },
 );
 
-void t.test('its cancel, resume, cancel and revoke', async (t) => {
+void t.test("the client's cancel, resume and revoke are accepted", async (t) => {
   const scene = await open();
   const { subscriber, sponsor, owner, planPda, subscriptionPda } = scene;
   const side = { subscriber: owner, planPda };
@@ -288,33 +288,36 @@ void t.test('its cancel, resume, cancel and revoke', async (t) => {
   t.equal(dataOf(scene, new PublicKey(subscriptionPda)), undefined);
 });
 
-void t.test('its update_plan, delete_plan and close of the authority', async (t) => {
-  const scene = await open(START + 3n * PERIOD);
-  const { merchant, subscriber, planPda, owner } = scene;
-  const endTs = START + 2n * PERIOD;
-  const update = {
-    owner: signerOf(merchant),
-    planPda,
-    endTs,
-    metadataUri: 'ipfs://other',
-    status: PlanStatus.Sunset,
-  };
-  const old = fromClient(getUpdatePlanOverlayInstruction(update));
-  t.equal(errorOf(scene, [merchant], old), SUBSCRIPTIONS_ERROR__INVALID_INSTRUCTION_DATA);
-  const change = { status: 0, endTs, metadataUri: 'ipfs://other' };
-  must(scene, [merchant], updatePlan(scene, merchant.publicKey, new PublicKey(planPda), change));
-  t.match(decodePlan(encodedAccount(scene, planPda)).data, {
-    status: PlanStatus.Sunset,
-    data: { endTs },
-  });
-  setTime(scene, endTs + 1n);
-  scene.send([merchant], getDeletePlanOverlayInstruction({ owner: signerOf(merchant), planPda }));
-  t.equal(dataOf(scene, new PublicKey(planPda)), undefined);
-  const tokenMint = addressOf(scene.mint);
-  scene.send(
-    [subscriber],
-    await getCloseSubscriptionAuthorityOverlayInstructionAsync({ user: owner, tokenMint }),
-  );
-  t.equal(dataOf(scene, new PublicKey(scene.authorityPda)), undefined);
-  t.ok(now(scene) > endTs);
-});
+void t.test(
+  "the client's update_plan, delete_plan and close of the authority are accepted",
+  async (t) => {
+    const scene = await open(START + 3n * PERIOD);
+    const { merchant, subscriber, planPda, owner } = scene;
+    const endTs = START + 2n * PERIOD;
+    const update = {
+      owner: signerOf(merchant),
+      planPda,
+      endTs,
+      metadataUri: 'ipfs://other',
+      status: PlanStatus.Sunset,
+    };
+    const old = fromClient(getUpdatePlanOverlayInstruction(update));
+    t.equal(errorOf(scene, [merchant], old), SUBSCRIPTIONS_ERROR__INVALID_INSTRUCTION_DATA);
+    const change = { status: 0, endTs, metadataUri: 'ipfs://other' };
+    must(scene, [merchant], updatePlan(scene, merchant.publicKey, new PublicKey(planPda), change));
+    t.match(decodePlan(encodedAccount(scene, planPda)).data, {
+      status: PlanStatus.Sunset,
+      data: { endTs },
+    });
+    setTime(scene, endTs + 1n);
+    scene.send([merchant], getDeletePlanOverlayInstruction({ owner: signerOf(merchant), planPda }));
+    t.equal(dataOf(scene, new PublicKey(planPda)), undefined);
+    const tokenMint = addressOf(scene.mint);
+    scene.send(
+      [subscriber],
+      await getCloseSubscriptionAuthorityOverlayInstructionAsync({ user: owner, tokenMint }),
+    );
+    t.equal(dataOf(scene, new PublicKey(scene.authorityPda)), undefined);
+    t.ok(now(scene) > endTs);
+  },
+);

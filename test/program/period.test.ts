@@ -43,7 +43,7 @@ const period = (number: bigint) => ({
 });
 
 void t.test(
-  'the second before the boundary is the old period, the boundary and the one after the new',
+  'a pull in the second before a boundary is of the old period; at the boundary and after it, of the new one',
   async (t) => {
     for (const [offset, number] of [
       [-1n, 0n],
@@ -60,7 +60,7 @@ void t.test(
 );
 
 void t.test(
-  'missed periods are gone: after three of them one amount is due, and the boundaries stay where they were',
+  'missed periods cannot be pulled: after three of them one amount is due, and the boundaries do not move',
   async (t) => {
     const scene = setScene();
     t.same(pullAt(scene, 5n), period(0n));
@@ -85,7 +85,7 @@ void t.test('a refused pull does not move the period', async (t) => {
 });
 
 void t.test(
-  'at end_ts a pull is allowed and belongs to the last period; one second later it is 501',
+  'a pull at end_ts is allowed and belongs to the last period; one second later it is 501',
   async (t) => {
     const end = 3n * PERIOD;
     const last = { start: 2n * PERIOD, end, pulled: AMOUNT };
@@ -137,14 +137,17 @@ void t.test('a clock before the start of the period is 407', async (t) => {
   t.equal(pullAt(scene, 2n * PERIOD - 1n, 1n), 407);
 });
 
-void t.test('periods of one hour and of a year, thousands of them at once', async (t) => {
-  for (const hours of [1n, 8760n]) {
-    const scene = setScene({ periodHours: hours });
-    const length = hours * 3600n;
-    const result = pullAt(scene, 5000n * length + length - 1n);
-    t.same(result, { start: 5000n * length, end: 5001n * length, pulled: AMOUNT });
-  }
-});
+void t.test(
+  'periods of one hour and of a year are computed, thousands of them at once',
+  async (t) => {
+    for (const hours of [1n, 8760n]) {
+      const scene = setScene({ periodHours: hours });
+      const length = hours * 3600n;
+      const result = pullAt(scene, 5000n * length + length - 1n);
+      t.same(result, { start: 5000n * length, end: 5001n * length, pulled: AMOUNT });
+    }
+  },
+);
 
 void t.test(
   'the cancellation ends with the running period, whether or not anything was pulled in it',

@@ -134,7 +134,7 @@ void t.test(
   },
 );
 
-void t.test('create_plan at an address with lamports, and paid by another', async (t) => {
+void t.test('create_plan works at an address with lamports, and with another payer', async (t) => {
   const chain = startChain();
   const [merchant, sponsor] = [newWallet(chain), newWallet(chain)];
   const [key] = planOf(merchant.publicKey, 1n);

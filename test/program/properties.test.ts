@@ -1,7 +1,7 @@
 // Random sequences of instructions by several wallets. After each, the program must have done what
 // the model says, and what moved is measured in the token accounts: within the plan's amount per
 // period, to listed owners only, nothing after the end, the supply as it was.
-import { createRevokeInstruction } from '@solana/spl-token';
+import { createRevokeInstruction, TOKEN_PROGRAM_ID } from '@solana/spl-token';
 import { Keypair, PublicKey, type TransactionInstruction } from '@solana/web3.js';
 import fc from 'fast-check';
 import t from 'tap';
@@ -41,7 +41,6 @@ import {
   updatePlan,
   type Chain,
 } from '../fixtures/program.ts';
-import { TOKEN_PROGRAM_ID } from '@solana/spl-token';
 import {
   cancels,
   cancelsNow,

@@ -559,7 +559,7 @@ void t.test(
   },
 );
 
-void t.test('more than sixteen accounts are read over', async (t) => {
+void t.test('accounts after the sixteenth are ignored', async (t) => {
   const { attempt, wallets } = CASES.find(({ name }) => name === 'transfer_subscription') as Case;
   const surplus = Array.from({ length: 9 }, () => meta(random()));
   const [first] = attempt.instruction.keys;
@@ -623,7 +623,7 @@ void t.test('a grown subscription is read, except by a pull (111)', async (t) =>
   }
 });
 
-void t.test('the rent comes back from every version of a subscription', async (t) => {
+void t.test('the rent is returned from every version of a subscription', async (t) => {
   const entry = CASES.find(({ name }) => name === 'revoke_delegation by the subscriber') as Case;
   for (const version of [0, 2, 255]) {
     t.equal(

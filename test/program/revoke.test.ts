@@ -125,7 +125,7 @@ void t.test(
   },
 );
 
-void t.test('in every state others are refused to close it (130)', async (t) => {
+void t.test('others cannot close a subscription in any state (130)', async (t) => {
   const scene = sponsored();
   const others = [scene.merchant, scene.keeper, scene.stranger];
   for (const other of others) t.equal(close(scene, other), 130);
@@ -161,7 +161,7 @@ void t.test(
   },
 );
 
-void t.test('only subscriptions are closed here', async (t) => {
+void t.test('only subscriptions are closed by this instruction', async (t) => {
   const scene = setScene({ endTs: START + PERIOD });
   setTime(scene, START + PERIOD + 1n);
   const whole = revoke(scene.merchant.publicKey, scene.plan, scene.merchant.publicKey);

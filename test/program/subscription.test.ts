@@ -62,7 +62,7 @@ const initIdOf = (scene: Scene, wallet: Keypair) =>
   readAuthority(scene, authorityOf(wallet.publicKey, scene.mint))?.initId ?? 0n;
 
 /**
- * Subscribes the wallet to the scene's plan, with its authority's real id unless told otherwise.
+ * Subscribes the wallet to the scene's plan, with its authority's real id unless `id` is given.
  */
 const join = (scene: Scene, wallet: Keypair, change: Partial<Consent> = {}) =>
   errorOf(
@@ -113,7 +113,7 @@ void t.test(
   },
 );
 
-void t.test('subscribe at an address with lamports', async (t) => {
+void t.test('subscribe works at an address with lamports', async (t) => {
   const scene = setScene();
   const subscriber = newSubscriber(scene);
   fund(scene, subscriptionOf(scene.plan, subscriber.publicKey), 900_000n);
@@ -208,34 +208,37 @@ void t.test(
   },
 );
 
-void t.test('the id i64::MIN means created in this slot, and nothing else (136)', async (t) => {
-  const scene = setScene();
-  const together = newHolder(scene, AMOUNT);
-  const consent = { ...scene.consent, initId: I64_MIN };
-  const both = [
-    initAuthority(scene, together.publicKey),
-    subscribe(scene, together.publicKey, consent),
-  ];
-  must(scene, [together], ...both);
-  t.equal(
-    readSubscription(scene, subscriptionOf(scene.plan, together.publicKey))?.initId,
-    slot(scene),
-    'the real id is stored',
-  );
-  const earlier = newSubscriber(scene);
-  scene.svm.warpToSlot(slot(scene) + 1n);
-  t.equal(join(scene, earlier, { initId: I64_MIN }), 136);
-  t.equal(
-    errorOf(
-      scene,
-      [earlier],
-      initAuthority(scene, earlier.publicKey),
-      subscribe(scene, earlier.publicKey, consent),
-    ),
-    136,
-  );
-  t.equal(join(scene, earlier), undefined);
-});
+void t.test(
+  'the authority id i64::MIN means created in this slot, and nothing else (136)',
+  async (t) => {
+    const scene = setScene();
+    const together = newHolder(scene, AMOUNT);
+    const consent = { ...scene.consent, initId: I64_MIN };
+    const both = [
+      initAuthority(scene, together.publicKey),
+      subscribe(scene, together.publicKey, consent),
+    ];
+    must(scene, [together], ...both);
+    t.equal(
+      readSubscription(scene, subscriptionOf(scene.plan, together.publicKey))?.initId,
+      slot(scene),
+      'the real id is stored',
+    );
+    const earlier = newSubscriber(scene);
+    scene.svm.warpToSlot(slot(scene) + 1n);
+    t.equal(join(scene, earlier, { initId: I64_MIN }), 136);
+    t.equal(
+      errorOf(
+        scene,
+        [earlier],
+        initAuthority(scene, earlier.publicKey),
+        subscribe(scene, earlier.publicKey, consent),
+      ),
+      136,
+    );
+    t.equal(join(scene, earlier), undefined);
+  },
+);
 
 void t.test(
   'a second subscription to the plan is 517, cancelled or not, until the first is closed',

@@ -107,7 +107,7 @@ void t.test(
   },
 );
 
-void t.test('net and fee go out in one transaction', async (t) => {
+void t.test('net and fee are transferred in one transaction', async (t) => {
   const scene = setScene();
   const result = must(
     scene,
@@ -122,57 +122,54 @@ void t.test('net and fee go out in one transaction', async (t) => {
   t.equal(keeperPulls(scene, { amount: 1n }), 400);
 });
 
-void t.test(
-  'when the second of two transfers fails the first is reversed: money, count and period',
-  async (t) => {
-    const scene = setScene();
-    must(scene, [scene.keeper], pullOf(scene, { amount: 7n }));
-    setTime(scene, START + PERIOD);
-    const before = [balance(scene, scene.subscriber), readSubscription(scene, scene.subscription)];
-    const net = pullOf(scene, { amount: AMOUNT - 10_000n });
-    const cases: [string, TransactionInstruction, number][] = [
-      ['over the limit', pullOf(scene, { amount: 10_001n, to: scene.treasury.publicKey }), 400],
-      ['to a stranger', pullOf(scene, { amount: 10_000n, to: scene.stranger.publicKey }), 506],
-      [
-        'to a missing account',
-        withAccount(pullOf(scene), PULL.to, Keypair.generate().publicKey),
-        110,
-      ],
-    ];
-    for (const [name, fee, error] of cases) {
-      t.same(send(scene, [scene.keeper], net, fee), { error, at: 1 }, name);
-      t.same(
-        [balance(scene, scene.subscriber), readSubscription(scene, scene.subscription)],
-        before,
-        name,
-      );
-      t.equal(balance(scene, scene.merchant), 7n, name);
-    }
-    const ata = subscribersAta(scene);
-    const delegate = authorityOf(scene.subscriber.publicKey, scene.mint);
-    setTokens(scene, ata, scene.mint, {
-      owner: scene.subscriber.publicKey,
-      amount: AMOUNT - 1n,
-      delegate,
-      allowance: U64_MAX,
-    });
+void t.test('a failed second transfer reverses the first: money, count and period', async (t) => {
+  const scene = setScene();
+  must(scene, [scene.keeper], pullOf(scene, { amount: 7n }));
+  setTime(scene, START + PERIOD);
+  const before = [balance(scene, scene.subscriber), readSubscription(scene, scene.subscription)];
+  const net = pullOf(scene, { amount: AMOUNT - 10_000n });
+  const cases: [string, TransactionInstruction, number][] = [
+    ['over the limit', pullOf(scene, { amount: 10_001n, to: scene.treasury.publicKey }), 400],
+    ['to a stranger', pullOf(scene, { amount: 10_000n, to: scene.stranger.publicKey }), 506],
+    [
+      'to a missing account',
+      withAccount(pullOf(scene), PULL.to, Keypair.generate().publicKey),
+      110,
+    ],
+  ];
+  for (const [name, fee, error] of cases) {
+    t.same(send(scene, [scene.keeper], net, fee), { error, at: 1 }, name);
     t.same(
-      send(
-        scene,
-        [scene.keeper],
-        net,
-        pullOf(scene, { amount: 10_000n, to: scene.treasury.publicKey }),
-      ),
-      { error: 1, at: 1 },
+      [balance(scene, scene.subscriber), readSubscription(scene, scene.subscription)],
+      before,
+      name,
     );
-    t.equal(
-      balance(scene, scene.subscriber),
-      AMOUNT - 1n,
-      'the token program refusing the fee takes the net back too',
-    );
-    t.same(readSubscription(scene, scene.subscription), before[1]);
-  },
-);
+    t.equal(balance(scene, scene.merchant), 7n, name);
+  }
+  const ata = subscribersAta(scene);
+  const delegate = authorityOf(scene.subscriber.publicKey, scene.mint);
+  setTokens(scene, ata, scene.mint, {
+    owner: scene.subscriber.publicKey,
+    amount: AMOUNT - 1n,
+    delegate,
+    allowance: U64_MAX,
+  });
+  t.same(
+    send(
+      scene,
+      [scene.keeper],
+      net,
+      pullOf(scene, { amount: 10_000n, to: scene.treasury.publicKey }),
+    ),
+    { error: 1, at: 1 },
+  );
+  t.equal(
+    balance(scene, scene.subscriber),
+    AMOUNT - 1n,
+    'the token program refusing the fee takes the net back too',
+  );
+  t.same(readSubscription(scene, scene.subscription), before[1]);
+});
 
 void t.test('only the plan owner and its pullers may pull (130)', async (t) => {
   const scene = setScene();
@@ -191,7 +188,7 @@ void t.test('only the plan owner and its pullers may pull (130)', async (t) => {
 });
 
 void t.test(
-  'without pullers only the owner pulls; a removed puller no longer does (130)',
+  'only the owner pulls from a plan without pullers; a removed puller no longer does (130)',
   async (t) => {
     const scene = setScene();
     must(
@@ -220,7 +217,7 @@ void t.test('money goes to listed owners only (506), to any of their token accou
   t.equal(tokensOf(scene, second)?.amount, 5n);
 });
 
-void t.test('an all-zero entry permits no puller and no receiver', async (t) => {
+void t.test('an entry of zeros permits no puller and no receiver', async (t) => {
   const scene = setScene();
   const nobodys = Keypair.generate().publicKey;
   setTokens(scene, nobodys, scene.mint, {}); // its owner is the zero address
@@ -245,7 +242,7 @@ void t.test("the token program's own refusals reach the caller: 1, 4, 17", async
   }
 });
 
-void t.test('a revoked approval is 4 until it is given again; a replaced one too', async (t) => {
+void t.test('a revoked or replaced approval is 4 until it is given again', async (t) => {
   const scene = setScene();
   const { subscriber } = scene;
   const ata = subscribersAta(scene);
@@ -378,7 +375,7 @@ void t.test(
   },
 );
 
-void t.test('a subscription that does not exist surfaces as InvalidAccountOwner', async (t) => {
+void t.test('a pull of a subscription that does not exist is InvalidAccountOwner', async (t) => {
   const scene = setScene();
   const other = newHolder(scene, AMOUNT);
   must(scene, [other], initAuthority(scene, other.publicKey));
@@ -403,7 +400,7 @@ void t.test(
   },
 );
 
-void t.test('another mint is 125, wherever it is put', async (t) => {
+void t.test('another mint is 125, in any account', async (t) => {
   const scene = setScene();
   const { subscriber, merchant } = scene;
   const worthless = Keypair.generate().publicKey;
@@ -478,7 +475,7 @@ void t.test(
   },
 );
 
-void t.test('data of any other length is 112', async (t) => {
+void t.test('instruction data of any other length is 112', async (t) => {
   const scene = setScene();
   const whole = pullOf(scene).data.subarray(1);
   for (const length of [0, 1, 8, 40, 71, 73]) {

@@ -3,8 +3,8 @@
 import t, { type Test } from 'tap';
 import { planIn } from '../../src/chain/program/accounts.ts';
 import { SYSTEM_PROGRAM } from '../../src/chain/program/addresses.ts';
-import { updatePlan } from '../../src/chain/program/plan-instructions.ts';
 import { cancelSubscription } from '../../src/chain/program/instructions.ts';
+import { updatePlan } from '../../src/chain/program/plan-instructions.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 

@@ -3,8 +3,8 @@
 import bs58 from 'bs58';
 import { type Logger, pino } from 'pino';
 import t, { type Test } from 'tap';
-import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
+import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import {
   askRefund,
   readRefundGround,

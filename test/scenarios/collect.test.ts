@@ -1,9 +1,9 @@
-import { pino } from 'pino';
 import { randomUUID } from 'node:crypto';
+import { pino } from 'pino';
 import t from 'tap';
-import { claimDue, type DuePlace } from '../../src/db/subscription-leases.ts';
 import { SYSTEM_PROGRAM, tokenAccountAddress } from '../../src/chain/program/addresses.ts';
 import { transferSubscription } from '../../src/chain/program/instructions.ts';
+import { claimDue, type DuePlace } from '../../src/db/subscription-leases.ts';
 import { arrived, sent } from '../fixtures/agreement.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 

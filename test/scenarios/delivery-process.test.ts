@@ -1,10 +1,10 @@
 // The dispatcher as a process: signals, kills, a frozen worker, a wrong clock, and a certificate of
 // a private authority.
-import { readFile } from 'node:fs/promises';
-import { createServer } from 'node:https';
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
+import { readFile } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Webhook } from 'standardwebhooks';
@@ -215,7 +215,7 @@ void t.test(
     t.match(await deliveryState(sql, id), { status: 'delivered' });
     t.match(
       await attemptsOf(sql, refused),
-      [{ httpStatus: null, error: 'tls' }],
+      [{ httpStatus: null, error: 'wrong_host' }],
       "a certificate of another name is nobody's",
     );
     t.same(hosts, [`secure.example:${port}`]);

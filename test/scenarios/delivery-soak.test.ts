@@ -1,5 +1,6 @@
 // Three dispatchers that are killed repeatedly, with receivers that hang, answer late or close.
-// Every delivery ends, and one is only sent again if the outcome of a request was not written.
+// Every delivery ends. One is only sent again after a failed attempt, after the kill of its
+// dispatcher, or once where a reused connection ended without an answer.
 // SOAK_KILLS sets the number of kills: 200 in `npm run soak:deliveries`, a few by default.
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -7,7 +8,13 @@ import type { Sql } from '../../src/db/postgres/connect.ts';
 import { bringRetriesForward, expireDispatchClaims } from '../../src/db/sandbox.ts';
 import { start, type Running } from '../fixtures/command.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
-import { ok, startReceiver, type Answer, type Receiver } from '../fixtures/receiver.ts';
+import {
+  ok,
+  startReceiver,
+  type Answer,
+  type Received,
+  type Receiver,
+} from '../fixtures/receiver.ts';
 import {
   encryptionKey,
   queueBodies,
@@ -31,7 +38,6 @@ const deadlineMs = 5000;
 /** One in this number of requests fails. */
 const bad = 6;
 const late: Answer = (response) => void setTimeout(() => response.end('late'), deadlineMs + 500);
-const close: Answer = (response) => response.destroy();
 const closeInTheMiddle: Answer = (response) => {
   response.writeHead(200, { 'content-length': 10 }).write('half');
   setImmediate(() => response.destroy());
@@ -40,7 +46,7 @@ const slow: Answer = (response) => void setTimeout(() => response.end('ok'), 300
 const hang: Answer = () => undefined;
 
 /** Arrival times of the requests for each delivery, by the number in its body. */
-function arrivals(receivers: readonly Receiver[]): Map<number, number[]> {
+function arrivals(receivers: readonly Pick<Receiver, 'requests'>[]): Map<number, number[]> {
   const times = new Map<number, number[]>();
   for (const { at, body } of receivers.flatMap(({ requests }) => requests)) {
     const { number } = JSON.parse(body.toString()) as { number: number };
@@ -156,10 +162,16 @@ async function queueing(
 }
 
 void t.test(
-  'no delivery is lost to SIGKILL, and one is only sent again if an outcome was not written',
+  'no delivery is lost to SIGKILL, and one is only sent again for a known reason',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     let turn = 0;
+    // A request on a reused connection that ends without an answer is sent once more at once.
+    const unanswered: Received[] = [];
+    const close: Answer = (response, received) => {
+      unanswered.push(received);
+      response.destroy();
+    };
     const answerBadly =
       (worst: Answer): Answer =>
       (...exchange) =>
@@ -190,6 +202,7 @@ void t.test(
 
     const ended = await readEnded(sql);
     const requests = arrivals(receivers);
+    const resendable = arrivals([{ requests: unanswered }]);
     const faults = ids.flatMap((id, number) => {
       const delivery = ended.get(id);
       const came = requests.get(number) ?? [];
@@ -197,13 +210,15 @@ void t.test(
       const { status, attempts, endedAt, statuses } = delivery;
       const isRight =
         status === 'delivered' ? statuses.at(-1) === 200 : status === 'failed' && attempts === 6;
+      const closedAt = resendable.get(number) ?? [];
       const unexplained = came.slice(1).filter((at, place) => {
+        const resent = closedAt.filter((time) => time <= at).length;
         const written = endedAt.filter((time) => time <= at).length;
         // A busy machine reports the end of a process and the arrival of a request late.
         const killed = kills.filter(
           ({ sentAt, endedAt }) => endedAt >= (came[0] ?? 0) && sentAt <= at,
         ).length;
-        return written + killed < place + 1;
+        return written + killed + resent < place + 1;
       });
       return [
         ...(came.length === 0 ? [`${number} never came`] : []),

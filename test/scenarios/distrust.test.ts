@@ -1,8 +1,8 @@
 // An endpoint that has no account, lacks some, or has a wrong clock, beside a good one or alone,
 // ends no subscription.
 import t, { type Test } from 'tap';
-import { CLOCK_SYSVAR } from '../../src/chain/program/addresses.ts';
 import { CLUSTERS } from '../../src/chain/clusters.ts';
+import { CLOCK_SYSVAR } from '../../src/chain/program/addresses.ts';
 import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
 import { startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 

@@ -3,15 +3,15 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import t from 'tap';
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
-import { expireKeeperLeases } from '../../src/db/sandbox.ts';
-import { claimDue } from '../../src/db/subscription-leases.ts';
 import { timeOf } from '../../src/chain/time.ts';
 import { transactionFee } from '../../src/chain/transactions/collection.ts';
+import { signTransaction } from '../../src/chain/transactions/subscriptions.ts';
 import {
   computeUnitLimit,
   computeUnitPrice,
 } from '../../src/chain/transactions/system-instructions.ts';
-import { signTransaction } from '../../src/chain/transactions/subscriptions.ts';
+import { expireKeeperLeases } from '../../src/db/sandbox.ts';
+import { claimDue } from '../../src/db/subscription-leases.ts';
 import { agree, arrived, due, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR } from '../fixtures/billing.ts';
 import { payTokens } from '../fixtures/tokens.ts';

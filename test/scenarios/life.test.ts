@@ -1,6 +1,7 @@
 // Every row of the table in docs/contract.md, Subscription status, on a real chain with a real
 // keeper.
 import t from 'tap';
+import { planIn } from '../../src/chain/program/accounts.ts';
 import {
   cancelSubscription,
   initAuthority,
@@ -10,7 +11,6 @@ import {
 } from '../../src/chain/program/instructions.ts';
 import { createPlan, deletePlan, updatePlan } from '../../src/chain/program/plan-instructions.ts';
 import { revokeApproval } from '../../src/chain/transactions/system-instructions.ts';
-import { planIn } from '../../src/chain/program/accounts.ts';
 import { forceCancel, requestCancel } from '../../src/domain/subscribing/cancel.ts';
 import { paidOnce } from '../fixtures/agreement.ts';
 import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';

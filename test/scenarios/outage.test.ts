@@ -1,10 +1,10 @@
 // The three daemons and `billing status` while Postgres is unreachable or read-only.
 import t, { type Test } from 'tap';
+import { connect } from '../../src/db/postgres/connect.ts';
 import { start } from '../fixtures/command.ts';
 import { daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';
-import { connect } from '../../src/db/postgres/connect.ts';
-import { readSamples } from '../fixtures/promql.ts';
 import { startProxy } from '../fixtures/proxy.ts';
+import { readSamples } from '../fixtures/samples.ts';
 import { until } from '../fixtures/webhooks.ts';
 
 const reasonOf = async (metricsUrl: string) => {

@@ -1,7 +1,7 @@
 // 24 periods of random customers (test/fixtures/random-life.ts), compared with a model.
 import fc from 'fast-check';
 import t from 'tap';
-import { START } from '../fixtures/held-subscription.ts';
+import { START } from '../fixtures/keeper-subscription.ts';
 import { isLong } from '../fixtures/long.ts';
 import { customer, play } from '../fixtures/random-life.ts';
 

@@ -2,9 +2,9 @@
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import t from 'tap';
+import type { Log } from '../../src/log.ts';
 import { AMOUNT } from '../fixtures/agreement.ts';
 import { startStage } from '../fixtures/billing.ts';
-import type { Log } from '../../src/log.ts';
 
 /** A log, and its lines so far. */
 function listening() {

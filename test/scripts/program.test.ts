@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url';
 import { Keypair, TransactionInstruction } from '@solana/web3.js';
 import { LiteSvm } from 'litesvm/dist/internal.js';
 import t from 'tap';
-import { link } from '../../scripts/program.ts';
 import { ELF } from '../../scripts/object.ts';
+import { link } from '../../scripts/program.ts';
 import { fund, must } from '../fixtures/program.ts';
 
 const FOLDER = fileURLToPath(new URL('../../program/', import.meta.url));

@@ -10,13 +10,14 @@ import { needTools } from '../fixtures/tools.ts';
 
 await needTools(CLANG);
 const FOLDER = fileURLToPath(new URL('../../program/', import.meta.url));
+const SCRIPT = fileURLToPath(new URL('../../scripts/program.ts', import.meta.url));
 const COMMITTED = readFileSync(join(FOLDER, 'subscriptions.so'));
 
 function run(args: string[], path: string | undefined) {
   const tsx = fileURLToPath(import.meta.resolve('tsx'));
   const { status, stderr } = spawnSync(
     process.execPath,
-    ['--import', `file://${tsx}`, join(FOLDER, 'link.ts'), ...args],
+    ['--import', `file://${tsx}`, SCRIPT, ...args],
     {
       ...{ cwd: tmpdir(), encoding: 'utf8', env: { ...process.env, PATH: path } },
     },
@@ -40,7 +41,7 @@ void t.test(
 );
 
 void t.test(
-  'a copy of the source elsewhere gives the same bytes, a changed one others',
+  'a copy of the source elsewhere builds to the same bytes, a changed one to others',
   async (t) => {
     const copy = mkdtempSync(join(tmpdir(), 'billing-link-test-'));
     t.teardown(() => rmSync(copy, { recursive: true }));

@@ -1,13 +1,6 @@
 // Actions of wallets and merchants. The seed chooses the actor and its random numbers; the result
 // also depends on the state of the subscription.
 import { PublicKey, TransactionInstruction } from '@solana/web3.js';
-import {
-  authorityAddress,
-  CLOCK_SYSVAR,
-  subscriptionAddress,
-  TOKEN_PROGRAM,
-  tokenAccountAddress,
-} from '../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/clusters.ts';
 import {
   authorityIn,
@@ -15,6 +8,13 @@ import {
   subscriptionIn,
   tokenAccountIn,
 } from '../../src/chain/program/accounts.ts';
+import {
+  authorityAddress,
+  CLOCK_SYSVAR,
+  subscriptionAddress,
+  TOKEN_PROGRAM,
+  tokenAccountAddress,
+} from '../../src/chain/program/addresses.ts';
 import {
   type Instruction,
   sign,
@@ -30,13 +30,13 @@ import {
   UNKNOWN_INIT_ID,
   closeInstruction,
 } from '../../src/chain/program/instructions.ts';
-import { deletePlan, updatePlan } from '../../src/chain/program/plan-instructions.ts';
 import {
   type AuthorityAccount,
   decodeClock,
   type SubscriptionAccount,
   type TokenAccount,
 } from '../../src/chain/program/layouts.ts';
+import { deletePlan, updatePlan } from '../../src/chain/program/plan-instructions.ts';
 import { updateDiscount } from '../../src/db/subscription-changes.ts';
 import { forceCancel, requestCancel } from '../../src/domain/subscribing/cancel.ts';
 import { checkRegistration, storeRegistration } from '../../src/domain/subscribing/registration.ts';
@@ -45,8 +45,8 @@ import type { Random } from '../../src/local/sandbox/random.ts';
 import type { Wallet } from '../../src/local/sandbox/wallet.ts';
 import { type Offer, PAYMENTS_FUNDED, type Player, publish } from './cast.ts';
 import type { Ground } from './ground.ts';
-import { findRegistration, goOn, halfPrice, type Registration } from './terms.ts';
 import { patiently, send } from './send.ts';
+import { findRegistration, goOn, halfPrice, type Registration } from './terms.ts';
 
 /** The state that a wallet sees before it acts. */
 interface Sight {
@@ -61,7 +61,7 @@ interface Sight {
   registration: Registration | undefined;
 }
 
-async function look(
+async function readSight(
   { rpc, sql, mint }: Ground,
   { wallet: { address }, plan }: Player,
 ): Promise<Sight> {
@@ -94,17 +94,17 @@ async function look(
 }
 
 /**
- * One wallet (or its merchant) takes one action; resolves with the action and its result. `mends`:
- * only actions that make a subscription payable again. Throws errors of the RPC client and
- * Postgres.
+ * One wallet (or its merchant) takes one action; resolves with the action and its result.
+ * `repairs`: only actions that make a subscription payable again. Throws errors of the RPC client
+ * and Postgres.
  */
 export async function act(
   ground: Ground,
   player: Player,
   random: Random,
-  { mends }: { mends: boolean },
+  { repairs }: { repairs: boolean },
 ): Promise<string> {
-  const sight = await look(ground, player);
+  const sight = await readSight(ground, player);
   const { account, now, registration, planRuns, tokens, authority } = sight;
   const die = random.below(100);
   const expired = account !== null && account.expiresAt !== 0n && account.expiresAt <= now;
@@ -119,7 +119,7 @@ export async function act(
     tokens?.delegate === authorityAddress(PROGRAM, player.wallet.address, ground.mint).address;
   if (authority === null || !approved) return die < 70 ? approve(ground, player, sight) : 'waits';
   if (tokens.amount < player.offer.amount) return die < 70 ? topUp(ground, player) : 'waits';
-  if (mends) return 'is well';
+  if (repairs) return 'is well';
   if (die < 14) return cancel(ground, player, sight);
   if (die < 20) return cancelNow(ground, player, sight);
   if (die < 34) return runDry(ground, player, tokens, die % 3 === 0);
@@ -148,7 +148,7 @@ const parties = ({ wallet, plan }: Player, { pda }: Sight) => ({
   subscription: pda,
 });
 
-async function told(
+async function actBySending(
   name: string,
   ground: Ground,
   signers: readonly Wallet[],
@@ -159,13 +159,13 @@ async function told(
 }
 
 const only = (ground: Ground, name: string, { wallet }: Player, ...instructions: Instruction[]) =>
-  told(name, ground, [wallet], instructions);
+  actBySending(name, ground, [wallet], instructions);
 
 /** Closes ended subscriptions, subscribes to an offered plan, and registers. */
 export async function subscribeAnew(ground: Ground, player: Player, seen?: Sight): Promise<string> {
   const { wallet, offer, plan: old, sponsored } = player;
   const { mint, keeper, rpc } = ground;
-  const { account, authority, tokens, pda: oldPda } = seen ?? (await look(ground, player));
+  const { account, authority, tokens, pda: oldPda } = seen ?? (await readSight(ground, player));
   const user = wallet.address;
   if (tokens === null || tokens.amount < offer.amount) await topUp(ground, player);
   const plan = offer.plan;
@@ -251,7 +251,7 @@ function cancelNow(ground: Ground, player: Player, sight: Sight): Promise<string
     merchant: merchant.address,
     periodStart,
   });
-  return told('cancelNow', ground, [player.wallet, merchant], [instruction]);
+  return actBySending('cancelNow', ground, [player.wallet, merchant], [instruction]);
 }
 
 function resume(ground: Ground, player: Player, sight: Sight): Promise<string> {
@@ -333,7 +333,7 @@ function pullForeign(ground: Ground, player: Player, sight: Sight): Promise<stri
     mint: ground.mint,
     amount,
   };
-  return told('pullForeign', ground, [merchant], [transferSubscription(PROGRAM, pull)]);
+  return actBySending('pullForeign', ground, [merchant], [transferSubscription(PROGRAM, pull)]);
 }
 
 async function byMerchant(
@@ -400,7 +400,7 @@ export async function tendOffer(ground: Ground, offer: Offer, random: Random): P
       past.shift();
       return 'deletePlan';
     }
-    return told(
+    return actBySending(
       'deletePlan',
       ground,
       [merchant],

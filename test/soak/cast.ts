@@ -1,9 +1,9 @@
 // The participants: merchants with plans of one hour to thirty days, and wallets that subscribe to
 // them.
 import { randomUUID } from 'node:crypto';
-import { planAddress } from '../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { planIn } from '../../src/chain/program/accounts.ts';
+import { planAddress } from '../../src/chain/program/addresses.ts';
 import { createPlan } from '../../src/chain/program/plan-instructions.ts';
 import { timeOf } from '../../src/chain/time.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';

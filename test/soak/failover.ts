@@ -11,16 +11,16 @@ import type { PostgresPair } from '../fixtures/postgres-pair.ts';
 import { register } from './acts.ts';
 import { type Player, recordPlan } from './cast.ts';
 import type { Ground } from './ground.ts';
-import { hasPutOff, passPutOff, stubborn, untilIdle } from './scene.ts';
+import { hasPostponed, passPostponement, stubborn, untilIdle } from './scene.ts';
 
 const MAX_LOST_MS = 2000;
 /** Maximum blocks, besides 20, that transactions are held: less than a blockhash lives. */
 const HELD_BLOCKS = 120;
 const LOOK_MS = 100;
-/** Heights of a lying endpoint are told until then. */
+/** A lying endpoint reports wrong heights until then. */
 const LIES_MS = 2000;
 /** Short waits for a subscription: less than ten minutes together. */
-const MAX_PUT_OFF = 5;
+const MAX_POSTPONED = 5;
 const FAR = new Date('2200-01-01');
 
 /** Rows lost, by table. */
@@ -144,10 +144,10 @@ async function settled(ground: Ground): Promise<void> {
   await stubborn(() => expireKeeperLeases(ground.sql));
   for (let passed = 0; ;) {
     await untilIdle(ground);
-    // Payments that were held are looked at a minute later; what is found ten minutes after the
+    // Payments that were held are read a minute later; what is found ten minutes after the
     // loss holds collection.
-    if (passed === MAX_PUT_OFF || (passed > 0 && !(await hasPutOff(ground)))) return;
-    await passPutOff(ground);
+    if (passed === MAX_POSTPONED || (passed > 0 && !(await hasPostponed(ground)))) return;
+    await passPostponement(ground);
     passed += 1;
   }
 }

@@ -55,7 +55,7 @@ const { result, breaches } = await soak({
   ...(halfPrice !== undefined && { halfPrice }),
   ...(keepData !== undefined && { keepData }),
   signal: stopping.signal,
-  tell: (line) => console.error(line),
+  report: (line) => console.error(line),
 });
 if (json) console.log(JSON.stringify(result));
 else console.log(result);

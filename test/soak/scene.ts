@@ -2,9 +2,9 @@
 // does not wait for them, so they must handle missed due times.
 import { setTimeout as pause } from 'node:timers/promises';
 import pRetry from 'p-retry';
+import { timeOf } from '../../src/chain/time.ts';
 import { SUBSCRIPTIONS_DUE } from '../../src/db/postgres/notify.ts';
 import { readWorkLeft } from '../../src/db/sandbox.ts';
-import { timeOf } from '../../src/chain/time.ts';
 import { messageOf } from '../../src/errors.ts';
 import { seeded, type Random } from '../../src/local/sandbox/random.ts';
 import { act, cancelInTheAir, failAfterRead, tendOffer } from './acts.ts';
@@ -15,13 +15,13 @@ import { changeTerms, TERMS } from './terms.ts';
 /** Minimum and maximum chain seconds of a step. */
 const STEP_SECONDS = [1800, 7200] as const;
 /**
- * Minimum real milliseconds of a step, so that faults hit keepers at work, and between two looks at
+ * Minimum real milliseconds of a step, so that faults hit keepers at work, and between two reads of
  * the work left.
  */
-const [LEAST_MS, LOOK_MS] = [50, 25];
+const [LEAST_MS, READ_MS] = [50, 25];
 /**
  * The next step starts when at most this share of the subscriptions is due or leased, or it has
- * looked often enough: on a slow machine looks take longer.
+ * read often enough: on a slow machine reads take longer.
  */
 const LEFT_PART = 0.08;
 /**
@@ -54,14 +54,14 @@ const WALLETS_A_VISITOR = 250;
  */
 const AIR_STEPS = 4;
 const AIR_MS = 300;
-const AIR_LOOKS = 20;
+const AIR_READS = 20;
 
 /**
- * Consecutive setbacks after which the end does not wait for a subscription, and the maximum delay
- * of the earlier ones (setbacks.ts).
+ * Consecutive keeper failures after which the end does not wait for a subscription, and the maximum
+ * delay of the earlier ones (keeper-backoff.ts).
  */
 const SOON_AGAIN = 4;
-const PUT_OFF_SECONDS = 90;
+const POSTPONED_SECONDS = 90;
 
 export interface Scene {
   /**
@@ -105,12 +105,12 @@ export function createScene(
   const visitLater = (player: Player, number: number, left: number) =>
     visits.push({ player, at: number + 1 + random.below(VISIT_STEPS), left });
   const armed = new Set<Player>();
-  const call = (player: Player, number: number, left: number, mends: boolean) => {
+  const call = (player: Player, number: number, left: number, repairs: boolean) => {
     const own = seeded(random.below(2 ** 31));
     if (left > 0) visitLater(player, number, left);
     if (player.busy) return;
     player.busy = true;
-    begin(() => act(ground, player, own, { mends }).finally(() => (player.busy = false)));
+    begin(() => act(ground, player, own, { repairs }).finally(() => (player.busy = false)));
   };
 
   /** Each fickle wallet that has recovered will fail the keeper once more. */
@@ -133,7 +133,7 @@ export function createScene(
     begin(async () => {
       await pause(afterMs);
       let wallet = await cancelInTheAir(ground);
-      for (let looks = 1; wallet === undefined && looks < AIR_LOOKS; looks += 1) {
+      for (let reads = 1; wallet === undefined && reads < AIR_READS; reads += 1) {
         await pause(LEAST_MS);
         wallet = await cancelInTheAir(ground);
       }
@@ -206,9 +206,9 @@ export function createScene(
       }
       const left = (isNight ? 0.2 : 1) * LEFT_PART * players.length;
       await pause(LEAST_MS);
-      for (let looks = (isNight ? 5 : 1) * patience; looks > 0; looks -= 1) {
+      for (let reads = (isNight ? 5 : 1) * patience; reads > 0; reads -= 1) {
         if ((await workLeft(ground)) <= left) break;
-        await pause(LOOK_MS);
+        await pause(READ_MS);
       }
     },
     async over() {
@@ -225,8 +225,8 @@ export async function workLeft(ground: Ground): Promise<number> {
 }
 
 /** Whether a subscription was postponed for a short time, and is neither done nor given up. */
-export async function hasPutOff(ground: Ground): Promise<boolean> {
-  const soon = timeOf((await chainNow(ground)) + BigInt(PUT_OFF_SECONDS));
+export async function hasPostponed(ground: Ground): Promise<boolean> {
+  const soon = timeOf((await chainNow(ground)) + BigInt(POSTPONED_SECONDS));
   const [row] = await stubborn(
     () => ground.sql<{ some: boolean }[]>`
     select exists (select from subscriptions where setbacks between 1 and ${SOON_AGAIN} and due_at <= ${soon}) as some`,
@@ -240,15 +240,15 @@ export async function hasPutOff(ground: Ground): Promise<boolean> {
  */
 export async function untilIdle(ground: Ground): Promise<void> {
   const deadline = Date.now() + IDLE_MS;
-  while (Date.now() < deadline && (await workLeft(ground)) > 0) await pause(LOOK_MS);
+  while (Date.now() < deadline && (await workLeft(ground)) > 0) await pause(READ_MS);
 }
 
 /**
- * Moves the clock, because a pull that was not finalized is looked up again some seconds of chain
+ * Moves the clock, because a pull that was not finalized is read again some seconds of chain
  * time later.
  */
-export async function passPutOff(ground: Ground): Promise<void> {
-  const later = Number(await chainNow(ground)) + PUT_OFF_SECONDS;
+export async function passPostponement(ground: Ground): Promise<void> {
+  const later = Number(await chainNow(ground)) + POSTPONED_SECONDS;
   await stubborn(() => ground.cheat('surfnet_timeTravel', { absoluteTimestamp: later * 1000 }));
 }
 

@@ -25,7 +25,7 @@ export async function send(
   onSigned?: (signature: string) => void,
 ): Promise<Landing> {
   const [payer] = signers;
-  if (payer === undefined) throw new RangeError('nobody signs');
+  if (payer === undefined) throw new RangeError('no signer');
   const { blockhash, lastValidBlockHeight } = await patiently(() => rpc.getLatestBlockhash());
   const unsigned = unsignedTransaction(payer.address, instructions, blockhash);
   const signed = signers.reduce((base64, signer) => addSignature(signer.keypair, base64), unsigned);

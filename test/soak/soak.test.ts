@@ -16,7 +16,7 @@ const ACTS = [
 ];
 
 void t.test(
-  'several keepers, faults, kill -9 and wallets at random: the books and the chain agree',
+  'the books and the chain agree after several keepers, faults, kill -9 and random acts of wallets',
   async (t) => {
     // How many of these few payments share a transaction depends on the load of the machine; a
     // payment alone costs 5,000 lamports.
@@ -30,7 +30,7 @@ void t.test(
       drainMs: Infinity,
       maxLamports: 5000,
     };
-    const { result, breaches } = await soak({ seed: 3, ...few, tell: (line) => t.comment(line) });
+    const { result, breaches } = await soak({ seed: 3, ...few, report: (line) => t.comment(line) });
     t.same(breaches, []);
     t.ok(result.payments.succeeded >= few.payments);
     t.ok(result.paymentsPerTransaction > 1.5, `${result.paymentsPerTransaction} in each`);

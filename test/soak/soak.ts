@@ -6,11 +6,18 @@ import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import { seeded } from '../../src/local/sandbox/random.ts';
 import { subscribeAnew } from './acts.ts';
 import { gatherMerchants, gatherPlayers } from './cast.ts';
-import { createTrouble } from './faults.ts';
 import { failOver, type Lost, nothingLost, tendHold } from './failover.ts';
-import { patiently } from './send.ts';
+import { createTrouble } from './faults.ts';
 import { type Ground, startGround } from './ground.ts';
-import { chainNow, createScene, hasPutOff, passPutOff, stubborn, workLeft } from './scene.ts';
+import {
+  chainNow,
+  createScene,
+  hasPostponed,
+  passPostponement,
+  stubborn,
+  workLeft,
+} from './scene.ts';
+import { patiently } from './send.ts';
 import { type Sleep, watchSleep } from './sleep.ts';
 import { createStranger, readKeeperLogs, reconcileBreaches } from './stranger.ts';
 import { judge, readBooks } from './verdict.ts';
@@ -45,7 +52,7 @@ export interface SoakOptions {
   /** Ends the run early; the verdict is on the results so far. */
   signal?: AbortSignal;
   /** Called with progress messages. */
-  tell: (line: string) => void;
+  report: (line: string) => void;
 }
 
 export interface Soak {
@@ -95,11 +102,11 @@ export interface Soak {
 
 const PATIENCE = 20;
 const DRAIN_MS = 120_000;
-/** Between looks at refunds: the keepers look every three seconds. */
+/** Between reads of refunds: the keepers read them every three seconds. */
 const FIND_MS = 4000;
 /** Maximum steps between counts of the payments. */
 const COUNT_EVERY = 10;
-const TELL_MS = 30_000;
+const REPORT_MS = 30_000;
 const SETUP_AT_ONCE = 32;
 /** Steps between failovers. */
 const FAILOVER_STEPS = 12;
@@ -112,7 +119,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     subscriptions,
     payments,
     maxLamports,
-    tell,
+    report,
     calm = false,
     halfPrice = false,
     keepData = false,
@@ -137,7 +144,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     await eachOf(players, SETUP_AT_ONCE, (player) => subscribeAnew(ground, player));
     // The setup is finalized before the first fork.
     await ground.cheat('localnet_mineBlocks', 40);
-    tell(
+    report(
       `${players.length} wallets have subscribed after ${since(startedAt)}; logs are in ${ground.logDirectory}`,
     );
 
@@ -150,10 +157,10 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     let paid = 0;
     let hasFailed = false;
     let hasAnnounced = false;
-    const tellHow = createTeller(async (perSecond) => {
+    const reportProgress = createReporter(async (perSecond) => {
       const chainDays = days(chainStart, await chainNow(ground));
       const struck = Object.values(trouble.counts).reduce((sum, count) => sum + count, 0);
-      tell(
+      report(
         `step ${steps}: ${paid} payments (${perSecond} a second), ${chainDays} days, ${struck} faults, ${since(startedAt)}`,
       );
     });
@@ -178,13 +185,13 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
       stranger.act(dice);
       if (steps % Math.min(COUNT_EVERY, Math.ceil(payments / 50)) > 0) continue;
       ({ paid, hasFailed, hasAnnounced } = await stubborn(() => readProgress(ground)));
-      await tellHow(paid);
+      await reportProgress(paid);
     }
     await trouble.over();
     await scene.over();
     await stranger.over();
     const chainDays = days(chainStart, await chainNow(ground));
-    tell(`${steps} steps and ${paid} payments after ${since(startedAt)}; the keepers finish`);
+    report(`${steps} steps and ${paid} payments after ${since(startedAt)}; the keepers finish`);
     const undone = [
       ...(await drain(ground, sleep, drainMs, lost)),
       ...(await findRefunds(ground, sleep, drainMs)),
@@ -193,7 +200,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     // All attempts of the keepers are finalized, and no process acts any more.
     await ground.cheat('localnet_mineBlocks', 40);
     await stopWatching();
-    tell(`drained after ${since(startedAt)}`);
+    report(`drained after ${since(startedAt)}`);
 
     const { breaches, figures } = judge(
       await stubborn(() => readBooks(ground, offers, witness, sleep.awake)),
@@ -239,18 +246,20 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
   } finally {
     sleep.stop();
     await ground.stop(keep);
-    if (keep) tell(`the data is left in ${ground.logDirectory}/..`);
+    if (keep) report(`the data is left in ${ground.logDirectory}/..`);
   }
 }
 
 /** Reports progress every half minute, with the payments per second since the last report. */
-function createTeller(tell: (perSecond: string) => Promise<void>): (paid: number) => Promise<void> {
-  let [toldAt, before] = [Date.now(), 0];
+function createReporter(
+  report: (perSecond: string) => Promise<void>,
+): (paid: number) => Promise<void> {
+  let [reportedAt, before] = [Date.now(), 0];
   return async (paid) => {
-    const ms = Date.now() - toldAt;
-    if (ms < TELL_MS) return;
-    await tell(((1000 * (paid - before)) / ms).toFixed(1));
-    [toldAt, before] = [Date.now(), paid];
+    const ms = Date.now() - reportedAt;
+    if (ms < REPORT_MS) return;
+    await report(((1000 * (paid - before)) / ms).toFixed(1));
+    [reportedAt, before] = [Date.now(), paid];
   };
 }
 
@@ -266,8 +275,8 @@ async function drain(ground: Ground, sleep: Sleep, ms: number, lost: Lost): Prom
     await tendHold(ground, lost);
     const left = await workLeft(ground);
     if (left === 0) {
-      if (!(await hasPutOff(ground))) return [];
-      await passPutOff(ground);
+      if (!(await hasPostponed(ground))) return [];
+      await passPostponement(ground);
     }
     if (sleep.awake(Date.now()) > deadline)
       return [

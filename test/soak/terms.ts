@@ -1,8 +1,8 @@
 // Actions of merchants besides cancelling: discounts, pauses and refunds.
 import { createHash } from 'node:crypto';
 import { ComputeBudgetProgram, Transaction } from '@solana/web3.js';
-import { subscriptionAddress } from '../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/clusters.ts';
+import { subscriptionAddress } from '../../src/chain/program/addresses.ts';
 import { addSignature, unsignedTransaction } from '../../src/chain/transactions/message.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
 import { updateDiscount } from '../../src/db/subscription-changes.ts';

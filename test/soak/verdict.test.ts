@@ -7,7 +7,7 @@ import {
   isRegistered,
   judge,
   type Refund,
-  type Told,
+  type ReportedEvent,
 } from './verdict.ts';
 import type { SeenPull, SeenTurn } from './witness.ts';
 
@@ -20,7 +20,7 @@ const attempt = (createdAt: number): Attempt => ({
 });
 /** The outcome is not relevant. */
 const signedLate = (createdAt: number): Attempt => ({ ...attempt(createdAt), state: 'expired' });
-const told = (type: string, at: number): Told => ({
+const reported = (type: string, at: number): ReportedEvent => ({
   subscriptionId: 's',
   subscriptionPda: 'pda',
   type,
@@ -103,7 +103,7 @@ function sound(): Harmed {
     payments,
     events,
     attempts: ours.map((at) => attempt(at)),
-    told: [told('subscription_created', 3 * HOUR), told('cancel_requested', 7 * HOUR)],
+    reported: [reported('subscription_created', 3 * HOUR), reported('cancel_requested', 7 * HOUR)],
     refunds: [],
     lostRefunds: [],
     owners: new Map([['pda', 'merchant']]),
@@ -129,7 +129,7 @@ const gain = (books: Harmed, amount: bigint) =>
     ['merchant', (books.merchantBalances.get('merchant') ?? 0n) + amount],
   ]));
 
-void t.test('sound books are not accused', (t) => {
+void t.test('correct books break no invariant', (t) => {
   t.same(
     breached(() => undefined),
     [],
@@ -141,7 +141,7 @@ void t.test('sound books are not accused', (t) => {
         gain(books, 100n),
     ),
     [],
-    'what its owner pulls while nobody is registered is not ours to record',
+    'what its owner pulls while no one is registered need not be recorded',
   );
   t.end();
 });
@@ -149,7 +149,7 @@ void t.test('sound books are not accused', (t) => {
 void t.test('the cost of failed transactions is divided among the succeeded payments', (t) => {
   const books = sound();
   books.attempts.push({ ...signedLate(5 * HOUR), signature: 'failed', state: 'failed' });
-  books.fees = new Map([...books.fees, ['failed', 5_000n], ["somebody else's", 5_000n]]);
+  books.fees = new Map([...books.fees, ['failed', 5_000n], ["another's", 5_000n]]);
   t.match(judge(books).figures, {
     lamportsPerPayment: 7_860,
     paymentsPerTransaction: 1,
@@ -195,7 +195,7 @@ void t.test('each kind of harm is named', (t) => {
     books.pulls.shift(),
   );
   harm(
-    'a payment of ours that is not recorded',
+    'a payment of a keeper that is not recorded',
     [
       'chainPaymentsRecordedOnce',
       'paymentsAndEventsAgree',
@@ -214,13 +214,16 @@ void t.test('each kind of harm is named', (t) => {
   );
   harm('a charge that was signed while it was paused', ['nothingWhilePaused'], (books) => {
     const [from, to] = [5 * HOUR + 60_000, 6 * HOUR];
-    books.told.push(told('subscription_paused', from), told('subscription_unpaused', to));
+    books.reported.push(
+      reported('subscription_paused', from),
+      reported('subscription_unpaused', to),
+    );
     books.attempts.push(signedLate(from + 60_000));
   });
   harm('a refund on chain that is not recorded', ['balancesEqualSums'], (books) =>
     gain(books, -10n),
   );
-  harm('a refund that is recorded and not told', ['refundsAddUp'], (books) => {
+  harm('a refund that is recorded and not reported', ['refundsAddUp'], (books) => {
     books.refunds.push({ ...refund, status: 'succeeded', amountRefunded: 10n });
     gain(books, -10n);
   });
@@ -245,14 +248,16 @@ void t.test('each kind of harm is named', (t) => {
     },
   );
   harm('a charge after a cancel that only the chain has', ['nothingAfterCancel'], (books) => {
-    books.told.pop();
+    books.reported.pop();
     books.attempts.push(signedLate(7 * HOUR + 60_000));
   });
   harm('a gap in the events', ['sequencesGapless'], (books) =>
     books.events.splice(4, 1, { ...books.events[4]!, sequence: 6n }),
   );
-  harm('an event that was told twice', ['sequencesGapless', 'paymentsAndEventsAgree'], (books) =>
-    books.events.splice(2, 0, books.events[1]!),
+  harm(
+    'an event that was reported twice',
+    ['sequencesGapless', 'paymentsAndEventsAgree'],
+    (books) => books.events.splice(2, 0, books.events[1]!),
   );
   harm(
     'amounts that are not those of the chain',
@@ -269,18 +274,21 @@ void t.test('each kind of harm is named', (t) => {
 });
 
 void t.test(
-  'an attempt signed while a cancel stands is a breach; before the cancel and after a resume it is not',
+  'an attempt signed during a cancellation is a breach; one before the cancel or after a resume is not',
   (t) => {
-    const judged = (attempts: Attempt[], events: Told[], turns: SeenTurn[] = []) =>
-      afterCancel({ attempts, told: events, turns, lastSends: new Map() });
-    const cancel = [told('cancel_requested', 100_000), told('subscription_resumed', 200_000)];
+    const judged = (attempts: Attempt[], events: ReportedEvent[], turns: SeenTurn[] = []) =>
+      afterCancel({ attempts, reported: events, turns, lastSends: new Map() });
+    const cancel = [
+      reported('cancel_requested', 100_000),
+      reported('subscription_resumed', 200_000),
+    ];
     t.same(judged([attempt(99_000), attempt(201_000)], cancel), []);
     t.equal(judged([attempt(150_000)], cancel).length, 1);
-    t.equal(judged([attempt(300_000)], [told('cancel_forced', 100_000)]).length, 1);
+    t.equal(judged([attempt(300_000)], [reported('cancel_forced', 100_000)]).length, 1);
     const sent = (createdAt: number, at: number) =>
       afterCancel({
         attempts: [attempt(createdAt)],
-        told: cancel,
+        reported: cancel,
         turns: [],
         lastSends: new Map([[`at ${createdAt}`, at]]),
       }).length;
@@ -294,27 +302,30 @@ void t.test(
       'a keeper may not have seen it yet, or have seen the next one',
     );
     t.equal(judged([attempt(150_000)], [], turns).length, 1);
-    const resumed = [told('subscription_resumed', 149_000)];
+    const resumed = [reported('subscription_resumed', 149_000)];
     t.same(judged([attempt(150_000)], resumed, turns), [], 'a fork took a resumption back');
     t.equal(judged([attempt(170_000)], resumed, turns).length, 1, 'which is seen again soon');
-    t.equal(judged([attempt(150_000)], [told('subscription_created', 50_000)], turns).length, 1);
+    t.equal(
+      judged([attempt(150_000)], [reported('subscription_created', 50_000)], turns).length,
+      1,
+    );
     t.same(
-      judged([attempt(150_000)], [told('subscription_created', 149_000)], turns),
+      judged([attempt(150_000)], [reported('subscription_created', 149_000)], turns),
       [],
       'registered since: a fork may have taken the opening back',
     );
     t.same(
-      judged([attempt(120_000)], [told('subscription_created', 110_000)], turns),
+      judged([attempt(120_000)], [reported('subscription_created', 110_000)], turns),
       [],
       'closed and opened anew before the keepers had to know of the cancel: another subscription',
     );
     t.same(
-      judged([attempt(120_000)], [told('subscription_created', 99_500)], turns),
+      judged([attempt(120_000)], [reported('subscription_created', 99_500)], turns),
       [],
       'registered before the cancel was seen, perhaps after it',
     );
     const twice = [...turns.slice(0, 1), turn('created', 200_000), turn('cancelled', 300_000)];
-    const anew = [told('subscription_created', 201_000)];
+    const anew = [reported('subscription_created', 201_000)];
     t.same(judged([attempt(290_000)], anew, twice), [], 'opened anew');
     t.equal(judged([attempt(320_000)], anew, twice).length, 1, 'and cancelled again');
     t.end();
@@ -323,7 +334,7 @@ void t.test(
 
 void t.test('time in which a keeper was stopped does not count as time to see a cancel', (t) => {
   const cancelOnChain = (books: Harmed) => {
-    books.told.pop();
+    books.reported.pop();
     books.attempts.push(signedLate(7 * HOUR + 182_000));
   };
   t.same(breached(cancelOnChain), ['nothingAfterCancel']);
@@ -342,7 +353,7 @@ void t.test('time in which a keeper was stopped does not count as time to see a 
       books.awake = slept;
     }),
     ['nothingAfterCancel'],
-    'once it was told it is',
+    'once it was reported it is',
   );
   t.end();
 });
@@ -350,7 +361,7 @@ void t.test('time in which a keeper was stopped does not count as time to see a 
 void t.test(
   'a pull counts for a registration while it lives, and for no other subscription at its address',
   (t) => {
-    const life = [told('subscription_created', 100_000), told('cancel_finalized', 500_000)];
+    const life = [reported('subscription_created', 100_000), reported('cancel_finalized', 500_000)];
     const judged = (seenAt: number, turns: SeenTurn[] = [], subscriptionPda = 'pda') =>
       isRegistered({ subscriptionPda, seenAt }, life, turns);
     t.ok(judged(300_000, [turn('created', 99_000)]));

@@ -3,13 +3,13 @@
 import bs58 from 'bs58';
 import { tokenAccountIn } from '../../src/chain/program/accounts.ts';
 import { tokenAccountAddress } from '../../src/chain/program/addresses.ts';
+import type { Sql } from '../../src/db/postgres/connect.ts';
 import {
   type EventRecord,
   type PaymentRecord,
   readEvents,
   readPayments,
 } from '../../src/db/sandbox.ts';
-import type { Sql } from '../../src/db/postgres/connect.ts';
 import { checkMoney } from '../../src/local/sandbox/invariants.ts';
 import type { Offer } from './cast.ts';
 import type { Ground } from './ground.ts';
@@ -21,11 +21,11 @@ export interface Attempt {
   subscriptionId: string;
   signature: string;
   state: string;
-  /** Unix ms, as the times of Told are. */
+  /** Unix ms, as the times of ReportedEvent. */
   createdAt: number;
 }
 
-export interface Told {
+export interface ReportedEvent {
   subscriptionId: string;
   subscriptionPda: string;
   type: string;
@@ -71,7 +71,7 @@ export interface Books {
   payments: PaymentRecord[];
   events: EventRecord[];
   attempts: readonly Attempt[];
-  told: readonly Told[];
+  reported: readonly ReportedEvent[];
   refunds: readonly Refund[];
   /** Refunds that landed and whose record a failover lost. */
   lostRefunds: readonly Refunded[];
@@ -98,11 +98,11 @@ export async function readBooks(
 ): Promise<Books> {
   const { sql } = ground;
   const appIds = offers.map(({ appId }) => appId);
-  const [payments, events, attempts, told, refunds, owners] = await Promise.all([
+  const [payments, events, attempts, reported, refunds, owners] = await Promise.all([
     readPayments(sql, appIds),
     readEvents(sql, appIds),
     readAttempts(sql),
-    readTold(sql),
+    readReported(sql),
     readRefunds(sql),
     readOwners(sql),
   ]);
@@ -116,7 +116,7 @@ export async function readBooks(
     payments,
     events,
     attempts,
-    told,
+    reported,
     refunds,
     lostRefunds:
       ground.pair === undefined
@@ -138,16 +138,16 @@ export function judge(books: Books) {
   const recorded = new Set(payments.flatMap(({ txSignature }) => txSignature ?? []));
   const times = inAwakeTime(books);
   // Pulls of a merchant without a live registration are not checked.
-  const unheard = new Set(
+  const unregistered = new Set(
     pulls.filter(
       (pull) =>
         pull.source === 'foreign' &&
         !recorded.has(pull.signature) &&
-        !isRegistered({ ...pull, seenAt: awake(pull.seenAt) }, times.told, times.turns),
+        !isRegistered({ ...pull, seenAt: awake(pull.seenAt) }, times.reported, times.turns),
     ),
   );
   const merchantBalances = new Map(books.merchantBalances);
-  for (const { subscriptionPda, gross } of unheard) {
+  for (const { subscriptionPda, gross } of unregistered) {
     const owner = owners.get(subscriptionPda) ?? '';
     merchantBalances.set(owner, (merchantBalances.get(owner) ?? 0n) - gross);
   }
@@ -155,10 +155,10 @@ export function judge(books: Books) {
   const sent = books.refunds.filter(({ status }) => status === 'succeeded');
   for (const { merchantWallet, amount } of [...sent, ...books.lostRefunds])
     merchantBalances.set(merchantWallet, (merchantBalances.get(merchantWallet) ?? 0n) + amount);
-  const heard = pulls.filter((pull) => !unheard.has(pull));
+  const known = pulls.filter((pull) => !unregistered.has(pull));
   const breaches: Record<string, string[]> = {
     ...checkMoney(
-      { pulls: heard, payments, events, treasuryBalance, merchantBalances },
+      { pulls: known, payments, events, treasuryBalance, merchantBalances },
       { treasuryBefore: 0n },
     ),
     nothingAfterCancel: afterCancel(times),
@@ -179,14 +179,14 @@ export function judge(books: Books) {
         failed: payments.filter(({ status }) => status === 'failed').length,
         foreign: payments.filter(({ source }) => source === 'foreign').length,
       },
-      pullsBooked: heard.filter(({ signature }) => recorded.has(signature)).length,
+      pullsBooked: known.filter(({ signature }) => recorded.has(signature)).length,
       cheapPayments: payments.filter(
         ({ status, subscriptionPda, amountGross }) =>
           status === 'succeeded' &&
           5n * amountGross <= 2n * (books.planAmounts.get(subscriptionPda) ?? 0n),
       ).length,
       pullsOnChain: pulls.length,
-      foreignPullsUnregistered: unheard.size,
+      foreignPullsUnregistered: unregistered.size,
       attempts: countBy(attempts.map(({ state }) => state)),
       ...costs(books),
       events: countBy(events.map(({ type }) => type)),
@@ -215,10 +215,10 @@ function costs({ attempts, payments, fees }: Books) {
   };
 }
 
-type Times = Pick<Books, 'attempts' | 'told' | 'turns' | 'lastSends'>;
+type Times = Pick<Books, 'attempts' | 'reported' | 'turns' | 'lastSends'>;
 
 /** The same, with every moment in time that was not slept through. */
-function inAwakeTime({ attempts, told, turns, lastSends, awake }: Books): Times {
+function inAwakeTime({ attempts, reported, turns, lastSends, awake }: Books): Times {
   const seen = <T extends { notBefore: number; seenAt: number }>(one: T): T => ({
     ...one,
     notBefore: awake(one.notBefore),
@@ -226,7 +226,7 @@ function inAwakeTime({ attempts, told, turns, lastSends, awake }: Books): Times 
   });
   return {
     attempts: attempts.map((one) => ({ ...one, createdAt: awake(one.createdAt) })),
-    told: told.map((one) => ({ ...one, at: awake(one.at) })),
+    reported: reported.map((one) => ({ ...one, at: awake(one.at) })),
     turns: turns.map(seen),
     lastSends: new Map([...lastSends].map(([signature, at]) => [signature, awake(at)])),
   };
@@ -237,13 +237,13 @@ function inAwakeTime({ attempts, told, turns, lastSends, awake }: Books): Times 
  * UNSEEN_MS), and transactions sent after the event of a cancellation. Transactions sent earlier
  * may land while their blockhash is valid.
  */
-export function afterCancel({ attempts, told, turns, lastSends }: Times): string[] {
+export function afterCancel({ attempts, reported, turns, lastSends }: Times): string[] {
   const cancelled = new Map<string, Span[]>();
   const registered = new Map<string, number>();
   // A resumption may be taken back by a fork after a keeper has seen it: the finalized chain never
   // has it.
   const resumed = new Map<string, Span[]>();
-  for (const { subscriptionId, type, at } of told) {
+  for (const { subscriptionId, type, at } of reported) {
     if (type === 'subscription_created') registered.set(subscriptionId, at);
     if (type === 'cancel_requested' || type === 'cancel_forced')
       open(cancelled, subscriptionId, at + SAME_MOMENT_MS);
@@ -272,22 +272,22 @@ export function afterCancel({ attempts, told, turns, lastSends }: Times): string
       ?.map((span) => ({ ...span, from: span.from - SAME_MOMENT_MS + SENT_BEFORE_MS }));
     return [
       ...(within(cancelled.get(subscriptionId), createdAt)
-        ? [`signed after the cancel of ${subscriptionId} was told: ${signature}`]
+        ? [`signed after the cancel of ${subscriptionId} was reported: ${signature}`]
         : []),
       ...(within(standing, createdAt) && !within(resumed.get(subscriptionId), createdAt)
         ? [`signed long after the on-chain cancel of ${subscriptionPda}: ${signature}`]
         : []),
       ...(within(late, lastSends.get(signature) ?? -Infinity)
-        ? [`sent after the cancel of ${subscriptionId} was told: ${signature}`]
+        ? [`sent after the cancel of ${subscriptionId} was reported: ${signature}`]
         : []),
     ];
   });
 }
 
 /** Attempts signed, and transactions sent, while a subscription was paused. */
-function whilePaused({ attempts, told, lastSends }: Times): string[] {
+function whilePaused({ attempts, reported, lastSends }: Times): string[] {
   const paused = new Map<string, Span[]>();
-  for (const { subscriptionId, type, at } of told) {
+  for (const { subscriptionId, type, at } of reported) {
     if (type === 'subscription_paused') open(paused, subscriptionId, at + SAME_MOMENT_MS);
     if (type === 'subscription_unpaused') close(paused, subscriptionId, at - SAME_MOMENT_MS);
   }
@@ -309,7 +309,7 @@ function whilePaused({ attempts, told, lastSends }: Times): string[] {
 /** Recorded refunds of which the payment's sum or the event says something else. */
 function wrongRefunds({ refunds, events }: Pick<Books, 'refunds' | 'events'>): string[] {
   const recorded = refunds.filter(({ status }) => status === 'succeeded');
-  const told = events.flatMap(({ type, body }) =>
+  const reported = events.flatMap(({ type, body }) =>
     type === 'refund_recorded'
       ? [(JSON.parse(body) as { data: { refundId: string } }).data.refundId]
       : [],
@@ -319,11 +319,11 @@ function wrongRefunds({ refunds, events }: Pick<Books, 'refunds' | 'events'>): s
       (sum, { paymentId, amount }) => (paymentId === payment ? sum + amount : sum),
       0n,
     );
-  const times = countBy(told);
+  const times = countBy(reported);
   return [
     ...refunds
       .filter(({ id, status }) => (times[id] ?? 0) !== (status === 'succeeded' ? 1 : 0))
-      .map(({ id, status }) => `${status}, and told ${times[id] ?? 0} times: refund ${id}`),
+      .map(({ id, status }) => `${status}, and reported ${times[id] ?? 0} times: refund ${id}`),
     ...refunds
       .filter(({ paymentId, amountRefunded }) => amountRefunded !== sumOf(paymentId))
       .map(
@@ -353,11 +353,11 @@ function close(spans: Map<string, Span[]>, id: string, to: number): void {
  */
 export function isRegistered(
   { subscriptionPda, seenAt }: Pick<SeenPull, 'subscriptionPda' | 'seenAt'>,
-  told: readonly Told[],
+  reported: readonly ReportedEvent[],
   turns: readonly SeenTurn[],
 ): boolean {
   const lives = new Map<string, Omit<Span, 'notBefore'>>();
-  for (const { subscriptionId, subscriptionPda: pda, type, final, at } of told) {
+  for (const { subscriptionId, subscriptionPda: pda, type, final, at } of reported) {
     if (pda !== subscriptionPda) continue;
     if (type === 'subscription_created') lives.set(subscriptionId, { from: at, to: Infinity });
     const life = lives.get(subscriptionId);
@@ -380,8 +380,8 @@ async function readAttempts(sql: Sql): Promise<Attempt[]> {
   return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
 }
 
-async function readTold(sql: Sql): Promise<Told[]> {
-  return sql<Told[]>`
+async function readReported(sql: Sql): Promise<ReportedEvent[]> {
+  return sql<ReportedEvent[]>`
     select e.subscription_id, s.subscription_pda, e.type, coalesce((e.body::json #>> '{data,final}') = 'true', false) as final,
       (extract(epoch from e.created_at) * 1000)::float8 as at
     from events e join subscriptions s on s.id = e.subscription_id

@@ -96,7 +96,7 @@ async function cutAtDeadline(t: Test, url: string): Promise<Answer> {
   return answer;
 }
 
-void t.test('no answer within 5 s is a timeout', besides, async (t) => {
+void t.test('a missing response after 5 s is a timeout', besides, async (t) => {
   const { url } = await rawServer(t, () => undefined);
   t.match(await cutAtDeadline(t, url), {
     httpStatus: null,
@@ -109,9 +109,17 @@ void t.test('no answer within 5 s is a timeout', besides, async (t) => {
 void t.test('a status line that drips, one byte each 200 ms, is cut at 5 s', besides, async (t) => {
   const { url } = await rawServer(
     t,
-    (socket) => void drip(socket, 'HTTP/1.1 200 OK\r\nx-padding: much too slow\r\n\r\n'),
+    (socket) => void drip(socket, 'HTTP/1.1 200 OK, but this is much too slow\r\n\r\n'),
   );
   t.match(await cutAtDeadline(t, url), { httpStatus: null, error: 'timeout' });
+});
+
+void t.test('the status line counts when headers drip until 5 s are over', besides, async (t) => {
+  const { url } = await rawServer(t, (socket) => {
+    socket.write('HTTP/1.1 200 OK\r\n');
+    void drip(socket, 'x-padding: much too slow to be complete\r\n\r\n');
+  });
+  t.match(await cutAtDeadline(t, url), { httpStatus: 200, error: null });
 });
 
 void t.test(
@@ -131,7 +139,7 @@ void t.test(
 
 for (const code of [300, 301, 302, 303, 304, 307, 308]) {
   void t.test(
-    `${code} is an answer like any other: Location is never contacted`,
+    `status ${code} is a response like any other: Location is never contacted`,
     besides,
     async (t) => {
       const elsewhere = await startReceiver(t);
@@ -165,7 +173,7 @@ void t.test(
 );
 
 void t.test(
-  'of an endless body 4 KiB are read, and the connection is ended before the deadline',
+  'an endless body is read up to 4 KiB, and its connection is ended before the deadline',
   async (t) => {
     // The deadline never comes.
     const { setTimeout: start } = globalThis;
@@ -214,9 +222,77 @@ void t.test('a server that closes without an answer gets the request once', besi
   t.equal(server.requests(), 1);
 });
 
-void t.test('an answer that is not HTTP is a protocol error', besides, async (t) => {
+void t.test('a response that is not HTTP is a protocol error', besides, async (t) => {
   const server = await rawServer(t, (socket) => socket.end('220 mail.example ESMTP\r\n'));
   t.match(await send(sender(t), server.url), { httpStatus: null, error: 'protocol' });
+});
+
+const lines = (...all: string[]) => `${all.join('\r\n')}\r\n\r\n`;
+const bothLengths = ['content-length: 2', 'transfer-encoding: chunked'];
+for (const [name, head, httpStatus] of [
+  ['Content-Length and chunked', lines('HTTP/1.1 200 OK', ...bothLengths), 200],
+  ['two lengths', lines('HTTP/1.1 204 Fine', 'content-length: 2', 'content-length: 3'), 204],
+  ['20 KB of headers', lines('HTTP/1.1 200 OK', `x-large: ${'x'.repeat(20_000)}`), 200],
+  ['200 KB of headers', lines('HTTP/1.1 200 OK', `x-large: ${'x'.repeat(200_000)}`), 200],
+  ['a header that is none', lines('HTTP/1.1 200', 'no header'), 200],
+  ['headers that end before they are complete', 'HTTP/1.0 200 OK\r\nx-cut: ', 200],
+  ['an error and both lengths', lines('HTTP/1.1 503 Busy', ...bothLengths), 503],
+  [
+    'an informational answer before both lengths',
+    lines('HTTP/1.1 103 Early Hints', 'link: </x>') + lines('HTTP/1.1 201 Made', ...bothLengths),
+    201,
+  ],
+] as const) {
+  void t.test(`the status line decides: ${name}`, besides, async (t) => {
+    const server = await rawServer(t, (socket) => socket.end(`${head}ok`));
+    const client = sender(t);
+    t.match(await send(client, server.url), { httpStatus, error: null });
+    t.match(await send(client, server.url), { httpStatus, error: null });
+    t.equal(server.connections(), 2, 'the connection is not used again');
+    t.equal(server.requests(), 2);
+  });
+}
+
+for (const [name, head, error] of [
+  ['one that is not complete', 'HTTP/1.1 200 O', 'reset'],
+  ['one of another protocol', lines('ICY 200 OK', 'x: y'), 'protocol'],
+  ['one with a status of two digits', lines('HTTP/1.1 20 OK', 'x: y'), 'protocol'],
+] as const) {
+  void t.test(`no status line: ${name}`, besides, async (t) => {
+    const server = await rawServer(t, (socket) => socket.end(head));
+    t.match(await send(sender(t), server.url), { httpStatus: null, error, response: null });
+  });
+}
+
+void t.test(
+  'a reused connection that ends after the first byte of an answer gets no second request',
+  besides,
+  async (t) => {
+    let answers = 0;
+    const server = await rawServer(t, (socket) => {
+      answers += 1;
+      if (answers === 1) socket.write('HTTP/1.1 204 No Content\r\n\r\n');
+      else socket.end('H');
+    });
+    const client = sender(t);
+    t.match(await send(client, server.url), { httpStatus: 204 });
+    t.match(await send(client, server.url), { httpStatus: null, error: 'reset' });
+    t.equal(server.connections(), 1);
+    t.equal(server.requests(), 2);
+  },
+);
+
+void t.test('the second connection of a request is the last one', besides, async (t) => {
+  let answers = 0;
+  const server = await rawServer(t, (socket) => {
+    answers += 1;
+    if (answers === 1) socket.write('HTTP/1.1 204 No Content\r\n\r\n');
+    else socket.resetAndDestroy();
+  });
+  const client = sender(t);
+  t.match(await send(client, server.url), { httpStatus: 204 });
+  t.match(await send(client, server.url), { httpStatus: null, error: 'reset' });
+  t.match([server.connections(), server.requests()], [2, 3]);
 });
 
 void t.test('an informational answer is not the answer', besides, async (t) => {
@@ -227,7 +303,7 @@ void t.test('an informational answer is not the answer', besides, async (t) => {
 });
 
 void t.test(
-  'a connection is used again after a clean answer, and not after a failure',
+  'a connection is used again after a complete response, and not after a failure',
   besides,
   async (t) => {
     const receiver = await startReceiver(t);
@@ -319,7 +395,7 @@ void t.test(
 );
 
 void t.test(
-  'TLS: the name is sent as SNI, and an untrusted certificate is refused before the request is sent',
+  'the name is sent as SNI over TLS, and an untrusted certificate is refused before the request is sent',
   besides,
   async (t) => {
     const names: string[] = [];
@@ -346,13 +422,13 @@ void t.test(
     const client = sender(t, { enabled: true, allow: ['127.0.0.0/8'], nameServers });
     t.match(await send(client, `https://secure.example:${port}/hook`), {
       httpStatus: null,
-      error: 'tls',
+      error: 'chain_incomplete',
     });
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
     t.teardown(() => delete process.env.NODE_TLS_REJECT_UNAUTHORIZED);
     t.match(
       await send(client, `https://secure.example:${port}/hook`),
-      { httpStatus: null, error: 'tls' },
+      { httpStatus: null, error: 'chain_incomplete' },
       'whatever the environment says',
     );
     t.same(names, ['secure.example', 'secure.example']);

@@ -1,7 +1,7 @@
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
-import { sendPing } from '../../src/webhooks/ping.ts';
 import { generateWebhookSecret } from '../../src/domain/outbox/endpoints.ts';
+import { sendPing } from '../../src/webhooks/ping.ts';
 import { startReceiver, status } from '../fixtures/receiver.ts';
 
 const open = {
@@ -14,7 +14,7 @@ const secret = generateWebhookSecret();
 const ping = (url: string, config = open) =>
   sendPing({ config, appId: 'an app', webhookId: 'a webhook', url, secret });
 
-void t.test('a ping is signed like a delivery and returns the endpoint’s answer', async (t) => {
+void t.test('a ping is signed like a delivery and returns the endpoint’s response', async (t) => {
   const receiver = await startReceiver(t, (response) =>
     response.writeHead(201).end(Buffer.from([0x6f, 0x6b, 0xff])),
   );

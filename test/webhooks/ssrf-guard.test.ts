@@ -131,7 +131,7 @@ void t.test('the public address by which Azure reaches the host is refused', asy
   );
 });
 
-void t.test('without the guard everything passes and the system resolves names', async (t) => {
+void t.test('every address passes without the guard, and the system resolves names', async (t) => {
   const guard = createSsrfGuard({ enabled: false, allow: [], deny: [], nameServers: [] });
   t.doesNotThrow(() => guard.checkLiteral('127.0.0.1'));
   t.equal(guard.lookup, undefined);
@@ -145,7 +145,7 @@ void t.test('a name gives all of its addresses when all of them are public', asy
 });
 
 void t.test(
-  'one private address among the answers, of whichever family, condemns the name',
+  'one private address of a name, of either family, makes the guard refuse it',
   async (t) => {
     for (const mixed of [
       ['8.8.8.8', '10.0.0.1'],

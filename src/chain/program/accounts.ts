@@ -11,19 +11,20 @@ import {
   decodeTokenAccount,
 } from './layouts.ts';
 
-/** An account on chain; null when it does not exist. */
+/** The content of an account on chain. Callers use null for an account that does not exist. */
 export interface ChainAccount {
   readonly owner: string;
   readonly lamports: bigint;
   readonly data: Buffer;
 }
 
-/** Whether the account was closed, or is an address that only received lamports. */
+/** Whether the account was closed, or is an address that has only received lamports. */
 export function isClosed({ owner, data }: ChainAccount): boolean {
   return owner === SYSTEM_PROGRAM && data.length === 0;
 }
 
-// Data proves nothing by itself: anyone can put a Plan's bytes into an account of another program.
+// The owner of an account must be checked, because anyone can write the bytes of a Plan into an
+// account of another program.
 function dataOf(account: ChainAccount | null, owner: string, name: string): Buffer | null {
   if (account === null) return null;
   if (isClosed(account)) return null;
@@ -33,8 +34,8 @@ function dataOf(account: ChainAccount | null, owner: string, name: string): Buff
 }
 
 /**
- * The plan in an account of the program, null for a closed account. Throws ChainDataError for other
- * data.
+ * Decodes the plan in an account of the program. Returns null for a closed account. Throws
+ * ChainDataError for other data.
  */
 export function planIn(account: ChainAccount | null, programId: string): PlanAccount | null {
   const data = dataOf(account, programId, 'Plan');
@@ -42,8 +43,8 @@ export function planIn(account: ChainAccount | null, programId: string): PlanAcc
 }
 
 /**
- * The subscription in an account of the program, null for a closed account. Throws ChainDataError
- * for other data.
+ * Decodes the subscription in an account of the program. Returns null for a closed account. Throws
+ * ChainDataError for other data.
  */
 export function subscriptionIn(
   account: ChainAccount | null,
@@ -54,8 +55,8 @@ export function subscriptionIn(
 }
 
 /**
- * The SubscriptionAuthority in an account of the program, null for a closed account. Throws
- * ChainDataError for other data.
+ * Decodes the SubscriptionAuthority in an account of the program. Returns null for a closed
+ * account. Throws ChainDataError for other data.
  */
 export function authorityIn(
   account: ChainAccount | null,
@@ -66,8 +67,8 @@ export function authorityIn(
 }
 
 /**
- * The token account in an account of the SPL Token program, null for a closed account. Throws
- * ChainDataError for other data.
+ * Decodes the token account in an account of the SPL Token program. Returns null for a closed
+ * account. Throws ChainDataError for other data.
  */
 export function tokenAccountIn(account: ChainAccount | null): TokenAccount | null {
   const data = dataOf(account, TOKEN_PROGRAM, 'token');

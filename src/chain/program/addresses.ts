@@ -9,8 +9,8 @@ export const COMPUTE_BUDGET_PROGRAM = 'ComputeBudget1111111111111111111111111111
 export const CLOCK_SYSVAR = 'SysvarC1ock11111111111111111111111111111111';
 
 /**
- * Whether `text` is a public key: Base58 of exactly 32 bytes. The length is checked first, so long
- * text is never decoded.
+ * Whether `text` is a public key: the Base58 form of exactly 32 bytes. The length of the text is
+ * checked first, so that long text is never decoded.
  */
 export function isAddress(text: string): boolean {
   return bytesOf(text) !== undefined;
@@ -22,7 +22,7 @@ function bytesOf(text: string): Uint8Array | undefined {
   return bytes?.length === 32 ? bytes : undefined;
 }
 
-/** Memoizes `make(key)` in `known`, which is emptied at `most` entries. */
+/** Memoizes `make(key)` in the map `known`. The map is emptied when it has `maxEntries` entries. */
 function remembered<T>(known: Map<string, T>, maxEntries: number, key: string, make: () => T): T {
   const found = known.get(key);
   if (found !== undefined) return found;
@@ -33,8 +33,8 @@ function remembered<T>(known: Map<string, T>, maxEntries: number, key: string, m
 }
 
 /**
- * A public key with its Base58 cached. web3.js encodes keys to compare them for each instruction,
- * which took a third of a payment's CPU time.
+ * A public key that caches its Base58 text. web3.js encodes keys to compare them for each
+ * instruction, which took a third of a payment's CPU time.
  */
 class AddressKey extends PublicKey {
   readonly #bytes: Uint8Array;
@@ -55,12 +55,13 @@ class AddressKey extends PublicKey {
   }
 }
 
-/** Enough for the keys of a few batches of payments. */
+/** Maximum number of cached keys: enough for a few batches of payments. */
 const MAX_KEYS = 20_000;
 const keys = new Map<string, PublicKey>();
 
 /**
- * The public key of a Base58 address. Throws a TypeError with the text when it is not an address.
+ * The public key of a Base58 address. Throws a TypeError that contains the text when the text is
+ * not an address.
  */
 export function publicKey(address: string): PublicKey {
   return remembered(keys, MAX_KEYS, address, () => {
@@ -72,7 +73,10 @@ export function publicKey(address: string): PublicKey {
   });
 }
 
-/** The 32 bytes of a Base58 address. Throws a TypeError with the text when it is not an address. */
+/**
+ * The 32 bytes of a Base58 address. Throws a TypeError that contains the text when the text is not
+ * an address.
+ */
 export function addressBytes(address: string): Uint8Array {
   return publicKey(address).toBytes();
 }
@@ -80,33 +84,36 @@ export function addressBytes(address: string): Uint8Array {
 const texts = new Map<string, string>();
 
 /**
- * The address whose 32 bytes begin at `offset`. Cached, because a keeper reads the same addresses
- * again and Base58 encoding is slow.
+ * The Base58 address of the 32 bytes that begin at `offset`. The result is cached, because a keeper
+ * reads the same addresses again and Base58 encoding is slow.
  */
 export function addressAt(bytes: Buffer, offset: number): string {
   const raw = bytes.toString('latin1', offset, offset + 32);
   return remembered(texts, MAX_KEYS, raw, () => bs58.encode(bytes.subarray(offset, offset + 32)));
 }
 
-/** The address of a public key; its own `toBase58` encodes it anew each time. */
+/**
+ * The Base58 address of a public key, cached. `PublicKey.toBase58` encodes the key on every call.
+ */
 export function addressOf(key: PublicKey): string {
   return addressAt(key.toBuffer(), 0);
 }
 
-/** An address with the bump seed that takes it off the curve. */
+/** A program-derived address, and the bump seed that moves it off the Ed25519 curve. */
 export interface Derived {
   readonly address: string;
   readonly bump: number;
 }
 
-// findProgramAddressSync takes 200 us (a SHA-256 and a curve check per bump), and the keeper needs
-// the same five addresses whenever it reads, assesses and signs a payment. So derived addresses are
-// cached.
+// Derived addresses are cached: findProgramAddressSync takes 200 us (a SHA-256 and a curve check
+// per bump), and the keeper needs the same five addresses whenever it reads, assesses and signs a
+// payment.
 const MAX_DERIVED = 100_000;
 const cache = new Map<string, Derived>();
 
 /**
- * Derives an address from a seed name and parts: an address is 32 bytes of seed, a number eight.
+ * Derives an address from a seed name and parts. A string part is an address and gives 32 bytes of
+ * seed; a number gives eight bytes.
  */
 function derive(programId: string, name: string, ...parts: readonly (string | bigint)[]): Derived {
   const key = `${programId} ${name} ${parts.join(' ')}`;
@@ -124,29 +131,32 @@ function seedOf(part: string | bigint): Uint8Array {
   return number;
 }
 
-/** The Plan account of `owner` with the number `planId` (0..2^64-1). */
+/** Derives the address of the Plan account of `owner` with the number `planId` (0..2^64-1). */
 export function planAddress(programId: string, owner: string, planId: bigint): Derived {
   return derive(programId, 'plan', owner, planId);
 }
 
-/** The SubscriptionDelegation account of a subscriber to a plan. */
+/** Derives the address of the SubscriptionDelegation account of a subscriber to a plan. */
 export function subscriptionAddress(programId: string, plan: string, subscriber: string): Derived {
   return derive(programId, 'subscription', plan, subscriber);
 }
 
-/** The SubscriptionAuthority (SA) of a wallet for a mint: the delegate of its token account. */
+/**
+ * Derives the address of a wallet's SubscriptionAuthority for a mint. The authority is the delegate
+ * of the wallet's token account.
+ */
 export function authorityAddress(programId: string, user: string, mint: string): Derived {
   return derive(programId, 'SubscriptionAuthority', user, mint);
 }
 
-/** The account that signs the program's events. */
+/** Derives the address of the account that signs the program's events. */
 export function eventAuthorityAddress(programId: string): Derived {
   return derive(programId, 'event_authority');
 }
 
 /**
- * The associated SPL Token account (ATA) of `owner` for `mint`. spl-token's own function does not
- * return the bump.
+ * Derives the address of the associated SPL Token account (ATA) of `owner` for `mint`. spl-token's
+ * own function does not return the bump.
  */
 export function tokenAccountAddress(owner: string, mint: string): Derived {
   return derive(ASSOCIATED_TOKEN_PROGRAM, '', owner, TOKEN_PROGRAM, mint);

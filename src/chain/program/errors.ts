@@ -1,10 +1,11 @@
-// Classifies a failed collection (docs/chain.md, "Errors at a pull"). Doubtful cases are `unknown`:
-// only a failure that the subscriber certainly caused may make a subscription past due.
+// Classifies a failed collection (docs/chain.md, "Errors at a pull"). A doubtful failure is
+// classified as `unknown`, because only a failure that the subscriber certainly caused may make a
+// subscription past due.
 import { ASSOCIATED_TOKEN_PROGRAM, SYSTEM_PROGRAM, TOKEN_PROGRAM } from './addresses.ts';
 import type { TokenAccount } from './layouts.ts';
 import { PROGRAM_ERRORS } from './program-errors.ts';
 
-/** Instruction indexes of the transfers of one payment. */
+/** Instruction indexes of the transfers that belong to one payment. */
 export interface PullLayout {
   readonly pulls: readonly number[];
 }
@@ -20,7 +21,7 @@ export type SubscriberReason =
   | 'authority_closed'
   | 'authority_replaced';
 
-/** The reason, not caused by the subscriber, why a payment cannot be collected. */
+/** The reasons why a payment cannot be collected that are not caused by the subscriber. */
 export const OURS_REASONS = [
   'keeper_out_of_sol',
   'not_a_puller',
@@ -41,8 +42,8 @@ export type OursReason = (typeof OURS_REASONS)[number];
 export type PullFailure =
   | { readonly kind: 'subscriber'; readonly reason: SubscriberReason }
   /**
-   * 400: the period is already paid, in full or in part. No failure: the caller reads the state
-   * again.
+   * Error 400: the period is already paid, in full or in part. The caller does not treat this as a
+   * failure and reads the chain state again.
    */
   | { readonly kind: 'already_collected' }
   | { readonly kind: 'cancelled' }
@@ -50,20 +51,20 @@ export type PullFailure =
   | { readonly kind: 'plan_ended' }
   | { readonly kind: 'plan_closed' }
   | { readonly kind: 'plan_changed' }
-  /** The same transaction is already on chain: the caller reads its signature. */
+  /** The transaction with this signature is already on chain. The caller reads its status. */
   | { readonly kind: 'already_processed' }
   | { readonly kind: 'ours'; readonly reason: OursReason; readonly detail: string }
   | { readonly kind: 'unknown'; readonly detail: string };
 
-/** Facts that the error does not contain. */
+/** Facts about a failed payment that the transaction error does not contain. */
 export interface PullContext {
   readonly layout: PullLayout;
   readonly logs: readonly string[] | null;
-  /** The gross amount of the attempt, base units. */
+  /** The gross amount of the attempt in base units. */
   readonly gross: bigint;
   /**
-   * The subscriber's token account, read near the failure: null when it does not exist, undefined
-   * when it was not read.
+   * The subscriber's token account as read shortly after the failure: null when the account does
+   * not exist, undefined when it was not read.
    */
   readonly subscriberAccount: TokenAccount | null | undefined;
 }
@@ -90,13 +91,14 @@ function instructionFailure(err: unknown): InstructionFailure | null {
   return { index, name: Object.keys(reason)[0] ?? 'unnamed' };
 }
 
-/** The index of the failed instruction; null when the transaction failed as a whole. */
+/** The index of the failed instruction, or null when the transaction failed as a whole. */
 export function failedInstruction(err: unknown): number | null {
   return instructionFailure(err)?.index ?? null;
 }
 
 /**
- * The program that failed first, which is the innermost: the "failed" lines of its callers follow.
+ * The id of the program that failed first. It is the innermost program; the "failed" lines of its
+ * callers come later in the logs.
  */
 function failedProgram(logs: readonly string[] | null): string | undefined {
   for (const line of logs ?? []) {
@@ -116,10 +118,9 @@ export function describeTransactionError(err: unknown): string {
 }
 
 /**
- * Classifies a failed collection. `err` is the field of this name in responses of
- * getSignatureStatuses, getTransaction and simulateTransaction. An error of the token program
- * surfaces as the pull's Custom code; the program's own codes begin at 100, so the number
- * distinguishes them. The logs, when available, must agree.
+ * Classifies a failed collection. `err` has the form of `err` in getSignatureStatuses,
+ * getTransaction and simulateTransaction. A token program error surfaces as the pull's Custom code.
+ * Codes from 100 up are the Subscriptions program's own. The logs, when available, must agree.
  */
 export function classifyPullError(err: unknown, context: PullContext): PullFailure {
   const detail = describeTransactionError(err);
@@ -151,7 +152,7 @@ export function classifyPullError(err: unknown, context: PullContext): PullFailu
   return { kind: 'unknown', detail };
 }
 
-/** Classifies SPL Token's error codes (spl-token `error.rs`) at a transfer. */
+/** Classifies the SPL Token program's error codes (spl-token `error.rs`) at a transfer. */
 function tokenFailure(
   code: number,
   { gross, subscriberAccount }: PullContext,
@@ -159,7 +160,8 @@ function tokenFailure(
 ): PullFailure {
   switch (code) {
     case 1: {
-      // The same code for insufficient balance and insufficient allowance; the account shows which.
+      // SPL Token has one code for insufficient balance and insufficient allowance. The
+      // subscriber's token account shows which of the two applies.
       const account = subscriberAccount ?? null;
       const allowance =
         account !== null && account.amount >= gross && account.delegatedAmount < gross;
@@ -171,7 +173,7 @@ function tokenFailure(
     case 4:
       return { kind: 'subscriber', reason: 'delegate_replaced' };
     case 17:
-      // Either side may be frozen.
+      // The token account of the subscriber or of the receiver may be frozen.
       if (subscriberAccount === undefined) return { kind: 'unknown', detail };
       if (subscriberAccount?.state === 'frozen')
         return { kind: 'subscriber', reason: 'account_frozen' };
@@ -207,7 +209,8 @@ function programFailure(
     case 132:
       return { kind: 'subscriber', reason: 'account_owner_changed' };
     case 110:
-      // The program checks both token accounts in one call.
+      // The program checks the token accounts of subscriber and receiver in one call, so the error
+      // does not show which account is missing.
       if (subscriberAccount === undefined) return { kind: 'unknown', detail };
       return subscriberAccount === null
         ? { kind: 'subscriber', reason: 'account_closed' }
@@ -253,7 +256,8 @@ function transactionFailure(err: unknown, detail: string): PullFailure {
   }
 }
 
-// The other errors of solana-transaction-error. None of them changes the chain.
+// The remaining errors of the crate solana-transaction-error. A transaction with such an error did
+// not change the chain.
 const TRANSACTION_ERRORS = new Set([
   'AccountInUse',
   'AccountLoadedTwice',

@@ -9,11 +9,16 @@ export interface ExecutedInstruction {
   readonly programId: string;
   readonly accounts: readonly string[];
   readonly data: Buffer;
-  /** 1 for top-level instructions, 2 and up for inner ones; null when RPC does not report it. */
+  /**
+   * 1 for a top-level instruction, 2 or more for an inner one; null when RPC does not report it.
+   */
   readonly stackHeight: number | null;
 }
 
-/** A transaction's top-level instructions and, by their index, the inner instructions in order. */
+/**
+ * A transaction's top-level instructions. `inner` maps the index of a top-level instruction to its
+ * inner instructions in order of execution.
+ */
 export interface ExecutedTransaction {
   readonly err: unknown;
   readonly instructions: readonly ExecutedInstruction[];
@@ -21,7 +26,7 @@ export interface ExecutedTransaction {
 }
 
 /**
- * A pull: `amount` base units moved from the subscriber to `receiver`, for the period from
+ * Event of a pull: `amount` base units moved from the subscriber to `receiver` for the period from
  * `periodStart` to `periodEnd` (Unix seconds).
  */
 export interface TransferEvent {
@@ -33,11 +38,14 @@ export interface TransferEvent {
   readonly amount: bigint;
   readonly periodStart: bigint;
   readonly periodEnd: bigint;
-  /** Total moved in the period so far, including this transfer. */
+  /** Total base units moved in the period so far, including this transfer. */
   readonly pulled: bigint;
   /** The receiving wallet. */
   readonly receiver: string;
-  /** The receiver's token account and the puller; null from programs before 0.4.0. */
+  /**
+   * The receiver's token account and the puller. Both are null in events of program versions before
+   * 0.4.0.
+   */
   readonly receiverAccount: string | null;
   readonly puller: string | null;
 }
@@ -80,8 +88,8 @@ export type ProgramEvent = (
 const TAG = Buffer.from('e445a52e51cb9a1d', 'hex');
 
 /**
- * The program's events in a transaction, in order; none for a failed transaction. Throws
- * ChainDataError for a truncated event.
+ * The program's events in a transaction, in order of execution. Empty for a failed transaction.
+ * Throws ChainDataError for a truncated event.
  */
 export function programEvents(transaction: ExecutedTransaction, programId: string): ProgramEvent[] {
   if (transaction.err !== null) return [];
@@ -106,8 +114,8 @@ export function programEvents(transaction: ExecutedTransaction, programId: strin
 }
 
 /**
- * The caller of `inner[place]`: the last instruction before it that is one level up. Without stack
- * heights, the outer instruction.
+ * The instruction that called `inner[place]`: the last earlier inner instruction whose stack height
+ * is one less. Without stack heights it is the top-level instruction `outer`.
  */
 function callerOf(
   inner: readonly ExecutedInstruction[],
@@ -122,8 +130,8 @@ function callerOf(
 type Decoded<E = ProgramEvent> = E extends unknown ? Omit<E, 'instruction'> : never;
 
 /**
- * Decodes tag, kind and fields; null for an unknown kind. Later program versions append fields, so
- * trailing bytes are ignored.
+ * Decodes the tag, the kind and the fields of an event; null for an unknown kind. Later versions of
+ * the program append fields, so trailing bytes are ignored.
  */
 function decodeEvent(data: Buffer): Decoded | null {
   const kind = data[8];

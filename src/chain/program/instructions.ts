@@ -1,5 +1,5 @@
-// The Subscriptions program's instructions for authorities, subscriptions and payments, in the form
-// of 0.5.0 (docs/chain.md).
+// The Subscriptions program's instructions for authorities, subscriptions and payments, as of
+// program version 0.5.0 (docs/chain.md).
 import { type AccountMeta, TransactionInstruction } from '@solana/web3.js';
 import {
   addressBytes,
@@ -13,13 +13,14 @@ import {
 import { i64, u64, u8 } from './bytes.ts';
 
 /**
- * `initId` for a subscribe in the same transaction that opens the SubscriptionAuthority: i64::MIN.
+ * Value of `initId` (i64::MIN) for a subscribe instruction whose own transaction opens the
+ * SubscriptionAuthority.
  */
 export const UNKNOWN_INIT_ID = -(2n ** 63n);
 
 /**
- * Opens the wallet's SubscriptionAuthority, if it is closed, and approves it on the wallet's ATA
- * for u64::MAX.
+ * Opens the wallet's SubscriptionAuthority if it is closed, and approves it as delegate of the
+ * wallet's ATA for u64::MAX base units.
  */
 export function initAuthority(
   programId: string,
@@ -37,8 +38,8 @@ export function initAuthority(
 }
 
 /**
- * Revokes the approval and closes the authority; the rent goes to `receiver`, which is required
- * when the payer was not the user.
+ * Revokes the token approval and closes the SubscriptionAuthority. The authority's rent goes to
+ * `receiver`, which is required when another wallet than the user paid the rent.
  */
 export function revokeAuthority(
   programId: string,
@@ -54,7 +55,7 @@ export function revokeAuthority(
   ]);
 }
 
-/** Closes the authority but keeps the token approval. */
+/** Closes the SubscriptionAuthority but keeps the token approval. */
 export function closeAuthority(
   programId: string,
   { user, mint, receiver }: { user: string; mint: string; receiver?: string | undefined },
@@ -67,8 +68,8 @@ export function closeAuthority(
 }
 
 /**
- * The terms that a wallet agrees to when it subscribes: the program refuses (519) when the plan
- * differs.
+ * The terms that a wallet agrees to when it subscribes. The program refuses the subscribe
+ * instruction (error 519) when the plan has other terms.
  */
 export interface SubscribeTerms {
   readonly planId: bigint;
@@ -77,7 +78,10 @@ export interface SubscribeTerms {
   readonly amount: bigint;
   readonly periodHours: bigint;
   readonly createdAt: bigint;
-  /** The authority's init id, or UNKNOWN_INIT_ID when the same transaction opens it. */
+  /**
+   * The init id of the SubscriptionAuthority, or UNKNOWN_INIT_ID when the same transaction opens
+   * the authority.
+   */
   readonly initId: bigint;
 }
 
@@ -123,14 +127,14 @@ export function subscribe(
   );
 }
 
-/** The three accounts that a subscription's life-cycle instructions name. */
+/** The three accounts that every instruction about an existing subscription names. */
 export interface SubscriptionParties {
   readonly subscriber: string;
   readonly plan: string;
   readonly subscription: string;
 }
 
-/** Cancels at the end of the current period. */
+/** Cancels a subscription at the end of its current period. */
 export function cancelSubscription(
   programId: string,
   { subscriber, plan, subscription }: SubscriptionParties,
@@ -144,8 +148,8 @@ export function cancelSubscription(
 }
 
 /**
- * Cancels at once; the plan's owner signs too. The program refuses (521) unless `periodStart` is
- * the current one.
+ * Cancels a subscription at once; the plan's owner signs too. The program refuses (error 521) when
+ * `periodStart` is not the start of the current period.
  */
 export function cancelSubscriptionNow(
   programId: string,
@@ -167,7 +171,10 @@ export function cancelSubscriptionNow(
   return instruction(programId, 'cancelNow', accounts, i64(periodStart));
 }
 
-/** Undoes a cancellation. The program refuses (521) unless `expiresAt` is the current one. */
+/**
+ * Undoes a cancellation. The program refuses (error 521) when `expiresAt` differs from the
+ * subscription's current value.
+ */
 export function resumeSubscription(
   programId: string,
   {
@@ -190,9 +197,9 @@ export function resumeSubscription(
 }
 
 /**
- * Closes a subscription account: the subscriber can once it has expired, its payer also when the
- * plan has ended, closed or changed. The rent goes to the recorded payer, which is required as
- * `receiver` when it is not `authority`.
+ * Closes a subscription account. The subscriber may close an expired subscription. The payer of the
+ * rent may also close it when the plan has ended, closed or changed. The rent goes to the payer,
+ * which is required as `receiver` when `authority` is another wallet.
  */
 export function revokeDelegation(
   programId: string,
@@ -212,8 +219,8 @@ export function revokeDelegation(
 }
 
 /**
- * Moves `amount` base units from the subscriber's ATA to the ATA of `receiver` (a wallet among the
- * plan's destinations).
+ * Moves `amount` base units from the subscriber's ATA to the ATA of `receiver`, a wallet among the
+ * plan's destinations.
  */
 export function transferSubscription(
   programId: string,
@@ -246,7 +253,7 @@ export function transferSubscription(
     addressBytes(mint),
   );
 }
-// The accounts and discriminators of the Subscriptions program's instructions.
+
 /** An instruction of web3.js; `compileMessage` (message.ts) compiles several into a transaction. */
 export type Instruction = TransactionInstruction;
 
@@ -275,20 +282,22 @@ export const write = meta(false, true);
 export const sign = meta(true, false);
 export const pay = meta(true, true);
 
-/** An optional last account, omitted when it is undefined. */
+/** An optional last account of an instruction; an undefined address adds no account. */
 export const optional = (account: (address: string) => AccountMeta, address: string | undefined) =>
   address === undefined ? [] : [account(address)];
 
-/** The accounts with which the program calls itself to emit an event. */
+/**
+ * The accounts that an instruction needs so that the program can emit an event by calling itself.
+ */
 export const eventAccounts = (programId: string) => [
   read(eventAuthorityAddress(programId).address),
   read(programId),
 ];
 
-/** Whether an instruction's data is that of a transfer. */
+/** Whether the instruction data begins with the discriminator of a transfer. */
 export const isTransfer = (data: Uint8Array) => data[0] === DISCRIMINATOR.transfer;
 
-/** An instruction of the program: its discriminator, then its fields. */
+/** Builds an instruction of the program. Its data is the discriminator, followed by the fields. */
 export function instruction(
   programId: string,
   kind: keyof typeof DISCRIMINATOR,
@@ -302,8 +311,8 @@ export function instruction(
   });
 }
 /**
- * Closes a subscription account; `authority` is the subscriber or the payer. The rent goes to the
- * recorded payer.
+ * Closes a subscription account. `authority` is the subscriber or the payer of the rent; the rent
+ * goes to the payer.
  */
 export function closeInstruction(
   programId: string,

@@ -2,14 +2,14 @@ import { AccountLayout, AccountState } from '@solana/spl-token';
 import bs58 from 'bs58';
 import { addressAt, addressOf } from './addresses.ts';
 
-/** Account data of an unexpected length, kind or version. */
+/** An account's data has an unexpected length, kind or version. */
 export class ChainDataError extends Error {
   override name = 'ChainDataError';
 }
 
 /**
- * A merchant's plan. Times are Unix seconds, `amount` is base units per period, `endTs` 0 means no
- * end.
+ * A merchant's plan. Times are Unix seconds, `amount` is base units per period. An `endTs` of 0
+ * means that the plan has no end.
  */
 export interface PlanAccount {
   readonly owner: string;
@@ -21,32 +21,41 @@ export interface PlanAccount {
   readonly periodHours: bigint;
   readonly createdAt: bigint;
   readonly endTs: bigint;
-  /** Owners of the token accounts that may receive, without empty slots. */
+  /** Wallets whose token accounts may receive payments; empty slots are left out. */
   readonly destinations: readonly string[];
-  /** Wallets that may pull in addition to the owner, without empty slots. */
+  /** Wallets that may pull in addition to the owner; empty slots are left out. */
   readonly pullers: readonly string[];
   readonly metadataUri: string;
 }
 
-/** A wallet's subscription to a plan, with the agreed terms. `expiresAt` 0 means live. */
+/**
+ * A wallet's subscription to a plan, with the agreed terms. An `expiresAt` of 0 means that the
+ * subscription is not cancelled.
+ */
 export interface SubscriptionAccount {
   readonly bump: number;
   readonly subscriber: string;
   readonly plan: string;
-  /** The wallet that paid the rent and gets it back. */
+  /** The wallet that paid the rent and gets the rent back. */
   readonly payer: string;
-  /** The SubscriptionAuthority's `initId` at the time of subscribing. */
+  /** The `initId` of the wallet's SubscriptionAuthority at the time of subscribing. */
   readonly initId: bigint;
   readonly amount: bigint;
   readonly periodHours: bigint;
-  /** The plan's `createdAt`; distinguishes the plan from a later one at the same address. */
+  /**
+   * The plan's `createdAt` at the time of subscribing. A later plan at the same address has another
+   * value.
+   */
   readonly planCreatedAt: bigint;
   readonly amountPulled: bigint;
   readonly periodStart: bigint;
   readonly expiresAt: bigint;
 }
 
-/** A wallet's SubscriptionAuthority. `initId` is the slot of its creation. */
+/**
+ * A wallet's SubscriptionAuthority for a mint. `initId` is the slot in which the authority was
+ * created.
+ */
 export interface AuthorityAccount {
   readonly user: string;
   readonly mint: string;
@@ -65,7 +74,7 @@ export interface TokenAccount {
   readonly state: 'initialized' | 'frozen';
 }
 
-/** The cluster's clock. Programs compare with `unixTimestamp`, in seconds. */
+/** The cluster's clock. Programs compare times with `unixTimestamp` (seconds). */
 export interface ClockAccount {
   readonly slot: bigint;
   readonly unixTimestamp: bigint;
@@ -82,8 +91,8 @@ const PLAN_MINT_OFFSET = 43;
 const AUTHORITY_MINT_OFFSET = 33;
 
 /**
- * Checks length and kind. The program appends fields in later versions, so its accounts may be
- * longer than known.
+ * Checks the length and kind of account data. Data of a program account may be longer than
+ * `length`, because later versions of the program append fields.
  */
 function view(data: Uint8Array, name: string, length: number, kind?: number): Buffer {
   if (kind === undefined ? data.length !== length : data.length < length)
@@ -104,8 +113,7 @@ const LENGTH = {
 };
 
 /**
- * The kind of a program account, by its first byte; undefined for an unknown kind or truncated
- * data.
+ * The kind of a program account by its first byte. Undefined for an unknown kind or truncated data.
  */
 export function kindOf(data: Uint8Array): keyof typeof KIND | undefined {
   const kinds = Object.keys(KIND) as (keyof typeof KIND)[];
@@ -113,8 +121,8 @@ export function kindOf(data: Uint8Array): keyof typeof KIND | undefined {
 }
 
 /**
- * Stream filters for the program's accounts: subscriptions, and the plans and authorities of one
- * mint. They do not filter by length, because accounts can grow.
+ * Stream filters for the program's accounts: all subscriptions, and the plans and authorities of
+ * one mint. The filters do not test the length of an account, because accounts can grow.
  */
 export function accountFilters(mint: string): { offset: number; bytes: string }[][] {
   const kind = (value: number) => ({ offset: 0, bytes: bs58.encode(Uint8Array.of(value)) });
@@ -195,7 +203,9 @@ export function decodeAuthority(data: Uint8Array): AuthorityAccount {
   };
 }
 
-/** Decodes an SPL Token account. Throws ChainDataError, also when it is not initialized. */
+/**
+ * Decodes an SPL Token account. Throws ChainDataError, also for an account that is not initialized.
+ */
 export function decodeTokenAccount(data: Uint8Array): TokenAccount {
   const decoded = AccountLayout.decode(view(data, 'token', TOKEN_ACCOUNT_LENGTH));
   const { state, delegateOption } = decoded;
@@ -213,8 +223,8 @@ export function decodeTokenAccount(data: Uint8Array): TokenAccount {
 }
 
 /**
- * Decodes the Clock sysvar's account: slot u64 at 0, unix_timestamp i64 at 32. Throws
- * ChainDataError.
+ * Decodes the account of the Clock sysvar: slot (u64) at offset 0, unix_timestamp (i64) at offset
+ * 32. Throws ChainDataError.
  */
 export function decodeClock(data: Uint8Array): ClockAccount {
   const bytes = view(data, 'Clock', 40);

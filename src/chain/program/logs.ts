@@ -1,4 +1,5 @@
-// Finds the program's calls in a transaction's logs, which saves a request for the transaction.
+// Finds calls of the Subscriptions program in a transaction's logs. Reading the logs saves a
+// request for the transaction.
 
 const INVOKED = /^Program (\w{32,44}) invoke \[\d+\]$/;
 const ENDED = /^Program (\w{32,44}) (success$|failed: )/;
@@ -9,9 +10,9 @@ interface Call {
 }
 
 /**
- * Whether a call of `programId` emitted no event; the program emits events by calling itself
- * (docs/chain.md, Events). Such calls open or close an authority, or close a subscription or plan.
- * Truncated logs count as such a call.
+ * Whether at least one call of `programId` emitted no event. The program emits an event by calling
+ * itself (docs/chain.md, Events). A call without an event opens or closes an authority, or closes a
+ * subscription or plan. Returns true for truncated logs, which may hide such a call.
  */
 export function hasSilentCall(logs: readonly string[], programId: string): boolean {
   const stack: Call[] = [];

@@ -1,9 +1,12 @@
-// The arithmetic of transfer_subscription (the program's `validate_recurring_transfer` and
-// `transfer_subscription::process`), so that the keeper knows the program's verdict at a given
-// chain time before it sends.
+// Repeats the arithmetic of the program's `validate_recurring_transfer` and
+// `transfer_subscription::process`. With it the keeper knows before a send how the program will
+// judge the pull at a given chain time.
 import type { PlanAccount, SubscriptionAccount } from './layouts.ts';
 
-/** The program's verdict on a pull, in the order of its checks. */
+/**
+ * The program's verdict on a pull. The verdicts are in the order in which the program checks for
+ * them.
+ */
 type PullVerdict =
   | 'plan_closed'
   | 'plan_ended'
@@ -15,22 +18,25 @@ type PullVerdict =
 
 /**
  * The period to which the program would book a pull at a given time. Times are Unix seconds by the
- * chain's clock, amounts base units.
+ * chain's clock; amounts are base units.
  */
 export interface PullPeriod {
   readonly verdict: PullVerdict;
   readonly start: bigint;
-  /** The end of the time that a payment covers: start plus length, but not after the plan's end. */
+  /**
+   * The end of the time that a payment covers: `start` plus the period's length, but not after the
+   * plan's end.
+   */
   readonly end: bigint;
-  /** Already moved in this period. */
+  /** Amount already pulled in this period. */
   readonly pulled: bigint;
   /**
-   * Amount that can still be moved in this period; above 0 exactly when the verdict is
+   * Amount that can still be pulled in this period. It is above 0 exactly when the verdict is
    * `collectable`.
    */
   readonly available: bigint;
   /**
-   * Start of the next collectable period; null when the subscription or the plan ends before it.
+   * Start of the next collectable period. Null when the subscription or the plan ends before that.
    */
   readonly next: bigint | null;
 }
@@ -41,20 +47,20 @@ export function periodSeconds(periodHours: bigint): bigint {
 }
 
 /**
- * The last period start at or before `now`, counted from `start`, and strictly before a finite
- * `endTs`.
+ * The last start of a period at or before `now`. Periods are counted from `start`. An `endTs` other
+ * than 0 is the plan's end, and the result is before that end.
  */
 function startAt(start: bigint, length: bigint, endTs: bigint, now: bigint): bigint {
   if (now - start < length) return start;
   const latest = endTs !== 0n && now >= endTs ? endTs - 1n : now;
-  // A plan that ends at or before the stored start does not move the start.
+  // When the plan ends at or before the stored start, the stored start remains.
   return latest < start ? start : start + ((latest - start) / length) * length;
 }
 
 /**
- * The result of transfer_subscription at chain time `now`; `plan` is null when its account is
- * closed. A plan with another amount, period or creation time than the subscription's is a
- * different plan at the same address.
+ * Computes the result of transfer_subscription at chain time `now`. `plan` is null when the plan's
+ * account is closed. A plan whose amount, period or creation time differs from the subscription's
+ * copy is a different plan at the same address.
  */
 export function pullPeriod(
   subscription: Pick<
@@ -71,7 +77,8 @@ export function pullPeriod(
     plan.amount === amount &&
     plan.periodHours === periodHours &&
     plan.createdAt === subscription.planCreatedAt;
-  // The end of a different plan at the same address does not apply to this subscription.
+  // When a different plan occupies the address, the end of that plan does not apply to this
+  // subscription.
   const endTs = sameTerms ? plan.endTs : 0n;
   const start = startAt(periodStart, length, endTs, now);
   const pulled = start === periodStart ? subscription.amountPulled : 0n;

@@ -1,4 +1,4 @@
-// The Subscriptions program's instructions for plans, in the form of 0.5.0 (docs/chain.md).
+// The Subscriptions program's instructions for plans, as of program version 0.5.0 (docs/chain.md).
 import { addressBytes, SYSTEM_PROGRAM, TOKEN_PROGRAM } from './addresses.ts';
 import { addressSlots, fixedText, i64, u64, u8 } from './bytes.ts';
 import {
@@ -13,8 +13,8 @@ import {
 } from './instructions.ts';
 
 /**
- * The published terms of a plan. `amount`: base units per period; `endTs`: Unix seconds (0 = none);
- * up to four destinations and pullers.
+ * The published terms of a plan. `amount` is base units per period. `endTs` is Unix seconds; 0
+ * means no end. A plan has up to four destinations and four pullers.
  */
 export interface PlanTerms {
   readonly planId: bigint;
@@ -27,7 +27,7 @@ export interface PlanTerms {
   readonly metadataUri: string;
 }
 
-/** Publishes a plan; the program overwrites created_at with its clock. */
+/** Publishes a plan. The program sets created_at from its own clock. */
 export function createPlan(
   programId: string,
   {
@@ -60,7 +60,7 @@ export function createPlan(
   );
 }
 
-/** The part of a plan that its owner can change. */
+/** The fields of a plan that its owner can change. */
 export interface PlanEdit {
   readonly status: 'sunset' | 'active';
   readonly endTs: bigint;
@@ -69,14 +69,17 @@ export interface PlanEdit {
 }
 
 /**
- * The plan as its owner saw it when signing an update. Since 0.5.0 the program refuses the update
- * (522) when the plan differs.
+ * The plan's fields as its owner saw them when signing an update. Since version 0.5.0 the program
+ * refuses the update (error 522) when the plan on chain differs from these fields.
  */
 export interface PlanSeen extends Omit<PlanEdit, 'status'> {
   readonly createdAt: bigint;
 }
 
-/** Changes a plan (0.5.0: 537 bytes of data, the program's changelog #222). */
+/**
+ * Changes a plan. The data has 537 bytes since program version 0.5.0 (#222 in the program's
+ * changelog).
+ */
 export function updatePlan(
   programId: string,
   { owner, plan, edit, seen }: { owner: string; plan: string; edit: PlanEdit; seen: PlanSeen },

@@ -1,5 +1,6 @@
 /**
- * Error names of the Subscriptions program by code: those of 0.5.0, and 138 of the next version.
+ * Error names of the Subscriptions program by code: all codes of version 0.5.0, and code 138 of the
+ * next version.
  */
 export const PROGRAM_ERRORS: ReadonlyMap<number, string> = new Map([
   [100, 'NotSigner'],

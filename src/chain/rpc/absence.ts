@@ -1,23 +1,24 @@
-// An account that one RPC endpoint does not return may still exist. A missing account ends a
-// subscription or plan for good, so several endpoints have to confirm it.
+// Decides whether a missing account is gone. One RPC endpoint may fail to return an account that
+// exists, and a missing account ends a subscription or plan for good. Therefore several endpoints
+// have to confirm that the account is missing.
 import { chunks } from '../../each.ts';
 import { type ChainAccount, isClosed } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
 import type { Rpc } from './rpc.ts';
 
-/** The view of all endpoints on accounts that are missing at one of them. */
+/** The reports of all endpoints about accounts that are missing at one endpoint. */
 export interface Absence {
-  /** Addresses without an account at every endpoint that responded. */
+  /** Addresses for which every endpoint that responded has no account. */
   readonly absent: ReadonlySet<string>;
-  /** Addresses with an account at some endpoints but not at others. */
+  /** Addresses for which some endpoints have an account and others do not. */
   readonly disputed: ReadonlySet<string>;
   /** Number of endpoints that responded. */
   readonly witnesses: number;
 }
 
 /**
- * Reads up to 100 accounts at commitment finalized from every endpoint, to find out which are gone.
- * Throws as the RPC client does when no endpoint responds.
+ * Reads up to 100 accounts at commitment finalized from every endpoint. Throws as the RPC client
+ * does when no endpoint responds.
  */
 export async function witnessAbsence(
   rpc: Pick<Rpc, 'getAccountsEverywhere'>,
@@ -39,69 +40,69 @@ export async function witnessAbsence(
 }
 
 /**
- * The reason why missing accounts are not treated as gone: endpoints disagree for minutes, or too
- * many accounts vanished at once.
+ * The reason why missing accounts are not treated as gone: the endpoints disagree for minutes, or
+ * too many accounts vanished at the same time.
  */
 export type AbsenceAlarm = 'endpoints_disagree' | 'accounts_vanished';
 
 export interface AbsenceJudge {
   /**
-   * Counts subscriptions read from one endpoint. The share of missing accounts among them shows a
-   * mass disappearance.
+   * Records how many subscriptions were read from one endpoint. A mass disappearance is detected by
+   * the share of missing accounts among all accounts read.
    */
   read(subscriptions: number): void;
   /**
-   * The addresses among these, missing at one endpoint, whose accounts are certainly gone. Throws
-   * as the RPC client does.
+   * Takes addresses whose accounts are missing at one endpoint. Returns the addresses whose
+   * accounts are certainly gone. Throws as the RPC client does.
    */
   gone(addresses: readonly string[]): Promise<ReadonlySet<string>>;
 }
 
 export interface AbsenceOptions {
-  /** Called at most once an hour for each kind, with the number of accounts. */
+  /** Called with the number of affected accounts, at most once an hour for each kind of alarm. */
   readonly onAlarm: (alarm: AbsenceAlarm, accounts: number) => void;
   /** A monotonic clock in milliseconds. */
   readonly monotonicMs?: () => number;
 }
 
 /**
- * Window (ms) for a mass disappearance: more than 1% of the accounts read in it do not vanish on
- * their own.
+ * Time window (ms) of a mass disappearance. When more than 1% of the accounts read in this window
+ * are missing, the endpoints are the likely cause.
  */
 const TOGETHER_MS = 600_000;
 /**
- * Minimum absence (ms) of an account when only one endpoint responds. Longer than the window, so
- * that a mass disappearance is detected first.
+ * Minimum time (ms) for which an account must be missing when only one endpoint responds. It is
+ * longer than TOGETHER_MS, so that a mass disappearance is detected first.
  */
 const ALONE_MS = 900_000;
 /**
- * Time (ms) for which endpoints may disagree without an alarm, because their finalized slots differ
- * by seconds.
+ * Time (ms) for which endpoints may disagree without an alarm. Their finalized slots differ by
+ * seconds.
  */
 const DISPUTE_MS = 120_000;
 /** Minimum number of accounts for a mass disappearance. */
 const MIN_MASS = 3;
 /**
- * Time (ms) for which accounts of a mass disappearance are not treated as gone, so that an operator
- * can act.
+ * Time (ms) for which the accounts of a mass disappearance are not treated as gone. An operator can
+ * act in this time.
  */
 const MASS_DELAY_MS = 86_400_000;
 /**
- * An account that no caller has reported missing for this long (ms) counts as present, because
- * callers only report missing accounts. The slowest caller, the settling of an expired attempt,
- * does so every 5 minutes.
+ * Time (ms) after which an account counts as present again unless a caller reports it missing.
+ * Callers only report missing accounts. The slowest caller, which settles expired attempts, reports
+ * every 5 minutes.
  */
 const FORGOTTEN_MS = 600_000;
 const ALARM_MS = 3_600_000;
 
 interface Suspect {
-  /** When the account was first and last found missing. */
+  /** When the account was first found missing. `lastMissedAt` is when it was last found missing. */
   readonly since: number;
   readonly lastMissedAt: number;
   delayedUntil: number;
 }
 
-/** A judge that remembers how long accounts have been missing. */
+/** Creates a judge that remembers how long accounts have been missing. */
 export function createAbsenceJudge(
   rpc: Pick<Rpc, 'getAccountsEverywhere'>,
   options: AbsenceOptions,
@@ -109,7 +110,7 @@ export function createAbsenceJudge(
   return new Judge(rpc, options);
 }
 
-/** The judge for a local chain with a single node: a missing account is gone. */
+/** The judge for a local chain with a single node. It treats every missing account as gone. */
 export const believeAbsence: AbsenceJudge = {
   read: () => undefined,
   gone: async (addresses) => new Set(addresses),
@@ -164,7 +165,7 @@ class Judge implements AbsenceJudge {
       this.#alarm('endpoints_disagree', disputed.size, now);
   }
 
-  /** Delays the end of accounts that are part of a mass disappearance. */
+  /** Sets `delayedUntil` for the accounts that are part of a mass disappearance. */
   #delayMass(now: number): void {
     const recent: Suspect[] = [];
     for (const [address, suspect] of this.#suspects) {

@@ -2,16 +2,16 @@ import type { ChainAccount } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 
-/** The accounts of a group in its order, and their common slot. */
+/** The accounts of a group in the order of its addresses. All of them were read at `slot`. */
 export interface AccountGroup {
   readonly slot: bigint;
   readonly accounts: readonly (ChainAccount | null)[];
 }
 
 /**
- * Reads groups of accounts. The accounts of a group come from one request and so from one slot;
- * several groups share a request and its duplicate addresses. Throws a RangeError for a group of
- * over 100, and as the RPC client does.
+ * Reads groups of accounts. All accounts of a group come from one request, so they are from the
+ * same slot. Groups that fit share one request. Throws a RangeError for a group of more than 100
+ * addresses. Throws as the RPC client does.
  */
 export async function readAccountGroups(
   rpc: Pick<Rpc, 'getMultipleAccounts'>,
@@ -30,7 +30,7 @@ export async function readAccountGroups(
   return (await Promise.all(read)).flat();
 }
 
-/** Consecutive groups whose distinct addresses fit one request. */
+/** Splits the groups, in order, into batches whose distinct addresses fit one request. */
 function batches(groups: readonly (readonly string[])[]): (readonly string[])[][] {
   const all: { groups: (readonly string[])[]; addresses: Set<string> }[] = [];
   for (const group of groups) {

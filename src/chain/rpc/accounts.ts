@@ -1,4 +1,4 @@
-// Account reads of the RPC client.
+// The RPC client's methods that read accounts.
 import { chunks } from '../../each.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { CLOCK_SYSVAR } from '../program/addresses.ts';
@@ -9,7 +9,7 @@ import { accounts, big, inContext, oldestSlot } from './responses.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 import { createTrustedClock, type TrustedClockOptions } from './trusted-clock.ts';
 
-/** Addresses that getMultipleAccounts takes. */
+/** Maximum number of addresses of one getMultipleAccounts request. */
 export const ACCOUNTS_AT_ONCE = 100;
 
 /** The JSON-RPC configuration of an account read. */
@@ -19,8 +19,8 @@ const readConfig = ({ commitment = 'confirmed', minSlot }: ReadOptions) => ({
 });
 
 /**
- * A decoder for the clock account of an endpoint. Throws an EndpointFailure for an implausible
- * clock, so that another endpoint is tried.
+ * Creates a decoder for the Clock account that an endpoint returns. It throws an EndpointFailure
+ * for an implausible clock, so that the failover tries another endpoint.
  */
 function clockReader(reads: Failover, clock: TrustedClockOptions | undefined) {
   const readClocks = () =>

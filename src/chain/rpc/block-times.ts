@@ -1,19 +1,20 @@
-// Block times by slot. They are whole seconds and never decrease, so all blocks between two blocks
-// with the same time share it: a batch of payments needs few requests.
+// Reads block times by slot. Block times are whole seconds and never decrease. When two blocks have
+// the same time, all blocks between them have this time too, so a batch of payments needs few
+// requests.
 import { RpcError, RpcUnreachable } from './errors.ts';
 import type { Rpc } from './rpc.ts';
 
 const MAX_KNOWN = 4096;
 
-/** Results of one batch. */
+/** Block times found in one batch. `isCut` is true once no endpoint can be reached. */
 interface Learnt {
   readonly times: Map<bigint, bigint>;
   isCut: boolean;
 }
 
 /**
- * Reads block times (Unix seconds). A slot is missing from the result when no endpoint returns its
- * time.
+ * Creates a function that reads block times (Unix seconds). A slot is missing from the result when
+ * no endpoint returns the slot's time.
  */
 export function createBlockTimes(
   rpc: Pick<Rpc, 'getBlockTime'>,
@@ -21,8 +22,8 @@ export function createBlockTimes(
   const known = new Map<bigint, bigint>();
 
   /**
-   * Null when no endpoint returns the time. Sets `learnt.isCut` when no endpoint can be reached,
-   * which skips the remaining slots.
+   * Returns null when no endpoint returns the time. When no endpoint can be reached, sets
+   * `learnt.isCut`; the remaining slots of the batch are then skipped.
    */
   async function ask(slot: bigint, learnt: Learnt): Promise<bigint | null> {
     if (learnt.isCut) return null;
@@ -42,7 +43,7 @@ export function createBlockTimes(
     return time;
   }
 
-  /** Learns the times of ascending slots by bisection. */
+  /** Finds the times of slots in ascending order by bisection. */
   async function learn(slots: readonly bigint[], learnt: Learnt): Promise<void> {
     const [first, last] = [slots[0], slots.at(-1)];
     if (first === undefined || last === undefined) return;
@@ -66,7 +67,8 @@ export function createBlockTimes(
       [...new Set(slots)].sort((a, b) => (a < b ? -1 : 1)),
       learnt,
     );
-    // Cleared only here, after the batch has its own copy: concurrent batches share the cache.
+    // The cache is shared by concurrent batches. It may be cleared here, because this batch has its
+    // own copy of the times.
     if (known.size >= MAX_KNOWN) known.clear();
     for (const [slot, time] of learnt.times) known.set(slot, time);
     return learnt.times;

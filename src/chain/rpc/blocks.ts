@@ -1,4 +1,4 @@
-// The RPC client's methods for blocks, the clock of the cluster and recent fees.
+// The RPC client's methods for slots, block heights, blockhashes, block times and recent fees.
 import { each } from '../../each.ts';
 import { isAddress } from '../program/addresses.ts';
 import { EndpointFailure, RpcError } from './errors.ts';
@@ -12,8 +12,8 @@ import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
  */
 export const BLOCKHASH_LIFE = 150n;
 /**
- * Blockhashes that one endpoint is asked about for one call, and at once. Many transactions share a
- * blockhash.
+ * Maximum number of blockhashes that one call checks at one endpoint; BLOCKHASHES_AT_ONCE of them
+ * are checked in parallel. More are rarely needed, because many transactions share a blockhash.
  */
 const MAX_BLOCKHASHES = 64;
 const BLOCKHASHES_AT_ONCE = 8;
@@ -24,8 +24,9 @@ function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
 }
 
 /**
- * Asks one endpoint. A fresh blockhash is not valid at finalized before its slot is rooted, so the
- * endpoint has to have finalized that slot.
+ * Asks one endpoint about blockhashes at commitment finalized. At that commitment a new blockhash
+ * is invalid until its slot is finalized. Therefore the endpoint has to have finalized the slot of
+ * the lifetime.
  */
 async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<LifetimeResponse> {
   const { slot, blockHeight } = await ask('getEpochInfo', [{ commitment: 'finalized' }], heightIn);

@@ -1,9 +1,10 @@
-// Errors of calls to several endpoints, and the metric's outcome of one request.
+// The error of a call that failed at several endpoints, and the outcome of one request for the
+// metrics.
 import type { RpcEndpoint } from './endpoint.ts';
 import type { EndpointFault, UnreadableReason } from './errors.ts';
 import { EndpointFailure, isUnreadable, RpcError, RpcUnreachable } from './errors.ts';
 
-/** The metric's outcome of a failed request; undefined for a bug. */
+/** The outcome that the metrics record for a failed request. Undefined when the error is a bug. */
 export function outcomeOf(error: unknown): ObservedRequest['outcome'] | undefined {
   if (error instanceof RpcError) return 'refused';
   if (!(error instanceof EndpointFailure)) return undefined;
@@ -25,8 +26,8 @@ export function tooSlow(
 }
 
 /**
- * The error of a call that failed at every endpoint. An RpcError takes precedence, because it says
- * more than another endpoint's outage.
+ * Combines the errors of a call that failed at every endpoint. An RpcError takes precedence,
+ * because it says more than the outage of another endpoint.
  */
 export function errorOfAll(method: string, reasons: readonly unknown[]): unknown {
   const failures = reasons.filter((reason) => reason instanceof EndpointFailure);
@@ -36,9 +37,12 @@ export function errorOfAll(method: string, reasons: readonly unknown[]): unknown
   );
 }
 
-/** One request to one endpoint. */
+/** One request to one endpoint, as the metrics record it. */
 export interface ObservedRequest {
-  /** Scheme, host and port: paths and queries of RPC URLs hold keys. */
+  /**
+   * Scheme, host and port of the endpoint. Paths and queries are omitted, because they hold API
+   * keys.
+   */
   readonly endpoint: string;
   readonly method: string;
   readonly outcome: 'ok' | 'refused' | Exclude<EndpointFault, UnreadableReason>;

@@ -1,4 +1,4 @@
-// Builds the RPC client from its parts: reads and sends over separate endpoints.
+// Builds the RPC client from its parts. Reads and sends use separate endpoint lists.
 import { accountMethods } from './accounts.ts';
 import { blockMethods } from './blocks.ts';
 import { Failover, type FailoverOptions } from './failover.ts';
@@ -7,21 +7,21 @@ import { historyMethods, sendMethods } from './transactions.ts';
 import type { TrustedClockOptions } from './trusted-clock.ts';
 
 export interface RpcOptions extends FailoverOptions {
-  /** Endpoints for sending transactions; default: `urls`. */
+  /** URLs of the endpoints that transactions are sent to. Default: `urls`. */
   readonly sendUrls?: readonly string[] | undefined;
-  /** Transactions per second to each endpoint. */
+  /** Maximum number of transactions per second to each endpoint. */
   readonly sendsPerSecond?: number | undefined;
   /**
-   * Skips an endpoint with an implausible clock. Without this every clock is accepted, as on a
-   * local chain, whose users move the clock.
+   * Skips an endpoint with an implausible clock. Without this option every clock is accepted. A
+   * local chain needs that, because its users move the clock.
    */
   readonly clock?: TrustedClockOptions | undefined;
 }
 
 /**
- * Endpoints for sending, with separate rate limits, so that a 429 on a send does not delay reads.
- * Send-only endpoints have no getGenesisHash; an endpoint of another chain would drop the
- * transaction, because its blockhash is unknown there.
+ * Endpoints for sending have their own rate limits, so that a 429 on a send does not delay reads.
+ * Their genesis hash is not checked, because send-only endpoints lack getGenesisHash. An endpoint
+ * of another chain would drop the transaction for its unknown blockhash.
  */
 function createSends({ sendUrls, sendsPerSecond, ...options }: RpcOptions): Failover {
   return new Failover({
@@ -33,7 +33,10 @@ function createSends({ sendUrls, sendsPerSecond, ...options }: RpcOptions): Fail
   });
 }
 
-/** Creates a client over several RPC URLs; sends nothing yet. Throws a TypeError for a bad URL. */
+/**
+ * Creates a client over several RPC URLs without sending a request. Throws a TypeError for a bad
+ * URL.
+ */
 export function createRpc(options: RpcOptions): Rpc {
   const reads = new Failover(options);
   const sends = createSends(options);

@@ -1,5 +1,5 @@
-// Reads at an interval the slot that each endpoint has reached. It ranks the endpoints, and judges
-// the slots that they report.
+// Reads the newest slot and clock of each endpoint at an interval. They serve to rank the endpoints
+// and to reject implausible slots in responses.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClockAccount } from '../program/layouts.ts';
 import type { RpcEndpoint } from './endpoint.ts';
@@ -8,9 +8,9 @@ import { PLACE_REQUEST, placeIn, TrustedSlots, type TrustedSlotsOptions } from '
 export interface PlacesOptions {
   readonly endpoints: readonly RpcEndpoint[];
   readonly everyMs: number;
-  /** Judges slots with these options; otherwise every slot is believed. */
+  /** Options for checking the slots in responses. When undefined, every slot is accepted. */
   readonly slots: TrustedSlotsOptions | undefined;
-  /** Calls one endpoint. */
+  /** Calls a method of one endpoint. */
   readonly ask: (
     endpoint: RpcEndpoint,
     method: string,
@@ -19,7 +19,7 @@ export interface PlacesOptions {
   ) => Promise<ClockAccount>;
 }
 
-/** The longest wait (ms) of the first requests for the places of all endpoints. */
+/** Maximum time (ms) that calls wait for the first reading of all endpoints. */
 const FIRST_MS = 2000;
 
 export class EndpointPlaces {
@@ -38,7 +38,7 @@ export class EndpointPlaces {
     this.#nextAt = endpoints.length === 1 || everyMs === Infinity ? Infinity : -Infinity;
   }
 
-  /** Reads the places in the background when they are due. */
+  /** Reads the slots of all endpoints in the background when the interval has passed. */
   refresh(): void {
     const now = performance.now();
     if (now < this.#nextAt) return;
@@ -48,14 +48,14 @@ export class EndpointPlaces {
   }
 
   /**
-   * Resolves when the slots of responses can be judged; undefined when they can be now, so that the
-   * caller continues in the same turn.
+   * Resolves once there is a reading to check slots against. Returns undefined when there already
+   * is one, so that the caller continues in the same event-loop turn.
    */
   known(): Promise<void> | undefined {
     return this.#isKnown ? undefined : this.#first;
   }
 
-  /** Throws an EndpointFailure for a response with an implausible slot. */
+  /** Throws an EndpointFailure when the response has an implausible slot. */
   check(endpoint: RpcEndpoint, result: unknown): void {
     this.#trusted?.check(endpoint, result);
   }
@@ -88,8 +88,7 @@ export class EndpointPlaces {
     const isPlausible = ({ endpoint, slot }: { endpoint: RpcEndpoint; slot: bigint }) =>
       slot <= (this.#trusted?.plausible(endpoint) ?? slot);
     const newest = Math.max(...reported.filter(isPlausible).map(({ slot }) => Number(slot)));
-    // A slot that is not believed counts as a lag of the same size, so that the endpoint is asked
-    // last.
+    // An implausible slot counts as a lag of the same size, so that its endpoint is called last.
     for (const { endpoint, slot } of reported) endpoint.setLag(Math.abs(newest - Number(slot)));
   }
 }

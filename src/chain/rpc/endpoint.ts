@@ -1,6 +1,7 @@
 // One RPC endpoint: its connection pool, rate limit and health.
 import type { Pool } from 'undici';
 import { backoff } from '../../backoff.ts';
+import { ADDRESS_TIMEOUT_MS } from '../../sockets.ts';
 import { EndpointFailure, type EndpointFault, isUnreadable, RpcError } from './errors.ts';
 import {
   asFailure,
@@ -12,15 +13,21 @@ import {
 } from './json-rpc.ts';
 import { createRateLimit, type RateLimit } from './rate-limit.ts';
 
-/** The health of an endpoint, for ranking and for operators. */
+/** The health of an endpoint, used to rank endpoints and shown to operators. */
 export interface EndpointHealth {
-  /** Scheme, host and port: paths and queries of RPC URLs hold keys. */
+  /**
+   * Scheme, host and port of the endpoint. Paths and queries are omitted, because they hold API
+   * keys.
+   */
   readonly name: string;
-  /** Consecutive failures. */
+  /** Number of consecutive failures. */
   readonly failures: number;
-  /** Moving average of successful requests in milliseconds; null before the first. */
+  /**
+   * Moving average of the latency of successful requests in milliseconds. Null before the first
+   * success.
+   */
   readonly latencyMs: number | null;
-  /** Slots behind the most advanced endpoint. */
+  /** Number of slots by which the endpoint is behind the most advanced endpoint. */
   readonly lag: number;
   readonly requests: number;
   readonly lastFault: EndpointFault | null;
@@ -34,11 +41,11 @@ export interface EndpointOptions {
 const MAX_CONNECTIONS = 64;
 const MAX_IN_FLIGHT = 2048;
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
-/** Faults that do not affect the endpoint's health. */
+/** Faults that do not count as a failure of the endpoint. */
 const HARMLESS: ReadonlySet<EndpointFault> = new Set(['unsupported', 'behind', 'busy']);
 
 export class RpcEndpoint {
-  /** Scheme, host and port. */
+  /** Scheme, host and port of the URL. */
   readonly name: string;
   readonly #timeoutMs: number;
   readonly #path: string;
@@ -85,17 +92,25 @@ export class RpcEndpoint {
     };
   }
 
-  /** Whether the endpoint failed and is either in backoff or on trial by another request. */
+  /**
+   * Whether the endpoint is in backoff after a failure, or another request is currently testing it.
+   */
   down(now: number): boolean {
     return this.#failures > 0 && (now < this.#downUntil || this.#isOnTrial);
   }
 
-  /** Milliseconds until the rate limit and requested pauses allow a request. */
+  /**
+   * Milliseconds until the next request is allowed by the rate limit and by pauses that the
+   * endpoint requested.
+   */
   delay(now: number): number {
     return this.#rateLimit.delay(now);
   }
 
-  /** Number of requests that the rate limit and requested pauses allow now. */
+  /**
+   * Number of requests that are allowed now by the rate limit and by pauses that the endpoint
+   * requested.
+   */
   allowed(now: number): number {
     return this.#rateLimit.allowed(now);
   }
@@ -105,9 +120,9 @@ export class RpcEndpoint {
   }
 
   /**
-   * One JSON-RPC call; `read` parses its result. Throws EndpointFailure (another endpoint may
-   * succeed) or RpcError (every endpoint would refuse). A request that gets a connection only after
-   * `last` (performance.now()) is not sent.
+   * Makes one JSON-RPC call; `read` parses the result. Throws EndpointFailure when another endpoint
+   * may succeed, RpcError when every endpoint would refuse. The request is not sent when it gets a
+   * connection only after the time `last` (performance.now()).
    */
   async call<T>(
     method: string,
@@ -123,8 +138,8 @@ export class RpcEndpoint {
     this.#rateLimit.take(started);
     this.#requests += 1;
     this.#inFlight += 1;
-    // After a failure only one request at a time tries the endpoint, so that the others do not run
-    // into its timeout.
+    // After a failure, only one request at a time tests the endpoint. The others use other
+    // endpoints and do not wait for this endpoint's timeout.
     const isTrial = this.#failures > 0;
     if (isTrial) this.#isOnTrial = true;
     try {
@@ -150,8 +165,8 @@ export class RpcEndpoint {
   async #ask(method: string, params: readonly unknown[], last: number): Promise<unknown> {
     this.#id = (this.#id + 1) % 0x7fffffff;
     const body = JSON.stringify({ jsonrpc: '2.0', id: this.#id, method, params });
-    // The server may close a kept-alive connection just as it is reused. Every method, including
-    // sendTransaction, is safe to repeat.
+    // The server may close a kept-alive connection while a request is written to it, so the request
+    // is sent once more. Repeating any method is safe, including sendTransaction.
     const response = await this.#post(body, last).catch((error: unknown) => {
       if (this.#isClosed || codeOf(error) !== 'UND_ERR_SOCKET') throw error;
       return this.#post(body, last);
@@ -160,8 +175,8 @@ export class RpcEndpoint {
   }
 
   /**
-   * Uses undici's handlers instead of `request`, which would create a stream for a small response
-   * on the hot path of each payment.
+   * Sends the request with undici's dispatch handlers. `undici.request` would create a stream for
+   * each small response on the hot path of payments.
    */
   async #post(body: string, last: number): Promise<HttpResponse> {
     const started = performance.now();
@@ -175,8 +190,8 @@ export class RpcEndpoint {
       pool.dispatch(
         { method: 'POST', path: this.#path, headers: this.#headers, body },
         {
-          // Runs right before the request is written. undici recognises new-style handlers by this
-          // method.
+          // Called right before the request is written. undici recognizes a new-style handler by
+          // this method.
           onRequestStart() {
             if (performance.now() > last)
               throw new EndpointFailure('busy', 'no connection was free in time');
@@ -187,7 +202,8 @@ export class RpcEndpoint {
           },
           onResponseData(controller, chunk) {
             chunks.push(chunk);
-            // bodyTimeout only limits the gaps between chunks, so a slow trickle would never end.
+            // undici's bodyTimeout only limits the gaps between chunks, so a response that arrives
+            // slowly in small chunks would never time out.
             if (performance.now() - started > timeoutMs)
               controller.abort(new EndpointFailure('timeout', timeoutText(timeoutMs)));
           },
@@ -200,17 +216,20 @@ export class RpcEndpoint {
   }
 
   /**
-   * Imports undici on the first request, because loading it is a large part of the startup time of
-   * `serve`, which listens before it calls the chain.
+   * Imports undici on the first request. Loading undici is a large part of the startup time of
+   * `serve`, and `serve` listens before it calls the chain.
    */
   async #openPool(): Promise<Pool> {
     const undici = await import('undici');
     const pool = new undici.Pool(this.name, {
       connections: MAX_CONNECTIONS,
-      connect: { timeout: Math.min(this.#timeoutMs, 5000) },
+      connect: {
+        timeout: Math.min(this.#timeoutMs, 5000),
+        autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS,
+      },
       headersTimeout: this.#timeoutMs,
       bodyTimeout: this.#timeoutMs,
-      // A new TLS handshake costs more than a request.
+      // Connections are kept for long, because a new TLS handshake costs more than a request.
       keepAliveTimeout: 30_000,
       maxResponseSize: MAX_RESPONSE_BYTES,
     });
@@ -228,8 +247,8 @@ export class RpcEndpoint {
     const now = performance.now();
     if (failure.fault === 'rate_limited')
       this.#rateLimit.pauseUntil(now + (failure.pauseMs ?? DEFAULT_429_PAUSE_MS));
-    // Requests that were in flight together count as one failure, however late the last of them
-    // fails.
+    // Requests that were in flight together count as one failure, even when the last of them fails
+    // much later.
     else if (!HARMLESS.has(failure.fault) && started >= this.#downUntil) {
       this.#failures += 1;
       this.#downUntil = now + backoff(this.#failures, { base: 500, cap: 30_000 });
@@ -237,18 +256,19 @@ export class RpcEndpoint {
     return failure;
   }
 }
-// Costs in milliseconds of latency: per place in the list, for an unknown latency, per slot of lag.
+// Ranking costs in milliseconds of latency: for each place in the configured list, for an unknown
+// latency, and for each slot of lag.
 const PREFERENCE_MS = 100;
 const UNKNOWN_LATENCY_MS = 50;
 const SLOT_MS = 400;
-// Up to this wait, a healthy endpoint is preferred to a failing one.
+// A healthy endpoint with a wait up to this long is preferred to a failing endpoint.
 const SHORT_WAIT_MS = 250;
-// A difference of one or two slots is propagation delay, not lag.
+// A lag of one or two slots is propagation delay and costs nothing.
 const LAG_TOLERANCE = 2;
 
 /**
  * Sorts endpoints best first: up and free now, up and free soon, down, rate limited for longer.
- * They are given in order of preference.
+ * `endpoints` is in the configured order of preference.
  */
 export function ranked(endpoints: readonly RpcEndpoint[], now: number): RpcEndpoint[] {
   return endpoints

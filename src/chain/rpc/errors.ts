@@ -5,7 +5,7 @@ export class RpcError extends Error {
   readonly method: string;
   /** JSON-RPC error code, e.g. -32602 invalid params, -32002 failed preflight. */
   readonly code: number;
-  /** The error's data as sent, e.g. `err` and `logs` of a failed preflight. */
+  /** The error's data as the endpoint sent it, e.g. `err` and `logs` of a failed preflight. */
   readonly data: unknown;
 
   constructor(endpoint: string, method: string, code: number, message: string, data?: unknown) {
@@ -18,14 +18,14 @@ export class RpcError extends Error {
 }
 
 /**
- * Why an endpoint that responded did not return a readable transaction: an error response, an
- * unsupported version, a response of another shape, or no such transaction.
+ * Why an endpoint responded without a readable transaction: it sent an error, does not support the
+ * version, sent another shape, or does not have the transaction.
  */
 export const UNREADABLE_REASONS = ['refused', 'version', 'undecodable', 'missing'] as const;
 
 export type UnreadableReason = (typeof UNREADABLE_REASONS)[number];
 
-/** Whether a fault concerns one transaction and not the endpoint's health. */
+/** Whether the fault concerns one transaction and does not affect the endpoint's health. */
 export const isUnreadable = (fault: EndpointFault): fault is UnreadableReason =>
   UNREADABLE_REASONS.some((reason) => reason === fault);
 
@@ -45,9 +45,9 @@ export type EndpointFault =
 export class EndpointFailure extends Error {
   override name = 'EndpointFailure';
   readonly fault: EndpointFault;
-  /** The endpoint; empty in code that only parses a response. */
+  /** Name of the endpoint. Empty when the error is thrown by code that only parses a response. */
   readonly endpoint: string;
-  /** Pause that the endpoint requested, in milliseconds. */
+  /** Milliseconds for which the endpoint asked not to be called. */
   readonly pauseMs: number | undefined;
 
   constructor(
@@ -63,8 +63,8 @@ export class EndpointFailure extends Error {
 }
 
 /**
- * No endpoint responded; `failures` has the reason of each. The result is unknown, so the caller
- * retries later.
+ * No endpoint responded. `failures` has the failure of each endpoint. The result of the call is
+ * unknown, so the caller retries later.
  */
 export class RpcUnreachable extends Error {
   override name = 'RpcUnreachable';

@@ -1,30 +1,33 @@
-// When a signed transaction can never land any more. One endpoint may lag, report wrong
-// heights or never have had the blockhash, so every endpoint is asked.
+// Decides when a signed transaction can never land any more. One endpoint may lag, report wrong
+// heights or not know the blockhash, so every endpoint is asked.
 import { newestSlot } from './responses.ts';
 import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
 
-/** The end of a blockhash, by every endpoint that responded about it. */
+/** Evidence that a blockhash has expired, from every endpoint that responded about it. */
 export interface Expiry {
   /** Number of endpoints that responded. */
   readonly witnesses: number;
-  /** The oldest finalized slot by which they judged. */
+  /** The oldest finalized slot among the endpoints' responses. */
   readonly slot: bigint;
 }
 
-/** Identifies a lifetime: two endpoints may give the same blockhash with different heights. */
+/**
+ * Key of a lifetime. It includes the height and the slot, because two endpoints may report
+ * different heights for the same blockhash.
+ */
 export const lifetimeKey = ({ blockhash, lastValidBlockHeight, slot }: Lifetime) =>
   `${blockhash} ${lastValidBlockHeight} ${slot}`;
 
 /**
- * Slots that an endpoint may be behind the most advanced one. One that is further behind does not
- * know what is live.
+ * Maximum number of slots that an endpoint may be behind the most advanced endpoint. A response
+ * from further behind cannot show that a blockhash is still valid.
  */
 const MAX_BEHIND = 150n;
 
 /**
- * The blockhashes that are dead: at finalized, every endpoint that responds reports that they are
- * not valid, and that the height is past their last block. Throws as the RPC client does when no
- * endpoint responds.
+ * Returns the lifetimes that have expired. A lifetime has expired when all responses agree that, at
+ * commitment finalized, the blockhash is invalid and the block height is past its last block.
+ * Throws as the RPC client does when no endpoint responds.
  */
 export async function witnessExpiry(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
@@ -46,8 +49,8 @@ export async function witnessExpiry(
 }
 
 /**
- * Whether this number of witnesses suffices where nothing but the expiry protects from a second
- * transfer: two, where two are configured.
+ * Whether enough endpoints confirmed the expiry of a transaction when only its expiry prevents a
+ * second transfer. Two endpoints are needed, or one when only one is configured.
  */
 export const isWitnessed = (rpc: Pick<Rpc, 'endpoints'>, witnesses: number): boolean =>
   witnesses >= Math.min(2, rpc.endpoints());

@@ -1,4 +1,5 @@
-// Failover over several RPC endpoints: calls the best one, then the others until one succeeds.
+// Failover over several RPC endpoints. A call goes to the best endpoint first, then to the others
+// until one succeeds.
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Log } from '../../log.ts';
@@ -10,26 +11,26 @@ import { EndpointFailure, isUnreadable, RpcUnreachable } from './errors.ts';
 import type { TrustedSlotsOptions } from './trusted-slots.ts';
 
 export interface FailoverOptions {
-  /** In order of preference. */
+  /** URLs of the endpoints in order of preference. */
   readonly urls: readonly string[];
-  /** Timeout of one request to one endpoint, ms. */
+  /** Timeout of one request to one endpoint in milliseconds. */
   readonly timeoutMs?: number | undefined;
-  /** Requests per second to each endpoint. */
+  /** Maximum number of requests per second to each endpoint. */
   readonly requestsPerSecond?: number | undefined;
   /**
-   * Interval (ms) at which each endpoint's clock account is read (only with several endpoints and
-   * while calls are made).
+   * Interval (ms) at which the Clock account of each endpoint is read. The account is read only
+   * with several endpoints and while calls are made.
    */
   readonly probeMs?: number | undefined;
   /**
-   * Skips a response with an implausible slot. Without this every slot is accepted, as on a local
-   * chain, whose users move the slot.
+   * Rejects a response with an implausible slot. Without this option every slot is accepted. A
+   * local chain needs that, because its users move the slot.
    */
   readonly slots?: TrustedSlotsOptions | undefined;
   /**
-   * Why an endpoint with this genesis hash must not be used; null when it may be. Each endpoint's
-   * hash is read once before its first call, because on another chain all accounts would be
-   * missing. Without this function every endpoint is used.
+   * Returns why an endpoint with this genesis hash must not be used, or null to accept it. Each
+   * endpoint's hash is read before its first call, because all accounts would be missing on another
+   * chain. Without this function every endpoint is used.
    */
   readonly refuses?: ((genesisHash: string) => string | null) | undefined;
   readonly log: Pick<Log, 'warn' | 'info'>;
@@ -37,16 +38,16 @@ export interface FailoverOptions {
   readonly observe?: ((request: ObservedRequest) => void) | undefined;
 }
 
-/** Parses a result. Throws EndpointFailure for a result of another shape. */
+/** Parses the result of a call. Throws EndpointFailure for a result of another shape. */
 type Read<T> = (result: unknown) => T;
 
-/** Calls a method of an endpoint. */
+/** Calls a method of one endpoint. */
 export type Ask = <T>(method: string, params: readonly unknown[], read: Read<T>) => Promise<T>;
 
 export interface AskOptions {
   /**
-   * Milliseconds after which the request is not sent to any further endpoint; earlier sends may
-   * still succeed.
+   * Milliseconds after which the request is not sent to any further endpoint. Requests that were
+   * sent before may still succeed.
    */
   readonly withinMs?: number | undefined;
 }
@@ -58,12 +59,15 @@ export class Failover {
   readonly #timeoutMs: number;
   readonly #endpoints: readonly RpcEndpoint[];
   readonly #closing = new AbortController();
-  /** Endpoints whose genesis hash was accepted, and requests for the hash in flight. */
+  /**
+   * Endpoints whose genesis hash was accepted. `#pending` has the requests for genesis hashes in
+   * flight.
+   */
   readonly #admitted = new Set<RpcEndpoint>();
   readonly #pending = new Map<RpcEndpoint, Promise<void>>();
   readonly #places: EndpointPlaces;
 
-  /** Sends nothing yet. Throws a TypeError for a bad URL. */
+  /** Creates the failover without sending a request. Throws a TypeError for a bad URL. */
   constructor(options: FailoverOptions) {
     const { urls, timeoutMs = DEFAULT_TIMEOUT_MS, requestsPerSecond } = options;
     if (urls.length === 0) throw new TypeError('at least one RPC URL is needed');
@@ -80,7 +84,6 @@ export class Failover {
     });
   }
 
-  /** Number of configured endpoints. */
   get size(): number {
     return this.#endpoints.length;
   }
@@ -89,7 +92,7 @@ export class Failover {
     return this.#endpoints.map((endpoint) => endpoint.health());
   }
 
-  /** The highest number of requests that any endpoint's rate limit allows now. */
+  /** The highest number of requests that the rate limit of any endpoint allows now. */
   allowed(): number {
     const now = performance.now();
     return Math.max(...this.#endpoints.map((endpoint) => endpoint.allowed(now)));
@@ -101,7 +104,7 @@ export class Failover {
     await this.#places.close();
   }
 
-  /** The result of the first endpoint that succeeds. Throws RpcUnreachable or RpcError. */
+  /** Returns the result of the first endpoint that succeeds. Throws RpcUnreachable or RpcError. */
   async call<T>(
     method: string,
     params: readonly unknown[],
@@ -116,7 +119,8 @@ export class Failover {
     for (;;) {
       const now = performance.now();
       const [best] = ranked(this.#endpoints, now).filter((endpoint) => left.has(endpoint));
-      // Once an endpoint has responded about a transaction, endpoints that are down are skipped.
+      // Once an endpoint has responded about the transaction, the call does not wait for endpoints
+      // that are down.
       const isUnreadableSoFar = [...failures.values()].some(({ fault }) => isUnreadable(fault));
       if (best === undefined || now > last || (isUnreadableSoFar && best.down(now)))
         throw new RpcUnreachable(method, [...failures.values()]);
@@ -131,14 +135,14 @@ export class Failover {
       } catch (error) {
         if (!(error instanceof EndpointFailure)) throw error;
         failures.set(best, error);
-        // A rate-limited endpoint stays in the list and is tried again after its pause.
+        // A rate-limited endpoint stays in the list and is called again after its pause.
         if (error.fault !== 'rate_limited') left.delete(best);
       }
     }
   }
 
   /**
-   * Calls every endpoint that is up, in parallel, and returns all results; throws when no endpoint
+   * Calls every endpoint that is up, in parallel, and returns all results. Throws when no endpoint
    * responds.
    */
   async callAll<T>(method: string, params: readonly unknown[], read: Read<T>): Promise<T[]> {
@@ -146,8 +150,9 @@ export class Failover {
   }
 
   /**
-   * Does `work`, several calls for the purpose `what`, at every endpoint that is up. Returns the
-   * results of those that completed all of it; throws when none did.
+   * Runs `work`, which may make several calls, for every endpoint that is up. Returns the results
+   * of the endpoints at which all calls succeeded. Throws when there is no such endpoint; `what`
+   * names the work in the error.
    */
   async callEach<T>(what: string, work: (ask: Ask) => Promise<T>): Promise<T[]> {
     const settled = await Promise.allSettled(this.#ready().map(work));
@@ -159,7 +164,10 @@ export class Failover {
     return results;
   }
 
-  /** Like `callAll`, but resolves with the first result while the other requests continue. */
+  /**
+   * Calls every endpoint that is up and resolves with the first result; the other requests
+   * continue.
+   */
   async callAny<T>(
     method: string,
     params: readonly unknown[],
@@ -174,8 +182,9 @@ export class Failover {
   }
 
   /**
-   * A call of each endpoint that is available now, for one attempt; without any, one that waits for
-   * an endpoint.
+   * Returns one function per endpoint that is up and not rate limited now; the function calls that
+   * endpoint once. When there is no such endpoint, returns a single function that waits for an
+   * endpoint.
    */
   #ready(options?: AskOptions): Ask[] {
     this.#places.refresh();
@@ -189,7 +198,9 @@ export class Failover {
     );
   }
 
-  /** One attempt at an endpoint; a response with an implausible slot is a fault of the endpoint. */
+  /**
+   * Calls an endpoint once. A response with an implausible slot counts as a fault of the endpoint.
+   */
   async #judged<T>(
     endpoint: RpcEndpoint,
     method: string,
@@ -197,8 +208,8 @@ export class Failover {
     read: Read<T>,
     last: number,
   ): Promise<T> {
-    // Without a wait the request counts against the rate limit in the turn in which the endpoint
-    // was chosen.
+    // Nothing is awaited when slots can already be checked. The request then counts against the
+    // rate limit in the event-loop turn in which the endpoint was chosen.
     const known = this.#places.known();
     if (known !== undefined) await known;
     const judge = (result: unknown) => {
@@ -228,8 +239,8 @@ export class Failover {
     } catch (error) {
       const outcome = outcomeOf(error);
       if (outcome !== undefined) this.#observed(endpoint, method, outcome, startedAt);
-      // A failing endpoint fails many requests at once; only the first is logged. An endpoint that
-      // is behind or returns an unreadable transaction has not failed.
+      // A failing endpoint fails many requests at once, and only the first failure is logged.
+      // Neither a lagging endpoint nor an unreadable transaction is a failure.
       if (
         error instanceof EndpointFailure &&
         error.fault !== 'behind' &&
@@ -255,9 +266,9 @@ export class Failover {
   }
 
   /**
-   * Resolves once the endpoint's genesis hash is accepted; rejects with EndpointFailure when it is
-   * refused. Undefined when it was accepted before, so that the request counts against the rate
-   * limit in the same event-loop turn in which the endpoint was chosen.
+   * Resolves once the endpoint's genesis hash is accepted, rejects with EndpointFailure when it is
+   * refused. Returns undefined when the hash was accepted before: the request then counts against
+   * the rate limit in the event-loop turn in which the endpoint was chosen.
    */
   #admission(endpoint: RpcEndpoint): Promise<void> | undefined {
     const { refuses } = this.#options;

@@ -1,4 +1,4 @@
-// JSON-RPC over HTTP: parses a response, and classifies errors for the failover.
+// JSON-RPC over HTTP. Parses responses and classifies errors for the failover.
 import { ChainDataError } from '../program/layouts.ts';
 import { EndpointFailure, type EndpointFault, RpcError } from './errors.ts';
 
@@ -13,8 +13,8 @@ export const DEFAULT_429_PAUSE_MS = 1000;
 const MIN_429_PAUSE_MS = 250;
 const MAX_429_PAUSE_MS = 60_000;
 
-// Error codes for which another node may succeed (Agave's rpc-client-api `custom_error.rs`, and the
-// JSON-RPC specification).
+// JSON-RPC error codes after which another endpoint may succeed (Agave's rpc-client-api
+// `custom_error.rs`, and the JSON-RPC specification).
 const BEHIND = new Set([-32004, -32005, -32014, -32016]);
 const RATE_LIMITED = new Set([429, -32429]);
 const METHOD_NOT_FOUND = -32601;
@@ -27,8 +27,8 @@ const UNDICI_TIMEOUTS = new Set([
 ]);
 
 /**
- * The result of a JSON-RPC response. Throws EndpointFailure (another endpoint may succeed) or
- * RpcError (every endpoint would refuse).
+ * Returns the result of a JSON-RPC response. Throws EndpointFailure when another endpoint may
+ * succeed, RpcError when every endpoint would refuse.
  */
 export function readResult(endpoint: string, method: string, response: HttpResponse): unknown {
   const { status } = response;
@@ -64,7 +64,7 @@ function jsonRpcError(endpoint: string, method: string, error: object): Error {
   if (RATE_LIMITED.has(code))
     return new EndpointFailure('rate_limited', text, { pauseMs: DEFAULT_429_PAUSE_MS });
   // Anyone can send a transaction that an endpoint fails to return, so the error concerns the
-  // transaction, not the endpoint. Another endpoint may have it.
+  // transaction and not the endpoint. Another endpoint may return the transaction.
   if (method === 'getTransaction')
     return new EndpointFailure(code === UNSUPPORTED_VERSION ? 'version' : 'refused', text);
   if (BEHIND.has(code)) return new EndpointFailure('behind', text);
@@ -74,8 +74,8 @@ function jsonRpcError(endpoint: string, method: string, error: object): Error {
 }
 
 /**
- * Converts a request's error into EndpointFailure or RpcError with the endpoint's name. Rethrows
- * any other error, which is a bug.
+ * Converts the error of a request into an EndpointFailure or RpcError with the endpoint's name. Any
+ * other error is a bug and is rethrown.
  */
 export function asFailure(
   error: unknown,
@@ -97,7 +97,7 @@ export function asFailure(
 
 export const timeoutText = (timeoutMs: number) => `no response within ${timeoutMs} ms`;
 
-/** The code of an error of undici or of the system. */
+/** The `code` of an error of undici or of the operating system. */
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string'
     ? error.code
@@ -105,9 +105,9 @@ export function codeOf(error: unknown): string | undefined {
 }
 
 /**
- * Retry-After: whole seconds or an HTTP date (RFC 9110, 10.2.3). At most a minute, so that a
- * provider's mistake does not stop collecting, and at least a quarter of a second, so that "0" does
- * not cause a busy loop.
+ * Milliseconds of a Retry-After header: whole seconds or an HTTP date (RFC 9110, 10.2.3). The
+ * result is at most a minute, so that a provider's mistake does not stop collection. It is at least
+ * a quarter of a second, so that "0" does not cause a busy loop.
  */
 function retryAfterMs(header: string | string[] | undefined): number {
   if (typeof header !== 'string') return DEFAULT_429_PAUSE_MS;

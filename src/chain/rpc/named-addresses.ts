@@ -1,4 +1,4 @@
-// Reads the addresses that a batch of transactions names.
+// Reads the addresses that the instructions of a batch of transactions name.
 import { each } from '../../each.ts';
 import type { UnreadableTransaction } from './responses.ts';
 import type { Rpc } from './rpc.ts';
@@ -8,11 +8,17 @@ const AT_ONCE = 8;
 export interface Named {
   /** The distinct addresses in the transactions. */
   addresses: string[];
-  /** Transactions that no endpoint has yet or returns in a readable form. */
+  /**
+   * Transactions that no endpoint returned in a readable form, including those that no endpoint has
+   * yet.
+   */
   unreadable: UnreadableTransaction[];
 }
 
-/** Reads the transactions; an unreadable one does not block the others. Throws RpcUnreachable. */
+/**
+ * Reads the transactions and collects the addresses. An unreadable transaction does not block the
+ * others. Throws RpcUnreachable.
+ */
 export async function addressesIn(
   rpc: Pick<Rpc, 'getTransaction'>,
   signatures: readonly string[],

@@ -1,24 +1,30 @@
 /**
- * Rate limit of an endpoint, including pauses that the endpoint requests. Times are milliseconds of
- * one clock.
+ * Rate limit of an endpoint, including pauses that the endpoint requests. All times are
+ * milliseconds of the same clock.
  */
 export interface RateLimit {
   /** Milliseconds until the next request is allowed. */
   delay(now: number): number;
   /** Number of requests allowed now. */
   allowed(now: number): number;
-  /** Counts a request sent now. */
+  /** Counts a request that is sent at `now`. */
   take(now: number): void;
-  /** Blocks all requests until `until`. */
+  /** Blocks all requests until the time `until`. */
   pauseUntil(until: number): void;
 }
 
-/** A second plus 50 ms of jitter: requests sent a second apart may arrive closer together. */
+/**
+ * Length of the window in milliseconds. The 50 ms are for jitter, because requests sent a second
+ * apart may arrive closer together.
+ */
 const WINDOW_MS = 1050;
 
-/** Allows at most `perSecond` requests in any second; without `perSecond` only pauses limit. */
+/**
+ * Creates a limit of `perSecond` requests in any second. Without `perSecond` only requested pauses
+ * delay requests.
+ */
 export function createRateLimit(perSecond = Infinity): RateLimit {
-  // Send times of the requests in the last window.
+  // Times of the requests sent within the last window.
   const times: number[] = [];
   let pausedUntil = -Infinity;
   const forget = (now: number) => {

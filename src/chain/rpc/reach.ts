@@ -1,13 +1,13 @@
-// Reads of rows that each need the chain as of a slot. One row whose slot no endpoint has reached
-// must not stop the others.
+// Reads the chain for several rows, each of which needs a state at least as new as its own slot. A
+// row whose slot no endpoint has reached must not stop the reads for other rows.
 import { RpcUnreachable } from './errors.ts';
 import { newestSlot } from './responses.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 
 /**
- * Reads as of the newest of these slots. When no endpoint has reached it, reads as of the newest
- * slot that one has reached: the caller leaves the rows alone that need a newer state than they
- * got. No state is older than `minSlot`. Throws as the RPC client does.
+ * Reads a state at least as new as all `slots`. When no endpoint has reached the newest of these
+ * slots, reads at the newest of them that has been reached; the caller then skips the rows that
+ * need a newer state. The state is never older than `minSlot`. Throws as the RPC client does.
  */
 export async function readReachable<T>(
   rpc: Pick<Rpc, 'getSlot'>,

@@ -1,5 +1,5 @@
-// Parses RPC responses and checks their shape on arrival, so that a response of another shape is a
-// fault of the endpoint (`malformed`), not a TypeError later.
+// Parses RPC responses and checks their shape on arrival. A response of another shape is then a
+// fault of the endpoint (`malformed`) and not a later TypeError.
 import bs58 from 'bs58';
 import type { ChainAccount } from '../program/accounts.ts';
 import type { ExecutedInstruction, ExecutedTransaction } from '../program/events.ts';
@@ -47,12 +47,15 @@ export function truth(value: unknown, what: string): boolean {
 const orNull = <T>(value: unknown, read: (value: unknown) => T): T | null =>
   value === null || value === undefined ? null : read(value);
 
-/** The error of a transaction; null means success. A response without the key is neither. */
+/**
+ * The error of a transaction, or null when it succeeded. A response without the key `err` says
+ * neither and is malformed.
+ */
 const errorIn = ({ err }: Json): unknown => (err === undefined ? malformed('err is missing') : err);
 
 /**
- * The `value` and the slot of a response with a context. A response older than `minSlot` means that
- * the endpoint is behind.
+ * The `value` and the slot of a response with a context. Throws an EndpointFailure of kind `behind`
+ * when the slot is before `minSlot`.
  */
 export function inContext<T>(
   result: unknown,
@@ -69,13 +72,13 @@ export function inContext<T>(
   return { slot, value: read(value) };
 }
 
-/** The bytes of instruction data in the encoding "json". */
+/** Decodes instruction data of the encoding "json", which is Base58. */
 function base58(value: unknown): Buffer {
   const bytes = bs58.decodeUnsafe(text(value, 'instruction data'));
   return bytes === undefined ? malformed('instruction data is not Base58') : Buffer.from(bytes);
 }
 
-/** Account data as RPC sends it in base64: `[text, "base64"]`. */
+/** Decodes account data of the encoding base64: `[text, "base64"]`. */
 function accountData(value: unknown): Buffer {
   const [encoded, encoding] = array(value, 'account data');
   if (encoding !== 'base64') malformed('account data is not base64');
@@ -99,7 +102,7 @@ export function accounts(value: unknown, count: number): (ChainAccount | null)[]
 
 export type Commitment = 'processed' | 'confirmed' | 'finalized';
 
-/** The status of a transaction. `err` is null when it succeeded. */
+/** The status of a transaction. `err` is null when the transaction succeeded. */
 export interface SignatureStatus {
   readonly slot: bigint;
   readonly err: unknown;
@@ -113,8 +116,8 @@ function commitment(value: unknown): Commitment {
 }
 
 /**
- * A node that omits the commitment still counts confirmations: null means rooted, and a missing
- * count means nothing.
+ * The commitment of a status. A node that omits the commitment still reports `confirmations`: null
+ * means finalized, and a number counts as processed. A missing `confirmations` is malformed.
  */
 function commitmentOf({ confirmations, confirmationStatus }: Json): Commitment {
   const stated = orNull(confirmationStatus, commitment);
@@ -139,7 +142,9 @@ export function statuses(value: unknown, count: number): (SignatureStatus | null
   );
 }
 
-/** A transaction of an address, newest first in getSignaturesForAddress. */
+/**
+ * An entry of getSignaturesForAddress, which lists the transactions of an address, newest first.
+ */
 export interface SignatureInfo {
   readonly signature: string;
   readonly slot: bigint;
@@ -160,7 +165,7 @@ export function signatureInfos(value: unknown): SignatureInfo[] {
   });
 }
 
-/** A transaction on chain with its effects. `fee` is lamports, `blockTime` Unix seconds. */
+/** A transaction on chain with its effects. `fee` is lamports, `blockTime` is Unix seconds. */
 export interface ConfirmedTransaction extends ExecutedTransaction {
   readonly signature: string;
   readonly slot: bigint;
@@ -178,10 +183,13 @@ export interface UnreadableTransaction {
   readonly unreadable: UnreadableReason;
 }
 
-/** The result of reading a transaction from every endpoint. */
+/** The result of reading a transaction from the endpoints. */
 export type FoundTransaction = ConfirmedTransaction | UnreadableTransaction;
 
-/** One endpoint's response to getTransaction. Throws EndpointFailure with an UnreadableReason. */
+/**
+ * Parses one endpoint's response to getTransaction. Throws an EndpointFailure with an
+ * UnreadableReason.
+ */
 export function readableTransaction(result: unknown): ConfirmedTransaction {
   if (result === null) throw new EndpointFailure('missing', 'it does not have the transaction');
   try {
@@ -193,8 +201,9 @@ export function readableTransaction(result: unknown): ConfirmedTransaction {
 }
 
 /**
- * The result of a read that every endpoint failed: unreadable when at least one endpoint responded
- * about the transaction. Throws `error` otherwise: then no endpoint was reached.
+ * The result for a transaction that every endpoint failed to return. It is unreadable when at least
+ * one endpoint responded about the transaction. Otherwise no endpoint was reached, and `error` is
+ * thrown.
  */
 export function unreadableTransaction(signature: string, error: unknown): UnreadableTransaction {
   if (error instanceof RpcUnreachable) {
@@ -207,8 +216,8 @@ export function unreadableTransaction(signature: string, error: unknown): Unread
 }
 
 /**
- * A transaction of any version in the encoding "json". Throws EndpointFailure for a response of
- * another shape.
+ * Parses a transaction of any version in the encoding "json". Throws an EndpointFailure for a
+ * response of another shape.
  */
 export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   const { slot, blockTime, transaction, meta } = object(result, 'transaction');
@@ -219,8 +228,8 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   const err = errorIn(effects);
 
   const loaded = orNull(loadedAddresses, (value) => object(value, 'loadedAddresses'));
-  // A versioned transaction numbers its own keys first, then the writable ones of its lookup
-  // tables, then the read-only ones.
+  // A versioned transaction numbers its own keys first, then the writable keys of its lookup
+  // tables, then their read-only keys.
   const keys = [accountKeys, loaded?.writable ?? [], loaded?.readonly ?? []].flatMap((part) =>
     array(part, 'account keys').map((key) => text(key, 'account key')),
   );
@@ -235,8 +244,8 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
       stackHeight: outer ? 1 : orNull(stackHeight, (height) => integer(height, 'stackHeight')),
     };
   };
-  // A failed transaction may have run nothing. One that succeeded was recorded, and without its
-  // calls its pulls would be missed.
+  // A failed transaction may lack inner instructions, because it may have run nothing. A successful
+  // transaction must have them, otherwise its pulls would be missed.
   const groups = err === null ? innerInstructions : (innerInstructions ?? []);
   const inner = array(groups, 'innerInstructions').map((group) => {
     const { index, instructions: calls } = object(group, 'inner instructions');
@@ -258,8 +267,8 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
 }
 
 /**
- * The result of a simulation. `unitsConsumed` is compute units; `loadedDataBytes` is null from
- * endpoints that do not report it.
+ * The result of a simulation. `unitsConsumed` is compute units. `loadedDataBytes` is null when the
+ * endpoint does not report it.
  */
 export interface Simulation {
   readonly err: unknown;
@@ -279,10 +288,10 @@ export function simulation(value: unknown): Simulation {
   };
 }
 
-/** The oldest slot of several responses; 0 without any. */
+/** The oldest slot of several responses; 0 for an empty list. */
 export const oldestSlot = (responses: readonly { slot: bigint }[]): bigint =>
   responses.reduce((oldest, { slot }) => (slot < oldest ? slot : oldest), responses[0]?.slot ?? 0n);
 
-/** The newest of these slots; 0 without any. */
+/** The newest of these slots; 0 for an empty list. */
 export const newestSlot = (slots: readonly bigint[]): bigint =>
   slots.reduce((newest, slot) => (slot > newest ? slot : newest), 0n);

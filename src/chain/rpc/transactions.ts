@@ -1,4 +1,4 @@
-// The RPC client's methods for transactions: sending, simulating, statuses, history.
+// The RPC client's methods for transactions: sending, simulation, statuses and history.
 import { signatureOf } from '../keypair.ts';
 import { EndpointFailure, RpcUnreachable } from './errors.ts';
 import type { Failover } from './failover.ts';
@@ -19,7 +19,7 @@ import {
 } from './responses.ts';
 import type { Rpc } from './rpc.ts';
 
-/** Signatures that getSignatureStatuses takes. */
+/** Maximum number of signatures of one getSignatureStatuses request. */
 export const STATUSES_AT_ONCE = 256;
 
 const base64 = (bytes: Uint8Array) =>
@@ -106,8 +106,8 @@ export function historyMethods(
           .catch((error: unknown) => unreadableTransaction(signature, error));
       };
       const found = await readWith(1);
-      // An endpoint without support for version 1 may refuse the parameter but still returns older
-      // versions.
+      // An endpoint that does not support version 1 may refuse the parameter. It still returns
+      // older versions, so the request is repeated for version 0.
       return 'unreadable' in found && found.unreadable === 'refused' ? readWith(0) : found;
     },
     async getSignaturesForAddress(
@@ -130,14 +130,15 @@ export function historyMethods(
 }
 
 /**
- * Merges lists, newest first, without duplicates. Cut to the newest `limit`, because below the end
- * of a full list others may be missing.
+ * Merges lists of transactions, newest first, without duplicates. The result is cut to `limit`,
+ * because a full list may lack transactions that are older than its last entry.
  */
 function joined(lists: readonly (readonly SignatureInfo[])[], limit: number): SignatureInfo[] {
   const [first = [], ...others] = lists;
   const seen = new Set(first.map(({ signature }) => signature));
   const more = others.flat().filter(({ signature }) => !seen.has(signature) && seen.add(signature));
-  // The sort is stable, so each endpoint's order within a slot remains.
+  // The sort is stable, so transactions of one slot keep the order in which an endpoint listed
+  // them.
   return more.length === 0
     ? [...first]
     : [...first, ...more].sort((a, b) => Number(b.slot - a.slot)).slice(0, limit);
@@ -153,9 +154,9 @@ function furthest(found: readonly (SignatureStatus | null)[]): SignatureStatus |
 }
 
 /**
- * Reads a finalized transaction that an account's history lists. An HTTP error or a malformed
- * response makes it unreadable too, since the listing has shown that the endpoint is up. Throws
- * RpcUnreachable when no endpoint responds.
+ * Reads a finalized transaction that an account's history lists. The listing has shown that the
+ * endpoint is up, so an HTTP error or a malformed response makes the transaction unreadable too.
+ * Throws RpcUnreachable when no endpoint responds.
  */
 export async function readListed(
   rpc: Pick<Rpc, 'getTransaction'>,

@@ -1,11 +1,11 @@
-// Payments are due by the cluster's clock, so an endpoint with a wrong clock could charge every
-// subscriber a period early.
+// Checks readings of the cluster's clock. Payments are due by this clock, so an endpoint with a
+// wrong clock could charge every subscriber a period early.
 import type { ClockAccount } from '../program/layouts.ts';
 
 export interface TrustedClockOptions {
   /** Called at most once an hour with a rejected reading and the expected time (Unix seconds). */
   readonly onDisbelief: (seconds: number, expected: number) => void;
-  /** Unix seconds of this machine; only used to check readings. */
+  /** Unix seconds of this machine's clock, which is only used to check readings. */
   readonly machineSeconds?: () => number;
   /** A monotonic clock in milliseconds. */
   readonly monotonicMs?: () => number;
@@ -14,13 +14,13 @@ export interface TrustedClockOptions {
 const MAX_SECONDS_OFF = 600;
 const REPORT_MS = 3_600_000;
 
-/** Whether a reading of the cluster's clock (Unix seconds) may be acted on. */
+/** Whether the service may act on a reading of the cluster's clock (Unix seconds). */
 export type BelievesClock = (seconds: bigint) => boolean;
 
 /**
- * A check for clock readings. It rejects a reading more than ten minutes away from both this
- * machine's clock and the last confirmed reading, until two endpoints agree on it, which `readAll`
- * finds out in the background.
+ * Creates a check for clock readings. It rejects a reading that is more than ten minutes from both
+ * this machine's clock and the last confirmed reading. `readAll` then asks all endpoints in the
+ * background; two endpoints that agree confirm the reading.
  */
 export function createTrustedClock(
   readAll: () => Promise<(ClockAccount | null)[]>,
@@ -30,7 +30,7 @@ export function createTrustedClock(
     monotonicMs = () => performance.now(),
   }: TrustedClockOptions,
 ): BelievesClock {
-  // Only confirmed readings are stored, otherwise an endpoint could drift ahead in small steps.
+  // Only a confirmed reading is stored; otherwise an endpoint could move the clock in small steps.
   let last: { seconds: number; at: number } | undefined;
   let reportedAt = -Infinity;
   let isAsking = false;
@@ -54,7 +54,7 @@ export function createTrustedClock(
     if (expected !== undefined && near(seconds, expected)) return true;
     if (!isAsking) {
       isAsking = true;
-      // An unreachable endpoint confirms nothing.
+      // When no endpoint can be reached, the reading stays unconfirmed.
       void confirm(seconds)
         .catch(() => undefined)
         .finally(() => (isAsking = false));

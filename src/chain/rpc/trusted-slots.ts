@@ -1,5 +1,5 @@
-// Judges slots. They are stored, and a row is only decided by chain state of its slot or later: an
-// endpoint that reports a slot of the far future would stop the row.
+// Checks the slots that endpoints report. The service stores these slots and decides a row only by
+// chain state of the stored slot or later. A reported slot in the far future would block that row.
 import { CLOCK_SYSVAR } from '../program/addresses.ts';
 import { type ClockAccount, decodeClock } from '../program/layouts.ts';
 import { EndpointFailure } from './errors.ts';
@@ -8,27 +8,36 @@ import { accounts, inContext } from './responses.ts';
 export interface TrustedSlotsOptions {
   /** Called at most once an hour with a rejected slot and the newest slot that is plausible. */
   readonly onDisbelief: (slot: bigint, plausible: bigint) => void;
-  /** Unix seconds of this machine. */
+  /** Unix seconds of this machine's clock. */
   readonly machineSeconds?: () => number;
   /** A monotonic clock in milliseconds. */
   readonly monotonicMs?: () => number;
 }
 
-/** Where an endpoint was. */
+/** The newest slot that an endpoint reported, and when. */
 interface Reading {
   readonly slot: bigint;
-  /** Unix seconds of the chain at that slot. */
+  /** Unix seconds of the chain's clock at that slot. */
   readonly seconds: number;
   readonly at: number;
 }
 
-/** Slots that an endpoint may be ahead of what the time explains: two minutes at 400 ms. */
+/**
+ * Maximum number of slots by which a reported slot may exceed the expected one: two minutes at 400
+ * ms.
+ */
 const MAX_AHEAD = 300n;
-/** More than a cluster makes: slots take 400 ms, later 200. */
+/**
+ * An upper bound for the slots per second. Clusters make 2.5 now (400 ms per slot) and 5 later (200
+ * ms per slot).
+ */
 const SLOTS_PER_SECOND = 10;
 const REPORT_MS = 3_600_000;
 
-/** The request for an endpoint's place: the clock has slot and time of one block. */
+/**
+ * JSON-RPC method and parameters that read the Clock account, which has the slot and the time of
+ * one block.
+ */
 export const PLACE_REQUEST = [
   'getMultipleAccounts',
   [[CLOCK_SYSVAR], { commitment: 'confirmed', encoding: 'base64' }],
@@ -41,9 +50,10 @@ export function placeIn(result: unknown): ClockAccount {
 }
 
 /**
- * Judges the slots that endpoints report. A slot is plausible when the place of another endpoint
- * and the time since explain it. An endpoint that hangs has an old clock, so a good endpoint is not
- * rejected for it. Without another endpoint, its own last slot counts; its first one is believed.
+ * Checks the slots that endpoints report. A slot is plausible when another endpoint's last slot and
+ * the time since then explain it. Without another endpoint, the endpoint's own last slot is used;
+ * its first slot is accepted. Time since a slot is measured from the chain's time of that slot, so
+ * an endpoint that hangs does not make a good endpoint implausible.
  */
 export class TrustedSlots<Endpoint extends object> {
   readonly #options: TrustedSlotsOptions;
@@ -55,14 +65,14 @@ export class TrustedSlots<Endpoint extends object> {
   }
 
   /**
-   * Records the place that an endpoint reports, believed or not: two endpoints that agree are
-   * right.
+   * Records the slot and clock that an endpoint reports, even implausible ones. Two endpoints that
+   * agree confirm each other.
    */
   record(endpoint: Endpoint, { slot, unixTimestamp }: ClockAccount): void {
     this.#readings.set(endpoint, { slot, seconds: Number(unixTimestamp), at: this.#now() });
   }
 
-  /** The newest slot that is plausible for this endpoint; undefined when nothing is known. */
+  /** The newest slot that is plausible for this endpoint. Undefined before the first reading. */
   plausible(endpoint: Endpoint): bigint | undefined {
     const others = [...this.#readings].filter(([other]) => other !== endpoint);
     const own = this.#readings.get(endpoint);
@@ -71,7 +81,7 @@ export class TrustedSlots<Endpoint extends object> {
     return bounds.length === 0 ? undefined : bounds.reduce((a, b) => (a > b ? a : b));
   }
 
-  /** Throws an EndpointFailure when a response has a context with an implausible slot. */
+  /** Throws an EndpointFailure when the response has a context with an implausible slot. */
   check(endpoint: Endpoint, result: unknown): void {
     const slot = contextSlot(result);
     if (slot === undefined) return;
@@ -93,7 +103,8 @@ export class TrustedSlots<Endpoint extends object> {
   }
 
   #boundBy({ slot, seconds, at }: Reading): bigint {
-    // The machine may have been suspended, or its clock be set: the longer time counts.
+    // The longer of the two measured times counts, because the machine may have been suspended or
+    // its clock may have been set.
     const passed = Math.max(0, this.#seconds() - seconds, (this.#now() - at) / 1000);
     return slot + MAX_AHEAD + BigInt(Math.ceil(passed * SLOTS_PER_SECOND));
   }
@@ -108,8 +119,8 @@ export class TrustedSlots<Endpoint extends object> {
 }
 
 /**
- * The slot of the context of a response; undefined without one. Its shape is checked where it is
- * read.
+ * The slot in a response's context; undefined without a context. The code that reads the response
+ * checks its shape.
  */
 function contextSlot(result: unknown): bigint | undefined {
   const { context } = (result ?? {}) as { context?: { slot?: unknown } | null };

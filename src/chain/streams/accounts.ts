@@ -1,14 +1,14 @@
-// Follows single accounts over WebSockets. Nodes and providers limit the number of subscriptions: a
-// refused account is not followed, the others are kept. Changes while a socket is down are not
-// reported.
+// Follows single accounts over WebSockets. Nodes and providers limit the number of subscriptions.
+// An account that a node refuses is not followed; the other accounts remain. Changes are missed
+// while a socket is down.
 import type { Log } from '../../log.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { account, big, type Commitment, integer, object, text } from '../rpc/responses.ts';
 import { guarded, openStream, type Stream } from './connection.ts';
 
 /**
- * An account after a transaction at `slot`. A closed account belongs to the System program and has
- * no data.
+ * The state of an account after a transaction at `slot`. A closed account belongs to the System
+ * program and has no data.
  */
 export interface AccountNotification extends ChainAccount {
   readonly address: string;
@@ -18,39 +18,42 @@ export interface AccountNotification extends ChainAccount {
 export interface FollowAccountsOptions {
   /** WebSocket URLs in order of preference. */
   readonly urls: readonly string[];
-  /** Maximum number of accounts, in total and per connection. */
+  /** Maximum number of followed accounts. `perConnection` is the maximum per connection. */
   readonly maxAccounts: number;
   readonly perConnection?: number;
   readonly commitment?: Commitment;
   readonly onNotification: (notification: AccountNotification) => void;
   /**
-   * Called when all accounts are followed again after a connection was lost; changes in between
+   * Called when all accounts are followed again after a connection was lost. Changes in between
    * were missed.
    */
   readonly onGap: () => void;
-  /** Called when the node refuses an account; no further accounts are added within `refusedMs`. */
+  /**
+   * Called when the node refuses to follow an account. For `refusedMs` after that no further
+   * accounts are added.
+   */
   readonly onRefused?: () => void;
   readonly silenceMs?: number;
-  /** Milliseconds after a refusal without further subscriptions. */
+  /** Milliseconds after a refusal in which no further accounts are added. */
   readonly refusedMs?: number;
   readonly log: Pick<Log, 'info' | 'warn' | 'error'>;
 }
 
 export interface AccountFollower {
-  /** Adds an account if there is room; returns whether it is followed. */
+  /** Adds an account if there is room. Returns whether the account is followed. */
   add(address: string): boolean;
   drop(address: string): void;
-  /** Number of accounts followed now. */
+  /** Number of accounts that are followed now. */
   followed(): number;
   close(): void;
 }
 
-/** Unanswered requests per connection; a limit, because providers rate limit requests. */
+/** Maximum number of unanswered requests per connection, because providers rate limit requests. */
 const AT_ONCE = 50;
 
 /**
- * Follows accounts. Opens a connection when its first account is added, and throws a TypeError for
- * a bad URL then.
+ * Creates a follower without accounts. It opens a connection when the first account is added, which
+ * throws a TypeError for a bad URL.
  */
 export function followAccounts(options: FollowAccountsOptions): AccountFollower {
   return new Accounts(options);
@@ -110,14 +113,17 @@ class Accounts implements AccountFollower {
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The accounts of one WebSocket connection: waiting, requested or followed. */
+/** The accounts of one WebSocket connection. Each account is waiting, requested or followed. */
 class AccountsConnection {
   readonly #options: FollowAccountsOptions;
   readonly #onRefused: (reason: string, addresses: readonly string[]) => void;
   readonly #stream: Stream;
   readonly #addresses = new Set<string>();
   readonly #waiting = new Set<string>();
-  /** By the id of the request, and by the node's subscription number. */
+  /**
+   * Addresses by the id of their request in flight. `#followed` has addresses by the node's
+   * subscription number.
+   */
   readonly #asked = new Map<number, string>();
   readonly #followed = new Map<number, string>();
   #isOpen = false;
@@ -136,8 +142,8 @@ class AccountsConnection {
       urls,
       name: 'accounts',
       silenceMs,
-      // An account may not change for months, so pongs suffice as a sign of life, unless a request
-      // is unanswered.
+      // An account may not change for months, so without unanswered requests a pong is enough to
+      // show that the connection works.
       pongsSuffice: () => this.#asked.size === 0,
       onOpen: () => {
         this.#isOpen = true;
@@ -157,7 +163,7 @@ class AccountsConnection {
     return this.#addresses.size;
   }
 
-  /** Number of accounts followed now. */
+  /** Number of accounts that are followed now. */
   get followed(): number {
     return this.#followed.size;
   }
@@ -202,7 +208,7 @@ class AccountsConnection {
     const address = this.#asked.get(id);
     this.#asked.delete(id);
     if ('error' in message) this.#refused(message.error, address);
-    // A response without an address belongs to an unsubscribe.
+    // A response without a known address answers an unsubscribe request.
     else if (address !== undefined)
       this.#subscribed(address, integer(message.result, 'subscription'));
     else return;

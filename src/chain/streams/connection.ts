@@ -1,38 +1,40 @@
-// A WebSocket to a node that reconnects automatically. The caller sends the subscriptions and
-// handles the messages.
+// A WebSocket connection to a node that reconnects automatically. The caller sends the subscription
+// requests and handles the messages.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 import { Agent, buildConnector, ping, WebSocket } from 'undici';
 import { backoff } from '../../backoff.ts';
 import type { Log } from '../../log.ts';
+import { ADDRESS_TIMEOUT_MS } from '../../sockets.ts';
 import { object, text } from '../rpc/responses.ts';
 
 export interface StreamOptions {
-  /** WebSocket URLs in order of preference; after a failure the next one is tried. */
+  /** WebSocket URLs in order of preference. After a failure the next URL is tried. */
   readonly urls: readonly string[];
-  /** Name of the stream for the log. */
+  /** Name of the stream in log messages. */
   readonly name: string;
   /** Milliseconds without any message after which the stream reconnects. */
   readonly silenceMs: number;
   /**
-   * Whether a pong counts as a message. Without a slot subscription it is the only sign of life.
+   * Whether a pong counts as a message. Without a slot subscription, pongs may be all that shows
+   * that the connection works.
    */
   readonly pongsSuffice?: () => boolean;
   /** Called when the connection is open and requests can be sent. */
   readonly onOpen: () => void;
   /**
-   * Called with each message. When it throws, the stream reconnects, because an unreadable message
-   * may have been a notification.
+   * Called with each message. The stream reconnects when this function throws, because an
+   * unreadable message may have been a notification.
    */
   readonly onMessage: (message: Readonly<Record<string, unknown>>) => void;
-  /** Called when the connection is lost; the stream reconnects. */
+  /** Called when the connection is lost. The stream then reconnects. */
   readonly onBreak?: () => void;
   readonly log: Pick<Log, 'info' | 'warn'>;
 }
 
 export interface Stream {
   readonly request: (id: number, method: string, params: readonly unknown[]) => void;
-  /** To be called once all requests have a response: resets the backoff. */
+  /** The caller calls this once all requests have a response. It resets the backoff. */
   readonly settled: () => void;
   readonly close: () => void;
 }
@@ -41,18 +43,20 @@ const CLOSING_MS = 1000;
 /** undici reports pongs only on this diagnostics channel. */
 const PONG_CHANNEL = 'undici:websocket:pong';
 /**
- * After this many consecutive failures the stream retries only every minute or two; the sweep
- * covers the gap.
+ * After this many consecutive failures the stream retries only every minute or two. The sweep finds
+ * the changes that are missed.
  */
 const FAILURES_BEFORE_PAUSE = 10;
 const RETRY_MS = { base: 250, cap: 15_000 };
 const PAUSED_MS = { base: 120_000, cap: 120_000 };
-/** Pings per silence interval; they also keep proxies from closing an idle connection. */
+/**
+ * Number of pings per silence interval. Pings also keep proxies from closing an idle connection.
+ */
 const PINGS = 3;
 
 /**
- * Connects, and reconnects with backoff until `close`. Throws a TypeError for a bad URL, and
- * nothing later.
+ * Connects, and reconnects with backoff until `close` is called. Throws a TypeError for a bad URL;
+ * later failures are only logged.
  */
 export function openStream({
   urls,
@@ -123,13 +127,16 @@ interface ConnectionOptions
   readonly onEnd: (reason: string) => void;
 }
 
-/** One connection. Calls `onEnd` exactly once. */
+/** Opens one connection. Calls `onEnd` exactly once. */
 function openConnection(
   url: string,
   { silenceMs, pongsSuffice, onOpen, onMessage, onEnd }: ConnectionOptions,
 ): StreamConnection {
   let transport: Socket | undefined;
-  const connector = buildConnector({ timeout: silenceMs });
+  const connector = buildConnector({
+    timeout: silenceMs,
+    autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS,
+  });
   const dispatcher = new Agent({
     connect(target, callback) {
       connector(target, (...result) => {
@@ -159,7 +166,8 @@ function openConnection(
     clearInterval(pings);
     unsubscribe(PONG_CHANNEL, onPong);
     socket.close();
-    // The peer may never complete the closing handshake.
+    // The socket is destroyed after a while, because the peer may never complete the closing
+    // handshake.
     transport?.unref();
     setTimeout(() => {
       transport?.destroy();
@@ -192,7 +200,7 @@ function openConnection(
 }
 
 /**
- * Runs a listener and logs its error, so that a bug in a listener does not stop the stream or the
+ * Runs a listener and logs its error. A bug in a listener then stops neither the stream nor the
  * process.
  */
 export function guarded(log: Pick<Log, 'error'>, listener: () => void): void {

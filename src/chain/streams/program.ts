@@ -1,12 +1,12 @@
-// Follows a program over a WebSocket: changes of its accounts, and transactions that name it,
-// because a closed account belongs to another program and is not reported. Notifications are
-// early but incomplete: the sweep finds the rest.
+// Follows a program over a WebSocket: changes of its accounts, and transactions that name it. A
+// closed account belongs to another program, so only the transaction shows that it closed.
+// Notifications arrive early but some are lost; the sweep finds the rest.
 import type { Log } from '../../log.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { account, array, big, type Commitment, integer, object, text } from '../rpc/responses.ts';
 import { guarded, openStream, type Stream } from './connection.ts';
 
-/** An account of the program after a transaction at `slot`. */
+/** The state of an account of the program after a transaction at `slot`. */
 export interface ProgramNotification extends ChainAccount {
   readonly address: string;
   readonly slot: bigint;
@@ -19,32 +19,35 @@ export interface TransactionNotification {
   readonly logs: readonly string[];
 }
 
-/** A filter on account data: these bytes (Base58) at this offset. */
+/** A filter on account data: the data has these bytes (Base58) at this offset. */
 export interface AccountFilter {
   readonly offset: number;
   readonly bytes: string;
 }
 
 export interface FollowOptions {
-  /** WebSocket URLs in order of preference; after a failure the next one is tried. */
+  /** WebSocket URLs in order of preference. After a failure the next URL is tried. */
   readonly urls: readonly string[];
   readonly programId: string;
-  /** One subscription per list of filters; an account must match all filters of a list. */
+  /**
+   * Lists of filters. Each list makes one subscription; an account must match all filters of the
+   * list.
+   */
   readonly filters?: readonly (readonly AccountFilter[])[];
   readonly commitment?: Commitment;
   readonly onNotification: (notification: ProgramNotification) => void;
   readonly onTransaction: (notification: TransactionNotification) => void;
   /**
-   * Called when the stream is open and earlier changes were missed: at the start, after a
-   * reconnect, after a refusal.
+   * Called when the stream is open but changes before that were missed: at the start, after a
+   * reconnect and after a refusal.
    */
   readonly onGap: () => void;
   /**
-   * Called with each new slot (the node's heartbeat) and its newest root, which is finalized or
-   * about to be.
+   * Called with each new slot and the newest root. A root is finalized or about to be finalized.
+   * Slots also show that the node works.
    */
   readonly onSlot?: (slot: bigint, root: bigint) => void;
-  /** Called when the node refuses a subscription, which is retried after `refusedMs`. */
+  /** Called when the node refuses a subscription. The subscription is retried after `refusedMs`. */
   readonly onRefused?: (method: string) => void;
   /** Milliseconds without any message after which the stream reconnects. */
   readonly silenceMs?: number;
@@ -53,14 +56,14 @@ export interface FollowOptions {
 }
 
 export interface Follower {
-  /** Whether every subscription is active. */
+  /** Whether every subscription of the stream is active. */
   readonly connected: () => boolean;
   readonly close: () => void;
 }
 
 /**
- * The WebSocket URL of an RPC URL: ws for http, and the next port if one is given, as Solana's own
- * clients do.
+ * Derives the WebSocket URL from an RPC URL, as Solana's own clients do: ws for http, wss for
+ * https, and the next higher port if the URL has a port.
  */
 export function websocketUrl(rpcUrl: string): string {
   const url = new URL(rpcUrl);
@@ -77,7 +80,7 @@ interface Request {
 const SLOTS: Request = { method: 'slotSubscribe', params: [] };
 
 /**
- * The subscriptions of a connection: slots, logs, then one program subscription per list of
+ * The subscription requests of a connection: slots, logs, then one program subscription per list of
  * filters.
  */
 function requestsFor({
@@ -104,8 +107,8 @@ function requestsFor({
 }
 
 /**
- * Follows a program: connects, and reconnects with backoff until `close`. Throws a TypeError for a
- * bad URL.
+ * Follows a program: connects, and reconnects with backoff until `close` is called. Throws a
+ * TypeError for a bad URL.
  */
 export function followProgram(options: FollowOptions): Follower {
   return new ProgramFollower(options);
@@ -115,7 +118,10 @@ class ProgramFollower implements Follower {
   readonly #options: FollowOptions;
   readonly #requests: readonly Request[];
   readonly #stream: Stream;
-  /** The node's subscription number by index of the request; null for a refusal. */
+  /**
+   * The node's subscription number by the index of the request; null when the node refused the
+   * request.
+   */
   readonly #subscriptions = new Map<number, number | null>();
   readonly #retries = new Set<NodeJS.Timeout>();
   #isClosed = false;
@@ -128,7 +134,8 @@ class ProgramFollower implements Follower {
       urls,
       name: 'program',
       silenceMs,
-      // Without a slot subscription, silence of the program is no failure.
+      // The program may emit nothing for long. When the node refused the slot subscription, a pong
+      // is enough to show that the connection works.
       pongsSuffice: () => this.#subscriptions.get(0) === null,
       onOpen: () => {
         for (const index of this.#requests.keys()) this.#ask(index);
@@ -201,7 +208,9 @@ class ProgramFollower implements Follower {
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Passes a notification to its listener. Throws an EndpointFailure for an unreadable one. */
+/**
+ * Passes a notification to its listener. Throws an EndpointFailure for an unreadable notification.
+ */
 function report(
   { onNotification, onTransaction, onSlot, log }: FollowOptions,
   method: Request['method'] | undefined,
@@ -230,7 +239,7 @@ function programNotification(result: unknown): ProgramNotification {
   };
 }
 
-/** Null for a failed transaction, which changed nothing. */
+/** Parses a logs notification. Returns null for a failed transaction, which changed nothing. */
 function transactionNotification(result: unknown): TransactionNotification | null {
   const { context, value } = object(result, 'notification');
   const { signature, err, logs } = object(value, 'notification value');

@@ -1,6 +1,6 @@
-// Follows the token accounts of subscribers one by one: a wallet can revoke or renew its approval
-// or receive USDC through the token program alone, which the stream of the Subscriptions program
-// does not show.
+// Follows the token accounts of subscribers one by one. A wallet can revoke or renew its approval
+// or receive USDC through the token program alone. The stream of the Subscriptions program does not
+// show such transactions.
 import type { Log } from '../../log.ts';
 import { tokenAccountIn } from '../program/accounts.ts';
 import { authorityAddress, tokenAccountAddress } from '../program/addresses.ts';
@@ -11,12 +11,12 @@ import { type AccountFollower, type AccountNotification, followAccounts } from '
 export interface Follows {
   readonly id: string;
   readonly subscriberWallet: string;
-  /** Past-due amount in base units; null without one. */
+  /** Past-due amount in base units. Null when the subscription is not past due. */
   readonly pastDue: bigint | null;
   readonly delegationRevokedAt: Date | null;
-  /** Slot of the chain state that decided the status. */
+  /** Slot of the chain state that decided the subscription's status. */
   readonly observedSlot: bigint;
-  /** Null once nothing more can be collected. */
+  /** When the next payment is due. Null once nothing more can be collected. */
   readonly dueAt: Date | null;
 }
 
@@ -25,36 +25,36 @@ export interface TokenAccountsOptions {
   readonly mint: string;
   readonly log: Log;
   readonly wsUrls: readonly string[];
-  /** Maximum number of accounts. */
+  /** Maximum number of accounts to follow. */
   readonly maxAccounts: number;
   /**
-   * Called when a wallet's approval of the program is gone, replaced or renewed, or when the wallet
-   * can pay a past-due amount.
+   * Called when a wallet's approval of the program is gone, replaced or renewed. Also called when
+   * the wallet has become able to pay a past-due amount.
    */
   readonly onChange: (wallet: string, slot: bigint) => void;
   /** Called when changes may have been missed. */
   readonly onGap: () => void;
-  /** Called when a node refuses an account. */
+  /** Called when a node refuses to follow an account. */
   readonly onRefused?: () => void;
 }
 
 interface Followed {
   readonly wallet: string;
   /**
-   * Past-due amounts by subscription, and whether the account could pay them as of the last
+   * Past-due amounts by subscription. `isPayable`: the account could pay the amount as of the last
    * notification.
    */
   readonly pastDue: Map<string, { readonly amount: bigint; isPayable: boolean }>;
-  /** The approval of the program was gone as of the last notification. */
+  /** Whether the approval of the program was gone as of the last notification. */
   isWithdrawn: boolean;
   /**
-   * Amount that the program could take as of the last notification, base units; null before the
-   * first.
+   * The amount (base units) that the program could pull as of the last notification. Null before
+   * the first notification.
    */
   seen: { readonly spendable: bigint; readonly slot: bigint } | null;
 }
 
-/** Follows token accounts; connects when the first one is added. */
+/** Follows the token accounts of subscribers. Connects when the first account is added. */
 export class TokenAccounts {
   readonly #options: TokenAccountsOptions;
   readonly #byAddress = new Map<string, Followed>();
@@ -75,15 +75,17 @@ export class TokenAccounts {
   }
 
   /**
-   * Follows the token accounts of these subscriptions while there is room, past-due ones first;
-   * drops those of ended subscriptions.
+   * Follows the token accounts of these subscriptions while there is room. An account with a
+   * past-due amount takes the place of an account without one. Accounts of ended subscriptions are
+   * dropped.
    */
   watch(rows: readonly Follows[]): void {
     for (const row of rows) {
       const address = tokenAccountAddress(row.subscriberWallet, this.#options.mint).address;
       const { pastDue } = row;
       if (row.dueAt === null) {
-        // Another live subscription of the wallet adds the account again when it is read.
+        // Another live subscription of the same wallet adds the account again when that
+        // subscription is read.
         if (this.#byAddress.delete(address)) this.#follower.drop(address);
       } else if (this.#add(address, row.subscriberWallet, pastDue !== null)) {
         const one = this.#byAddress.get(address);
@@ -95,7 +97,7 @@ export class TokenAccounts {
     }
   }
 
-  /** Number of accounts followed now. */
+  /** Number of accounts that are followed now. */
   followed(): number {
     return this.#follower.followed();
   }
@@ -125,7 +127,7 @@ export class TokenAccounts {
     return true;
   }
 
-  /** Drops the first account without a past-due amount. */
+  /** Drops the first account that has no past-due amount. */
   #makeRoom(): void {
     for (const [address, { pastDue }] of this.#byAddress) {
       if (pastDue.size > 0) continue;
@@ -136,8 +138,8 @@ export class TokenAccounts {
   }
 
   /**
-   * Adds a past-due amount. A notification of the top-up may have arrived before the subscription
-   * was known to be past due.
+   * Adds a past-due amount. The notification that the wallet received USDC may have arrived before
+   * the service knew that the subscription is past due.
    */
   #owe(one: Followed, { id, observedSlot }: Follows, amount: bigint): void {
     if (one.pastDue.get(id)?.amount === amount) return;
@@ -148,7 +150,7 @@ export class TokenAccounts {
   }
 
   /**
-   * Handles a notification: reports a changed approval, and once a past-due amount that became
+   * Handles a notification. Reports a changed approval, and a past-due amount when it becomes
    * payable.
    */
   #take(notification: AccountNotification): void {
@@ -171,7 +173,7 @@ export class TokenAccounts {
   }
 }
 
-/** Base units that the delegate can take. */
+/** Base units that the delegate can move out of the account. */
 function spendableOf({ state, amount, delegatedAmount }: TokenAccount): bigint {
   if (state === 'frozen') return 0n;
   return amount < delegatedAmount ? amount : delegatedAmount;

@@ -1,5 +1,5 @@
-// The keeper's payment transactions: for each payment a transfer of the net and one of the fee, and
-// one memo per transaction.
+// Builds the keeper's payment transactions. Each payment has a transfer of the net amount and a
+// transfer of the fee. Each transaction has one memo.
 import { createHash } from 'node:crypto';
 import { type VersionedMessage, VersionedTransaction } from '@solana/web3.js';
 import type { Keypair } from '../keypair.ts';
@@ -28,19 +28,21 @@ import {
   MICRO,
 } from './system-instructions.ts';
 
-/** Accounts and amounts of one payment. Amounts are base units; a zero amount has no transfer. */
+/**
+ * Accounts and amounts of one payment. Amounts are base units. An amount of zero has no transfer.
+ */
 export interface Collection extends SubscriptionParties {
   readonly programId: string;
   readonly mint: string;
   readonly keeper: string;
-  /** The receiving wallets, destinations of the plan. */
+  /** The wallets that receive the net amount and the fee. Both are destinations of the plan. */
   readonly merchant: string;
   readonly treasury: string;
   readonly net: bigint;
   readonly fee: bigint;
 }
 
-/** The transfers of a payment. Throws a RangeError when both amounts are 0. */
+/** Builds the transfers of a payment. Throws a RangeError when both amounts are 0. */
 export function transfersOf(collection: Collection): Instruction[] {
   const { programId, mint, keeper, merchant, treasury, net, fee } = collection;
   const { subscriber, plan, subscription } = collection;
@@ -64,12 +66,12 @@ export function transfersOf(collection: Collection): Instruction[] {
 }
 
 /**
- * Instruction trace entries per transfer: the instruction, the token transfer that it calls, and
- * its event.
+ * Instruction trace entries per transfer: the instruction itself, its call of the token program,
+ * and its event.
  */
 const TRACE_ENTRIES = 3;
 
-/** A payment as a part of a transaction; `costs` are its limits. */
+/** Makes the part that a payment adds to a transaction. `costs` are the payment's limits. */
 export function paymentPart(
   collection: Collection,
   costs: Pick<Part, 'computeUnits' | 'loadedDataBytes'>,
@@ -79,13 +81,16 @@ export function paymentPart(
 }
 
 /**
- * A memo that makes this transaction differ from others with the same payments and blockhash. It
- * holds a hash, because memos are public.
+ * Builds a memo that makes this transaction differ from others with the same payments and
+ * blockhash. The memo contains a hash of the reference, because memos are public.
  */
 const memoOf = (reference: string) =>
   memo(`billing ${createHash('sha256').update(reference).digest('hex').slice(0, 32)}`);
 
-/** Instructions before the payments; none for version 1, which has limits and fee in its header. */
+/**
+ * Builds the instructions that come before the payments. There are none for version 1, which has
+ * limits and fee in its header.
+ */
 function prologue(version: TransactionVersion, budget: TransactionBudget): Instruction[] {
   if (version === 1) return [];
   const { computeUnits, priorityFee, loadedDataBytes } = budget;
@@ -97,8 +102,8 @@ function prologue(version: TransactionVersion, budget: TransactionBudget): Instr
 }
 
 /**
- * A transaction without payments. `loadedDataBytes`: the data that all payments share, which is
- * programs and mint.
+ * A transaction without payments. `loadedDataBytes` is the size of the accounts that all payments
+ * load: the programs and the mint.
  */
 function withoutPayments(
   version: TransactionVersion,
@@ -114,8 +119,8 @@ function withoutPayments(
 }
 
 /**
- * Packs payments, in order, into as few transactions as possible; a payment that is `alone` gets
- * its own.
+ * Packs payments, in order, into as few transactions as possible. A payment with `alone` gets its
+ * own transaction.
  */
 export function packPayments<T extends { readonly part: Part; readonly alone: boolean }>(
   payments: readonly T[],
@@ -137,8 +142,8 @@ export function packPayments<T extends { readonly part: Part; readonly alone: bo
 }
 
 /**
- * Signs the transaction of these payments' transfers. Throws a RangeError when it is too long for
- * the network.
+ * Signs a transaction with the transfers of these payments. Throws a RangeError when the
+ * transaction is too long for the network.
  */
 export function signPayments(
   keypair: Keypair,
@@ -160,8 +165,9 @@ export function signPayments(
 const decoded = new WeakMap<Uint8Array, VersionedMessage>();
 
 /**
- * The message of a signed transaction. Its payments share the bytes, and decoding takes 0.3 ms: it
- * is done once. Throws an Error for other bytes.
+ * The message of a signed transaction. The decoded message is cached, because decoding takes 0.3 ms
+ * and all payments of the transaction need it. Throws an Error when the bytes are not a
+ * transaction.
  */
 function messageIn(transaction: Uint8Array): VersionedMessage {
   const message = decoded.get(transaction) ?? VersionedTransaction.deserialize(transaction).message;
@@ -170,13 +176,14 @@ function messageIn(transaction: Uint8Array): VersionedMessage {
 }
 
 /**
- * The blockhash that a transaction of any version was signed with. Throws an Error for other bytes.
+ * The blockhash that a transaction of any version was signed with. Throws an Error when the bytes
+ * are not a transaction.
  */
 export const blockhashOf = (transaction: Uint8Array) => messageIn(transaction).recentBlockhash;
 
 /**
- * Indexes of the instructions of a signed transaction that are transfers under this subscription.
- * Throws an Error for other bytes.
+ * Indexes of the instructions in a signed transaction that transfer under this subscription. Throws
+ * an Error when the bytes are not a transaction.
  */
 export function transferPlaces(
   transaction: Uint8Array,
@@ -195,8 +202,8 @@ export function transferPlaces(
 }
 
 /**
- * The fee of a transaction that we signed, in lamports: for its signatures and its priority. Throws
- * an Error for other bytes.
+ * The fee in lamports of a transaction that the keeper signed: signature fee plus priority fee.
+ * Throws an Error when the bytes are not a transaction.
  */
 export function transactionFee(transaction: Uint8Array): bigint {
   if (isV1(transaction)) return LAMPORTS_PER_SIGNATURE + priorityFeeV1(transaction);
@@ -206,7 +213,8 @@ export function transactionFee(transaction: Uint8Array): bigint {
     ({ programIdIndex }) =>
       message.staticAccountKeys[programIdIndex]?.toBase58() === COMPUTE_BUDGET_PROGRAM,
   );
-  // Discriminators of the compute budget program: 2 sets the limit (u32), 3 the price (u64).
+  // Discriminators of the compute budget program: 2 sets the compute unit limit (u32), 3 sets the
+  // compute unit price (u64).
   const field = (discriminator: number) =>
     budget.map(({ data }) => Buffer.from(data)).find((data) => data[0] === discriminator);
   const units = field(2)?.readUInt32LE(1) ?? 0;

@@ -1,13 +1,14 @@
-// Compute limits and priority fee of the keeper's transactions. Limits: the use in simulations plus
-// a margin. Fee: a percentile of recent fees, capped in lamports.
+// Decides compute limits and priority fees of the keeper's transactions. A limit is the use in
+// simulations plus a margin. The priority fee is a percentile of recent fees, with a cap in
+// lamports.
 import type { Log } from '../../log.ts';
 import type { Rpc } from '../rpc/rpc.ts';
 import { TRANSACTION_LIMITS } from './room.ts';
 import { MICRO } from './system-instructions.ts';
 
 /**
- * Compute units of a payment that was not simulated: the maximum that Solana allows for its
- * instructions.
+ * Compute unit limit of a payment that was not simulated: the maximum that Solana allows for the
+ * payment's instructions.
  */
 const DEFAULT_UNITS = 600_000;
 /** Maximum priority fee per payment, in lamports. */
@@ -17,59 +18,63 @@ const MIN_PRICE = 1_000n;
 const PERCENTILE = 0.75;
 const MAX_DOUBLINGS = 20;
 const PRICE_AGE_MS = 10_000;
-/** Simulations of each shape. */
+/** Number of simulations of each shape of payment. */
 const SAMPLES = 4;
-/** Pause (ms) after a simulation that no endpoint accepted. */
+/** Pause (ms) in simulations after every endpoint refused one. */
 const SAMPLE_PAUSE_MS = 60_000;
 /**
- * Compute units for each bump seed that a program tries and rejects when it derives an address
- * (Agave's create_program_address_units).
+ * Compute units that a program uses for each bump seed that it tries and rejects when it derives an
+ * address (Agave's create_program_address_units).
  */
 const UNITS_A_TRY = 1500;
 const MARGIN = 1.2;
 const RAISE_PAUSE_MS = 30_000;
 /**
  * Bytes of the accounts that only one payment loads: subscription, plan, authority and three token
- * accounts (some 1,500 bytes, with room to grow).
+ * accounts. They have some 1,500 bytes; the rest is room to grow.
  */
 export const OWN_DATA_BYTES = 4096;
 const MAX_DATA_BYTES = TRANSACTION_LIMITS[1].loadedDataBytes;
 /**
- * Each account counts 64 bytes on top of its data (SIMD-0186), and a transaction has at most 64.
+ * Loaded bytes that accounts count in addition to their data: 64 per account (SIMD-0186), for at
+ * most 64 accounts.
  */
 const ACCOUNTS_BYTES = 64 * 64;
 
-/** The properties that decide a payment's compute cost. */
+/** The properties of a payment that decide its compute cost. */
 export interface Shape {
   readonly pulls: number;
   /**
-   * Bump seeds that each pull rejects before it derives the subscriber's token account; differs by
-   * wallet.
+   * Number of bump seeds that each pull rejects before it derives the subscriber's token account.
+   * The number differs by wallet.
    */
   readonly tries: number;
 }
 
-/** A payment by subscription and period, across its attempts. */
+/** Identifies a payment across its attempts: the subscription and the start of the period. */
 export interface PaidPeriod {
   readonly subscription: string;
-  /** Unix seconds. */
+  /** Start of the period in Unix seconds. */
   readonly periodStart: bigint;
 }
 
-/** Simulation results for payments with the same number of pulls. */
+/** Results of the simulations of payments with the same number of pulls. */
 interface Learnt {
   samples: number;
-  /** The most expensive sample, and its number of tries. */
+  /** Compute units of the most expensive simulation, and the `tries` of its payment. */
   units: number;
   tries: number;
 }
 
-/** Learns limits and fees from simulations and from the ends of transactions. */
+/** Learns limits and fees from simulations and from the outcome of sent transactions. */
 export class Fees {
   readonly #rpc: Pick<Rpc, 'getRecentPrioritizationFees' | 'simulateTransaction'>;
   readonly #log: Log;
   readonly #learnt = new Map<number, Learnt>();
-  /** Number of expired attempts of the latest period with any, by subscription. */
+  /**
+   * By subscription: the latest period that had an expired attempt, and its number of expired
+   * attempts.
+   */
   readonly #expiries = new Map<string, { periodStart: bigint; count: number }>();
   #margin = MARGIN;
   #raisedAt = -Infinity;
@@ -84,25 +89,27 @@ export class Fees {
   }
 
   /**
-   * Recent price in micro-lamports per compute unit, at most 10 s old; the last known price while
-   * RPC does not respond.
+   * The recent price in micro-lamports per compute unit, at most 10 s old. While RPC does not
+   * respond, it is the last known price.
    */
   async price(): Promise<bigint> {
     if (performance.now() - this.#pricedAt < PRICE_AGE_MS) return this.#price;
     this.#pricedAt = performance.now();
     try {
-      // Queried without accounts: on accounts that only this keeper writes, recent fees would be
-      // its own.
+      // The query names no accounts: on accounts that only this keeper writes to, all recent fees
+      // would be the keeper's own.
       this.#price = othersPrice(await this.#rpc.getRecentPrioritizationFees([]));
     } catch (error) {
-      // An old price only slows a payment down; not paying would be worse.
+      // The last known price remains in use. A low price only slows a payment down, and not paying
+      // would be worse.
       this.#log.debug({ err: error }, 'priority fees unknown');
     }
     return this.#price;
   }
 
   /**
-   * The priority fee of a transaction in lamports: doubled per expired attempt, capped per payment.
+   * The priority fee of a transaction in lamports. It doubles with each expired attempt and is
+   * capped per payment.
    */
   priorityFee(payments: readonly PaidPeriod[], price: bigint, units: number): bigint {
     const expired = Math.max(0, ...payments.map((one) => this.expiries(one)));
@@ -113,8 +120,8 @@ export class Fees {
   }
 
   /**
-   * Number of expired attempts of this payment. Expiries of another period do not count, since
-   * another keeper may have collected it.
+   * Number of expired attempts of this payment. Expired attempts of another period do not count,
+   * because another keeper may have collected that period.
    */
   expiries({ subscription, periodStart }: PaidPeriod): number {
     const known = this.#expiries.get(subscription);
@@ -127,7 +134,7 @@ export class Fees {
     this.#expiries.set(subscription, { periodStart, count: this.expiries(payment) + 1 });
   }
 
-  /** Resets the expiries after a payment of this subscription landed. */
+  /** Resets the count of expired attempts after a payment of this subscription landed. */
   landed(subscription: string): void {
     this.#expiries.delete(subscription);
   }
@@ -144,8 +151,8 @@ export class Fees {
   }
 
   /**
-   * Limit of the loaded data that payments share (programs and mint), in addition to OWN_DATA_BYTES
-   * per payment.
+   * Limit in bytes of the accounts that all payments load (programs and mint). Each payment needs
+   * OWN_DATA_BYTES in addition.
    */
   sharedData(): number {
     const max = MAX_DATA_BYTES - TRANSACTION_LIMITS[1].addresses * OWN_DATA_BYTES;
@@ -153,15 +160,15 @@ export class Fees {
     return Math.min(max, Math.ceil(this.#margin * this.#loadedBytes) + ACCOUNTS_BYTES);
   }
 
-  /** Whether a payment of this shape should be simulated. */
+  /** Whether a payment of this shape should be simulated to learn its cost. */
   wantsSample({ pulls }: Shape): boolean {
     if (performance.now() - this.#untakenAt < SAMPLE_PAUSE_MS) return false;
     return (this.#learnt.get(pulls)?.samples ?? 0) < SAMPLES;
   }
 
   /**
-   * Simulates the transaction of one payment; ignores the result when it would fail. Throws as the
-   * RPC client does.
+   * Simulates the transaction of one payment. A simulation that fails teaches nothing and is
+   * ignored. Throws as the RPC client does.
    */
   async sample({ pulls, tries }: Shape, bytes: Uint8Array): Promise<void> {
     const response = await this.#rpc.simulateTransaction(bytes).catch((error: unknown) => {
@@ -180,7 +187,10 @@ export class Fees {
       this.#loadedBytes = Math.max(this.#loadedBytes ?? 0, Number(loadedDataBytes));
   }
 
-  /** Raises the limits after a transaction exceeded them; once per batch that fails as a whole. */
+  /**
+   * Raises the limits after a transaction exceeded them. A pause between raises makes a batch of
+   * such failures count once.
+   */
   exceeded(): void {
     if (performance.now() - this.#raisedAt < RAISE_PAUSE_MS) return;
     this.#raisedAt = performance.now();
@@ -189,7 +199,7 @@ export class Fees {
   }
 }
 
-/** A percentile of the non-zero fees, at least the minimum price. */
+/** A percentile of the fees above zero, but at least the minimum price. */
 function othersPrice(fees: readonly bigint[]): bigint {
   const paid = fees.filter((fee) => fee > 0n).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
   const found = paid[Math.floor(paid.length * PERCENTILE)] ?? 0n;

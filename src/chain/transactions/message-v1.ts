@@ -1,5 +1,6 @@
-// Encodes version 1 transactions (SIMD-0385), which web3.js 1.99 can only decode: up to 4,096
-// bytes, limits and fee in the header instead of in instructions, signatures at the end.
+// Encodes version 1 transactions (SIMD-0385), which web3.js 1.99 can only decode. Such a
+// transaction has up to 4,096 bytes, limits and fee in its header instead of in instructions, and
+// signatures at the end.
 import { TransactionMessage } from '@solana/web3.js';
 import { type Keypair, signatureOf } from '../keypair.ts';
 import { addressBytes, publicKey } from '../program/addresses.ts';
@@ -8,29 +9,30 @@ import type { Instruction } from '../program/instructions.ts';
 import type { SignedTransaction } from './subscriptions.ts';
 
 /**
- * The resource requests of a version 1 transaction. An omitted limit is zero, so all three are
- * always written.
+ * The resource requests in the header of a version 1 transaction. An omitted limit is zero, so all
+ * three are always written.
  */
 export interface TransactionBudget {
   readonly computeUnits: number;
-  /** Bytes of all loaded accounts and programs. */
+  /** Maximum bytes of all accounts and programs that the transaction loads. */
   readonly loadedDataBytes: number;
-  /** Total in lamports, in addition to the fee for signatures. */
+  /** Priority fee of the whole transaction in lamports, in addition to the fee for signatures. */
   readonly priorityFee: bigint;
 }
 
 const VERSION = 0x81;
-// Bits 0 and 1: priority fee; 2: compute units; 3: loaded data. Bit 4 (heap) is off, for its
-// default.
+// Bits 0 and 1 announce the priority fee, bit 2 the compute units, bit 3 the loaded data. Bit 4
+// (heap size) is off, so the default applies.
 const CONFIG_MASK = 0b01111;
 /**
- * Bytes before the keys: version, header, mask, blockhash, and the counts of instructions and keys.
+ * Number of bytes before the keys: version, header, mask, blockhash, and the counts of instructions
+ * and keys.
  */
 const FIXED_BYTES = 1 + 3 + 4 + 32 + 1 + 1;
 
 /**
- * The bytes that the signers sign. Throws a RangeError for a count, length or amount that does not
- * fit its field.
+ * Encodes the message, which is the bytes that the signer signs. Throws a RangeError for a count,
+ * length or amount that does not fit its field.
  */
 export function compileMessageV1(
   feePayer: string,
@@ -38,7 +40,7 @@ export function compileMessageV1(
   blockhash: string,
   { computeUnits, loadedDataBytes, priorityFee }: TransactionBudget,
 ): Buffer {
-  // Keys, header and indexes are the same as in version 0 without lookup tables.
+  // Keys, header and indexes are the same as in a version 0 message without lookup tables.
   const { header, staticAccountKeys, compiledInstructions } = new TransactionMessage({
     payerKey: publicKey(feePayer),
     instructions: [...instructions],
@@ -70,20 +72,20 @@ export function compileMessageV1(
 }
 
 /**
- * The priority fee in lamports of a transaction that `signTransactionV1` signed. It follows the
- * keys; decoding the whole transaction takes 0.3 ms.
+ * Reads the priority fee (lamports) of a transaction that `signTransactionV1` signed. The fee is at
+ * a known offset after the keys; decoding the whole transaction takes 0.3 ms.
  */
 export function priorityFeeV1(bytes: Uint8Array): bigint {
   const header = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   return header.readBigUInt64LE(FIXED_BYTES + 32 * header.readUInt8(FIXED_BYTES - 1));
 }
 
-/** Whether a transaction is of version 1. */
+/** Whether the transaction is of version 1. */
 export const isV1 = (bytes: Uint8Array) => bytes[0] === VERSION;
 
 /**
- * Signs a version 1 transaction for the one signer and fee payer. Throws a RangeError for a second
- * signer.
+ * Signs a version 1 transaction whose fee payer is its only signer. Throws a RangeError for a
+ * second signer.
  */
 export function signTransactionV1(
   keypair: Keypair,

@@ -4,7 +4,6 @@ import {
   TransactionMessage,
   VersionedTransaction,
 } from '@solana/web3.js';
-import bs58 from 'bs58';
 import type { Keypair } from '../keypair.ts';
 import { publicKey } from '../program/addresses.ts';
 import type { Instruction } from '../program/instructions.ts';
@@ -13,7 +12,7 @@ import type { Instruction } from '../program/instructions.ts';
 export const MAX_TRANSACTION_LENGTH = PACKET_DATA_SIZE;
 
 /**
- * Compiles the message of a legacy transaction. Throws a TypeError for a fee payer that is not an
+ * Compiles the message of a legacy transaction. Throws a TypeError when `feePayer` is not an
  * address.
  */
 export function compileMessage(
@@ -29,7 +28,7 @@ export function compileMessage(
 }
 
 /**
- * The wire form of a legacy transaction. Throws a RangeError when it is longer than
+ * Encodes a legacy transaction for the network. Throws a RangeError when it is longer than
  * MAX_TRANSACTION_LENGTH.
  */
 export function serializeTransaction(message: Message, signatures?: Uint8Array[]): Buffer {
@@ -41,7 +40,10 @@ export function serializeTransaction(message: Message, signatures?: Uint8Array[]
   return bytes;
 }
 
-/** An unsigned transaction in base64, as web3.js `Transaction.from` and wallets read it. */
+/**
+ * Encodes an unsigned transaction in base64, in the form that web3.js `Transaction.from` and
+ * wallets read.
+ */
 export function unsignedTransaction(
   feePayer: string,
   instructions: readonly Instruction[],
@@ -51,8 +53,8 @@ export function unsignedTransaction(
 }
 
 /**
- * Adds a wallet's signature to a transaction in base64. Throws an Error when the wallet is not one
- * of its signers.
+ * Adds a wallet's signature to a transaction in base64. Throws an Error when the transaction does
+ * not need the wallet's signature.
  */
 export function addSignature(keypair: Keypair, base64: string): string {
   const transaction = VersionedTransaction.deserialize(Buffer.from(base64, 'base64'));
@@ -61,7 +63,10 @@ export function addSignature(keypair: Keypair, base64: string): string {
   return Buffer.from(transaction.serialize()).toString('base64');
 }
 
-/** Number of instructions of a transaction of any version. Throws an Error for other bytes. */
+/**
+ * Number of instructions of a transaction of any version. Throws an Error when the bytes are not a
+ * transaction.
+ */
 export function instructionCount(transaction: Uint8Array): number {
   return VersionedTransaction.deserialize(transaction).message.compiledInstructions.length;
 }

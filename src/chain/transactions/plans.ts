@@ -5,8 +5,9 @@ import { createTokenAccount } from './system-instructions.ts';
 import { walletTransaction } from './wallet.ts';
 
 /**
- * The unsigned create-plan transaction (base64) for the merchant's wallet, and the plan's address.
- * It also creates the wallet's token account for the mint if it is missing, at the merchant's cost.
+ * Builds the unsigned create-plan transaction (base64) for the merchant's wallet, and derives the
+ * plan's address. The transaction also creates the wallet's token account for the mint if it is
+ * missing; the merchant pays its rent.
  */
 export function createPlanTransaction(
   programId: string,
@@ -26,7 +27,7 @@ export function createPlanTransaction(
   };
 }
 
-/** The unsigned transaction (base64) that only changes a plan's pullers. */
+/** Builds the unsigned transaction (base64) that changes a plan's pullers and nothing else. */
 export function pullersUpdateTransaction(
   programId: string,
   {

@@ -1,5 +1,5 @@
-// A merchant's refund: a token transfer with a reference among its accounts, by which the keeper
-// finds it.
+// A merchant's refund is a token transfer with a reference address among its accounts. The keeper
+// finds the refund by this address.
 import { createTransferCheckedInstruction } from '@solana/spl-token';
 import { publicKey, TOKEN_PROGRAM, tokenAccountAddress } from '../program/addresses.ts';
 import type { ExecutedTransaction } from '../program/events.ts';
@@ -15,15 +15,15 @@ export interface RefundTransfer {
   readonly mint: string;
   readonly merchant: string;
   readonly subscriber: string;
-  /** Base units. */
+  /** Amount in base units. */
   readonly amount: bigint;
-  /** A random, otherwise unused address. */
+  /** A random address that is used for nothing else. */
   readonly reference: string;
 }
 
 /**
- * The unsigned transfer (base64), signed and paid by the merchant; creates the subscriber's token
- * account if it is missing.
+ * Builds the unsigned refund transaction (base64). The merchant signs it and pays its fee. It
+ * creates the subscriber's token account if that is missing.
  */
 export function refundTransaction(
   { mint, merchant, subscriber, amount, reference }: RefundTransfer,
@@ -44,7 +44,7 @@ export function refundTransaction(
   return walletTransaction(merchant, [...opening, transfer], blockhash);
 }
 
-/** Whether a successful transaction contains exactly this transfer. */
+/** Whether the transaction succeeded and contains exactly this transfer. */
 export function paysRefund(
   { err, instructions }: ExecutedTransaction,
   { mint, merchant, subscriber, amount, reference }: RefundTransfer,

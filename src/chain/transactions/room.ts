@@ -1,23 +1,23 @@
-// The size of a transaction against the runtime's limits. The keeper packs payments until one does
-// not fit.
+// Computes the size of a transaction against the runtime's limits. The keeper adds payments to a
+// transaction until the next payment does not fit.
 import type { AccountMeta } from '@solana/web3.js';
 import type { Instruction } from '../program/instructions.ts';
 import { MAX_TRANSACTION_LENGTH } from './message.ts';
 
 export type TransactionVersion = 'legacy' | 1;
 
-/** A transaction's use of each limited resource; also the type of the limits. */
+/** How much of each limited resource a transaction uses. The limits have the same type. */
 export interface TransactionSize {
-  /** Length of the wire form, including signatures. */
+  /** Length of the encoded transaction in bytes, including signatures. */
   readonly bytes: number;
   readonly addresses: number;
-  /** Executed instructions: top-level and inner ones. */
+  /** Number of executed instructions, top-level and inner. */
   readonly traceEntries: number;
   readonly computeUnits: number;
   readonly loadedDataBytes: number;
 }
 
-/** A payment, or another part that a transaction contains completely or not at all. */
+/** A payment, or another group of instructions that must not be split over two transactions. */
 export interface Part {
   readonly instructions: readonly Instruction[];
   readonly traceEntries: number;
@@ -27,8 +27,8 @@ export interface Part {
 }
 
 /**
- * The runtime's limits: bytes of version 1 by SIMD-0385, addresses by account locks; the others are
- * equal for all versions.
+ * The runtime's limits per transaction. `bytes` of version 1 is from SIMD-0385, `addresses` is the
+ * limit of account locks. The other limits are the same for all versions.
  */
 export const TRANSACTION_LIMITS: Readonly<Record<TransactionVersion, TransactionSize>> = {
   legacy: {
@@ -50,17 +50,23 @@ export const TRANSACTION_LIMITS: Readonly<Record<TransactionVersion, Transaction
 const ADDRESS_BYTES = 32;
 const SIGNATURE_BYTES = 64;
 /**
- * Version, header, config mask, blockhash, two counts, and the config values: fee, compute units,
- * loaded data.
+ * Bytes of a version 1 transaction apart from keys, instructions and signatures: version, header,
+ * config mask, blockhash, two counts, and the config values (fee, compute units, loaded data).
  */
 const V1_FIXED_BYTES = 1 + 3 + 4 + 32 + 1 + 1 + 8 + 4 + 4;
-/** Header and blockhash; the counts are compact. */
+/**
+ * Bytes of the header and the blockhash. The counts have variable length and are computed
+ * separately.
+ */
 const LEGACY_FIXED_BYTES = 3 + 32;
 
-/** Bytes of a compact-u16 length or count in the legacy form, seven bits per byte. */
+/**
+ * Number of bytes that a legacy transaction uses for a length or count (compact-u16, seven bits per
+ * byte).
+ */
 const compactBytes = (value: number) => (value < 0x80 ? 1 : value < 0x4000 ? 2 : 3);
 
-/** The contents of a transaction so far. `add` returns a copy with one more part. */
+/** The contents of a transaction that is being packed. `add` returns a copy with one more part. */
 export interface Contents {
   readonly version: TransactionVersion;
   readonly keys: ReadonlySet<string>;
@@ -73,7 +79,7 @@ export interface Contents {
 
 const keyOf = ({ pubkey }: Pick<AccountMeta, 'pubkey'>) => pubkey.toBase58();
 
-/** A transaction without instructions; `feePayer` is an address. */
+/** Creates a transaction without instructions. `feePayer` is an address. */
 export function emptyTransaction(version: TransactionVersion, feePayer: string): Contents {
   const payer = new Set([feePayer]);
   return {
@@ -87,7 +93,10 @@ export function emptyTransaction(version: TransactionVersion, feePayer: string):
   };
 }
 
-/** The transaction with the part, null when that would exceed a limit. */
+/**
+ * Adds a part to a transaction and returns the result. Returns null when the result would exceed a
+ * limit.
+ */
 export function add(contents: Contents, part: Part): Contents | null {
   const metas = part.instructions.flatMap(({ keys, programId }) => [
     ...keys,
@@ -119,7 +128,7 @@ function fits(contents: Contents): boolean {
   );
 }
 
-/** The use of each limit by a transaction. */
+/** Computes how much of each limited resource a transaction uses. */
 export function sizeOf(contents: Contents): TransactionSize {
   const { version, keys, signers, instructions } = contents;
   const own = version === 1 ? bytesV1(instructions) : bytesLegacy(instructions, keys.size);
@@ -143,7 +152,8 @@ function bytesLegacy(instructions: readonly Instruction[], keyCount: number): nu
     ({ keys, data }) =>
       1 + compactBytes(keys.length) + keys.length + compactBytes(data.length) + data.length,
   );
-  // One byte suffices for the number of signatures: 128 of them would not fit.
+  // One byte is enough for the number of signatures, because 128 signatures would exceed the length
+  // limit.
   const counts = 1 + compactBytes(keyCount) + compactBytes(instructions.length);
   return LEGACY_FIXED_BYTES + counts + sum(each);
 }

@@ -1,13 +1,13 @@
-// Parses a wallet's signed transaction and compares it with the one that the service built. Loads
-// web3.js, so import this module on demand.
+// Parses a transaction that a wallet signed and compares it with the transaction that the service
+// built. Import this module on demand, because it loads web3.js.
 import { VersionedMessage } from '@solana/web3.js';
 import { isSigned, SIGNATURE_LENGTH } from '../keypair.ts';
 import { COMPUTE_BUDGET_PROGRAM } from '../program/addresses.ts';
 import { LAMPORTS_PER_SIGNATURE, MICRO } from './system-instructions.ts';
 
 /**
- * Lighthouse. Wallets add its assertion instructions, which make a transaction fail when its effect
- * differs from the simulation.
+ * Address of the Lighthouse program. Wallets append its assertion instructions, which make a
+ * transaction fail when its effect differs from the simulation.
  */
 const ASSERTION_PROGRAM = 'L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95';
 /** Maximum fee of a transaction whose compute limit or price a wallet changed: 0.01 SOL. */
@@ -18,7 +18,7 @@ const MAX_UNITS = 1_400_000n;
 const SET_UNIT_LIMIT = { code: 2, length: 5 };
 const SET_UNIT_PRICE = { code: 3, length: 9 };
 
-/** A transaction with one signer, who pays. */
+/** A transaction whose fee payer is its only signer. */
 export interface SignedByOne {
   readonly signer: string;
   readonly signature: Buffer;
@@ -43,8 +43,8 @@ interface Decoded {
 }
 
 /**
- * Decodes a legacy or version 0 message without lookup tables; undefined for anything else, and
- * unless re-encoding it gives the same bytes.
+ * Decodes a legacy or version 0 message without lookup tables. Returns undefined for any other
+ * message, and when encoding the result again gives other bytes.
  */
 function decodeMessage(bytes: Buffer): Decoded | undefined {
   try {
@@ -81,8 +81,8 @@ function decodeMessage(bytes: Buffer): Decoded | undefined {
 }
 
 /**
- * Parses a transaction (legacy, or version 0 without lookup tables) signed by its fee payer alone;
- * undefined for anything else or an invalid signature.
+ * Parses a transaction (legacy, or version 0 without lookup tables) that only its fee payer signed.
+ * Returns undefined for any other bytes and for an invalid signature.
  */
 export function readSigned(bytes: Buffer): SignedByOne | undefined {
   if (bytes.length <= 1 + SIGNATURE_LENGTH || bytes.readUInt8(0) !== 1) return undefined;
@@ -95,9 +95,9 @@ export function readSigned(bytes: Buffer): SignedByOne | undefined {
 }
 
 /**
- * The first change in a signed message that a wallet must not make to the built one, as a phrase;
- * undefined when there is none. A wallet may change the compute limit and price, the blockhash and
- * the version, and add assertions.
+ * Returns the first change in a signed message that a wallet must not make to the built one, as a
+ * phrase, and undefined when there is none. A wallet may change the compute limit and price, the
+ * blockhash and the version, and add assertions.
  */
 export function forbiddenChange(built: Buffer, signed: Buffer): string | undefined {
   if (built.equals(signed)) return undefined;

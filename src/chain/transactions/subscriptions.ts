@@ -22,8 +22,8 @@ export interface SignedTransaction {
 }
 
 /**
- * Signs for the one signer and fee payer. Throws a RangeError for a second signer or a transaction
- * that is too long.
+ * Signs a transaction whose fee payer is its only signer. Throws a RangeError for a second signer,
+ * or for a transaction that is too long.
  */
 export function signTransaction(
   keypair: Keypair,
@@ -37,27 +37,27 @@ export function signTransaction(
   return { signature: signatureOf(bytes), bytes };
 }
 
-/** The on-chain state of a wallet that is about to subscribe. */
+/** The state on chain of a wallet that is about to subscribe. */
 export interface SubscribeState {
-  /** The on-chain plan; the wallet agrees to exactly these terms. */
+  /** The plan on chain. The wallet agrees to exactly these terms. */
   readonly plan: PlanAccount;
-  /** The wallet's SubscriptionAuthority; null without one. */
+  /** The wallet's SubscriptionAuthority. Null when the wallet has none. */
   readonly authority: AuthorityAccount | null;
   /** Whether the wallet has a token account for the mint. */
   readonly hasTokenAccount: boolean;
-  /** Whether the authority is the token account's delegate. */
+  /** Whether the SubscriptionAuthority is the delegate of the wallet's token account. */
   readonly approved: boolean;
   /**
-   * An expired subscription account of the same wallet and plan that still exists; it is closed
-   * first.
+   * An account of the wallet's earlier, expired subscription to the plan. The new transaction
+   * closes this account first. Null when there is none.
    */
   readonly previous: SubscriptionAccount | null;
 }
 
 /**
- * The unsigned transaction (base64) that opens a subscription, and the subscription's address. The
- * same transaction first creates the token account and the authority (subscribe then takes
- * UNKNOWN_INIT_ID), approves, and closes an expired subscription, as far as needed.
+ * Builds the unsigned transaction (base64) that opens a subscription, and derives its address. As
+ * needed, the transaction first creates the token account, opens the authority (subscribe then
+ * takes UNKNOWN_INIT_ID) and approves it, and closes an expired subscription.
  */
 export function subscribeTransaction(
   programId: string,
@@ -101,8 +101,8 @@ export function subscribeTransaction(
 }
 
 /**
- * The unsigned transaction (base64) with which a wallet approves its authority again, opening it if
- * it is closed. It first creates the wallet's token account if that is missing.
+ * Builds the unsigned transaction (base64) with which a wallet approves its authority again. As
+ * needed, the transaction first creates the wallet's token account and opens the authority.
  */
 export function approveTransaction(
   programId: string,
@@ -117,7 +117,9 @@ export function approveTransaction(
   return walletTransaction(user, [...create, initAuthority(programId, { user, mint })], blockhash);
 }
 
-/** The unsigned transaction (base64) that cancels at the end of the period. */
+/**
+ * Builds the unsigned transaction (base64) that cancels a subscription at the end of the period.
+ */
 export function cancelTransaction(
   programId: string,
   parties: SubscriptionParties,
@@ -126,7 +128,7 @@ export function cancelTransaction(
   return walletTransaction(parties.subscriber, [cancelSubscription(programId, parties)], blockhash);
 }
 
-/** The unsigned transaction (base64) that undoes a cancellation. */
+/** Builds the unsigned transaction (base64) that undoes a cancellation. */
 export function resumeTransaction(
   programId: string,
   parties: SubscriptionParties & { mint: string; expiresAt: bigint },
@@ -136,8 +138,8 @@ export function resumeTransaction(
 }
 
 /**
- * The unsigned transaction (base64) with which the subscriber closes an expired subscription
- * account; the rent goes to `payer`.
+ * Builds the unsigned transaction (base64) with which the subscriber closes an expired subscription
+ * account. The rent goes to `payer`.
  */
 export function closeTransaction(
   programId: string,

@@ -14,9 +14,9 @@ import {
 import { u32, u8 } from '../program/bytes.ts';
 import type { Instruction } from '../program/instructions.ts';
 
-/** Fee of a signature, in lamports. */
+/** Network fee of one signature, in lamports. */
 export const LAMPORTS_PER_SIGNATURE = 5_000n;
-/** Micro-lamports per lamport. */
+/** Number of micro-lamports in a lamport. */
 export const MICRO = 1_000_000n;
 
 /** Limits the transaction's compute units; the default is 200,000 per instruction. */
@@ -24,14 +24,14 @@ export function computeUnitLimit(units: number): Instruction {
   return ComputeBudgetProgram.setComputeUnitLimit({ units });
 }
 
-/** Priority fee in micro-lamports per compute unit. */
+/** Sets the priority fee in micro-lamports per compute unit. */
 export function computeUnitPrice(microLamports: bigint): Instruction {
   return ComputeBudgetProgram.setComputeUnitPrice({ microLamports });
 }
 
 /**
- * Limits the bytes of all loaded accounts and programs (SetLoadedAccountsDataSizeLimit, which
- * web3.js lacks).
+ * Limits the bytes of all accounts and programs that the transaction loads
+ * (SetLoadedAccountsDataSizeLimit, which web3.js lacks).
  */
 export function loadedDataLimit(bytes: number): Instruction {
   return new TransactionInstruction({
@@ -42,8 +42,8 @@ export function loadedDataLimit(bytes: number): Instruction {
 }
 
 /**
- * A memo, for explorers and to make transactions unique. It proves nothing, because anyone can
- * write any memo.
+ * Writes a memo, which explorers show and which makes a transaction unique. A memo proves nothing,
+ * because anyone can write any memo.
  */
 export function memo(text: string): Instruction {
   return new TransactionInstruction({
@@ -53,7 +53,7 @@ export function memo(text: string): Instruction {
   });
 }
 
-/** Creates the ATA of `owner` unless it exists. `payer` signs and pays the rent. */
+/** Creates the ATA of `owner` unless it already exists. `payer` signs and pays the rent. */
 export function createTokenAccount({
   payer,
   owner,
@@ -71,12 +71,12 @@ export function createTokenAccount({
   );
 }
 
-/** Moves lamports from a wallet, which signs. */
+/** Moves lamports out of the wallet `from`, which signs. */
 export function transferLamports(from: string, to: string, lamports: bigint): Instruction {
   return SystemProgram.transfer({ fromPubkey: publicKey(from), toPubkey: publicKey(to), lamports });
 }
 
-/** Mints base units to a token account; `authority` is the mint authority and signs. */
+/** Mints base units to a token account. `authority` is the mint authority and signs. */
 export function mintTokens({
   mint,
   account,
@@ -91,7 +91,7 @@ export function mintTokens({
   return createMintToInstruction(publicKey(mint), publicKey(account), publicKey(authority), amount);
 }
 
-/** Revokes every approval on the ATA of `owner`, who signs (SPL Token's Revoke). */
+/** Revokes the approval on the ATA of `owner` with SPL Token's Revoke. `owner` signs. */
 export function revokeApproval({ owner, mint }: { owner: string; mint: string }): Instruction {
   const account = tokenAccountAddress(owner, mint).address;
   return createRevokeInstruction(publicKey(account), publicKey(owner));

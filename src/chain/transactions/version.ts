@@ -1,22 +1,28 @@
-// Chooses the transaction version that the cluster supports: version 1 carries ten payments, a
-// legacy transaction two or three.
+// Chooses the transaction version. Version 1 carries ten payments, a legacy transaction two or
+// three, but not every cluster supports version 1.
 import type { Log } from '../../log.ts';
 import type { RpcError } from '../rpc/errors.ts';
 import type { Rpc } from '../rpc/rpc.ts';
 import type { TransactionVersion } from './room.ts';
 
-/** SOLANA_TRANSACTION_VERSION: with `auto` the cluster decides. */
+/** Values of the setting SOLANA_TRANSACTION_VERSION. With `auto` the cluster decides. */
 export type VersionSetting = 'auto' | '1' | 'legacy';
 
-/** The feature account of version 1 (SIMD-0385), which shows whether a cluster supports it. */
+/**
+ * Address of the feature account for version 1 transactions (SIMD-0385). The account shows whether
+ * the cluster supports version 1.
+ */
 const FEATURE = 'txv1aq4pp281K9um3tnPgkfX8UqtFT6wcVW3hNezGLL';
 const FEATURE_PROGRAM = 'Feature111111111111111111111111111111111111';
 const ACTIVATED = 1;
-/** Cache time (ms) of the feature state, and of a refusal of a version 1 transaction. */
+/**
+ * How long (ms) the state of the feature account is cached, and how long a refusal of a version 1
+ * transaction counts.
+ */
 const KNOWN_MS = 600_000;
 const INVALID_PARAMS = -32602;
 
-/** Chooses the version of each transaction that is signed. */
+/** Chooses the version of each transaction that the keeper signs. */
 export class TransactionVersions {
   readonly #rpc: Pick<Rpc, 'getMultipleAccounts'>;
   readonly #setting: VersionSetting;
@@ -37,7 +43,7 @@ export class TransactionVersions {
     this.#monotonicMs = monotonicMs;
   }
 
-  /** The version to sign with. Throws as the RPC client does. */
+  /** The version to sign with now. Throws as the RPC client does. */
   async current(): Promise<TransactionVersion> {
     if (this.#setting !== 'auto') return this.#setting === '1' ? 1 : 'legacy';
     const now = this.#monotonicMs();
@@ -50,8 +56,8 @@ export class TransactionVersions {
   }
 
   /**
-   * Switches to legacy for a while after an endpoint refused a version 1 transaction, if the
-   * setting is `auto`.
+   * Handles an endpoint's refusal of a version 1 transaction. With the setting `auto`, switches to
+   * legacy transactions for KNOWN_MS.
    */
   refused(error: RpcError): void {
     if (this.#setting !== 'auto') return;

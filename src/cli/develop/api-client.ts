@@ -1,23 +1,32 @@
-// Client of the billing API for the command line, with a merchant's API key.
+// The command line's client of the billing API. It authenticates with a merchant's API key.
 import { readFile } from 'node:fs/promises';
-import { Agent, request } from 'undici';
+import type { Command } from 'commander';
 import { loadConfig } from '../../config/config.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
-import { parseId } from '../lookups.ts';
+import { type CommonFlags, parseId, withEnv } from '../arguments.ts';
 import { askSecret, canAsk } from '../terminal/ask.ts';
 
-export interface DeveloperFlags {
-  envFile?: string;
+export interface DeveloperFlags extends CommonFlags {
   apiUrl?: string;
   apiKeyFile?: string;
   app?: string;
-  json?: boolean;
 }
 
-/** The API answered with an error. */
+/** Adds the flags of commands that use the API and never the database. */
+export function withApp(command: Command): Command {
+  return withEnv(command)
+    .option('--app <id>', 'the app; not needed if the merchant has only one')
+    .option('--api-url <url>', 'the API; default: BILLING_API_URL')
+    .option(
+      '--api-key-file <path>',
+      'file with the API key; default: BILLING_API_KEY, else a prompt on a terminal',
+    );
+}
+
+/** The API responded with an error. */
 export class ApiRefusal extends OperatorError {
   readonly status: number;
-  /** Retry-After in seconds, if the API sent it. */
+  /** The value of the Retry-After header in seconds, if the API sent one. */
   readonly retryAfter: number | undefined;
 
   constructor(status: number, message: string, retryAfter: number | undefined) {
@@ -27,10 +36,10 @@ export class ApiRefusal extends OperatorError {
   }
 }
 
-/** The API did not answer. */
+/** The API did not respond. */
 export class ApiUnreachable extends OperatorError {}
 
-interface Answered<T> {
+interface ApiResponse<T> {
   data: T;
   headers: Record<string, unknown>;
 }
@@ -38,24 +47,24 @@ interface Answered<T> {
 export interface ApiClient {
   url: string;
   key: string;
-  /** Throws ApiRefusal, ApiUnreachable, or the abort reason of `signal`. */
-  call<T>(method: 'GET' | 'POST', path: string, options?: CallOptions): Promise<Answered<T>>;
+  /** Sends a request. Throws ApiRefusal, ApiUnreachable, or the abort reason of `signal`. */
+  call<T>(method: 'GET' | 'POST', path: string, options?: CallOptions): Promise<ApiResponse<T>>;
   close(): Promise<void>;
 }
 
 export interface CallOptions {
   body?: unknown;
   signal?: AbortSignal;
-  /** Timeout of the response in milliseconds. */
+  /** How long to wait for the response, in milliseconds. */
   timeoutMs?: number;
 }
 
-const ANSWER_MS = 15_000;
+const TIMEOUT_MS = 15_000;
 
 /**
- * A client with the key from --api-key-file, BILLING_API_KEY or a prompt; never from the command
- * line, where other users can see it. Throws an OperatorError (exit code 2) that names what is
- * missing.
+ * Opens a client with the key from --api-key-file, BILLING_API_KEY or a prompt. No flag takes the
+ * key itself, because other users can see command lines. Throws an OperatorError (exit code 2) that
+ * names what is missing.
  */
 export async function openApi(
   { envFile, apiUrl, apiKeyFile }: DeveloperFlags,
@@ -65,16 +74,18 @@ export async function openApi(
   const url = (apiUrl ?? config.apiUrl).replace(/\/+$/, '');
   refuseClearText(url);
   const key = await findKey(apiKeyFile, config.apiKey, signal);
+  // undici is imported here because `deliveries` and `replay` seldom use the API.
+  const { Agent, request } = await import('undici');
   const agent = new Agent({ connectTimeout: 5000 });
   return {
     url,
     key,
-    async call(method, path, { body, signal: until, timeoutMs = ANSWER_MS } = {}) {
+    async call(method, path, { body, signal: until, timeoutMs = TIMEOUT_MS } = {}) {
       let status: number;
       let text: string;
       let headers: Record<string, unknown>;
       try {
-        const answered = await request(`${url}${path}`, {
+        const response = await request(`${url}${path}`, {
           method,
           dispatcher: agent,
           headers: {
@@ -86,8 +97,8 @@ export async function openApi(
           headersTimeout: timeoutMs,
           bodyTimeout: timeoutMs,
         });
-        ({ statusCode: status, headers } = answered);
-        text = await answered.body.text();
+        ({ statusCode: status, headers } = response);
+        text = await response.body.text();
       } catch (error) {
         if (until?.aborted === true) throw error;
         throw new ApiUnreachable(
@@ -118,8 +129,8 @@ export interface DeveloperApp {
 }
 
 /**
- * The named app, else the merchant's only app. Throws an OperatorError: exit code 2 when the
- * merchant has several and none is named.
+ * Returns the app named by the flag, or the merchant's only app. Throws an OperatorError with exit
+ * code 2 when the merchant has several apps and the flag names none.
  */
 export async function appOf(
   client: ApiClient,
@@ -157,10 +168,13 @@ async function findKey(
   return key;
 }
 
-/** Characters after the marker: Base58 of 32 bytes. */
+/** Length of the part of a key after sk_test_ or sk_live_: 32 bytes in Base58. */
 const keyLengths = { least: 40, most: 44 };
 
-/** The reason why this cannot be an API key, without quoting it; undefined when it can. */
+/**
+ * Returns why `key` is not an API key, or undefined when its form is valid. The text never quotes
+ * the key.
+ */
 export function keyFault(key: string): string | undefined {
   const [, marker, secret = ''] = /^(sk_test_|sk_live_)?([^]*)$/.exec(key) ?? [];
   if (key === '') return 'it is empty';

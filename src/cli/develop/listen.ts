@@ -1,16 +1,17 @@
-// `billing listen`: forwards an app's events to a server on the developer's machine, which webhooks
-// from outside cannot reach.
+// `billing listen`: forwards an app's events to a server on the developer's machine. Webhooks from
+// outside cannot reach that server.
 //
-// It long-polls the API with a cursor (GET .../events/next). The cursor only advances with a
-// complete response, so a network failure neither loses nor repeats an event.
+// The command long-polls the API with a cursor (GET .../events/next). The cursor advances only with
+// a complete response, so a network failure neither loses nor repeats an event.
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Command } from 'commander';
 import { backoff } from '../../backoff.ts';
 import { interruptible } from '../../daemon/run.ts';
 import { listenSecret, urlFault } from '../../domain/outbox/endpoints.ts';
 import { OperatorError } from '../../errors.ts';
 import { sendPing, type PingResult } from '../../webhooks/ping.ts';
-import { painter } from '../terminal/colour.ts';
-import { answer, answerJson, note } from '../terminal/print.ts';
+import type { Finish } from '../arguments.ts';
+import { print, printJson, note, painter } from '../terminal/print.ts';
 import { safeText } from '../terminal/safe-text.ts';
 import {
   ApiRefusal,
@@ -20,11 +21,20 @@ import {
   type ApiClient,
   type DeveloperApp,
   type DeveloperFlags,
+  withApp,
 } from './api-client.ts';
 
-export interface ListenFlags extends DeveloperFlags {
+interface ListenFlags extends DeveloperFlags {
   forwardTo: string;
   live?: boolean;
+}
+
+export function addListen(command: Command, finish: Finish): void {
+  withApp(command)
+    .requiredOption('--forward-to <url>', 'the target, such as http://localhost:3000/hook')
+    .option('--live', 'accept a live key')
+    .option('--json', 'print one line of JSON per event')
+    .action(async (flags: ListenFlags) => finish(await listen(flags)));
 }
 
 interface FeedEvent {
@@ -40,16 +50,19 @@ interface Feed {
 }
 
 const WAIT_SECONDS = 15;
-/** Milliseconds beyond the wait after which the connection counts as dead. */
+/** A poll fails when no response has arrived this many milliseconds after WAIT_SECONDS. */
 const GRACE_MS = 10_000;
-/** Retry delays (ms) while the local server refuses connections, because it is being restarted. */
+/**
+ * Retry delays in milliseconds while the local server refuses connections, such as while it
+ * restarts.
+ */
 const refusedMs = [200, 400, 800, 1600];
 
 /**
- * Forwards until SIGINT, SIGTERM or the end of stdout, and returns 0. Throws an OperatorError when
- * it cannot start or the API refuses it.
+ * Forwards events until SIGINT, SIGTERM or the end of stdout, and returns 0. Throws an
+ * OperatorError when the command cannot start or the API refuses a request.
  */
-export function listen(flags: ListenFlags): Promise<number> {
+function listen(flags: ListenFlags): Promise<number> {
   const target = targetOf(flags.forwardTo);
   return interruptible(true, async (signal) => {
     const client = await openApi(flags, signal);
@@ -67,7 +80,7 @@ export function listen(flags: ListenFlags): Promise<number> {
       note(`Stopped: ${counts.delivered} forwarded, ${counts.failed} failed.`);
       return 0;
     } catch (error) {
-      // Interrupted before the first poll.
+      // The command was interrupted before the first poll.
       if (ended.aborted && !(error instanceof OperatorError)) return 0;
       throw error;
     } finally {
@@ -94,21 +107,21 @@ async function forwardAll(
     });
   const begin = () => client.call<Feed>('GET', path, { signal });
   let cursor: string | undefined = (await begin()).data.cursor;
-  if (json) answerJson({ ready: true, appId: app.id, forwardTo: target, secret });
+  if (json) printJson({ ready: true, appId: app.id, forwardTo: target, secret });
   else
-    answer(
+    print(
       `Events of ${safeText(app.name)} go to ${target}, signed with this secret (always the same for this key and app):\n${secret}`,
     );
 
   let failures = 0;
-  // A function, because the value changes while a request is awaited.
+  // `isOver` is a function because signal.aborted changes while a request is awaited.
   const isOver = () => signal.aborted;
   while (!isOver()) {
     try {
-      const answered: Awaited<ReturnType<typeof begin>> = await (cursor === undefined
+      const response: Awaited<ReturnType<typeof begin>> = await (cursor === undefined
         ? begin()
         : next(cursor));
-      const { data, headers } = answered;
+      const { data, headers } = response;
       if (failures > 0) note('The API is reachable again; no event was lost.');
       failures = 0;
       for (const event of data.events) {
@@ -117,19 +130,19 @@ async function forwardAll(
         const delivered = result.status !== null && result.status >= 200 && result.status < 300;
         counts[delivered ? 'delivered' : 'failed'] += 1;
         if (json)
-          answerJson({ eventId: event.id, type: event.type, sample: event.sample, ...result });
-        else answer(describe(event, result, (text) => paint(delivered ? 'green' : 'red', text)));
+          printJson({ eventId: event.id, type: event.type, sample: event.sample, ...result });
+        else print(describe(event, result, (text) => paint(delivered ? 'green' : 'red', text)));
       }
       cursor = data.cursor;
       if (data.events.length > 0) await rest(pauseFor(headers), signal);
     } catch (error) {
       if (isOver()) break;
-      if (isLostPlace(error)) {
+      if (isCursorRefused(error)) {
         note('The API no longer accepts the cursor: events since the last poll are not forwarded.');
         cursor = undefined;
         continue;
       }
-      if (!mayPass(error)) throw error;
+      if (!isTemporary(error)) throw error;
       failures += 1;
       if (failures === 1) note(`${error.message} Retrying; no event is lost meanwhile.`);
       const asked = error instanceof ApiRefusal ? (error.retryAfter ?? 0) * 1000 : 0;
@@ -140,8 +153,8 @@ async function forwardAll(
 }
 
 /**
- * Posts one event as the dispatcher does. Retries while the local server refuses connections,
- * because the event has not reached it.
+ * Posts one event as the dispatcher does. Posts again while the local server refuses connections,
+ * because a refused connection delivers nothing.
  */
 async function forward(
   url: string,
@@ -181,21 +194,23 @@ function describe(
   return `${new Date().toISOString()}  ${type}${sample ? ' (sample)' : ''}  ${id}  ${paint(outcome)}`;
 }
 
-/** Whether an error is temporary: an outage of the API or the network, or a rate limit. */
-function mayPass(error: unknown): error is ApiRefusal | ApiUnreachable {
+/**
+ * Returns whether to retry after this error: an outage of the API or the network, or a rate limit.
+ */
+function isTemporary(error: unknown): error is ApiRefusal | ApiUnreachable {
   return (
     error instanceof ApiUnreachable ||
     (error instanceof ApiRefusal && (error.status === 429 || error.status >= 500))
   );
 }
 
-function isLostPlace(error: unknown): boolean {
+function isCursorRefused(error: unknown): boolean {
   return error instanceof ApiRefusal && error.status === 400;
 }
 
 /**
- * Pause before the next poll. Polls count against the merchant's rate limit, and half of it is left
- * for the merchant's servers.
+ * Returns the pause before the next poll, in milliseconds. Polls count against the merchant's rate
+ * limit, so `listen` leaves half of the limit to the merchant's servers.
  */
 function pauseFor(headers: Record<string, unknown>): number {
   const [limit, remaining] = [
@@ -210,8 +225,8 @@ async function rest(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 /**
- * The target URL; the scheme is optional ("localhost:3000/hook"). Throws an OperatorError (exit
- * code 2).
+ * Parses --forward-to, in which the scheme is optional ("localhost:3000/hook"). Throws an
+ * OperatorError (exit code 2) for an invalid URL.
  */
 function targetOf(text: string): string {
   const url = /^[a-z]+:\/\//i.test(text) ? text : `http://${text}`;

@@ -1,23 +1,35 @@
-// `billing trigger`: sends a sample event to the app's endpoint and to `billing listen`, to test a
-// receiver in development.
+// `billing trigger`: tests a receiver in development. The command sends a sample event to the app's
+// endpoint and to `billing listen`.
+import type { Command } from 'commander';
 import { interruptible } from '../../daemon/run.ts';
 import { sampleTypes, type SampleType } from '../../domain/outbox/samples.ts';
 import { OperatorError } from '../../errors.ts';
 import type { PingResult } from '../../webhooks/ping.ts';
-import { answer, answerJson, note } from '../terminal/print.ts';
+import type { Finish } from '../arguments.ts';
+import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { safeText } from '../terminal/safe-text.ts';
-import { appOf, openApi, type DeveloperFlags } from './api-client.ts';
+import { appOf, openApi, type DeveloperFlags, withApp } from './api-client.ts';
 
-interface SampleAnswer extends PingResult {
+interface SampleResponse extends PingResult {
   id: string;
   type: SampleType;
   webhookId: string | null;
   listeners: number;
 }
 
-/** Sends a sample. Returns the exit code: 1 when the endpoint did not answer 2xx. */
-export function trigger(type: string, flags: DeveloperFlags): Promise<number> {
+export function addTrigger(command: Command, finish: Finish): void {
+  withApp(command)
+    .argument(
+      '<type>',
+      'subscription_created, payment_success, payment_failed, cancel_requested, cancel_finalized, cancel_forced, delegation_revoked, subscription_resumed, renewal_upcoming, plan_blocked, subscription_paused, subscription_unpaused, refund_recorded or ping',
+    )
+    .option('--json', 'print one JSON object')
+    .action(async (type: string, flags: DeveloperFlags) => finish(await trigger(type, flags)));
+}
+
+/** Sends a sample event. Returns the exit code: 1 when the endpoint did not respond with 2xx. */
+function trigger(type: string, flags: DeveloperFlags): Promise<number> {
   if (!sampleTypes.some((known) => known === type))
     throw new OperatorError(
       `"${type}" is not an event type: use one of ${sampleTypes.join(', ')}.`,
@@ -28,14 +40,14 @@ export function trigger(type: string, flags: DeveloperFlags): Promise<number> {
     try {
       const app = await appOf(client, flags.app, signal);
       const { data } = await withProgress('waiting for the endpoint', () =>
-        client.call<SampleAnswer>('POST', `/merchant/apps/${app.id}/events/sample`, {
+        client.call<SampleResponse>('POST', `/merchant/apps/${app.id}/events/sample`, {
           body: { type },
           signal,
         }),
       );
       const delivered = data.status !== null && data.status >= 200 && data.status < 300;
-      if (flags.json === true) answerJson(data);
-      else answer(describe(data, app.name));
+      if (flags.json === true) printJson(data);
+      else print(describe(data, app.name));
       if (data.webhookId === null && data.listeners === 0)
         note('To receive it here: billing listen --forward-to http://localhost:3000/hook');
       return data.webhookId === null || delivered ? 0 : 1;
@@ -46,7 +58,7 @@ export function trigger(type: string, flags: DeveloperFlags): Promise<number> {
 }
 
 function describe(
-  { id, type, webhookId, status, durationMs, error, listeners }: SampleAnswer,
+  { id, type, webhookId, status, durationMs, error, listeners }: SampleResponse,
   app: string,
 ): string {
   const sample = `Sample ${type} (${id}) of ${safeText(app)}`;

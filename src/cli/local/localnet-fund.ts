@@ -7,12 +7,12 @@ import { formatUsdcExact } from '../../format.ts';
 import { LOCALNET_MINT } from '../../local/chain/genesis.ts';
 import { cheat, createSandboxChain } from '../../local/sandbox/chain.ts';
 import { createLog } from '../../log.ts';
-import { answer, answerJson } from '../terminal/print.ts';
+import { print, printJson } from '../terminal/print.ts';
 
 export interface FundFlags {
-  /** Base units. */
+  /** USDC in base units (millionths). */
   usdc: bigint;
-  /** Lamports. */
+  /** SOL in lamports. */
   sol: bigint;
   rpcUrl: string;
   json?: boolean;
@@ -22,7 +22,7 @@ const POLL_MS = 50;
 
 /**
  * Funds the wallet, waits for confirmation, prints the balances and returns 0. Throws an
- * OperatorError.
+ * OperatorError for an invalid address or when no local chain responds.
  */
 export function fund(address: string, flags: FundFlags): Promise<number> {
   if (bs58.decodeUnsafe(address)?.length !== 32)
@@ -47,9 +47,9 @@ export function fund(address: string, flags: FundFlags): Promise<number> {
         await pause(POLL_MS, undefined, { signal });
         now = await balances();
       }
-      if (flags.json === true) answerJson({ address, ...now });
+      if (flags.json === true) printJson({ address, ...now });
       else
-        answer(
+        print(
           `${address} has ${formatUsdcExact(now.usdc)} USDC and ${Number(now.lamports) / 1e9} SOL.`,
         );
       return 0;

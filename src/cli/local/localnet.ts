@@ -1,7 +1,12 @@
+// `billing localnet` runs the local chain. `billing localnet fund` gives a wallet SOL and USDC on
+// that chain. The optional packages of both are imported when the command runs.
 import { once } from 'node:events';
-import { startLocalnet } from '../../local/chain/start.ts';
+import type { Command } from 'commander';
+import { decimal, type Finish, wholeNumber } from '../arguments.ts';
+import type { FundFlags } from './localnet-fund.ts';
+import { withOptional } from './optional.ts';
 
-export interface LocalnetFlags {
+interface LocalnetFlags {
   port: number;
   wsPort?: number;
   lagPort?: number;
@@ -11,11 +16,46 @@ export interface LocalnetFlags {
   json?: boolean;
 }
 
+export function addLocalnet(command: Command, finish: Finish): void {
+  command
+    .option('--port <port>', 'JSON-RPC over HTTP; 0: any free port', wholeNumber(0, 65_535), 8899)
+    .option('--ws-port <port>', 'WebSocket; default: the HTTP port + 1', wholeNumber(0, 65_535))
+    .option(
+      '--lag-port <port>',
+      'JSON-RPC of a second node, which localnet_setFault {kind: "lag"} delays; default: none',
+      wholeNumber(0, 65_535),
+    )
+    .option('--data-dir <dir>', 'keep the chain in this directory across restarts')
+    .option('--block-ms <ms>', 'milliseconds between blocks', wholeNumber(0, 60_000), 300)
+    .option(
+      '--rent-lamports-per-byte <n>',
+      'rent per byte: 6960, 5080 since autumn 2026, 696 at the end of the reductions (default: 5080, or the value in the data directory)',
+      wholeNumber(1, 1_000_000),
+    )
+    .option('--json', 'print addresses as one line of JSON')
+    .action(async (flags: LocalnetFlags) => finish(await localnet(flags)))
+    // `localnet` and `fund` both have --json. With positional options, a flag belongs to the last
+    // command before the flag.
+    .enablePositionalOptions();
+  command
+    .command('fund')
+    .description('gives a wallet SOL and USDC on a local chain (of localnet or sandbox)')
+    .argument('<address>', "the wallet's address")
+    .option('--usdc <amount>', 'USDC, such as 100 or 0.5', decimal(6), 0n)
+    .option('--sol <amount>', 'SOL, such as 1 or 0.25', decimal(9), 0n)
+    .option('--rpc-url <url>', 'the local chain', 'http://127.0.0.1:8899')
+    .option('--json', 'print the balances as one JSON object')
+    .action(async (address: string, flags: FundFlags) => {
+      const { fund } = await withOptional(() => import('./localnet-fund.ts'));
+      finish(await fund(address, flags));
+    });
+}
+
 /**
- * `billing localnet`: runs the chain until SIGINT or SIGTERM and returns 0. Throws an OperatorError
- * when it cannot start.
+ * Runs the chain until SIGINT or SIGTERM and returns 0. Throws an OperatorError when the chain
+ * cannot start.
  */
-export async function localnet({
+async function localnet({
   port,
   wsPort,
   lagPort,
@@ -24,6 +64,7 @@ export async function localnet({
   rentLamportsPerByte,
   json = false,
 }: LocalnetFlags): Promise<number> {
+  const { startLocalnet } = await withOptional(() => import('../../local/chain/start.ts'));
   const ended = Promise.race([
     once(process, 'SIGINT'),
     once(process, 'SIGTERM'),

@@ -1,4 +1,4 @@
-// The screen of `billing sandbox`, with data from the sandbox's database and chain.
+// Feeds the screen of `billing sandbox` from the sandbox's database and chain.
 import { createElement } from 'react';
 import { eventTypes } from '../../db/events.ts';
 import { withDeadline } from '../../db/postgres/deadline.ts';
@@ -14,28 +14,28 @@ import {
   SandboxScreen,
   type SandboxSource,
   type SandboxView,
-  type Wish,
+  type SandboxCommand,
 } from '../terminal/sandbox-screen.tsx';
 import { showScreen } from '../terminal/screen.tsx';
 
-/** Progress of the scenario, for the screen. */
-export interface Story {
-  act: string;
+/** The current step and the outcome of the scenario, which the screen shows. */
+export interface ScenarioProgress {
+  step: string;
   outcome: SandboxView['outcome'];
 }
 
-// Rows per list: more than fit on a screen.
+// Number of rows read for each list, more than a screen can show.
 const LISTED = 200;
 const LIMIT_MS = 5000;
 const IDLE_MS = 250;
 
 /**
- * Shows the screen until the user leaves or `signal` aborts. `showAccess` runs on the restored
- * terminal and returns whether to continue.
+ * Shows the screen until the user leaves or `signal` aborts. `showAccess` runs while the terminal
+ * is restored and returns whether to show the screen again.
  */
 export async function showSandbox(
   sandbox: Sandbox,
-  story: Story,
+  progress: ScenarioProgress,
   showAccess: () => Promise<boolean>,
   signal: AbortSignal,
 ): Promise<void> {
@@ -47,7 +47,7 @@ export async function showSandbox(
   });
   const source: SandboxSource = {
     apiUrl,
-    watch(tell) {
+    watch(report) {
       let flow: Flow | null = null;
       return startPolling(
         async () => {
@@ -73,19 +73,22 @@ export async function showSandbox(
           flow = await read();
           return false;
         },
-        (freshness) => tell({ flow, ...story, ...freshness }),
+        (freshness) => report({ flow, ...progress, ...freshness }),
         IDLE_MS,
       );
     },
   };
   try {
     while (!signal.aborted) {
-      let wish: Wish = 'leave';
+      let command: SandboxCommand = 'leave';
       await showScreen(
-        createElement(SandboxScreen, { source, onWish: (wanted: Wish) => (wish = wanted) }),
+        createElement(SandboxScreen, {
+          source,
+          onCommand: (chosen: SandboxCommand) => (command = chosen),
+        }),
         signal,
       );
-      switch (wish as Wish) {
+      switch (command as SandboxCommand) {
         case 'leave':
           return;
         case 'access':

@@ -1,229 +1,38 @@
-import { once } from 'node:events';
-import { prepareTerminal } from '../../config/terminal.ts';
-import { interruptible } from '../../daemon/run.ts';
-import { Interrupted } from '../../errors.ts';
-import { startSandbox, type Sandbox, type Summary } from '../../local/sandbox/start.ts';
-import { createLog } from '../../log.ts';
-import { pressEnter } from '../terminal/ask.ts';
-import type { Story } from './sandbox-screen.ts';
-import { prepareWallets, writeWallets } from './wallet-files.ts';
+// The flags of `billing sandbox`. sandbox-run.ts needs optional packages, so it is imported when
+// the command runs.
+import type { Command } from 'commander';
+import { type Finish, wholeNumber } from '../arguments.ts';
+import { withOptional } from './optional.ts';
+import type { SandboxFlags } from './sandbox-run.ts';
 
-export interface SandboxFlags {
-  once?: boolean;
-  json?: boolean;
-  subscribers: number;
-  periods: number;
-  seed: number;
-  chaos: number;
-  dataDir?: string;
-  /** Include secrets in the ready line of --json. */
-  secrets?: boolean;
-  writeWallets?: string;
-  play: boolean;
-}
-
-/**
- * `billing sandbox`. With --once it returns 0 only if every invariant held. Otherwise it runs until
- * SIGINT or SIGTERM, or until the user leaves its screen. When it is interrupted early, it stops
- * everything and throws Interrupted.
- */
-export function sandbox(flags: SandboxFlags): Promise<number> {
-  return interruptible(true, async (signal) => {
-    try {
-      return await runSandbox(flags, signal);
-    } catch (error) {
-      // Running steps fail when the scenario is stopped.
-      if (signal.aborted)
-        throw Interrupted.by(signal, flags.once === true ? CUT_SHORT : 'Interrupted.', {
-          cause: error,
-        });
-      throw error;
-    }
-  });
-}
-
-const CUT_SHORT = 'Interrupted: the scenario did not finish, and nothing was checked.';
-
-async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<number> {
-  const {
-    once: playOnce = false,
-    json = false,
-    subscribers,
-    periods,
-    seed,
-    chaos,
-    dataDir,
-  } = flags;
-  const live =
-    !playOnce && !json && process.stdin.isTTY && process.stdout.isTTY && prepareTerminal();
-  const say = (line: string) => {
-    if (!json) process.stdout.write(`${line}\n`);
-  };
-  const story: Story = { act: '', outcome: null };
-  let tell = say;
-  // Silent on a live screen, because log lines would overwrite it; the screen shows what matters.
-  const log = createLog('sandbox', {
-    level: live ? 'silent' : 'warn',
-    pretty: process.stderr.isTTY,
-    stream: 'stderr',
-  });
-  if (flags.writeWallets !== undefined) await prepareWallets(flags.writeWallets);
-  const running = await startSandbox({
-    subscribers,
-    periods,
-    seed,
-    chaos,
-    play: playOnce || flags.play,
-    dataDir,
-    tell: (line) => tell(line),
-    log,
-    signal,
-  });
-  try {
-    if (flags.writeWallets !== undefined) await writeWallets(flags.writeWallets, running.ready);
-    if (playOnce) return await report(running, json);
-    if (live) {
-      tell = (line) => (story.act = line);
-      await show(running, story, flags, signal);
-      process.stdout.write('Stopping...\n');
-      return 0;
-    }
-    if (json) process.stdout.write(`${JSON.stringify(readyLine(running, flags))}\n`);
-    else say(`${describe(running)}ctrl-C ends it.\n`);
-    const played = flags.play
-      ? report(running, json).catch((error: unknown) => signal.aborted || log.error(error))
-      : undefined;
-    await Promise.race([aborted(signal), (played ?? aborted(signal)).then(() => aborted(signal))]);
-    return 0;
-  } finally {
-    await running.stop();
-  }
-}
-
-/**
- * The ready line of --json. The demo wallet's key, which is also in the URLs of its pages, is only
- * included with --secrets.
- */
-function readyLine({ ready }: Sandbox, { secrets = false }: SandboxFlags): object {
-  if (secrets) return ready;
-  const { wallet, subscribeUrl, accountUrl, dashboardUrl } = ready.demo;
-  const open = (url: string) => url.replace(/#.*/, '');
-  return {
-    ...ready,
-    demo: {
-      wallet,
-      subscribeUrl: open(subscribeUrl),
-      accountUrl: open(accountUrl),
-      dashboardUrl: open(dashboardUrl),
-    },
-  };
-}
-
-async function show(
-  running: Sandbox,
-  story: Story,
-  flags: SandboxFlags,
-  signal: AbortSignal,
-): Promise<void> {
-  const { showSandbox } = await import('./sandbox-screen.ts');
-  story.act = flags.play ? 'the wallets subscribe' : 'the wallets are idle: --no-play';
-  if (flags.play) {
-    running.playOnce().then(
-      ({ summary, breaches }) => {
-        story.act = 'the play is over; everything stays up';
-        story.outcome = outcome(summary, breaches);
-      },
-      (error: unknown) => {
-        story.act = 'the play broke off; everything stays up';
-        story.outcome = [
-          { text: error instanceof Error ? error.message : String(error), tone: 'bad' },
-        ];
-      },
-    );
-  }
-  const showAccess = async () => {
-    process.stdout.write(describe(running));
-    return pressEnter('Press Enter to go back to the screen, ctrl-C to stop everything. ', signal);
-  };
-  await showSandbox(running, story, showAccess, signal);
-}
-
-function outcome(
-  { chainSeconds, elapsedMs, invariants }: Summary,
-  breaches: Record<string, string[]>,
-): NonNullable<Story['outcome']> {
-  const found = Object.entries(breaches).flatMap(([name, list]) =>
-    list.map((breach) => `${name}: ${breach}`),
-  );
-  const took = `${Math.round(chainSeconds / 86_400)} days of chain time in ${(elapsedMs / 1000).toFixed(1)} s`;
-  if (found.length === 0)
-    return [
-      { text: `${took}: all ${Object.keys(invariants).length} invariants hold`, tone: 'good' },
-    ];
-  return [
-    { text: `${took}: ${found.length} breaches`, tone: 'bad' },
-    ...found.slice(0, 5).map((text) => ({ text, tone: 'bad' as const })),
-  ];
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  if (!signal.aborted) await once(signal, 'abort');
-}
-
-async function report(running: Sandbox, json: boolean): Promise<number> {
-  const { summary, breaches } = await running.playOnce();
-  process.stdout.write(json ? `${JSON.stringify(summary)}\n` : `${summaryText(summary)}\n`);
-  const found = Object.entries(breaches).flatMap(([name, list]) =>
-    list.map((breach) => `${name}: ${breach}`),
-  );
-  for (const breach of found) process.stderr.write(`billing: invariant breached: ${breach}\n`);
-  return found.length === 0 ? 0 : 1;
-}
-
-function summaryText({
-  payments,
-  events,
-  deliveries,
-  invariants,
-  chainSeconds,
-  elapsedMs,
-}: Summary): string {
-  return [
-    '',
-    `${Math.round(chainSeconds / 86_400)} days of chain time in ${(elapsedMs / 1000).toFixed(1)} s`,
-    `payments    ${payments.succeeded} succeeded, ${payments.failed} failed`,
-    `events      ${Object.entries(events)
-      .map(([type, count]) => `${type} ${count}`)
-      .join(', ')}`,
-    `webhooks    ${deliveries.delivered} delivered, ${deliveries.failed} failed, ${deliveries.attempts} attempts`,
-    ...Object.entries(invariants).map(
-      ([name, holds]) => `${holds ? 'holds ' : 'BROKEN'}      ${name}`,
-    ),
-  ].join('\n');
-}
-
-function describe({ ready }: Sandbox): string {
-  const [merchant] = ready.merchants;
-  const [subscriber] = ready.subscribers;
-  return [
-    '',
-    'pages in your browser, each with a demo wallet:',
-    `subscribe   ${ready.demo.subscribeUrl}`,
-    `account     ${ready.demo.accountUrl}`,
-    `dashboard   ${ready.demo.dashboardUrl}`,
-    '',
-    `API         ${ready.apiUrl}   reference: ${ready.apiUrl}/docs`,
-    `chain       ${ready.rpcUrl}   ${ready.wsUrl}   mint ${ready.mint}`,
-    `Postgres    ${ready.databaseUrl}`,
-    ...Object.entries(ready.metricsUrls).map(
-      ([name, url]) => `metrics     ${url}/metrics   (${name})`,
-    ),
-    `app         ${merchant?.appId ?? ''}   plan ${merchant?.planId ?? ''}`,
-    `API key     ${merchant?.apiKey ?? ''}`,
-    `merchant    ${merchant?.token ?? ''}`,
-    `subscriber  ${subscriber?.token ?? ''}`,
-    '',
-    `try         curl -H "Authorization: Bearer ${merchant?.apiKey ?? ''}" ${ready.apiUrl}/merchant/apps/${merchant?.appId ?? ''}/subscriptions`,
-    '',
-  ].join('\n');
+export function addSandbox(command: Command, finish: Finish): void {
+  command
+    .option('--once', 'play the scenario to its end, check every invariant and exit')
+    .option(
+      '--json',
+      'print one JSON object (with --once the summary, else the addresses once everything is up)',
+    )
+    .option('--subscribers <n>', 'wallets that subscribe', wholeNumber(8, 10_000), 50)
+    .option('--periods <n>', 'billing periods to play', wholeNumber(4, 120), 6)
+    .option('--seed <n>', 'seed of the scenario', wholeNumber(0), 1)
+    .option(
+      '--chaos <n>',
+      'kill -9 serve, keeper, dispatch or Postgres n times at random moments',
+      wholeNumber(0, 1000),
+      0,
+    )
+    .option('--data-dir <dir>', 'keep Postgres and the chain in this directory')
+    .option(
+      '--secrets',
+      "with --json: include the demo wallet's key and the URLs of pages that open with it",
+    )
+    .option(
+      '--write-wallets <dir>',
+      'write the wallets to this directory as keypair files (merchant.json, subscriber.json, ...), and once everything is up a file env: API, RPC, app, plan, API key',
+    )
+    .option('--no-play', 'start everything but leave the wallets idle')
+    .action(async (flags: SandboxFlags) => {
+      const { sandbox } = await withOptional(() => import('./sandbox-run.ts'));
+      finish(await sandbox(flags));
+    });
 }

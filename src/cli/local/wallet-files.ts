@@ -1,5 +1,5 @@
-// Files of `billing sandbox --write-wallets`: the wallets as Solana CLI keypair files, and `env`
-// with addresses and keys.
+// Files that `billing sandbox --write-wallets` writes: wallets as Solana CLI keypair files, and a
+// file `env` with addresses and keys.
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import bs58 from 'bs58';
@@ -7,8 +7,8 @@ import { messageOf, OperatorError } from '../../errors.ts';
 import type { Sandbox } from '../../local/sandbox/start.ts';
 
 /**
- * Creates the directory and removes the `env` of an earlier run, because its presence shows that
- * everything is up. Throws an OperatorError (exit code 2).
+ * Creates the directory and removes the file `env` of an earlier run, because other programs wait
+ * for `env` as the sign that the sandbox is up. Throws an OperatorError (exit code 2).
  */
 export async function prepareWallets(directory: string): Promise<void> {
   try {
@@ -22,8 +22,8 @@ export async function prepareWallets(directory: string): Promise<void> {
 }
 
 /**
- * Writes merchant.json, merchant-2.json, ..., subscriber.json, subscriber-2.json, ..., then `env`;
- * all readable only by their owner.
+ * Writes merchant.json, merchant-2.json, ..., subscriber.json, subscriber-2.json, ..., and `env`
+ * last. Only the owner can read the files.
  */
 export async function writeWallets(directory: string, ready: Sandbox['ready']): Promise<void> {
   const { merchants, subscribers } = ready;
@@ -40,7 +40,10 @@ export async function writeWallets(directory: string, ready: Sandbox['ready']): 
   await rename(join(directory, 'env.new'), join(directory, 'env'));
 }
 
-/** The variables of the first merchant, in the format of shells and --env-file. */
+/**
+ * Returns the content of `env`: variables of the first merchant, in a format that shells and
+ * --env-file read.
+ */
 function envOf({ apiUrl, rpcUrl, wsUrl, mint, merchants, subscribers }: Sandbox['ready']): string {
   const [merchant] = merchants;
   const [subscriber] = subscribers;

@@ -1,5 +1,6 @@
-// `billing collection hold|resume`: stops and continues the signing of payments, of all, of one
-// merchant or of one plan.
+// `billing collection hold|resume`: stops and continues the signing of payments. A hold covers all
+// payments, one merchant or one plan.
+import type { Command } from 'commander';
 import { operator } from '../../config/operator.ts';
 import { runCommand } from '../../daemon/run.ts';
 import {
@@ -13,53 +14,68 @@ import { findPlan } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { heldInWords } from '../../domain/collecting/brake.ts';
 import { OperatorError } from '../../errors.ts';
-import { merchantOf, parseId } from '../lookups.ts';
-import { answer, answerJson } from '../terminal/print.ts';
+import { type CommonFlags, type Finish, parseId, withEnv } from '../arguments.ts';
+import { print, printJson } from '../terminal/print.ts';
+import { merchantOf } from './named-merchant.ts';
 
-export interface CollectionFlags {
-  envFile?: string;
-  /** Wallet or id; only one of merchant and plan. */
+interface CollectionFlags extends CommonFlags {
+  /** Wallet or id of the merchant. A command has --merchant or --plan, not both. */
   merchant?: string;
   plan?: string;
   reason: string;
-  json?: boolean;
+}
+
+export function addCollection(collection: Command, finish: Finish): void {
+  const scoped = (name: string, description: string) =>
+    withEnv(collection.command(name).description(description))
+      .option('--merchant <wallet>', 'only of this merchant (wallet or id)')
+      .option('--plan <id>', 'only of this plan')
+      .requiredOption('--reason <text>', 'why, for the record and for billing status')
+      .option('--json', 'print one JSON object');
+  scoped(
+    'hold',
+    'signs no new payment from now on; what is signed already is settled, and everything else goes on',
+  ).action(async (flags: CollectionFlags) => finish(await hold(flags)));
+  scoped('resume', 'ends a hold of the same scope').action(async (flags: CollectionFlags) =>
+    finish(await resume(flags)),
+  );
 }
 
 /**
- * Holds collection. Once it returns, no new payment is committed; committed ones are sent and
- * settled. Returns the exit code.
+ * Holds collection. After the hold is stored, keepers commit no new payment. Payments committed
+ * before the hold are still sent and settled. Returns the exit code.
  */
-export function holdCommand(flags: CollectionFlags): Promise<number> {
-  return change(flags, async (sql, asked) => {
-    const isNew = await holdCollection(sql, asked);
+function hold(flags: CollectionFlags): Promise<number> {
+  return changeHolds(flags, async (sql, change) => {
+    const isNew = await holdCollection(sql, change);
     return {
       changed: isNew,
-      words: isNew
-        ? `Collection of ${named(asked)} is held: no new payment is signed. Payments that were signed before are sent and settled.`
-        : `Collection of ${named(asked)} was held already; it has the new reason now.`,
+      message: isNew
+        ? `Collection of ${named(change)} is held: no new payment is signed. Payments that were signed before are sent and settled.`
+        : `Collection of ${named(change)} was held already; it has the new reason now.`,
     };
   });
 }
 
 /** Ends a hold. Returns the exit code. */
-export function resumeCommand(flags: CollectionFlags): Promise<number> {
-  return change(flags, async (sql, asked) => {
-    const ended = await resumeCollection(sql, asked);
+function resume(flags: CollectionFlags): Promise<number> {
+  return changeHolds(flags, async (sql, change) => {
+    const ended = await resumeCollection(sql, change);
     return {
       changed: ended,
-      words: ended
-        ? `Collection of ${named(asked)} continues: what is due is collected within a minute or two.`
-        : `Collection of ${named(asked)} was not held.`,
+      message: ended
+        ? `Collection of ${named(change)} continues: what is due is collected within a minute or two.`
+        : `Collection of ${named(change)} was not held.`,
     };
   });
 }
 
-async function change(
+async function changeHolds(
   { envFile, merchant, plan, reason, json = false }: CollectionFlags,
   act: (
     sql: Parameters<typeof holdCollection>[0],
-    asked: Change,
-  ) => Promise<{ changed: boolean; words: string }>,
+    change: Change,
+  ) => Promise<{ changed: boolean; message: string }>,
 ): Promise<number> {
   if (merchant !== undefined && plan !== undefined)
     throw new OperatorError('Name a merchant or a plan, not both.', 2);
@@ -68,12 +84,12 @@ async function change(
     throw new OperatorError('--reason must be a text of 1 to 500 characters.', 2);
   return runCommand(envFile, async ({ sql }) => {
     const scope = await scopeOf(sql, { merchant, plan });
-    const { changed, words } = await act(sql, { ...scope, reason: text, by: operator() });
+    const { changed, message } = await act(sql, { ...scope, reason: text, by: operator() });
     const holds = await listHolds(sql);
-    if (json) answerJson({ changed, holds });
+    if (json) printJson({ changed, holds });
     else {
-      answer(words);
-      for (const hold of holds) answer(`${hold.heldAt.toISOString()}: ${heldInWords(hold)}`);
+      print(message);
+      for (const each of holds) print(`${each.heldAt.toISOString()}: ${heldInWords(each)}`);
     }
     return 0;
   });

@@ -1,28 +1,35 @@
-// `billing configure`: records the installation of this environment, which all daemons must share,
-// and reports the consequences for plans.
+// `billing configure`: records this environment's installation, the settings that all daemons must
+// share. The command also reports what a change means for plans.
+import type { Command } from 'commander';
 import { required } from '../../config/config.ts';
 import { runCommand } from '../../daemon/run.ts';
 import { countOtherPlans, findInstallation, replaceInstallation } from '../../db/installation.ts';
 import { describeDatabase } from '../../db/postgres/connect.ts';
 import { differences, installationOf } from '../../domain/accounts/installation.ts';
 import { OperatorError } from '../../errors.ts';
+import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
-import { answer, answerJson } from '../terminal/print.ts';
+import { print, printJson } from '../terminal/print.ts';
 
-export interface ConfigureFlags {
-  envFile?: string;
+interface ConfigureFlags extends CommonFlags {
   yes?: boolean;
-  json?: boolean;
+}
+
+export function addConfigure(command: Command, finish: Finish): void {
+  withEnv(command)
+    .option('--yes', 'do not ask')
+    .option('--json', 'print one JSON object')
+    .action(async (flags: ConfigureFlags) => finish(await configure(flags)));
 }
 
 const OTHER_FEE =
   'Payments signed from now on carry the new fee, except those of merchants with a fee of their own (merchants set-fee).';
 
 /**
- * Shows the changes, asks for confirmation and records. Returns the exit code: 1 when it was not
- * confirmed.
+ * Shows the changes, asks for confirmation and records the installation. Returns the exit code: 1
+ * when the user did not confirm.
  */
-export function configure({ envFile, yes = false, json = false }: ConfigureFlags): Promise<number> {
+function configure({ envFile, yes = false, json = false }: ConfigureFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config, signal }) => {
     const next = await installationOf(config);
     const before = await findInstallation(sql);
@@ -35,11 +42,11 @@ export function configure({ envFile, yes = false, json = false }: ConfigureFlags
             ...(before.feeBps === next.feeBps ? [] : [OTHER_FEE]),
           ];
     if (before !== undefined && changes.length === 0) {
-      if (json) answerJson({ changed: false, installation: next });
-      else answer('The database already has this configuration.');
+      if (json) printJson({ changed: false, installation: next });
+      else print('The database already has this configuration.');
       return 0;
     }
-    if (!json) for (const line of [...changes, ...consequences]) answer(line);
+    if (!json) for (const line of [...changes, ...consequences]) print(line);
     if (before !== undefined && !yes) {
       if (!canAsk())
         throw new OperatorError('Nothing was changed: without a terminal, add --yes.', 2);
@@ -47,9 +54,9 @@ export function configure({ envFile, yes = false, json = false }: ConfigureFlags
     }
     await replaceInstallation(sql, next);
     const { databaseUrl } = required(config, 'databaseUrl');
-    if (json) answerJson({ changed: true, changes, consequences, installation: next });
+    if (json) printJson({ changed: true, changes, consequences, installation: next });
     else
-      answer(
+      print(
         `Recorded (${describeDatabase(databaseUrl)}). Restart serve and keeper with this configuration.`,
       );
     return 0;

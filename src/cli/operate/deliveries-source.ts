@@ -1,5 +1,5 @@
-// Data of the deliveries screen, polled from Postgres once a second. A poll that fails or times out
-// is reported and retried.
+// Reads the data of the deliveries screen from Postgres once a second. The screen shows a failed or
+// timed-out poll, and the next poll retries.
 import {
   type DeliveryAttemptRow,
   countByStatus,
@@ -21,24 +21,26 @@ import { everything, planReplay, runReplay } from '../../domain/outbox/replay.ts
 import { messageOf } from '../../errors.ts';
 import { signedHeaders, signingKeys } from '../../webhooks/sign.ts';
 import type { DeliveriesSource, ListWatch } from '../terminal/deliveries-screen.tsx';
-import type { Fate, ListView } from '../terminal/deliveries-state.ts';
+import type { ReplayStatus, ListView } from '../terminal/deliveries-state.ts';
 import type { AttemptView, WholeItem } from '../terminal/delivery-lines.ts';
-import type { Freshness } from '../terminal/freshness.ts';
-import { startPolling, type Polling } from '../terminal/poll.ts';
-import { describePlan } from './replay.ts';
+import type { Freshness, Polling } from '../terminal/poll.ts';
+import { startPolling } from '../terminal/poll.ts';
+import { describePlan } from './replay-plan.ts';
 
-// Rows of the first read, before scrolling.
+// Number of rows read before the user scrolls.
 const FIRST_ROWS = 100;
 const APPS_SHOWN = 1000;
 
-/** A source that reads from `database`. Without `secrets` it cannot show signatures. */
+/**
+ * Returns a source that reads from `database`. Without `secrets` the source cannot show signatures.
+ */
 export function openSource(
   database: Deadlined,
   secrets: SecretBox | undefined,
 ): DeliveriesSource & { close(): void } {
   const open = new Set<Polling>();
-  const watching: typeof startPolling = (read, tell) => {
-    const started = startPolling(read, tell);
+  const watching: typeof startPolling = (read, report) => {
+    const started = startPolling(read, report);
     open.add(started);
     return {
       ...started,
@@ -50,8 +52,8 @@ export function openSource(
   };
 
   return {
-    watch: (filter, tell) => watchList(database, watching, filter as LogQuery, tell),
-    watchOne(id, tell) {
+    watch: (filter, report) => watchList(database, watching, filter as LogQuery, report),
+    watchOne(id, report) {
       let item: WholeItem | null | undefined;
       return watching(
         async () => {
@@ -64,33 +66,33 @@ export function openSource(
           });
           return false;
         },
-        (freshness) => tell({ item, ...freshness }),
+        (freshness) => report({ item, ...freshness }),
       );
     },
     apps: () => database.ask((sql) => listAppNames(sql, APPS_SHOWN)),
-    watchFate: (ids, tell) => watchFate(database, watching, ids, tell),
-    outlook: (ids) => outlook(database, ids),
+    watchReplay: (ids, report) => watchReplay(database, watching, ids, report),
+    previewReplay: (ids) => previewReplay(database, ids),
     close() {
       for (const each of open) each.stop();
     },
   };
 }
 
-/** A page of the log that is polled every second and grows when the user scrolls. */
+/** Reads a page of the delivery log every second. The page grows when the user scrolls. */
 function watchList(
   database: Deadlined,
   watching: typeof startPolling,
   query: LogQuery,
-  tell: Parameters<DeliveriesSource['watch']>[1],
+  report: Parameters<DeliveriesSource['watch']>[1],
 ): ListWatch {
-  let view: Omit<ListView, keyof Freshness> = { rows: [], more: false, lookedBackTo: null };
+  let view: Omit<ListView, keyof Freshness> = { rows: [], more: false, readBackTo: null };
   let wanted = FIRST_ROWS;
   let next: string | null = null;
   let complete = false;
   const watch = watching(
     async (publish) => {
-      // Near the end of the page, older rows are appended. Otherwise the whole page is read again
-      // from the newest row.
+      // When the user scrolls near the end of the page, older rows are appended. Otherwise the
+      // whole page is read again, starting at the newest row.
       const older = complete && next !== null && view.rows.length < wanted;
       const rows: LoggedDelivery[] = older ? (view.rows as LoggedDelivery[]).slice() : [];
       const limit = Math.max(wanted, view.rows.length) - rows.length;
@@ -105,38 +107,41 @@ function watchList(
         rows.push(...step.rows);
         end = step.next;
         if (complete) continue;
-        view = { rows: [...rows], more: end !== null, lookedBackTo: step.lookedBackTo };
+        view = { rows: [...rows], more: end !== null, readBackTo: step.lookedBackTo };
         publish();
       }
       complete = true;
       next = end;
-      view = { rows, more: next !== null, lookedBackTo: null };
+      view = { rows, more: next !== null, readBackTo: null };
       return next !== null && rows.length < wanted;
     },
-    (freshness) => tell({ ...view, ...freshness }),
+    (freshness) => report({ ...view, ...freshness }),
   );
   return {
     ...watch,
     want(rows) {
       if (rows <= wanted) return;
       wanted = rows + FIRST_ROWS;
-      watch.look();
+      watch.readNow();
     },
   };
 }
 
-/** Plans a replay of these deliveries and returns its description and a function that runs it. */
-async function outlook(
+/**
+ * Plans a replay of the deliveries `ids`. Returns the plan as text and a function that runs the
+ * replay.
+ */
+async function previewReplay(
   database: Deadlined,
   ids: string[],
-): ReturnType<DeliveriesSource['outlook']> {
+): ReturnType<DeliveriesSource['previewReplay']> {
   const selection = { ...everything, ids };
   const plan = await database.ask((sql) => planReplay(sql, selection));
   const { interrupted, deliverable } = plan;
   return {
     count:
       interrupted === undefined ? deliverable : Math.max(0, interrupted.total - interrupted.queued),
-    words: describePlan(plan),
+    text: describePlan(plan),
     run: () =>
       database.ask(async (sql) => {
         await runReplay(sql, selection, plan);
@@ -148,20 +153,20 @@ async function outlook(
   };
 }
 
-/** Polls the status of these deliveries every second until none is pending. */
-function watchFate(
+/** Polls the status of the deliveries `ids` every second until none of them is pending. */
+function watchReplay(
   database: Deadlined,
   watching: typeof startPolling,
   ids: readonly string[],
-  tell: (fate: Fate) => void,
+  report: (status: ReplayStatus) => void,
 ): { stop(): void } {
   const watch = watching(
     async () => {
       const counts = await database.ask((sql) => countByStatus(sql, ids));
       const parts = counts.map(({ status, count }) => `${count} ${status}`).join(', ');
-      const over = !counts.some(({ status }) => status === 'pending');
-      tell({ words: `Queued ${ids.length} again: ${parts}.`, over });
-      if (over) watch.stop();
+      const isOver = !counts.some(({ status }) => status === 'pending');
+      report({ text: `Queued ${ids.length} again: ${parts}.`, isOver });
+      if (isOver) watch.stop();
       return false;
     },
     () => undefined,
@@ -188,8 +193,8 @@ function wholeItem(
 }
 
 /**
- * Recomputes the headers of an attempt, which are not stored, from the body, the secret and the
- * start time.
+ * Returns a function that computes the headers of an attempt from its start time. Headers are not
+ * stored. They depend only on the body, the secret and the start time.
  */
 function headers(
   delivery: WholeDelivery,
@@ -211,7 +216,10 @@ function headers(
   };
 }
 
-/** The sealed secrets that signed an attempt, newest first; empty when they were rotated away. */
+/**
+ * Returns the sealed secrets that signed an attempt started at `startedAt`, newest first. The list
+ * is empty when later rotations removed those secrets.
+ */
 function secretsAt(
   { secret, previousSecret, previousSince, rotatedAt, previousUntil }: WholeDelivery,
   startedAt: Date,

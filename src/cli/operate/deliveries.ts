@@ -1,5 +1,6 @@
-// `billing deliveries`: lists webhook deliveries: a live screen on a terminal, else a table or JSON
-// lines.
+// `billing deliveries`: lists webhook deliveries, as a live screen on a terminal, else as a table
+// or JSON lines.
+import type { Command } from 'commander';
 import { required, type Config } from '../../config/config.ts';
 import { prepareTerminal } from '../../config/terminal.ts';
 import { runCommand, type Resources } from '../../daemon/run.ts';
@@ -10,33 +11,41 @@ import { sourcesExist } from '../../db/replays.ts';
 import { secretBox } from '../../domain/accounts/secrets.ts';
 import { readLog, type LogQuery } from '../../domain/outbox/delivery-log.ts';
 import { OperatorError } from '../../errors.ts';
-import { parseId, parseTime } from '../lookups.ts';
-import { answer, answerJson, note } from '../terminal/print.ts';
+import { type Finish, wholeNumber, withEnv } from '../arguments.ts';
+import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table } from '../terminal/table.ts';
-import { parseStatus, parseType } from './delivery-filters.ts';
-
-export interface DeliveriesFlags {
-  envFile?: string;
-  status?: string;
-  app?: string;
-  webhook?: string;
-  type?: string;
-  since?: string;
-  until?: string;
-  limit?: number;
-  json?: boolean;
-}
+import { asksApi, deliveriesOverApi, withApi } from './delivery-api.ts';
+import { type DeliveriesFlags, parseQuery } from './delivery-filters.ts';
 
 const DEFAULT_LIMIT = 50;
-// Time limit of a query of the screen, which then retries.
+// Time limit in milliseconds of each query of the screen. The screen retries after a timeout.
 const LIMIT_MS = 5000;
 
+export function addDeliveries(command: Command, finish: Finish): void {
+  withEnv(command)
+    .option('--status <status>', 'pending, delivered, failed or cancelled')
+    .option('--app <id>', 'of this app')
+    .option('--webhook <id>', 'to this webhook endpoint')
+    .option('--type <type>', 'of events of this type')
+    .option('--since <time>', 'queued from this time on (ISO 8601, or 30m, 6h, 7d ago)')
+    .option('--until <time>', 'queued before this time (likewise)')
+    .option(
+      '--limit <n>',
+      'print the newest n as a table and exit (default without a terminal: 50)',
+      wholeNumber(1, 1_000_000),
+    )
+    .option('--json', 'print one line of JSON per delivery');
+  withApi(command).action(async (flags: DeliveriesFlags) =>
+    finish(await (asksApi(flags) ? deliveriesOverApi(flags) : deliveries(flags))),
+  );
+}
+
 /**
- * Shows the screen when stdin and stdout are terminals and neither --json nor --limit is given;
- * else prints. Returns the exit code.
+ * Shows the screen when stdin and stdout are terminals and neither --json nor --limit is given.
+ * Otherwise prints the deliveries. Returns the exit code.
  */
-export function deliveries(flags: DeliveriesFlags): Promise<number> {
+function deliveries(flags: DeliveriesFlags): Promise<number> {
   const query = parseQuery(flags);
   const interactive =
     flags.json !== true &&
@@ -46,33 +55,12 @@ export function deliveries(flags: DeliveriesFlags): Promise<number> {
     prepareTerminal();
   return runCommand(
     flags.envFile,
-    (resources) => (interactive ? show(resources, query) : print(resources, query, flags)),
+    (resources) =>
+      interactive ? showDeliveries(resources, query) : printDeliveries(resources, query, flags),
     {
       drains: interactive,
     },
   );
-}
-
-/** Parses the filters. Throws an OperatorError (exit code 2) that states the expected form. */
-export function parseQuery({
-  status,
-  app,
-  webhook,
-  type,
-  since,
-  until,
-}: DeliveriesFlags): LogQuery {
-  const query = {
-    status: status === undefined ? null : parseStatus(status),
-    appId: app === undefined ? null : parseId(app),
-    endpointId: webhook === undefined ? null : parseId(webhook),
-    type: type === undefined ? null : parseType(type),
-    since: parseTime('--since', since),
-    until: parseTime('--until', until),
-  };
-  if (query.since !== null && query.until !== null && query.since >= query.until)
-    throw new OperatorError('--since must be before --until.', 2);
-  return query;
 }
 
 /** Throws an OperatorError when the given app or webhook endpoint does not exist. */
@@ -83,7 +71,7 @@ async function assertExist(sql: Resources['sql'], { appId, endpointId }: LogQuer
     throw new OperatorError(`There is no webhook endpoint ${endpointId ?? ''}.`);
 }
 
-async function print(
+async function printDeliveries(
   { sql }: Resources,
   query: LogQuery,
   { limit = DEFAULT_LIMIT, json = false }: DeliveriesFlags,
@@ -95,7 +83,7 @@ async function print(
     for await (const step of readLog((filters, walk) => walkDeliveries(sql, filters, walk), query, {
       limit,
     })) {
-      if (json) step.rows.forEach(answerJson);
+      if (json) step.rows.forEach(printJson);
       else rows.push(...step.rows);
       next = step.next;
       if (step.lookedBackTo !== null) progress.update(`back to ${step.lookedBackTo.toISOString()}`);
@@ -104,7 +92,7 @@ async function print(
   });
   if (json) return 0;
   if (rows.length === 0) note('No delivery matches.');
-  else answer(asTable(rows));
+  else print(asTable(rows));
   if (more) note(`These are the newest ${rows.length}: --limit <n> shows more.`);
   return 0;
 }
@@ -137,10 +125,10 @@ function asTable(rows: readonly LoggedDelivery[]): string {
   );
 }
 
-async function show({ config, sql }: Resources, query: LogQuery): Promise<number> {
+async function showDeliveries({ config, sql }: Resources, query: LogQuery): Promise<number> {
   await assertExist(sql, query);
-  // Replaced by a connection with a deadline: on this one the screen could not close at once after
-  // an outage of Postgres.
+  // The screen gets its own connection, which has a deadline. Without a deadline the screen could
+  // not close during an outage of Postgres.
   await sql.end({ timeout: 1 });
   const { databaseUrl } = required(config, 'databaseUrl');
   const [{ showScreen }, { DeliveriesScreen }, { createElement }, { openSource }] =

@@ -1,6 +1,7 @@
-// `billing deliveries` and `billing replay` over the API, for a merchant with an API key and
-// without the database.
+// `billing deliveries` and `billing replay` over the API, for merchants: they have an API key and
+// no access to the database.
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Command } from 'commander';
 import { loadConfig } from '../../config/config.ts';
 import { interruptible } from '../../daemon/run.ts';
 import type { LogQuery } from '../../domain/outbox/delivery-log.ts';
@@ -12,15 +13,36 @@ import {
   type DeveloperFlags,
   openApi,
 } from '../develop/api-client.ts';
-import { answer, answerJson, note } from '../terminal/print.ts';
+import { print, printJson, note } from '../terminal/print.ts';
 import { type Progress, withProgress } from '../terminal/progress.ts';
 import { table } from '../terminal/table.ts';
-import { type DeliveriesFlags, parseQuery } from './deliveries.ts';
-import { confirmed, matchingInWords, parseSelection, type ReplayFlags } from './replay.ts';
+import {
+  type DeliveriesFlags,
+  parseQuery,
+  parseSelection,
+  type ReplayFlags,
+} from './delivery-filters.ts';
+import { confirmed, matchingInWords } from './replay-plan.ts';
 
 /**
- * Whether to use the API: --api-url or --api-key-file is given, or BILLING_API_KEY is set and
- * DATABASE_URL is not. Throws as loadConfig does.
+ * Adds --api-url and --api-key-file. Merchants use the API because they have no access to the
+ * database.
+ */
+export function withApi(command: Command): Command {
+  return command
+    .option(
+      '--api-url <url>',
+      'use the API instead of the database, as merchants do; default: BILLING_API_URL',
+    )
+    .option(
+      '--api-key-file <path>',
+      'file with the API key; default: BILLING_API_KEY, which alone selects the API when DATABASE_URL is not set',
+    );
+}
+
+/**
+ * Returns whether a command uses the API: --api-url or --api-key-file is given, or BILLING_API_KEY
+ * is set and DATABASE_URL is not. Throws the errors of loadConfig.
  */
 export function asksApi({ envFile, apiUrl, apiKeyFile }: DeveloperFlags): boolean {
   if (apiUrl !== undefined || apiKeyFile !== undefined) return true;
@@ -42,7 +64,7 @@ const MAX_ROWS = 100;
 const DEFAULT_LIMIT = 50;
 
 /** Prints the newest deliveries of an app as a table or as JSON lines. Returns the exit code. */
-export function deliveriesOverApi(flags: DeliveriesFlags & DeveloperFlags): Promise<number> {
+export function deliveriesOverApi(flags: DeliveriesFlags): Promise<number> {
   const query = parseQuery(flags);
   const { limit = DEFAULT_LIMIT, json = false } = flags;
   return withApp(flags, async (client, appId, signal) => {
@@ -60,7 +82,7 @@ export function deliveriesOverApi(flags: DeliveriesFlags & DeveloperFlags): Prom
           signal,
         });
         rows.push(...page.data);
-        if (json) page.data.forEach(answerJson);
+        if (json) page.data.forEach(printJson);
         update(`${rows.length} so far`);
         const next = page.headers['x-next-cursor'];
         cursor = typeof next === 'string' ? next : undefined;
@@ -68,7 +90,7 @@ export function deliveriesOverApi(flags: DeliveriesFlags & DeveloperFlags): Prom
     });
     if (json) return 0;
     if (rows.length === 0) note('No delivery matches.');
-    else answer(asTable(rows));
+    else print(asTable(rows));
     if (cursor !== undefined) note(`These are the newest ${rows.length}: --limit <n> shows more.`);
     return 0;
   });
@@ -99,16 +121,17 @@ interface Replay {
 }
 
 /**
- * Poll interval of a run, doubled each time, because the API limits Free to 100 requests a minute.
+ * First interval between polls of a replay, in milliseconds. The interval doubles after each poll,
+ * because the API allows merchants of the tier Free 100 requests a minute.
  */
 const FIRST_POLL_MS = 250;
 const MAX_POLL_MS = 2000;
 
 /**
- * Counts and asks for confirmation, as `billing replay` does. Returns the exit code: 1 when it was
- * not confirmed. Throws Interrupted.
+ * Counts the matching deliveries, asks for confirmation and replays them, as `billing replay` does.
+ * Returns the exit code: 1 when the user did not confirm. Throws Interrupted.
  */
-export function replayOverApi(ids: string[], flags: ReplayFlags & DeveloperFlags): Promise<number> {
+export function replayOverApi(ids: string[], flags: ReplayFlags): Promise<number> {
   const selection = parseSelection(ids, flags, true);
   const { json = false, yes = false, dryRun = false } = flags;
   return withApp(flags, async (client, appId, signal) => {
@@ -119,9 +142,9 @@ export function replayOverApi(ids: string[], flags: ReplayFlags & DeveloperFlags
         ? (await call<Replay>(client, `${app}/replays`, { ...filters, dryRun: true })).matching
         : [];
     const total = selection.ids?.length ?? plan.reduce((sum, each) => sum + each.deliverable, 0);
-    if (!json) answer(selection.ids === null ? matchingInWords(plan, total) : `${total} named.`);
+    if (!json) print(selection.ids === null ? matchingInWords(plan, total) : `${total} named.`);
     const report = (queued: number, finished: boolean) =>
-      json && answerJson({ matching: plan, deliverable: total, queued, finished });
+      json && printJson({ matching: plan, deliverable: total, queued, finished });
     if (dryRun || total === 0) {
       report(0, !dryRun);
       return 0;
@@ -136,7 +159,7 @@ export function replayOverApi(ids: string[], flags: ReplayFlags & DeveloperFlags
         : replayEach(client, app, selection.ids, { signal, progress }),
     );
     report(queued, true);
-    if (!json) answer(`Queued ${queued}.`);
+    if (!json) print(`Queued ${queued}.`);
     return 0;
   });
 }
@@ -146,7 +169,10 @@ interface Work {
   progress: Progress;
 }
 
-/** Starts a run and waits for its end. After an interruption the service continues the run. */
+/**
+ * Starts a replay and waits for its end. If the user interrupts the command, the service still
+ * finishes the replay.
+ */
 async function runReplay(
   client: ApiClient,
   app: string,
@@ -186,8 +212,8 @@ async function replayEach(
 }
 
 /**
- * Retries a rate-limited request after its Retry-After. Throws when `signal` is aborted before a
- * try.
+ * Sends a request. While the API responds 429, waits for Retry-After and sends the request again.
+ * Throws when `signal` is aborted before a try.
  */
 async function patiently<T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> {
   for (;;) {
@@ -201,12 +227,15 @@ async function patiently<T>(signal: AbortSignal, request: () => Promise<T>): Pro
   }
 }
 
-/** A POST without an abort signal, because the effect of an aborted request would be unknown. */
+/**
+ * Sends a POST that no signal can abort: after an abort it would be unknown whether the request
+ * took effect.
+ */
 async function call<T>(client: ApiClient, path: string, body?: object): Promise<T> {
   return (await client.call<T>('POST', path, { body })).data;
 }
 
-/** The filters as query parameters or body fields of the API. */
+/** Returns the filters in the form of the API's query parameters and body fields. */
 function filtersOf({
   status,
   type,

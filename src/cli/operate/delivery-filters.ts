@@ -1,25 +1,110 @@
-// Filters of deliveries on the command line.
+// Parses the flags of `billing deliveries` and `billing replay` into filters. Each error is an
+// OperatorError (exit code 2) that states the expected form.
 import type { DeliveryRow } from '../../db/deliveries.ts';
 import { eventTypes } from '../../db/events.ts';
+import type { LogQuery } from '../../domain/outbox/delivery-log.ts';
+import type { Selection } from '../../domain/outbox/replay.ts';
 import { OperatorError } from '../../errors.ts';
+import { parseId, parseTime } from '../arguments.ts';
+import type { DeveloperFlags } from '../develop/api-client.ts';
 
-export const deliveryStatuses = [
+interface FilterFlags extends DeveloperFlags {
+  status?: string;
+  webhook?: string;
+  type?: string;
+  since?: string;
+  until?: string;
+}
+
+export interface DeliveriesFlags extends FilterFlags {
+  limit?: number;
+}
+
+export interface ReplayFlags extends FilterFlags {
+  dryRun?: boolean;
+  yes?: boolean;
+}
+
+const DELIVERY_STATUSES = [
   'pending',
   'delivered',
   'failed',
   'cancelled',
 ] as const satisfies readonly DeliveryRow['status'][];
+const REPLAY_STATUSES = [...DELIVERY_STATUSES, 'unsent'] as const;
 
-/** Throws an OperatorError (exit code 2) for an unknown status. */
-export function parseStatus(text: string): DeliveryRow['status'] {
-  const found = deliveryStatuses.find((status) => status === text);
+/** Parses the filters of `billing deliveries`. */
+export function parseQuery({
+  status,
+  app,
+  webhook,
+  type,
+  since,
+  until,
+}: DeliveriesFlags): LogQuery {
+  const query = {
+    status: status === undefined ? null : parseStatus(status, DELIVERY_STATUSES),
+    appId: app === undefined ? null : parseId(app),
+    endpointId: webhook === undefined ? null : parseId(webhook),
+    type: type === undefined ? null : parseType(type),
+    since: parseTime('--since', since),
+    until: parseTime('--until', until),
+  };
+  if (query.since !== null && query.until !== null && query.since >= query.until)
+    throw new OperatorError('--since must be before --until.', 2);
+  return query;
+}
+
+/**
+ * Parses the ids and flags that select deliveries for `billing replay`. Over the API a replay is
+ * limited to one app, and --app is optional when the merchant has only one app.
+ */
+export function parseSelection(
+  ids: string[],
+  { webhook, app, status: wanted, type, since, until }: ReplayFlags,
+  overApi = false,
+): Selection {
+  const filtered = [webhook, overApi ? undefined : app, wanted, type, since, until].some(
+    (filter) => filter !== undefined,
+  );
+  if (ids.length > 0 && filtered)
+    throw new OperatorError('Give delivery ids or filters, not both.', 2);
+  if (overApi && webhook !== undefined)
+    throw new OperatorError(
+      'Over the API a replay selects by app: use --app instead of --webhook.',
+      2,
+    );
+  if (!overApi && ids.length === 0 && (webhook === undefined) === (app === undefined)) {
+    throw new OperatorError(
+      'Say what to replay: delivery ids, or --webhook <id>, or --app <id>.',
+      2,
+    );
+  }
+  const status = wanted === undefined ? null : parseStatus(wanted, REPLAY_STATUSES);
+  if (status === 'unsent' && app === undefined && !overApi)
+    throw new OperatorError(
+      '--status unsent needs --app: an event that was never sent has no webhook.',
+      2,
+    );
+  return {
+    ids: ids.length === 0 ? null : [...new Set(ids.map(parseId))],
+    endpointId: webhook === undefined ? null : parseId(webhook),
+    appId: app === undefined ? null : parseId(app),
+    status,
+    type: type === undefined ? null : parseType(type),
+    since: parseTime('--since', since),
+    until: parseTime('--until', until),
+  };
+}
+
+function parseStatus<T extends string>(text: string, statuses: readonly T[]): T {
+  const found = statuses.find((status) => status === text);
   if (found === undefined)
-    throw new OperatorError(`--status must be one of ${deliveryStatuses.join(', ')}.`, 2);
+    throw new OperatorError(`--status must be one of ${statuses.join(', ')}.`, 2);
   return found;
 }
 
-/** Throws an OperatorError (exit code 2) for an unknown event type. */
-export function parseType(text: string): string {
+function parseType(text: string): string {
   if (!eventTypes.some((known) => known === text))
     throw new OperatorError(`--type must be one of ${eventTypes.join(', ')}.`, 2);
   return text;

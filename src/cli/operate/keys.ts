@@ -1,21 +1,60 @@
-// `billing keys`: lists, creates and revokes API keys on behalf of a merchant.
+// `billing keys`: lists, creates and revokes API keys for a merchant. `keys reseal` encrypts the
+// webhook secrets again with the newest ENCRYPTION_KEY.
+import type { Command } from 'commander';
+import { required } from '../../config/config.ts';
 import { runCommand } from '../../daemon/run.ts';
 import { insertApiKey, listKeysAdmin, revokeLiveKey } from '../../db/api-keys.ts';
+import { listSealedSecrets, replaceSealedSecret } from '../../db/endpoints.ts';
+import { FIRST_ID } from '../../db/postgres/ids.ts';
 import { generateKey } from '../../domain/accounts/keys.ts';
+import { secretBox } from '../../domain/accounts/secrets.ts';
 import { OperatorError } from '../../errors.ts';
-import { merchantOf, parseId } from '../lookups.ts';
-import { answer, answerJson, note } from '../terminal/print.ts';
+import { type CommonFlags, type Finish, parseId, withEnv } from '../arguments.ts';
+import { print, printJson, note } from '../terminal/print.ts';
+import { withProgress } from '../terminal/progress.ts';
+import { merchantOf } from './named-merchant.ts';
 import { printList } from './print-list.ts';
 
-export interface KeyFlags {
-  envFile?: string;
-  json?: boolean;
+export function addKeys(keys: Command, finish: Finish): void {
+  withEnv(
+    keys
+      .command('list')
+      .description('lists keys, newest first, including revoked ones; never the secrets'),
+  )
+    .argument('[merchant]', 'id or wallet; default: every merchant')
+    .option('--json', 'print one line of JSON per key')
+    .action(async (merchant: string | undefined, flags: CommonFlags) =>
+      finish(await listKeys(merchant, flags)),
+    );
+  withEnv(
+    keys
+      .command('create')
+      .description('creates a key and prints it once, on stdout; only its hash is stored'),
+  )
+    .argument('<merchant>', 'id or wallet')
+    .option('--json', 'print one JSON object')
+    .action(async (merchant: string, flags: CommonFlags) =>
+      finish(await createKey(merchant, flags)),
+    );
+  withEnv(keys.command('revoke').description('revokes a key immediately and permanently'))
+    .argument('<keyId>', 'the id that "keys list" shows')
+    .option('--json', 'print one JSON object')
+    .action(async (keyId: string, flags: CommonFlags) => finish(await revokeKey(keyId, flags)));
+  withEnv(
+    keys
+      .command('reseal')
+      .description(
+        'encrypts webhook secrets with the newest ENCRYPTION_KEY, so that older ones can be dropped',
+      ),
+  )
+    .option('--json', 'print one JSON object')
+    .action(async (flags: CommonFlags) => finish(await reseal(flags)));
 }
 
-/** Lists the keys of one merchant, or of all. Returns the exit code. */
-export function listKeys(
+/** Lists the keys of one merchant, or the keys of all merchants. Returns the exit code. */
+function listKeys(
   merchant: string | undefined,
-  { envFile, json = false }: KeyFlags,
+  { envFile, json = false }: CommonFlags,
 ): Promise<number> {
   return runCommand(envFile, async ({ sql }) => {
     const merchantId = merchant === undefined ? null : (await merchantOf(sql, merchant)).id;
@@ -38,16 +77,14 @@ export function listKeys(
   });
 }
 
-/**
- * Creates a key and prints only the key on stdout, so that it can be piped. Returns the exit code.
- */
-export function createKey(merchant: string, { envFile, json = false }: KeyFlags): Promise<number> {
+/** Creates a key. Stdout has only the key, so that scripts can pipe it. Returns the exit code. */
+function createKey(merchant: string, { envFile, json = false }: CommonFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     const { id: merchantId, wallet } = await merchantOf(sql, merchant);
     const { key, prefix, hash } = generateKey(config.env);
     const id = await insertApiKey(sql, merchantId, { prefix, hash });
-    if (json) answerJson({ id, key, prefix, merchantId, wallet });
-    else answer(key);
+    if (json) printJson({ id, key, prefix, merchantId, wallet });
+    else print(key);
     note(
       `Key ${id} of ${wallet}, for ${config.env}. It is shown this once; revoke it with: billing keys revoke ${id}`,
     );
@@ -56,10 +93,10 @@ export function createKey(merchant: string, { envFile, json = false }: KeyFlags)
 }
 
 /**
- * Revokes a key. Returns the exit code; throws an OperatorError when the key is unknown or already
+ * Revokes a key. Returns the exit code. Throws an OperatorError when the key is unknown or already
  * revoked.
  */
-export function revokeKey(keyId: string, { envFile, json = false }: KeyFlags): Promise<number> {
+function revokeKey(keyId: string, { envFile, json = false }: CommonFlags): Promise<number> {
   const id = parseId(keyId);
   return runCommand(envFile, async ({ sql }) => {
     const revoked = await revokeLiveKey(sql, id);
@@ -70,11 +107,67 @@ export function revokeKey(keyId: string, { envFile, json = false }: KeyFlags): P
       throw new OperatorError(
         `Key ${id} was already revoked, at ${key.revokedAt?.toISOString() ?? ''}. Nothing was changed.`,
       );
-    if (json) answerJson(key);
+    if (json) printJson(key);
     else
-      answer(
+      print(
         `Revoked ${key.prefix}... (${id}) of ${key.wallet}. The next request with it gets 401.`,
       );
     return 0;
   });
+}
+
+const SECRETS_AT_ONCE = 500;
+
+/**
+ * Encrypts the secrets of all live endpoints again with the newest key. Returns the exit code: 1
+ * when a secret cannot be decrypted with any key.
+ */
+function reseal({ envFile, json = false }: CommonFlags): Promise<number> {
+  return runCommand(envFile, async ({ sql, config }) => {
+    if (config.encryptionKeys === undefined)
+      throw new OperatorError(
+        'ENCRYPTION_KEY is required: the new key first, then those that secrets are encrypted with.',
+        2,
+      );
+    const box = secretBox(required(config, 'encryptionKeys').encryptionKeys);
+    let resealed = 0;
+    let current = 0;
+    const unreadable: string[] = [];
+    await withProgress('re-encrypting webhook secrets', async () => {
+      let after = FIRST_ID;
+      for (;;) {
+        const rows = await listSealedSecrets(sql, { after, limit: SECRETS_AT_ONCE });
+        const sealed = rows.flatMap(({ id, secret, previousSecret }) =>
+          [secret, previousSecret].flatMap((before) => (before === null ? [] : [{ id, before }])),
+        );
+        for (const { id, before } of sealed) {
+          if (box.isCurrent(before)) current += 1;
+          else {
+            const opened = open(() => box.open(before, id));
+            if (opened === undefined) unreadable.push(id);
+            else if (await replaceSealedSecret(sql, { id, before, secret: box.seal(opened, id) }))
+              resealed += 1;
+          }
+        }
+        after = rows.at(-1)?.id ?? after;
+        if (rows.length < SECRETS_AT_ONCE) return;
+      }
+    });
+    if (json) printJson({ resealed, current, unreadable });
+    else {
+      print(`${resealed} secrets were re-encrypted with the newest key; ${current} already were.`);
+      for (const id of unreadable)
+        print(`Webhook ${id}: encrypted with a key that ENCRYPTION_KEY does not list.`);
+    }
+    return unreadable.length === 0 ? 0 : 1;
+  });
+}
+
+/** Returns the decrypted secret, or undefined when no key decrypts the secret. */
+function open(read: () => string): string | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
 }

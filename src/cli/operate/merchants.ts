@@ -1,6 +1,8 @@
-// `billing merchants`: lists merchants, and sets the tier and platform fee, which only the operator
-// can.
+// `billing merchants`: lists merchants, erases personal data, and sets a merchant's tier and
+// platform fee. Only the operator can set tier and fee.
+import type { Command } from 'commander';
 import { runCommand } from '../../daemon/run.ts';
+import { countLiveSubscriptions, eraseMerchant } from '../../db/erasure.ts';
 import {
   listMerchantsAdmin,
   type MerchantAdminRow,
@@ -10,23 +12,90 @@ import {
   updateFee,
   updateTier,
 } from '../../db/merchants.ts';
+import { OperatorError } from '../../errors.ts';
 import { formatUsdcExact } from '../../format.ts';
 import { requestsPerMinute } from '../../http/limits.ts';
-import { merchantOf } from '../lookups.ts';
-import { painter } from '../terminal/colour.ts';
-import { answer, answerJson } from '../terminal/print.ts';
+import { type CommonFlags, type Finish, oneOf, wholeNumber, withEnv } from '../arguments.ts';
+import { canAsk, confirm } from '../terminal/ask.ts';
+import { print, printJson, painter } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table, type Cell } from '../terminal/table.ts';
+import { merchantOf } from './named-merchant.ts';
 import { printList } from './print-list.ts';
 
-export interface MerchantFlags {
-  envFile?: string;
+interface ListFlags extends CommonFlags {
   tier?: Tier;
-  json?: boolean;
+}
+
+interface EraseFlags extends CommonFlags {
+  yes?: boolean;
+}
+
+export function addMerchants(merchants: Command, finish: Finish): void {
+  addReading(merchants, finish);
+  addChanges(merchants, finish);
+}
+
+function addReading(merchants: Command, finish: Finish): void {
+  withEnv(merchants.command('list').description('merchants, newest first'))
+    .option('--tier <tier>', 'only this tier: free or pro', oneOf('free', 'pro'))
+    .option('--json', 'print one line of JSON per merchant')
+    .action(async (flags: ListFlags) => finish(await listMerchants(flags)));
+  withEnv(
+    merchants
+      .command('show')
+      .description('one merchant: apps, keys, subscriptions and collected amounts'),
+  )
+    .argument('<merchant>', 'id or wallet')
+    .option('--json', 'print one JSON object')
+    .action(async (merchant: string, flags: CommonFlags) =>
+      finish(await showMerchant(merchant, flags)),
+    );
+}
+
+function addChanges(merchants: Command, finish: Finish): void {
+  withEnv(
+    merchants
+      .command('set-tier')
+      .description('free or pro: rate limit and CSV export; effective from the next request'),
+  )
+    .argument('<merchant>', 'id or wallet')
+    .argument('<tier>', 'free or pro', oneOf('free', 'pro'))
+    .option('--json', 'print one JSON object')
+    .action(async (merchant: string, tier: Tier, flags: CommonFlags) =>
+      finish(await setTier(merchant, tier, flags)),
+    );
+  withEnv(
+    merchants
+      .command('erase')
+      .description(
+        "erases a merchant's personal data: names, e-mail, URLs, keys, secrets, event bodies; payments stay",
+      ),
+  )
+    .argument('<merchant>', 'id or wallet')
+    .option('--yes', 'do not ask')
+    .option('--json', 'print one JSON object')
+    .action(async (merchant: string, flags: EraseFlags) => finish(await erase(merchant, flags)));
+  const bps = wholeNumber(0, 10_000);
+  withEnv(
+    merchants
+      .command('set-fee')
+      .description("the merchant's platform fee; effective for payments signed from now on"),
+  )
+    .argument('<merchant>', 'id or wallet')
+    .argument(
+      '<bps>',
+      'hundredths of a percent, 0 to 10000, or "default" for PLATFORM_FEE_BPS',
+      (value) => (value === 'default' ? null : bps(value)),
+    )
+    .option('--json', 'print one JSON object')
+    .action(async (merchant: string, feeBps: number | null, flags: CommonFlags) =>
+      finish(await setFee(merchant, feeBps, flags)),
+    );
 }
 
 /** Lists merchants. Returns the exit code. */
-export function listMerchants({ envFile, tier, json = false }: MerchantFlags): Promise<number> {
+function listMerchants({ envFile, tier, json = false }: ListFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     await printList({
       what: 'merchants',
@@ -48,56 +117,86 @@ export function listMerchants({ envFile, tier, json = false }: MerchantFlags): P
 }
 
 /** Shows one merchant. Returns the exit code. */
-export function showMerchant(
-  text: string,
-  { envFile, json = false }: MerchantFlags,
-): Promise<number> {
+function showMerchant(text: string, { envFile, json = false }: CommonFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     const merchant = await merchantOf(sql, text);
     const totals = await withProgress('adding up payments', () =>
       readMerchantTotals(sql, merchant.id),
     );
     if (json)
-      answerJson({ ...merchant, effectiveFeeBps: merchant.feeBps ?? config.feeBps, ...totals });
-    else answer(describe(merchant, totals, config.feeBps));
+      printJson({ ...merchant, effectiveFeeBps: merchant.feeBps ?? config.feeBps, ...totals });
+    else print(describe(merchant, totals, config.feeBps));
     return 0;
   });
 }
 
-/** Sets the tier. Returns the exit code. */
-export function setTier(
+/** Sets a merchant's tier. Returns the exit code. */
+function setTier(
   text: string,
   tier: Tier,
-  { envFile, json = false }: MerchantFlags,
+  { envFile, json = false }: CommonFlags,
 ): Promise<number> {
   return runCommand(envFile, async ({ sql }) => {
     const { id, wallet } = await merchantOf(sql, text);
     const before = await updateTier(sql, id, tier);
-    if (json) answerJson({ id, wallet, tier, before });
-    else if (before === tier) answer(`${wallet} is ${tier} already.`);
+    if (json) printJson({ id, wallet, tier, before });
+    else if (before === tier) print(`${wallet} is ${tier} already.`);
     else
-      answer(
+      print(
         `${wallet} is ${tier} now (${requestsPerMinute[tier]} requests per minute); it was ${before ?? 'unknown'}.`,
       );
     return 0;
   });
 }
 
-/** Sets the platform fee; null: the operator's default. Returns the exit code. */
-export function setFee(
+/**
+ * Sets a merchant's platform fee, or the operator's default fee for null. Returns the exit code.
+ */
+function setFee(
   text: string,
   feeBps: number | null,
-  { envFile, json = false }: MerchantFlags,
+  { envFile, json = false }: CommonFlags,
 ): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     const { id, wallet } = await merchantOf(sql, text);
     const before = (await updateFee(sql, id, feeBps))?.before ?? null;
     const words = (bps: number | null) => feeInWords(bps, config.feeBps);
-    if (json) answerJson({ id, wallet, feeBps, before });
-    else if (before === feeBps) answer(`The fee of ${wallet} is ${words(feeBps)} already.`);
+    if (json) printJson({ id, wallet, feeBps, before });
+    else if (before === feeBps) print(`The fee of ${wallet} is ${words(feeBps)} already.`);
     else
-      answer(
+      print(
         `The fee of ${wallet} is ${words(feeBps)} now, for payments that are signed from here on; it was ${words(before)}.`,
+      );
+    return 0;
+  });
+}
+
+/**
+ * Asks for confirmation and erases a merchant's personal data. Payments stay, because they are the
+ * books. Returns the exit code: 1 when the user did not confirm. Throws an OperatorError while the
+ * merchant has live subscriptions.
+ */
+function erase(text: string, { envFile, yes = false, json = false }: EraseFlags): Promise<number> {
+  return runCommand(envFile, async ({ sql, signal, log }) => {
+    const { id, wallet } = await merchantOf(sql, text);
+    const live = await countLiveSubscriptions(sql, id);
+    if (live > 0)
+      throw new OperatorError(
+        `${wallet} has ${live} active or past due subscriptions. Cancel them first (mode "force"): nothing was erased.`,
+      );
+    if (!yes) {
+      if (!canAsk())
+        throw new OperatorError('Nothing was erased: without a terminal, add --yes.', 2);
+      const question = `Erase names, e-mail, URLs, API keys, webhooks and the texts of events of ${wallet}? This cannot be undone.`;
+      if (!(await confirm(question, signal))) return 1;
+    }
+    const erased = await withProgress('erasing', () => eraseMerchant(sql, { id, wallet }));
+    log.info({ merchantId: id, ...erased }, 'merchant erased');
+    if (json) printJson({ id, wallet, ...erased });
+    else
+      print(
+        `Erased of ${wallet}: ${erased.apps} apps, ${erased.plans} plans, ${erased.keys} API keys, ${erased.endpoints} webhook endpoints, ` +
+          `${erased.subscriptions} subscriptions' own ids, ${erased.checkouts} checkout sessions, ${erased.events} events, ${erased.deliveries} deliveries. Payments stay: they are the books.`,
       );
     return 0;
   });

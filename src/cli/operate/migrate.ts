@@ -1,3 +1,6 @@
+// `billing migrate`: applies pending migrations. With --roles the command first creates the
+// Postgres roles of the daemons.
+import type { Command } from 'commander';
 import { loadConfig, required } from '../../config/config.ts';
 import { makeDatabaseRoles, type MadeRoles } from '../../daemon/database-roles.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
@@ -5,23 +8,27 @@ import { recordMissingFee } from '../../db/installation.ts';
 import { describeDatabase } from '../../db/postgres/connect.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { daemonRoles } from '../../db/postgres/roles.ts';
-import { answer, answerJson } from '../terminal/print.ts';
+import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
+import { print, printJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 
-export interface MigrateFlags {
-  envFile?: string;
-  /**
-   * Directory for the files with the URLs of the daemons' roles; without it no roles are created.
-   */
+interface MigrateFlags extends CommonFlags {
+  /** Directory for files with the database URLs of the daemons' Postgres roles. */
   roles?: string;
-  json?: boolean;
 }
 
-/**
- * `billing migrate`: creates roles with --roles, applies pending migrations and prints their names.
- * Returns the exit code.
- */
-export function migrateCommand({ envFile, roles, json = false }: MigrateFlags): Promise<number> {
+export function addMigrate(command: Command, finish: Finish): void {
+  withEnv(command)
+    .option(
+      '--roles <directory>',
+      "create a Postgres role for each daemon and for reconcile, and write its URL to a file there; existing roles keep their files' passwords",
+    )
+    .option('--json', 'print the applied migrations as JSON')
+    .action(async (flags: MigrateFlags) => finish(await migrateDatabase(flags)));
+}
+
+/** Applies the pending migrations and prints their names. Returns the exit code. */
+function migrateDatabase({ envFile, roles, json = false }: MigrateFlags): Promise<number> {
   const config = loadConfig('admin', { envFile });
   const { databaseUrl } = required(config, 'databaseUrl');
   return interruptible(false, () =>
@@ -32,11 +39,11 @@ export function migrateCommand({ envFile, roles, json = false }: MigrateFlags): 
       const hasFee = !(await recordMissingFee(sql, config.feeBps));
       const words =
         applied.length === 0 ? 'The schema is up to date' : `Applied ${applied.join(', ')}`;
-      if (json) answerJson({ applied, ...made });
+      if (json) printJson({ applied, ...made });
       else {
-        answer(`${words} (${describeDatabase(databaseUrl)}).`);
+        print(`${words} (${describeDatabase(databaseUrl)}).`);
         if (!hasFee)
-          answer(`Recorded PLATFORM_FEE_BPS, which all daemons must share: ${config.feeBps}.`);
+          print(`Recorded PLATFORM_FEE_BPS, which all daemons must share: ${config.feeBps}.`);
         if (made !== undefined) describeRoles(made);
       }
       return 0;
@@ -46,9 +53,9 @@ export function migrateCommand({ envFile, roles, json = false }: MigrateFlags): 
 
 function describeRoles({ roles, files, seesStatistics }: MadeRoles): void {
   for (const daemon of daemonRoles)
-    answer(`${daemon} uses the role ${roles[daemon]}: DATABASE_URL_FILE=${files[daemon]}`);
+    print(`${daemon} uses the role ${roles[daemon]}: DATABASE_URL_FILE=${files[daemon]}`);
   if (!seesStatistics)
-    answer(
+    print(
       `A superuser should "grant pg_read_all_stats to ${roles.serve}": until then "billing listen" shows events a minute late.`,
     );
 }

@@ -1,7 +1,6 @@
-// Prints lists that are read page by page; JSON lines are printed without keeping the whole list in
-// memory.
-import { painter } from '../terminal/colour.ts';
-import { answer, answerJson } from '../terminal/print.ts';
+// Prints lists and reads them page by page. JSON lines are printed while reading, so memory holds
+// one page.
+import { print, printJson, painter } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table, type Cell } from '../terminal/table.ts';
 
@@ -10,15 +9,15 @@ const ROWS_AT_ONCE = 1000;
 export interface Listing<T> {
   what: string;
   json: boolean;
-  /** The rows after the one with this id. */
+  /** Reads up to `limit` rows that follow the row with the id `after`. */
   page: (after: string | null, limit: number) => Promise<readonly T[]>;
   head: readonly string[];
   row: (item: T) => readonly Cell[];
-  /** Printed instead of an empty table. */
+  /** The text printed instead of an empty table. */
   none: string;
 }
 
-/** Prints every row, as a table or as one line of JSON each. */
+/** Prints all rows as a table, or each row as one line of JSON. */
 export async function printList<T extends { id: string }>({
   what,
   json,
@@ -33,7 +32,7 @@ export async function printList<T extends { id: string }>({
     for (let after: string | null = null; ;) {
       const found: readonly T[] = await page(after, ROWS_AT_ONCE);
       for (const item of found) {
-        if (json) answerJson(item);
+        if (json) printJson(item);
         else rows.push(row(item));
       }
       after = found.at(-1)?.id ?? null;
@@ -42,5 +41,5 @@ export async function printList<T extends { id: string }>({
     }
   });
   if (json) return;
-  answer(rows.length === 0 ? none : table(head, rows, painter(process.stdout)));
+  print(rows.length === 0 ? none : table(head, rows, painter(process.stdout)));
 }

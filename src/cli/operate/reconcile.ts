@@ -1,125 +1,23 @@
-// `billing reconcile`: compares every recorded payment with the chain, and every keeper pull on
-// chain with the recorded payments.
-import { oneChain, SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
-import { createRpc } from '../../chain/rpc/client.ts';
-import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
-import { required } from '../../config/config.ts';
-import { type CommandResources, runCommand } from '../../daemon/run.ts';
-import { createNotifier, DELIVERIES_QUEUED } from '../../db/postgres/notify.ts';
-import { storeReconciliation } from '../../db/reconciliation.ts';
-import { keeperAddressOf } from '../../domain/accounts/keeper-address.ts';
-import { OperatorError } from '../../errors.ts';
-import { parseTime } from '../lookups.ts';
-import { painter } from '../terminal/colour.ts';
-import { answer, answerJson } from '../terminal/print.ts';
-import { withProgress } from '../terminal/progress.ts';
-import { table } from '../terminal/table.ts';
-import { reconcile, type Reconciliation } from './reconcile/compare.ts';
+// The flags of `billing reconcile`. Loading the Solana libraries takes 200 ms, so reconcile/run.ts
+// is imported when the command runs.
+import type { Command } from 'commander';
+import { type Finish, withEnv } from '../arguments.ts';
+import type { ReconcileFlags } from './reconcile/run.ts';
 
-export interface ReconcileFlags {
-  envFile?: string;
-  since?: string;
-  until?: string;
-  repair?: boolean;
-  json?: boolean;
-}
-
-const DAY_MS = 86_400_000;
-
-/**
- * Compares, prints each difference, and returns the exit code: 1 when differences are left.
- * Unreadable transactions are printed but do not count, because anyone can send one that names the
- * keeper. The default range is the last 30 days; its result is stored for the metrics.
- */
-export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
-  const until = parseTime('--until', flags.until) ?? new Date();
-  const since = parseTime('--since', flags.since) ?? new Date(until.getTime() - 30 * DAY_MS);
-  const isDefault = flags.since === undefined && flags.until === undefined;
-  if (since >= until) throw new OperatorError('--since must be before --until.', 2);
-  const command = async ({ config, log, sql }: CommandResources) => {
-    const { rpcUrls } = required(config, 'rpcUrls');
-    const keeper = await keeperAddressOf(config);
-    const rpc = createRpc({
-      urls: rpcUrls,
-      refuses: oneChain(config.cluster),
-      requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
-      log,
+export function addReconcile(command: Command, finish: Finish): void {
+  withEnv(command)
+    .option(
+      '--since <time>',
+      'from this time on (ISO 8601, or 30m, 6h, 7d ago; default: the last 30 days)',
+    )
+    .option('--until <time>', 'before this time (default: now)')
+    .option(
+      '--repair',
+      'record payments that the chain has and the database lacks; nothing is deleted',
+    )
+    .option('--json', 'print one JSON object')
+    .action(async (flags: ReconcileFlags) => {
+      const { reconcileBooks } = await import('./reconcile/run.ts');
+      finish(await reconcileBooks(flags));
     });
-    try {
-      const reconciler = {
-        sql,
-        rpc,
-        programId: config.programId ?? SUBSCRIPTIONS_PROGRAM,
-        keepers: config.keeperAddresses ?? (keeper === undefined ? [] : [keeper]),
-      };
-      const result = await withProgress('comparing with the chain', ({ update }) =>
-        reconcile(reconciler, {
-          since,
-          until,
-          repair: flags.repair === true,
-          onProgress: ({ onChain, recorded }) =>
-            update(`${onChain} pulls read, ${recorded} recorded payments compared`),
-        }),
-      );
-      for (const { kind, repaired, signature, subscriptionPda } of result.differences)
-        if (kind === 'charged_twice' && repaired)
-          log.error({ signature, subscriptionPda, reason: kind }, 'charged twice');
-      if (result.differences.some(({ repaired }) => repaired)) {
-        const notifier = createNotifier(sql, DELIVERIES_QUEUED);
-        notifier.notify();
-        await notifier.flush();
-      }
-      const left = leftOf(result);
-      if (isDefault) {
-        const { recorded, onChain } = result;
-        const unreadable = unreadableOf(result);
-        await storeReconciliation(sql, { recorded, onChain, differences: left, unreadable });
-      }
-      if (flags.json === true) answerJson({ since, until, ...result });
-      else answer(describe(result, flags.repair === true));
-      return left === 0 ? 0 : 1;
-    } catch (error) {
-      if (error instanceof RpcUnreachable || error instanceof RpcError)
-        throw new OperatorError(`${error.message}.`, 1, { cause: error });
-      throw error;
-    } finally {
-      await rpc.close();
-    }
-  };
-  return runCommand(flags.envFile, command, { role: 'reconcile' });
-}
-
-/** Number of unrepaired differences, without unreadable transactions, which were not compared. */
-const leftOf = ({ differences }: Reconciliation) =>
-  differences.filter(({ kind, repaired }) => !repaired && kind !== 'unreadable').length;
-
-const unreadableOf = ({ differences }: Reconciliation) =>
-  differences.filter(({ kind }) => kind === 'unreadable').length;
-
-function describe(result: Reconciliation, repair: boolean): string {
-  const { recorded, onChain, differences } = result;
-  const compared = `${recorded} recorded payments and ${onChain} pulls of the keeper on chain were compared`;
-  if (differences.length === 0) return `${compared}: no difference.`;
-  const rows = differences.map(({ kind, signature, subscriptionPda, detail, repaired }) => [
-    kind,
-    signature,
-    subscriptionPda,
-    ...(repair ? [repaired] : []),
-    detail,
-  ]);
-  const head = [
-    'DIFFERENCE',
-    'TRANSACTION',
-    'SUBSCRIPTION',
-    ...(repair ? ['RECORDED NOW'] : []),
-    'DETAIL',
-  ];
-  const unreadable = unreadableOf(result);
-  const unread =
-    unreadable === 0 ? '' : ` ${unreadable} transactions are unreadable and were not compared.`;
-  const hint =
-    !repair && differences.some(({ kind }) => kind === 'not_recorded' || kind === 'charged_twice')
-      ? ' --repair records missing payments.'
-      : '';
-  return `${table(head, rows, painter(process.stdout))}${compared}: ${differences.length - unreadable} differences, ${leftOf(result)} left.${unread}${hint}`;
 }

@@ -1,71 +1,48 @@
-// `billing status`: shows the health of payments and webhooks, as one screen or as one JSON object
-// for monitors. The exit code is 1 when a value is past its limit. When Postgres or the chain does
-// not answer, its part is omitted.
+// `billing status`: shows the health of payments and webhooks, as a screen or as one JSON object
+// for monitors. The exit code is 1 when a value is past its limit. The output omits the part of
+// Postgres or of the chain when that part does not respond.
+import type { Command } from 'commander';
 import { loadConfig, required, type Config } from '../../config/config.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
-import type { DaemonRow } from '../../db/daemons.ts';
 import { daemonLimits, describeDatabase, type Sql } from '../../db/postgres/connect.ts';
 import { assertSchema } from '../../db/postgres/migrate.ts';
 import { OperatorError } from '../../errors.ts';
 import { createLog } from '../../log.ts';
-import { painter } from '../terminal/colour.ts';
-import { answer, answerJson } from '../terminal/print.ts';
+import { type CommonFlags, type Finish, listOf, sol, wholeNumber, withEnv } from '../arguments.ts';
+import { print, printJson, painter } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
-import { chainStatus, type ChainStatus } from './status/chain.ts';
-import { type Checkable, problemsOf, type Limits, uncheckedOf } from './status/limits.ts';
-import { queueStatus, type QueueStatus } from './status/queues.ts';
+import type { Checkable, Facts, Limits, Status } from './status/facts.ts';
+import { problemsOf, uncheckedOf } from './status/limits.ts';
+import { queueStatus } from './status/queues.ts';
 import { screen } from './status/screen.ts';
 
-export interface StatusFlags extends Limits {
-  envFile?: string;
-  /** Parts that must have been checked; an unchecked one is a problem. */
+interface StatusFlags extends CommonFlags, Limits {
+  /**
+   * The parts of the status that must be checked. A required part that was not checked is a
+   * problem.
+   */
   require?: readonly Checkable[];
-  json?: boolean;
 }
 
-export interface Status {
-  /** No value is past its limit. */
-  ok: boolean;
-  /** `unchecked`: no value is past its limit, but a part could not be checked. */
-  state: 'ok' | 'unchecked' | 'past_limit';
-  /** The parts that could not be checked, and why. */
-  unchecked: Partial<Record<Checkable, string>>;
-  /** A message for each value past its limit. */
-  problems: string[];
-  at: Date;
-  environment: string;
-  /**
-   * `fault`: why Postgres did not answer; null when it did, and the other fields are present then.
-   */
-  database: Partial<QueueStatus['database']> & { address: string; fault: string | null };
-  /** Null when Postgres did not answer. */
-  payments: QueueStatus['payments'] | null;
-  deliveries: QueueStatus['deliveries'] | null;
-  collection: QueueStatus['collection'] | null;
-  daemons: DaemonRow[];
-  /**
-   * Webhook secrets that no key of ENCRYPTION_KEY decrypts; null when it is not configured or
-   * Postgres did not answer.
-   */
-  undecipherableSecrets: number | null;
-  /** null when SOLANA_RPC_URL is not configured. */
-  chain: ChainStatus | null;
-  /**
-   * null when neither KEEPER_ADDRESS nor KEEPER_KEYPAIR is configured; `sol` is null when the chain
-   * did not answer.
-   */
-  keeper: { address: string; sol: number | null } | null;
-  errors: QueueStatus['errors'];
+export function addStatus(command: Command, finish: Finish): void {
+  withEnv(command)
+    .option('--max-payment-delay <seconds>', 'limit for a due payment', wholeNumber(0), 900)
+    .option('--max-delivery-delay <seconds>', 'limit for a due delivery', wholeNumber(0), 300)
+    .option('--min-sol <sol>', 'minimum balance of the keeper', sol, 0.1)
+    .option(
+      '--require <parts>',
+      'parts that must have been checked, comma-separated: chain, keeper, secrets',
+      listOf('chain', 'keeper', 'secrets'),
+    )
+    .option('--json', 'print one JSON object')
+    .action(async (flags: StatusFlags) => finish(await status(flags)));
 }
-
-/** The facts, before they are compared with the limits. */
-export type Facts = Omit<Status, 'ok' | 'state' | 'problems' | 'unchecked'>;
 
 /**
  * Prints the status. Returns the exit code: 1 when a value is past its limit or a required part was
- * not checked. Throws OperatorError (configuration).
+ * not checked. Throws an OperatorError for an invalid configuration.
  */
-export async function status({
+async function status({
   envFile,
   json = false,
   require: demanded = [],
@@ -76,8 +53,8 @@ export async function status({
     const found = await withProgress('asking Postgres and the chain', () =>
       readStatus(config, limits, demanded),
     );
-    if (json) answerJson(found);
-    else answer(screen(found, painter(process.stdout)));
+    if (json) printJson(found);
+    else print(screen(found, painter(process.stdout)));
     return found.ok ? 0 : 1;
   });
 }
@@ -93,6 +70,8 @@ async function readStatus(
     stream: 'stderr',
   });
   const { databaseUrl } = required(config, 'databaseUrl');
+  // chain.ts is imported here because loading the Solana libraries takes 200 ms.
+  const { chainStatus } = await import('./status/chain.ts');
   const { chain, keeper } = await chainStatus(config, log);
   const queues = await askDatabase(databaseUrl, (sql) =>
     queueStatus(sql, chain?.time ?? null, config.encryptionKeys),
@@ -132,8 +111,8 @@ async function readStatus(
 }
 
 /**
- * The result of `ask`, or why Postgres did not answer. Throws an OperatorError (exit code 2) for a
- * schema newer than this build.
+ * Returns the result of `ask`, or the reason why Postgres did not respond. Throws an OperatorError
+ * (exit code 2) when the schema is newer than this build.
  */
 async function askDatabase<T>(
   databaseUrl: string,

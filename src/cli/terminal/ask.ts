@@ -1,17 +1,17 @@
-// Prompts, only on a terminal. They are written to stderr, so that stdout only has the result of
-// the command.
+// Prompts on a terminal. Prompts are written to stderr, so that stdout has only the result of the
+// command.
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { Interrupted } from '../../errors.ts';
 
-/** Whether a person can be asked: both streams are terminals. */
+/** Returns whether a command can ask the user: stdin and stderr must be terminals. */
 export function canAsk(): boolean {
   return process.stdin.isTTY && process.stderr.isTTY;
 }
 
 /**
- * Asks for a yes. Everything else is a no: an empty line, ctrl-D. ctrl-C, and `signal`, throw an
- * Interrupted.
+ * Asks a yes-or-no question. The answers y and yes return true. Any other line and ctrl-D return
+ * false. Throws Interrupted for ctrl-C and when `signal` aborts.
  */
 export async function confirm(question: string, signal: AbortSignal): Promise<boolean> {
   return /^y(es)?$/i.test(
@@ -20,14 +20,17 @@ export async function confirm(question: string, signal: AbortSignal): Promise<bo
 }
 
 /**
- * Asks for a secret, which is not shown while it is typed; empty for ctrl-D. ctrl-C, and `signal`,
- * throw an Interrupted.
+ * Asks for a secret and does not show the typed text. Returns an empty string for ctrl-D. Throws
+ * Interrupted for ctrl-C and when `signal` aborts.
  */
 export async function askSecret(question: string, signal: AbortSignal): Promise<string> {
   return (await read(`${question}: `, { hidden: true, signal }))?.trim() ?? '';
 }
 
-/** Waits for Enter, or the end of stdin; false when it is ctrl-C that comes, or `signal` aborts. */
+/**
+ * Waits for Enter. Returns true for Enter and the end of stdin, false for ctrl-C and when `signal`
+ * aborts.
+ */
 export function pressEnter(prompt: string, signal: AbortSignal): Promise<boolean> {
   return read(prompt, { hidden: false, signal }).then(
     () => true,
@@ -46,8 +49,8 @@ function read(
       output: hidden ? nowhere : process.stderr,
       terminal: true,
     });
-    // Prompts after the line above, which turns the terminal's echo off; otherwise fast input would
-    // be shown.
+    // The prompt is written after createInterface has turned off the terminal's echo. While the
+    // echo is on, text typed quickly would be shown.
     if (hidden) process.stderr.write(question);
     let line: string | undefined;
     const interrupted = () => {

@@ -11,7 +11,7 @@ export const toneOfStatus: Record<string, Tone> = {
   cancelled: 'dim',
 };
 
-/** The last attempt in a word: its HTTP status, or why there was no answer. */
+/** Returns the result of the last attempt: the HTTP status, or why there was no response. */
 function outcome({
   lastStatus,
   lastError,
@@ -19,7 +19,9 @@ function outcome({
   return lastError ?? (lastStatus === null ? '' : String(lastStatus));
 }
 
-/** Titles and widths of the columns that fit next to the marks. */
+/**
+ * Returns the titles and widths of the columns that fit into `width`, next to the column of marks.
+ */
 function columns(
   width: number,
 ): { title: string; width: number; cell: (row: DeliveryItem) => string }[] {
@@ -53,8 +55,8 @@ function columns(
 }
 
 /**
- * The head of the table, where there is room for it, and the rows that fit into `height` lines, the
- * cursor's among them.
+ * Shows the rows that fit into `height` lines, including the row of the cursor. The table has a
+ * head when there is room for it.
  */
 export function DeliveriesList({
   state,
@@ -70,7 +72,7 @@ export function DeliveriesList({
   const headed = height > 1;
   const room = headed ? height - 1 : height;
   const wanted = Math.max(Math.min(state.offset, index), index - room + 1);
-  // No line stays empty while there are rows above it.
+  // At the end of the list, earlier rows fill the screen, so that no line stays empty.
   const offset = Math.max(0, Math.min(wanted, list.rows.length - room));
   const rows = list.rows.slice(offset, offset + room);
   return (
@@ -116,14 +118,14 @@ export function DeliveriesList({
   );
 }
 
-function emptiness({ asOf, lookedBackTo }: ListView): string {
+function emptiness({ asOf, readBackTo }: ListView): string {
   if (asOf !== null) return 'No delivery matches.';
-  return lookedBackTo === null
+  return readBackTo === null
     ? 'Reading...'
-    : `Nothing yet, looked back to ${moment(lookedBackTo)} and going on...`;
+    : `Nothing yet, looked back to ${moment(readBackTo)} and going on...`;
 }
 
-/** The filter in words. */
+/** Describes the filter in words. */
 export function filterInWords(
   { status, appId, endpointId, type, since, until }: DeliveryFilter,
   appName: string | undefined,
@@ -139,12 +141,12 @@ export function filterInWords(
   return parts.length === 0 ? 'all of them' : parts.join(' · ');
 }
 
-/** Number of scrollable rows. */
+/** Describes the cursor's position and the number of rows read so far. */
 export function extent({ list, marked, index }: State): string {
-  const { rows, more, asOf, lookedBackTo } = list;
+  const { rows, more, asOf, readBackTo } = list;
   const searching =
-    asOf === null && lookedBackTo !== null
-      ? `, looked back to ${moment(lookedBackTo)} and going on`
+    asOf === null && readBackTo !== null
+      ? `, looked back to ${moment(readBackTo)} and going on`
       : '';
   const counted =
     rows.length === 0 ? '' : `${index + 1} of ${rows.length}${more ? ' or more' : ''}`;

@@ -1,45 +1,50 @@
-// `billing deliveries` on a terminal. A source pushes its data, so that keys respond immediately.
+// `billing deliveries` on a terminal. A source reads in the background and pushes its data, so that
+// the screen responds to keys immediately.
 import { useApp } from 'ink';
 import { type ReactNode, useEffect, useMemo, useReducer, useRef, useState } from 'react';
-import { DeliveriesList, extent, filterInWords } from './deliveries-list.tsx';
+import { messageOf } from '../../errors.ts';
+import { DeliveriesList, extent, filterInWords, toneOfStatus } from './deliveries-list.tsx';
 import { reduce } from './deliveries-reduce.ts';
 import {
   type Action,
   type AppChoice,
   type DeliveryFilter,
-  type Fate,
+  type ReplayStatus,
   firstState,
   type ListView,
   type Mode,
   optionsOf,
-  type Outlook,
+  type ReplayPreview,
   type State,
 } from './deliveries-state.ts';
-import { DeliveryDetail, type DetailView } from './delivery-detail.tsx';
-import { deliveryLines } from './delivery-lines.ts';
+import { deliveryLines, type StyledLine, type WholeItem } from './delivery-lines.ts';
 import { Choice, Confirm, Entry, Help } from './dialogs.tsx';
-import { freshness } from './freshness.ts';
-import { useKeys } from './keys.ts';
 import { Ends, Frame, Keys, Line, type Part } from './line.tsx';
-import { useNow, useSize } from './screen.tsx';
+import { type Freshness, freshness } from './poll.ts';
+import { useKeys, useNow, useSize } from './screen.tsx';
+
+export interface DetailView extends Freshness {
+  /** undefined before the first read; null when the delivery was deleted meanwhile. */
+  item: WholeItem | null | undefined;
+}
 
 export interface ListWatch {
-  /** Maximum number of rows. */
+  /** Sets the maximum number of rows to read. */
   want(rows: number): void;
-  /** Reads again now. */
-  look(): void;
+  /** Reads the rows now, without waiting for the next poll. */
+  readNow(): void;
   stop(): void;
 }
 
 export interface DeliveriesSource {
-  /** Pushes the deliveries that match, now and after each read. */
-  watch(filter: DeliveryFilter, tell: (list: ListView) => void): ListWatch;
-  watchOne(id: string, tell: (detail: DetailView) => void): { look(): void; stop(): void };
+  /** Reports the deliveries that match `filter`, now and after each read. */
+  watch(filter: DeliveryFilter, report: (list: ListView) => void): ListWatch;
+  watchOne(id: string, report: (detail: DetailView) => void): { readNow(): void; stop(): void };
   apps(): Promise<AppChoice[]>;
-  /** Reports the state of these deliveries until all have finished. */
-  watchFate(ids: readonly string[], tell: (fate: Fate) => void): { stop(): void };
-  /** A preview of replaying these. */
-  outlook(ids: string[]): Promise<Outlook>;
+  /** Reports the status of the deliveries `ids` until all of them have finished. */
+  watchReplay(ids: readonly string[], report: (status: ReplayStatus) => void): { stop(): void };
+  /** Describes the replay of the deliveries `ids` without running the replay. */
+  previewReplay(ids: string[]): Promise<ReplayPreview>;
 }
 
 interface Props {
@@ -75,11 +80,9 @@ const dialogKeys = [
   ['ctrl-C', 'leave'],
 ] as const;
 
-const unread: DetailView = { item: undefined, asOf: null, askedAt: null, trouble: null };
-// Title, filter, and under the body the extent and the keys.
+const unread: DetailView = { item: undefined, asOf: null, waitingSince: null, failure: null };
+// Lines outside the body: title and filter above, number of rows and keys below.
 const FRAME_LINES = 4;
-
-const words = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
   const { exit } = useApp();
@@ -88,7 +91,7 @@ export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
   const [state, dispatch] = useReducer(reduce, filter, firstState);
   const { mode } = state;
   const openId = idOf(state);
-  const detail = useDetail(source, openId, state.looks);
+  const detail = useDetail(source, openId, state.reads);
   const height = Math.max(1, size.rows - 1 - FRAME_LINES);
   const page = Math.max(1, height - 1);
 
@@ -98,7 +101,7 @@ export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
   }, [state.quit, exit]);
   useApps(source, mode, dispatch);
   useReplay(source, mode, dispatch);
-  useFate(source, state, dispatch);
+  useReplayStatus(source, state, dispatch);
 
   const attempt = mode.name === 'detail' ? mode.attempt : null;
   const lines = useMemo(
@@ -151,13 +154,15 @@ export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
   );
 }
 
-/** The line above the keys: a notice, or the cursor position and the state of a replay. */
-function footOf({ notice, replayed }: State, below: string): readonly Part[] {
-  if (notice !== null) return [{ text: notice, tone: 'warn' }];
-  const fate = replayed?.fate?.words;
+/**
+ * Returns the line above the keys: a message, or the cursor position and the status of a replay.
+ */
+function footOf({ message, replayed }: State, below: string): readonly Part[] {
+  if (message !== null) return [{ text: message, tone: 'warn' }];
+  const status = replayed?.status?.text;
   return [
     { text: below, tone: 'dim' },
-    ...(fate === undefined ? [] : [{ text: `${below === '' ? '' : ' · '}${fate}` }]),
+    ...(status === undefined ? [] : [{ text: `${below === '' ? '' : ' · '}${status}` }]),
   ];
 }
 
@@ -169,7 +174,7 @@ interface BodyProps {
   detail: { view: DetailView; lines: ReturnType<typeof deliveryLines>; scrollMax: number };
 }
 
-/** The part of the screen between title and keys, by mode. */
+/** Shows the part of the screen between title and keys, which depends on the mode. */
 function Body({ state, types, width, height, detail }: BodyProps): ReactNode {
   const { mode, apps } = state;
   switch (mode.name) {
@@ -201,45 +206,74 @@ function Body({ state, types, width, height, detail }: BodyProps): ReactNode {
   }
 }
 
-/** Reads the apps for the choice of one. */
+/** Shows the lines of a delivery that fit on the screen. */
+function DeliveryDetail({
+  view,
+  lines,
+  scroll,
+  height,
+}: {
+  view: DetailView;
+  lines: StyledLine[];
+  scroll: number;
+  height: number;
+}): ReactNode {
+  if (view.item === null)
+    return (
+      <Line parts={[{ text: 'This delivery is gone: it was older than is kept.', tone: 'warn' }]} />
+    );
+  if (view.item === undefined) return <Line parts={[{ text: 'Reading...', tone: 'dim' }]} />;
+  const { status } = view.item;
+  return lines
+    .slice(scroll, scroll + height)
+    .map((line, index) => (
+      <Line
+        key={index}
+        parts={[scroll + index === 1 ? { ...line, tone: toneOfStatus[status] ?? 'plain' } : line]}
+      />
+    ));
+}
+
+/** Reads the apps when the user is about to choose an app. */
 function useApps(source: DeliveriesSource, mode: Mode, dispatch: (action: Action) => void): void {
   const choosing = mode.name === 'choose' && mode.of === 'app';
   useEffect(() => {
     if (!choosing) return;
     source.apps().then(
       (apps) => dispatch({ do: 'apps', apps }),
-      // An id can still be typed, and the list shows the error.
+      // Reading the apps failed. The user can still type an app's id. The deliveries list shows the
+      // error.
       () => undefined,
     );
   }, [source, choosing]);
 }
 
-/** Reads the outlook of a replay, and runs the replay once it is confirmed. */
+/** Reads the preview of a replay. Runs the replay once the user has confirmed. */
 function useReplay(source: DeliveriesSource, mode: Mode, dispatch: (action: Action) => void): void {
   const asked = mode.name === 'confirm' ? mode.ids : null;
   useEffect(() => {
     if (asked === null) return;
-    source.outlook(asked).then(
-      (outlook) => dispatch({ do: 'outlook', ids: asked, outlook, trouble: null }),
+    source.previewReplay(asked).then(
+      (preview) => dispatch({ do: 'preview', ids: asked, preview, failure: null }),
       (error: unknown) =>
-        dispatch({ do: 'outlook', ids: asked, outlook: null, trouble: words(error) }),
+        dispatch({ do: 'preview', ids: asked, preview: null, failure: messageOf(error) }),
     );
   }, [source, asked]);
-  const running = mode.name === 'confirm' && mode.running ? mode.outlook : null;
+  const running = mode.name === 'confirm' && mode.running ? mode.preview : null;
   useEffect(() => {
     running?.run().then(
       (ids) => dispatch({ do: 'replayed', ids }),
       (error: unknown) =>
         dispatch({
           do: 'refused',
-          words: `${words(error)}. Look at the list before you try again: some may be queued.`,
+          text: `${messageOf(error)}. Look at the list before you try again: some may be queued.`,
         }),
     );
   }, [running]);
 }
 
-/** Watches the deliveries of the last replay. */
-function useFate(
+/** Watches the status of the deliveries of the last replay. */
+function useReplayStatus(
   source: DeliveriesSource,
   { replayed }: State,
   dispatch: (action: Action) => void,
@@ -247,7 +281,7 @@ function useFate(
   const ids = replayed?.ids;
   useEffect(() => {
     if (ids === undefined || ids.length === 0) return;
-    const watching = source.watchFate(ids, (fate) => dispatch({ do: 'fate', ids, fate }));
+    const watching = source.watchReplay(ids, (status) => dispatch({ do: 'status', ids, status }));
     return () => watching.stop();
   }, [source, ids]);
 }
@@ -257,16 +291,19 @@ function idOf({ mode }: State): string | null {
   return shown.name === 'detail' ? shown.id : null;
 }
 
-/** Watches the rows of the filter, one screen further than scrolled. */
+/**
+ * Watches the deliveries that match the filter. The source reads two screens ahead of the scroll
+ * position.
+ */
 function useList(
   source: DeliveriesSource,
-  { filter, looks, offset }: State,
+  { filter, reads, offset }: State,
   page: number,
-  tell: (list: ListView) => void,
+  report: (list: ListView) => void,
 ): void {
   const watch = useRef<ListWatch>(undefined);
   useEffect(() => {
-    const watching = source.watch(filter, tell);
+    const watching = source.watch(filter, report);
     watch.current = watching;
     return () => watching.stop();
   }, [source, filter]);
@@ -274,25 +311,25 @@ function useList(
     watch.current?.want(offset + 3 * page);
   }, [filter, offset, page]);
   useEffect(() => {
-    if (looks > 0) watch.current?.look();
-  }, [looks]);
+    if (reads > 0) watch.current?.readNow();
+  }, [reads]);
 }
 
-/** Watches one delivery; views of another one are dropped. */
-function useDetail(source: DeliveriesSource, id: string | null, looks: number): DetailView {
-  const [told, setTold] = useState<{ id: string | null; view: DetailView }>({
+/** Watches the delivery `id`. Late reports about another delivery are dropped. */
+function useDetail(source: DeliveriesSource, id: string | null, reads: number): DetailView {
+  const [latest, setLatest] = useState<{ id: string | null; view: DetailView }>({
     id: null,
     view: unread,
   });
-  const watch = useRef<{ look(): void; stop(): void }>(undefined);
+  const watch = useRef<{ readNow(): void; stop(): void }>(undefined);
   useEffect(() => {
     if (id === null) return;
-    const watching = source.watchOne(id, (view) => setTold({ id, view }));
+    const watching = source.watchOne(id, (view) => setLatest({ id, view }));
     watch.current = watching;
     return () => watching.stop();
   }, [source, id]);
   useEffect(() => {
-    if (looks > 0) watch.current?.look();
-  }, [looks]);
-  return told.id === id ? told.view : unread;
+    if (reads > 0) watch.current?.readNow();
+  }, [reads]);
+  return latest.id === id ? latest.view : unread;
 }

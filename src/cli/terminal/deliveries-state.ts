@@ -1,5 +1,5 @@
-// State of the deliveries screen and the actions that change it (deliveries-reduce.ts).
-import type { Freshness } from './freshness.ts';
+// The state of the deliveries screen and the actions that change the state (deliveries-reduce.ts).
+import type { Freshness } from './poll.ts';
 
 export interface DeliveryItem {
   id: string;
@@ -9,7 +9,7 @@ export interface DeliveryItem {
   createdAt: Date;
   appName: string;
   url: string;
-  /** Of the last attempt: its HTTP status, or why there was no answer. */
+  /** Result of the last attempt. Without a response, lastError has the reason. */
   lastStatus: number | null;
   lastError: string | null;
 }
@@ -25,25 +25,25 @@ export interface DeliveryFilter {
 
 export interface ListView extends Freshness {
   rows: DeliveryItem[];
-  /** There may be older ones. */
+  /** Whether older deliveries may exist. */
   more: boolean;
-  /** Progress of the first read: the time back to which it has read. */
-  lookedBackTo: Date | null;
+  /** Progress of the first read: all deliveries queued since this time have been searched. */
+  readBackTo: Date | null;
 }
 
-/** The outlook of a replay that is not confirmed yet. */
-export interface Outlook {
+/** What a replay will do. The user sees it before confirming. */
+export interface ReplayPreview {
   count: number;
-  words: string;
-  /** Runs the replay and resolves with the new deliveries. */
+  text: string;
+  /** Runs the replay and resolves with the ids of the new deliveries. */
   run: () => Promise<string[]>;
 }
 
-/** The state of the deliveries of a replay. */
-export interface Fate {
-  words: string;
-  /** None is pending any more. */
-  over: boolean;
+/** The status of all deliveries of a replay. */
+export interface ReplayStatus {
+  text: string;
+  /** True when no delivery of the replay is pending. */
+  isOver: boolean;
 }
 
 export interface AppChoice {
@@ -61,8 +61,8 @@ export type Mode =
   | {
       name: 'confirm';
       ids: string[];
-      outlook: Outlook | null;
-      trouble: string | null;
+      preview: ReplayPreview | null;
+      failure: string | null;
       running: boolean;
       back: ListMode | DetailMode;
     }
@@ -71,20 +71,26 @@ export type Mode =
 export interface State {
   filter: DeliveryFilter;
   list: ListView;
-  /** The row that the cursor is on; null: the first, whichever it is. */
+  /** Id of the row under the cursor. null keeps the cursor on the first row. */
   selected: string | null;
   index: number;
-  /** The row at the top of the screen. */
+  /** Index of the row at the top of the screen. */
   offset: number;
   marked: ReadonlySet<string>;
   apps: AppChoice[];
   mode: Mode;
-  /** Shown until the next key. */
-  notice: string | null;
-  /** The new deliveries of the last replay, until a key is pressed after all have ended. */
-  replayed: { ids: readonly string[]; fate: Fate | null } | null;
-  /** Counts the wishes to look again now. */
-  looks: number;
+  /** A message that disappears with the next key press. */
+  message: string | null;
+  /**
+   * Ids and status of the last replay's new deliveries. Cleared by the first key press after all of
+   * them have ended.
+   */
+  replayed: { ids: readonly string[]; status: ReplayStatus | null } | null;
+  /**
+   * Number of reads that the user asked for with a key. When the number changes, the deliveries are
+   * read again.
+   */
+  reads: number;
   quit: boolean;
 }
 
@@ -100,18 +106,18 @@ export type Action =
     }
   | { do: 'list'; filter: DeliveryFilter; list: ListView }
   | { do: 'apps'; apps: AppChoice[] }
-  | { do: 'outlook'; ids: string[]; outlook: Outlook | null; trouble: string | null }
+  | { do: 'preview'; ids: string[]; preview: ReplayPreview | null; failure: string | null }
   | { do: 'replayed'; ids: string[] }
-  | { do: 'refused'; words: string }
-  | { do: 'fate'; ids: readonly string[]; fate: Fate };
+  | { do: 'refused'; text: string }
+  | { do: 'status'; ids: readonly string[]; status: ReplayStatus };
 
 export const noRows: ListView = {
   rows: [],
   more: false,
-  lookedBackTo: null,
+  readBackTo: null,
   asOf: null,
-  askedAt: null,
-  trouble: null,
+  waitingSince: null,
+  failure: null,
 };
 export const noFilter: DeliveryFilter = {
   status: null,
@@ -133,9 +139,9 @@ export function firstState(filter: DeliveryFilter): State {
     marked: new Set(),
     apps: [],
     mode: { name: 'list' },
-    notice: null,
+    message: null,
     replayed: null,
-    looks: 0,
+    reads: 0,
     quit: false,
   };
 }
@@ -147,7 +153,7 @@ export interface Option {
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** The choices that match the typed text; an app also by an id that is not in the list. */
+/** Returns the choices that match the typed text. For apps, an unlisted id is also a choice. */
 export function optionsOf(
   of: 'status' | 'type' | 'app',
   typed: string,

@@ -1,4 +1,4 @@
-// One delivery as lines of text: the request, its attempts and their results.
+// Formats one delivery as lines of text: the request, the attempts and their results.
 import { isUtf8 } from 'node:buffer';
 import type { DeliveryItem } from './deliveries-state.ts';
 import type { Tone } from './line.tsx';
@@ -15,7 +15,7 @@ export interface AttemptView {
   error: string | null;
   response: Buffer | null;
   address: string | null;
-  /** Name, value, name, value; or why they are not known. */
+  /** Names and values of the headers in turn, or a text that says why they are unknown. */
   headers: string[] | string;
 }
 
@@ -28,7 +28,7 @@ export interface WholeItem extends DeliveryItem {
   nextAttemptAt: Date | null;
   finishedAt: Date | null;
   endpointDeletedAt: Date | null;
-  /** The request as it was or will be sent. */
+  /** The request body, as it was or will be sent. */
   body: string;
   attemptLog: AttemptView[];
 }
@@ -38,11 +38,14 @@ export interface StyledLine {
   tone?: Tone;
 }
 
-// A longer body is cut on the screen. Requests have a few hundred bytes; 4 KiB of an answer are
-// stored.
+// A body with more lines than this is cut. Requests have a few hundred bytes, stored responses at
+// most 4 KiB.
 const LINES_SHOWN = 2000;
 
-/** `attempt`: the one whose request and response are shown, the last when null. */
+/**
+ * Returns the lines of a delivery. `attempt` is the number of the attempt whose request and
+ * response are shown; null shows the last attempt.
+ */
 export function deliveryLines(
   item: WholeItem,
   attempt: number | null,

@@ -1,11 +1,12 @@
-// The dialogs of the deliveries screen: a choice from a list, a time, a confirmation; and the help.
+// The dialogs of the deliveries screen: choosing from a list, entering a time, confirming a replay,
+// and the help.
 import type { ReactNode } from 'react';
 import type { Mode, Option } from './deliveries-state.ts';
 import { Line } from './line.tsx';
 import { safeText } from './safe-text.ts';
 import { wrap } from './width.ts';
 
-/** A list to choose from, narrowed by the typed text. */
+/** Shows the choices that match the typed text. */
 export function Choice({
   mode,
   options,
@@ -52,7 +53,7 @@ export function Choice({
   );
 }
 
-/** A time, typed. */
+/** Shows the input line for a time. */
 export function Entry({ mode }: { mode: Extract<Mode, { name: 'enter' }> }): ReactNode {
   return (
     <>
@@ -79,7 +80,7 @@ export function Entry({ mode }: { mode: Extract<Mode, { name: 'enter' }> }): Rea
   );
 }
 
-/** Shows the outlook of a replay and asks for confirmation. */
+/** Shows what a replay will do and asks the user to confirm. */
 export function Confirm({
   mode,
   width,
@@ -87,14 +88,14 @@ export function Confirm({
   mode: Extract<Mode, { name: 'confirm' }>;
   width: number;
 }): ReactNode {
-  const { ids, outlook, trouble, running } = mode;
-  const words = trouble ?? outlook?.words ?? 'Counting...';
+  const { ids, preview, failure, running } = mode;
+  const text = failure ?? preview?.text ?? 'Counting...';
   const question =
-    outlook === null
+    preview === null
       ? ''
-      : outlook.count === 0
+      : preview.count === 0
         ? 'Nothing to send; any key goes back.'
-        : `Send ${outlook.count} again? y/N`;
+        : `Send ${preview.count} again? y/N`;
   return (
     <>
       <Line
@@ -105,8 +106,8 @@ export function Confirm({
           },
         ]}
       />
-      {wrap(safeText(words), width).map((line, index) => (
-        <Line key={index} parts={[{ text: line, tone: trouble === null ? 'plain' : 'bad' }]} />
+      {wrap(safeText(text), width).map((line, index) => (
+        <Line key={index} parts={[{ text: line, tone: failure === null ? 'plain' : 'bad' }]} />
       ))}
       <Line parts={[{ text: running ? 'Queueing...' : question, tone: 'head' }]} />
     </>
@@ -128,7 +129,7 @@ const help: readonly (readonly [string, string])[] = [
   ['q, ctrl-C', 'leave'],
 ];
 
-/** Every key. */
+/** Lists every key with its action. */
 export function Help(): ReactNode {
   return help.map(([keys, does]) => (
     <Line key={keys} parts={[{ text: `  ${keys.padEnd(14)}`, tone: 'head' }, { text: does }]} />

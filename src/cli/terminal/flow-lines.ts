@@ -1,9 +1,10 @@
-// Lines of the sandbox screen: payments and webhook attempts, newest first.
+// Formats the lists of the sandbox screen: payments and webhook attempts, newest first.
+import stringWidth from 'string-width';
 import { formatUsdc } from '../../format.ts';
 import { cells, type Part } from './line.tsx';
 import { safeText } from './safe-text.ts';
 import { moment } from './time.ts';
-import { cut, widthOf } from './width.ts';
+import { cut } from './width.ts';
 
 export interface FlowPayment {
   id: string;
@@ -27,7 +28,9 @@ export interface FlowWebhook {
   appName: string;
 }
 
-/** The newest payments as arrows from wallet to app, in at most `height` lines with the title. */
+/**
+ * Returns a title and the newest payments as arrows from wallet to app, in at most `height` lines.
+ */
 export function paymentLines(payments: FlowPayment[], width: number, height: number): Part[][] {
   const title: Part[] = [{ text: cut("Money, by the chain's clock", width), tone: 'head' }];
   return [
@@ -40,20 +43,22 @@ export function paymentLines(payments: FlowPayment[], width: number, height: num
             { text: from, tone: 'dim' },
             ...toFit(
               [{ text: `──✗ ${formatUsdc(gross)}  ${safeText(failureReason)}`, tone: 'bad' }],
-              width - widthOf(from),
+              width - stringWidth(from),
             ),
           ];
         const arrow: Part = { text: `── ${formatUsdc(gross)} ──▶ `, tone: 'good' };
         const to: Part = {
           text: `${safeText(appName)} ${formatUsdc(net)}, fee ${formatUsdc(fee)}`,
         };
-        return [{ text: from, tone: 'dim' }, ...toFit([arrow, to], width - widthOf(from))];
+        return [{ text: from, tone: 'dim' }, ...toFit([arrow, to], width - stringWidth(from))];
       },
     ),
   ].slice(0, Math.max(0, height));
 }
 
-/** The newest webhook attempts with their answers, in at most `height` lines with the title. */
+/**
+ * Returns a title and the newest webhook attempts with their results, in at most `height` lines.
+ */
 export function webhookLines(webhooks: FlowWebhook[], width: number, height: number): Part[][] {
   const title: Part[] = [{ text: cut('Webhooks, by the clock of Postgres', width), tone: 'head' }];
   return [
@@ -62,13 +67,13 @@ export function webhookLines(webhooks: FlowWebhook[], width: number, height: num
       ({ startedAt, eventType, appName, number, httpStatus, error, durationMs }): Part[] => {
         const good = httpStatus !== null && httpStatus >= 200 && httpStatus < 300;
         const from = `${moment(startedAt, true)}  ${cells([[eventType, 20]])}  `;
-        const answer = httpStatus === null ? (error ?? '') : String(httpStatus);
+        const outcome = httpStatus === null ? (error ?? '') : String(httpStatus);
         const arrow: Part = { text: `──▶ ${safeText(appName)}  `, tone: 'plain' };
-        const said: Part = {
-          text: `${answer} in ${durationMs} ms${number === 1 ? '' : `, attempt ${number}`}`,
+        const result: Part = {
+          text: `${outcome} in ${durationMs} ms${number === 1 ? '' : `, attempt ${number}`}`,
           tone: good ? 'good' : 'bad',
         };
-        return [{ text: from, tone: 'dim' }, ...toFit([arrow, said], width - widthOf(from))];
+        return [{ text: from, tone: 'dim' }, ...toFit([arrow, result], width - stringWidth(from))];
       },
     ),
   ].slice(0, Math.max(0, height));
@@ -77,12 +82,12 @@ export function webhookLines(webhooks: FlowWebhook[], width: number, height: num
 const shortWallet = (address: string) =>
   address.length <= 11 ? address : `${address.slice(0, 5)}…${address.slice(-4)}`;
 
-/** Parts that take at most `width` columns together. */
+/** Cuts the parts so that together they take at most `width` columns. */
 function toFit(parts: Part[], width: number): Part[] {
   let left = width;
   return parts.map((part) => {
     const text = cut(part.text, Math.max(0, left));
-    left -= widthOf(text);
+    left -= stringWidth(text);
     return { ...part, text };
   });
 }

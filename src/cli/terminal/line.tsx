@@ -1,11 +1,12 @@
 import { Box, Text } from 'ink';
 import type { ReactNode } from 'react';
+import stringWidth from 'string-width';
 import type { Size } from './screen.tsx';
-import { cut, fit, widthOf } from './width.ts';
+import { cut, fit } from './width.ts';
 
 export type Tone = 'plain' | 'head' | 'dim' | 'good' | 'bad' | 'warn' | 'chosen';
 
-const looks: Record<
+const styles: Record<
   Tone,
   { color?: string; bold?: boolean; dimColor?: boolean; inverse?: boolean }
 > = {
@@ -23,14 +24,14 @@ export interface Part {
   tone?: Tone;
 }
 
-/** One line of safe text, in parts. */
+/** Shows one line made of parts. Each text must have passed safeText or safeLines. */
 export function Line({ parts }: { parts: readonly Part[] }): ReactNode {
-  // An empty line would take no row.
+  // ink gives an empty line no height.
   const shown = parts.some(({ text }) => text !== '') ? parts : [{ text: ' ' }];
   return (
     <Text wrap="truncate-end">
       {shown.map(({ text, tone = 'plain' }, index) => (
-        <Text key={index} {...looks[tone]}>
+        <Text key={index} {...styles[tone]}>
           {text}
         </Text>
       ))}
@@ -38,7 +39,9 @@ export function Line({ parts }: { parts: readonly Part[] }): ReactNode {
   );
 }
 
-/** A line with something at its left and, where there is room, at its right. */
+/**
+ * Shows one part at the left end of a line and, if there is room, another part at the right end.
+ */
 export function Ends({
   left,
   right,
@@ -48,13 +51,13 @@ export function Ends({
   right: Part;
   width: number;
 }): ReactNode {
-  const room = width - widthOf(left.text) - 2;
+  const room = width - stringWidth(left.text) - 2;
   const end = cut(right.text, Math.max(0, room));
   return (
     <Line
       parts={[
         left,
-        { text: ' '.repeat(Math.max(0, width - widthOf(left.text) - widthOf(end))) },
+        { text: ' '.repeat(Math.max(0, width - stringWidth(left.text) - stringWidth(end))) },
         { ...right, text: end },
       ]}
     />
@@ -62,8 +65,8 @@ export function Ends({
 }
 
 /**
- * The frame of every screen: `body` takes what head and foot leave. One row stays free, so that ink
- * need not clear the terminal for each picture.
+ * The frame of every screen. `children` get the rows between head and foot. One row of the terminal
+ * stays free, because ink clears a full terminal before each drawing.
  */
 export function Frame({
   size,
@@ -82,7 +85,8 @@ export function Frame({
         {head}
       </Box>
       <Box flexDirection="column" flexGrow={1} flexShrink={1} overflow="hidden">
-        {/* Lines without room are cut off below: lines that shrink would overlap. */}
+        {/* Lines that do not fit are cut off at the bottom. If lines could shrink, they would
+            overlap. */}
         <Box flexDirection="column" flexShrink={0}>
           {children}
         </Box>
@@ -94,7 +98,7 @@ export function Frame({
   );
 }
 
-/** Keys and their actions, as many as fit, the most important first. */
+/** Shows keys and their actions in order of importance, as many as fit into `width`. */
 export function Keys({
   keys,
   width,
@@ -104,7 +108,7 @@ export function Keys({
 }): ReactNode {
   let used = 0;
   const shown = keys.filter(
-    ([key, does]) => (used += widthOf(key) + widthOf(does) + 3) <= width + 2,
+    ([key, does]) => (used += stringWidth(key) + stringWidth(does) + 3) <= width + 2,
   );
   return (
     <Line
@@ -116,7 +120,10 @@ export function Keys({
   );
 }
 
-/** Columns of a table: each cell cut or filled to its width, two columns of space between. */
+/**
+ * Formats the cells of a table row. Each cell is cut or padded to its width, and two spaces
+ * separate cells.
+ */
 export function cells(values: readonly (readonly [string, number])[]): string {
   return values.map(([text, width]) => fit(text, width)).join('  ');
 }

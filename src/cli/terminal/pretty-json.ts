@@ -1,11 +1,14 @@
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 
-/** Deeper JSON is not laid out: its indentation would be far longer than its text. */
+/**
+ * JSON with more levels than this is not laid out, because its indentation would be far longer than
+ * its text.
+ */
 const MAX_DEPTH = 64;
 
 /**
- * JSON text laid out over lines, each token as it was written. undefined for anything but a JSON
- * object or array of at most 64 levels.
+ * Lays out JSON text over several lines and keeps each token as written. Returns undefined unless
+ * the text is a JSON object or array of at most 64 levels.
  */
 export function prettyJson(text: string): string | undefined {
   try {

@@ -1,20 +1,43 @@
-// Output of a command: its answer goes to stdout, everything else to stderr, so that the answer can
-// be piped on.
+// Output of a command. The result goes to stdout and everything else to stderr, so that the result
+// can be piped.
+import { styleText } from 'node:util';
+import { noColour } from '../../config/terminal.ts';
 import { safeJson, safeLines } from './safe-text.ts';
 
-/** The answer, which may be coloured: others' text in it must have passed safeText. */
-export function answer(text: string): void {
+/**
+ * Prints the result, which may have colours. Text from merchants or servers must have passed
+ * safeText.
+ */
+export function print(text: string): void {
   process.stdout.write(text.endsWith('\n') ? text : `${text}\n`);
 }
 
-/** The answer as one line of JSON: amounts (bigint) as strings, times in ISO 8601. */
-export function answerJson(value: unknown): void {
+/** Prints the result as one line of JSON. Amounts (bigint) become strings, times ISO 8601. */
+export function printJson(value: unknown): void {
   process.stdout.write(
-    `${safeJson(JSON.stringify(value, (_key, held: unknown) => (typeof held === 'bigint' ? held.toString() : held)))}\n`,
+    `${safeJson(JSON.stringify(value, (_key, field: unknown) => (typeof field === 'bigint' ? field.toString() : field)))}\n`,
   );
 }
 
-/** A remark beside the answer. Nothing in it controls the terminal. */
+/** Prints a remark to stderr. Characters that could control the terminal are escaped. */
 export function note(text: string): void {
   process.stderr.write(`${safeLines(text).join('\n')}\n`);
 }
+
+export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
+
+/** Adds a style to a text, if the stream shows colours. */
+export type Paint = (style: Style, text: string) => string;
+
+/**
+ * Returns the painter of a stream. It adds no colour when the stream is not a terminal or NO_COLOR
+ * is set.
+ */
+export function painter(stream: NodeJS.WriteStream): Paint {
+  // TypeScript declares hasColors for every stream, but a stream that is not a terminal has no such
+  // method.
+  if (!stream.isTTY || noColour() || !stream.hasColors()) return plain;
+  return (style, text) => styleText(style, text);
+}
+
+export const plain: Paint = (_style, text) => text;

@@ -1,10 +1,10 @@
-// Tells that a command is at work when it takes longer than a second: one line that changes on a
-// terminal, a line now and then off one.
+// Shows the progress of a command that takes longer than a second. A terminal has one line that
+// changes. Any other stream gets a line every ten seconds.
 
 export interface Progress {
-  /** The progress in words, such as "1000 of 5000 queued". */
+  /** Sets the progress in words, such as "1000 of 5000 queued". */
   update: (words: string) => void;
-  /** Leaves no trace on a terminal. Call it before anything else is printed. */
+  /** Removes the progress line from a terminal. Call `end` before any other output. */
   end: () => void;
 }
 
@@ -12,7 +12,7 @@ const QUIET_MS = 1000;
 const TERMINAL_MS = 200;
 const LOG_MS = 10_000;
 
-/** Starts counting. `what` names the work: "comparing with the chain". */
+/** Starts to show progress. `what` names the work, such as "comparing with the chain". */
 function startProgress(what: string, stream: NodeJS.WriteStream = process.stderr): Progress {
   const startedAt = performance.now();
   let words = '';
@@ -43,7 +43,7 @@ function startProgress(what: string, stream: NodeJS.WriteStream = process.stderr
   };
 }
 
-/** Does the work with its progress shown; the line is gone when it settles. */
+/** Runs `work` and shows its progress. The progress line is removed when `work` ends. */
 export async function withProgress<T>(
   what: string,
   work: (progress: Progress) => Promise<T>,

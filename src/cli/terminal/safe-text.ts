@@ -1,11 +1,14 @@
-// Text that others wrote (a merchant's answer, names, URLs), made harmless for a terminal:
-// everything that is not printable is spelled out.
+// Makes text of other parties (names, URLs, a merchant's response) safe for a terminal: every
+// character that is not printable is escaped.
 import { isUtf8 } from 'node:buffer';
 import { replaceHidden } from '../../format.ts';
 
 const short: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-/** One line of it: a newline becomes \n, an escape \x1b, a direction override \u202e. */
+/**
+ * Returns the text as one line. A newline becomes \n, an escape character \x1b, a direction
+ * override \u202e.
+ */
 export function safeText(text: string): string {
   return replaceHidden(
     text,
@@ -14,8 +17,8 @@ export function safeText(text: string): string {
 }
 
 /**
- * JSON text with every character that could control a terminal as a JSON escape: the same value, in
- * plain characters.
+ * Escapes every character in JSON text that could control a terminal. The JSON value stays the
+ * same.
  */
 export function safeJson(json: string): string {
   return replaceHidden(json, (character) =>
@@ -26,7 +29,7 @@ export function safeJson(json: string): string {
   );
 }
 
-/** Several lines of it, cut where its own line ends are; tabs become spaces. */
+/** Splits the text into lines and makes each line safe. A tab becomes two spaces. */
 export function safeLines(text: string): string[] {
   return text.split(/\r\n|\n/).map((line) => safeText(line.replaceAll('\t', '  ')));
 }
@@ -38,17 +41,18 @@ function spelled(code: number): string {
 }
 
 /**
- * Bytes as lines: UTF-8 as text with other bytes as \xNN; a hex dump when most of it is not text.
+ * Returns bytes as lines of text. Bytes outside of UTF-8 become \xNN. When more than a tenth of the
+ * bytes are outside of UTF-8 or a byte is zero, the result is a hex dump.
  */
 export function bytesAsLines(bytes: Buffer): string[] {
   if (isUtf8(bytes) && !bytes.includes(0)) return safeLines(bytes.toString('utf8'));
   const { text, strangers } = decode(bytes);
   if (bytes.includes(0) || strangers > bytes.length / 10) return hexDump(bytes);
-  // The output of decode() is already printable.
+  // decode() has escaped the bytes outside of UTF-8.
   return safeLines(text);
 }
 
-/** The number of bytes outside of UTF-8 characters, and the decoded rest. */
+/** Decodes UTF-8. Bytes outside of UTF-8 characters become \xNN, and `strangers` counts them. */
 function decode(bytes: Buffer): { text: string; strangers: number } {
   let text = '';
   let strangers = 0;
@@ -67,7 +71,7 @@ function decode(bytes: Buffer): { text: string; strangers: number } {
   return { text, strangers };
 }
 
-/** Bytes of a UTF-8 character that begins with this one. */
+/** Returns the length in bytes of a UTF-8 character whose first byte is `lead`. */
 function lengthAfter(lead: number): number {
   if (lead < 0xc0) return 1;
   if (lead < 0xe0) return 2;

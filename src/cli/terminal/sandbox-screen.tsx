@@ -1,15 +1,15 @@
-// The sandbox at work: where the money and the webhooks are, and the newest of each on their way.
+// `billing sandbox` on a terminal: totals, the newest payments and the newest webhook attempts.
 import { useApp } from 'ink';
 import { type ReactNode, useEffect, useState } from 'react';
+import stringWidth from 'string-width';
 import { formatUsdc } from '../../format.ts';
 import { type FlowPayment, type FlowWebhook, paymentLines, webhookLines } from './flow-lines.ts';
-import { type Freshness, freshness } from './freshness.ts';
-import { useKeys } from './keys.ts';
 import { Ends, Frame, Keys, Line, type Part, type Tone } from './line.tsx';
+import { type Freshness, freshness } from './poll.ts';
 import { safeText } from './safe-text.ts';
-import { useNow, useSize } from './screen.tsx';
+import { useKeys, useNow, useSize } from './screen.tsx';
 import { moment } from './time.ts';
-import { cut, widthOf, wrap } from './width.ts';
+import { cut, wrap } from './width.ts';
 
 export interface Flow {
   chainTime: Date;
@@ -28,32 +28,32 @@ export interface Flow {
     givenUp: number;
     attempts: number;
   };
-  /** Newest first, as many as a screen may show. */
+  /** Newest first, at least as many as a screen can show. */
   payments: FlowPayment[];
   webhooks: FlowWebhook[];
-  /** Processes that were started again after their end. */
+  /** How often processes of the sandbox were restarted. */
   restarts: number;
 }
 
 export interface SandboxView extends Freshness {
   flow: Flow | null;
-  /** The current step of the play as a sentence. */
-  act: string;
-  /** The results when the play is over: each line with its rating. */
+  /** The scenario's current step as a sentence. */
+  step: string;
+  /** Lines of the scenario's result; null until the scenario is over. */
   outcome: { text: string; tone: Tone }[] | null;
 }
 
 export interface SandboxSource {
   apiUrl: string;
-  watch(tell: (view: SandboxView) => void): { stop(): void };
+  watch(report: (view: SandboxView) => void): { stop(): void };
 }
 
-/** The user's next command. */
-export type Wish = 'leave' | 'access' | 'deliveries';
+/** What the user wants next: leave, see the access data, or see the deliveries. */
+export type SandboxCommand = 'leave' | 'access' | 'deliveries';
 
 interface Props {
   source: SandboxSource;
-  onWish: (wish: Wish) => void;
+  onCommand: (command: SandboxCommand) => void;
 }
 
 const keys = [
@@ -61,7 +61,7 @@ const keys = [
   ['k', 'URLs, keys and tokens'],
   ['d', 'deliveries'],
 ] as const;
-const wishes: Record<string, Wish> = {
+const commands: Record<string, SandboxCommand> = {
   q: 'leave',
   'ctrl-c': 'leave',
   k: 'access',
@@ -70,18 +70,18 @@ const wishes: Record<string, Wish> = {
 
 const nothing: SandboxView = {
   flow: null,
-  act: '',
+  step: '',
   outcome: null,
   asOf: null,
-  askedAt: null,
-  trouble: null,
+  waitingSince: null,
+  failure: null,
 };
-// Title, progress, and below the body the URL of the API and the keys.
+// Lines outside the body: title and progress above, the API's URL and the keys below.
 const FRAME_LINES = 4;
-// From here on there is room for the two lists side by side.
+// Minimum width in columns for showing payments and webhooks side by side.
 const WIDE_COLUMNS = 150;
 
-export function SandboxScreen({ source, onWish }: Props): ReactNode {
+export function SandboxScreen({ source, onCommand }: Props): ReactNode {
   const { exit } = useApp();
   const size = useSize();
   const now = useNow();
@@ -91,14 +91,14 @@ export function SandboxScreen({ source, onWish }: Props): ReactNode {
     return () => watching.stop();
   }, [source]);
   useKeys((key) => {
-    const wish = wishes[key];
-    if (wish === undefined) return;
-    onWish(wish);
+    const command = commands[key];
+    if (command === undefined) return;
+    onCommand(command);
     exit();
   });
 
   const { columns, rows } = size;
-  const { flow, act, outcome } = view;
+  const { flow, step, outcome } = view;
   const time = flow === null ? '' : `   ${moment(flow.chainTime)} on the chain`;
   const summary = summaryLines(view, columns);
   const room = Math.max(0, rows - 1 - FRAME_LINES - summary.length);
@@ -113,7 +113,9 @@ export function SandboxScreen({ source, onWish }: Props): ReactNode {
             width={columns}
           />
           <Line
-            parts={[{ text: cut(safeText(act), columns), tone: outcome === null ? 'warn' : 'dim' }]}
+            parts={[
+              { text: cut(safeText(step), columns), tone: outcome === null ? 'warn' : 'dim' },
+            ]}
           />
         </>
       }
@@ -142,7 +144,7 @@ export function SandboxScreen({ source, onWish }: Props): ReactNode {
   );
 }
 
-/** The sums, one line for each kind, and the results once the play is over. */
+/** Returns one line for each kind of total, and the scenario's result when the scenario is over. */
 function summaryLines({ flow, outcome }: SandboxView, width: number): Part[][] {
   if (flow === null) return [[{ text: 'Reading...', tone: 'dim' }]];
   const {
@@ -208,7 +210,7 @@ function Lists({ flow, width, height }: { flow: Flow; width: number; height: num
     const right = webhookLines(flow.webhooks, half, height);
     return Array.from({ length: Math.max(left.length, right.length) }, (_, index) => {
       const shown = left[index] ?? [];
-      const gap = half + 3 - shown.reduce((sum, { text }) => sum + widthOf(text), 0);
+      const gap = half + 3 - shown.reduce((sum, { text }) => sum + stringWidth(text), 0);
       return (
         <Line
           key={index}

@@ -1,6 +1,7 @@
-// The whole terminal, taken for a while and given back as it was.
-import { render, useStdout } from 'ink';
-import { type ReactNode, useEffect, useState } from 'react';
+// Takes over the terminal for a screen and restores the terminal afterwards. Also provides the
+// terminal's size and key presses.
+import { type Key, render, useInput, useStdout } from 'ink';
+import { type ReactNode, useCallback, useEffect, useLayoutEffect, useRef, useState } from 'react';
 
 const ENTER = '\x1b[?1049h\x1b[H';
 const LEAVE = '\x1b[?1049l\x1b[?25h';
@@ -12,16 +13,17 @@ export interface Size {
 }
 
 /**
- * Draws `node` on the terminal's alternate screen until it exits, the process gets a signal to end,
- * or `signal` aborts. Resolves once the terminal is restored. Rejects with an error of the drawing.
+ * Draws `node` on the terminal's alternate screen until the node exits, SIGTERM or SIGHUP arrives,
+ * or `signal` aborts. Resolves when the terminal is restored. Rejects with an error of the drawing.
  */
 export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise<void> {
   const { stdout } = process;
   stdout.write(ENTER);
-  // Also after process.exit and an uncaught exception.
+  // process.exit and an uncaught exception also emit `exit`, so the terminal is restored after
+  // them.
   const restore = () => void stdout.write(LEAVE);
   process.once('exit', restore);
-  // A terminal that became narrower wraps the old picture, and it cannot be erased line by line.
+  // A narrower terminal wraps the old drawing, and ink could not erase wrapped lines one by one.
   const onResize = () => void stdout.write(WIPE);
   stdout.prependListener('resize', onResize);
   const screen = render(node, { stdout: quiet(stdout), exitOnCtrlC: false, patchConsole: false });
@@ -41,8 +43,8 @@ export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise
 }
 
 /**
- * The terminal without the sequence that erases the scrollback: ink sends it when a terminal gets
- * lower, and the scrollback is the user's.
+ * Returns stdout without the sequence that erases the scrollback. ink sends that sequence when the
+ * terminal gets lower, but the scrollback belongs to the user.
  */
 function quiet(stdout: NodeJS.WriteStream): NodeJS.WriteStream {
   return new Proxy(stdout, {
@@ -63,7 +65,7 @@ const sizeOf = ({ columns, rows }: NodeJS.WriteStream): Size => ({
   rows: rows || 24,
 });
 
-/** The terminal's size, as it changes. */
+/** Returns the terminal's size and follows its changes. */
 export function useSize(): Size {
   const { stdout } = useStdout();
   const [size, setSize] = useState(() => sizeOf(stdout));
@@ -75,7 +77,7 @@ export function useSize(): Size {
   return size;
 }
 
-/** The time, once a second. */
+/** Returns the current time, updated once a second. */
 export function useNow(): Date {
   const [now, setNow] = useState(() => new Date());
   useEffect(() => {
@@ -83,4 +85,58 @@ export function useNow(): Date {
     return () => clearInterval(timer);
   }, []);
   return now;
+}
+
+const named = {
+  upArrow: 'up',
+  downArrow: 'down',
+  leftArrow: 'left',
+  rightArrow: 'right',
+  pageUp: 'pageup',
+  pageDown: 'pagedown',
+  home: 'home',
+  end: 'end',
+  return: 'enter',
+  escape: 'escape',
+  backspace: 'backspace',
+  // For the backspace key, terminals send the code that ink calls "delete".
+  delete: 'backspace',
+} as const;
+
+const byCharacter: Record<string, string> = {
+  '\r': 'enter',
+  '\n': 'enter',
+  '\x7f': 'backspace',
+  '\b': 'backspace',
+  '\x1b': 'escape',
+  '\x03': 'ctrl-c',
+};
+
+/**
+ * Calls `onKey` for each key with the key's name or the typed character. Keys that arrive in one
+ * read are reported one by one.
+ */
+export function useKeys(onKey: (key: string) => void): void {
+  // ink installs a new callback some time after drawing, but a key pressed in between belongs to
+  // the new drawing. So ink gets one permanent callback, which calls the latest `onKey`.
+  const latest = useRef(onKey);
+  useLayoutEffect(() => {
+    latest.current = onKey;
+  });
+  useInput(
+    useCallback((input: string, key: Key) => {
+      for (const each of keysOf(input, key)) latest.current(each);
+    }, []),
+  );
+}
+
+function keysOf(input: string, key: Key): string[] {
+  const name = Object.entries(named).find(([flag]) => key[flag as keyof typeof named])?.[1];
+  if (name !== undefined) return [name];
+  if (key.ctrl) return input === 'c' ? ['ctrl-c'] : [];
+  const characters = Array.from(input).flatMap(
+    (character) => byCharacter[character] ?? (character >= ' ' ? [character] : []),
+  );
+  // An escape and the next key arrived together.
+  return key.meta ? ['escape', ...characters] : characters;
 }

@@ -1,6 +1,6 @@
-// Tables without lines: readable on a terminal, and a row is a line for grep and awk.
+// Tables without ruled lines, readable on a terminal. Each row is one line, so grep and awk work.
 import Table from 'cli-table3';
-import { plain, type Paint } from './colour.ts';
+import { plain, type Paint } from './print.ts';
 import { safeText } from './safe-text.ts';
 
 export type Cell = string | number | bigint | boolean | Date | null;
@@ -16,7 +16,7 @@ const lines = Object.fromEntries([
   ['middle', '  '],
 ]) as Record<Table.CharName, string>;
 
-/** A table as text that ends with a line break; null is shown as '-'. */
+/** Returns a table as text that ends with a line break. null is shown as '-'. */
 export function table(
   head: readonly string[],
   rows: readonly (readonly Cell[])[],
@@ -36,7 +36,8 @@ export function table(
 }
 
 /**
- * The text of a cell. Merchants write names and URLs, so nothing in them may control the terminal.
+ * Returns the text of a cell. Merchants choose names and URLs, so safeText escapes characters that
+ * could control the terminal.
  */
 function cellText(cell: Cell): string {
   if (cell === null) return '-';

@@ -1,3 +1,5 @@
+import { isCalendarDay } from '../../format.ts';
+
 /** UTC to the second, as in 2026-11-21 09:00:01; `short` leaves the year out. */
 export function moment(time: Date, short = false): string {
   return time
@@ -6,12 +8,12 @@ export function moment(time: Date, short = false): string {
     .replace('T', ' ');
 }
 
-/** UTC to the millisecond, as in 2026-11-21 09:00:01.123. */
+/** Formats a time in UTC to the millisecond, as in 2026-11-21 09:00:01.123. */
 export function exactMoment(time: Date): string {
   return time.toISOString().slice(0, 23).replace('T', ' ');
 }
 
-/** A span of time in its largest unit: 3 s, 5 min, 2 h, 4 d. */
+/** Formats a duration in one unit, such as 3 s, 5 min, 2 h or 4 d. */
 export function span(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
@@ -24,8 +26,8 @@ export function span(ms: number): string {
 const units = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /**
- * Parses a typed time: ISO 8601 (UTC without a zone), or 30m, 6h, 7d before `now`. undefined for
- * other text.
+ * Parses a typed time: ISO 8601, in UTC unless it has a zone, or 30m, 6h, 7d before `now`. Returns
+ * undefined for any other text.
  */
 export function parseMoment(text: string, now: Date): Date | undefined {
   const ago = /^(\d{1,5})([mhd])$/.exec(text);
@@ -35,7 +37,7 @@ export function parseMoment(text: string, now: Date): Date | undefined {
     /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?))?(Z|[+-]\d{2}:?\d{2})?$/.exec(
       text,
     );
-  if (iso === null) return undefined;
-  const time = new Date(`${iso[1] ?? ''}T${iso[2] ?? '00:00'}${iso[3] ?? 'Z'}`);
+  if (iso?.[1] === undefined || !isCalendarDay(iso[1])) return undefined;
+  const time = new Date(`${iso[1]}T${iso[2] ?? '00:00'}${iso[3] ?? 'Z'}`);
   return Number.isNaN(time.getTime()) ? undefined : time;
 }

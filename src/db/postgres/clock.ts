@@ -1,6 +1,6 @@
 import type { Queryable } from './connect.ts';
 
-/** The database's clock, in Unix milliseconds. */
+/** Reads the database's clock, in Unix milliseconds. */
 export async function readClock(sql: Queryable): Promise<number> {
   const [row] = await sql<
     { now: number }[]
@@ -9,7 +9,7 @@ export async function readClock(sql: Queryable): Promise<number> {
   return row.now;
 }
 
-/** Resolves when Postgres responds. */
+/** Sends an empty query and resolves when Postgres responds. */
 export async function ping(sql: Queryable): Promise<void> {
   await sql`select 1`;
 }

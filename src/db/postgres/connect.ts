@@ -1,4 +1,5 @@
-// Opens every Postgres pool: postgres.js, snake_case columns as camelCase fields, int8 as bigint.
+// Opens all Postgres pools. postgres.js maps snake_case columns to camelCase fields and int8 to
+// bigint.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import postgres from 'postgres';
 import { parse } from 'postgres-array';
@@ -7,7 +8,7 @@ import { messageOf, OperatorError } from '../../errors.ts';
 import { createSilence, type Silence } from './silence.ts';
 import { createSocketOpener, type TlsMode } from './socket.ts';
 
-/** Cap of the reconnect backoff, ms. */
+/** Maximum reconnect delay, ms. */
 const RECONNECT_MS = 1000;
 
 function arrayOf<T extends string | number>(oid: number, read: (value: string) => T) {
@@ -21,9 +22,9 @@ function arrayOf<T extends string | number>(oid: number, read: (value: string) =
 }
 
 /**
- * The array types of the schema by their ids in pg_type; a sent array has no NULL. Without them
- * postgres.js reads them over each new connection, and a connection lost meanwhile ends the
- * process.
+ * The schema's array types by their ids in pg_type. An array parameter must not contain NULL.
+ * Without this list, postgres.js reads the types on each new connection, and losing the connection
+ * during that read ends the process.
  */
 const arrayTypes = {
   names: arrayOf(1003, String),
@@ -41,20 +42,20 @@ export type Queryable = Sql | Transaction;
 
 /** Timeouts of a connection, ms. */
 export interface ConnectionLimits {
-  /** The server cancels a statement after this. */
+  /** The server cancels a statement after this time. */
   statementMs: number;
-  /** The server gives up waiting for a lock after this. */
+  /** The server stops waiting for a lock after this time. */
   lockMs: number;
-  /** The server ends a connection whose open transaction does nothing for this long. */
+  /** The server closes a connection whose open transaction is idle for this time. */
   idleInTransactionMs: number;
   /**
-   * The client drops a connection that received nothing for this long. Longer than statementMs, so
-   * that a slow statement is cancelled first.
+   * The client drops a connection that received nothing for this time. The value exceeds
+   * statementMs, so that the server cancels a slow statement first.
    */
   silentMs: number;
 }
 
-/** The limits of every daemon. */
+/** Limits of all daemons. */
 export const daemonLimits: ConnectionLimits = {
   statementMs: 8000,
   lockMs: 5000,
@@ -63,8 +64,8 @@ export const daemonLimits: ConnectionLimits = {
 };
 
 /**
- * The limits of the report pool: analytics, exports and replay counts read more rows, so they have
- * a pool of their own.
+ * Limits of the report pool. Analytics, exports and replay counts read more rows, so they have
+ * their own pool with longer limits.
  */
 export const reportLimits: ConnectionLimits = {
   ...daemonLimits,
@@ -73,8 +74,8 @@ export const reportLimits: ConnectionLimits = {
 };
 
 /**
- * Limits for work that has to end within `ms`: the server's are shorter, so that a server that
- * still responds keeps its connection.
+ * Limits for work that must end within `ms`. The server's limits are shorter than the client's, so
+ * a responsive server cancels the statement and the connection stays open.
  */
 export function limitsWithin(ms: number): ConnectionLimits {
   const serverMs = Math.ceil(ms * 0.8);
@@ -82,30 +83,30 @@ export function limitsWithin(ms: number): ConnectionLimits {
 }
 
 /**
- * Planner settings of a pool's sessions. `daemon`: no sequential scans, because a session keeps
- * plans that it made while the tables were small. `queue`, for the dispatcher: every execution is
- * planned, because a plan made while the queue was empty takes 200 ms on a full queue.
+ * Planner settings of a pool's sessions. `daemon` disables sequential scans, because a session
+ * keeps plans that were made while tables were small. `queue` (for the dispatcher) plans every
+ * execution, because a plan made for an empty queue takes 200 ms on a full queue.
  */
 export type Planning = 'daemon' | 'queue';
 
 export interface ConnectOptions {
   /** Maximum number of connections. */
   max: number;
-  /** Shown in pg_stat_activity. */
+  /** application_name in pg_stat_activity. */
   name: string;
-  /** Postgres's own settings when absent. */
+  /** Postgres's own planner settings apply when undefined. */
   planning?: Planning | undefined;
-  /** No limits when absent: commands and migrations may run for any time. */
+  /** No limits apply when undefined: commands and migrations may run for any time. */
   limits?: ConnectionLimits | undefined;
 }
 
 const SETTINGS: Record<Planning, Record<string, string>> = {
   // Foreign key checks and PL/pgSQL cache a plan per session. A plan made while `events` was small
   // scans the whole table for each new delivery until the next ANALYZE. jit is off because before
-  // Postgres 18 a disabled sequential scan costs so much that Postgres would JIT-compile it.
+  // Postgres 18 the high cost of a disabled sequential scan would trigger JIT compilation.
   daemon: { enable_seqscan: 'off', jit: 'off' },
-  // Before the first ANALYZE the planner assumes a short queue and would read and sort the whole
-  // backlog for each claim.
+  // Before the first ANALYZE the planner assumes a short queue. It would then read and sort the
+  // whole backlog for each claim.
   queue: { enable_seqscan: 'off', jit: 'off', enable_sort: 'off', enable_bitmapscan: 'off' },
 };
 
@@ -114,8 +115,9 @@ type PoolOptions = postgres.Options<{ bigint: postgres.PostgresType<bigint> }>;
 const silences = new WeakMap<object, Silence>();
 
 /**
- * A lazy pool: it connects on the first query. Given another pool, it connects to the same database
- * with that pool's options where these say nothing. The caller ends it.
+ * Creates a pool that connects on the first query. If the first argument is a pool, the new pool
+ * connects to the same database and inherits the options that are not given. The caller ends the
+ * pool.
  */
 export function connect(url: string, options: ConnectOptions): Sql;
 export function connect(sql: Sql, options: Omit<ConnectOptions, 'name'>): Sql;
@@ -149,7 +151,7 @@ function optionsOf(url: string, max: number, connection: Settings): ReadOptions 
     fetch_types: false,
     transform: postgres.camel,
     connect_timeout: 5,
-    // Seconds. The default of postgres.js grows to 20 s, which would delay every daemon after
+    // Seconds. The default delay of postgres.js grows to 20 s, which would delay every daemon after
     // Postgres recovers.
     backoff: (attempt: number) => backoff(attempt, { base: 20, cap: RECONNECT_MS }) / 1000,
     idle_timeout: 60,
@@ -164,48 +166,50 @@ function optionsLike({ options }: Sql, max: number, connection: Settings): ReadO
     ...options,
     max,
     connection: { ...options.connection, ...connection },
-    // postgres.js keeps the state of its reconnects in this object.
+    // postgres.js stores its reconnect state in this object, so each pool needs its own.
     shared: { retries: 0, typeArrayMap: {} },
   } as ReadOptions;
 }
 
-/** The `options` of a pool, which postgres.js takes in place of a URL. */
+/** The parsed options of a pool. postgres.js accepts them in place of a URL. */
 interface ReadOptions {
   ssl?: unknown;
   sslnegotiation?: unknown;
-  /** In the options of a pool of `openPool`. */
+  /** Present only in the options of pools that openPool() opened. */
   tls?: TlsMode;
 }
 
-/** Opens a pool. With `silentMs` it drops connections that receive nothing for that long. */
+/**
+ * Opens a pool. If `silentMs` is given, connections that receive nothing for that time are dropped.
+ */
 function openPool(options: ReadOptions, silentMs?: number): Sql {
   const { ssl, sslnegotiation, tls = { ssl, sslnegotiation } } = options;
   const openSocket = createSocketOpener();
   const silence = silentMs === undefined ? undefined : createSilence(silentMs, openSocket);
   const socket = silence?.open ?? openSocket;
-  // TLS is up to the socket, which postgres.js gives these options.
+  // The socket handles TLS. postgres.js passes these options to the socket.
   const own = { ...options, tls, ssl: false, sslnegotiation: null, socket };
   const watched = withSilence(postgres(own as unknown as PoolOptions), silence);
   if (silence !== undefined) silences.set(watched, silence);
   return watched;
 }
 
-/** The silence detector of a pool; undefined for a pool without limits. */
+/** Returns the silence detector of a pool; undefined for a pool without limits. */
 export function silenceOf(sql: Sql): Silence | undefined {
   return silences.get(sql);
 }
 
 /**
- * Wraps the pool: `silence` counts every statement and transaction, and a statement rejected with a
- * stale error runs again. postgres.js keeps the error with which the server ended a connection and
- * rejects the first statement of the next connection with it, without sending that statement.
+ * Wraps a pool so that `silence` watches every statement and transaction. After the server ended a
+ * connection with an error, postgres.js rejects the next connection's first statement with that old
+ * (stale) error and does not send the statement. The wrapper runs such a statement again.
  */
 function withSilence(sql: Sql, silence: Silence | undefined): Sql {
   const reserve = sql.reserve.bind(sql);
   const survivor = Object.assign(sql, {
     begin: survivingLoss(sql, silence),
-    // Without `fetch_types`, postgres.js never hands out a connection that it has to open first.
-    // The statement opens one.
+    // Without `fetch_types`, postgres.js hands out only connections that are already open. This
+    // statement opens one.
     reserve: async () => {
       await sql`select 1`;
       return reserve();
@@ -214,7 +218,7 @@ function withSilence(sql: Sql, silence: Silence | undefined): Sql {
   return counted(survivor, silence);
 }
 
-/** A statement of postgres.js, with the fields that its own type does not show. */
+/** A postgres.js statement, with fields that are missing in its published type. */
 type Statement = Promise<unknown> & {
   state: unknown;
   options: object;
@@ -222,7 +226,9 @@ type Statement = Promise<unknown> & {
   cancel(): void;
 };
 
-/** The connection of a transaction; its statements and its end set and read `isClosed`. */
+/**
+ * State of a transaction's connection. The transaction and its statements set and read `isClosed`.
+ */
 interface Connection {
   isClosed: boolean;
 }
@@ -236,7 +242,8 @@ function counted<T extends Queryable>(
     apply(target, self, args) {
       const make = () => Reflect.apply(target as (...given: unknown[]) => unknown, self, args);
       const made = make();
-      // A fragment is a promise too, but it is never awaited.
+      // A fragment is also a promise, but fragments are never awaited, so the replaced handlers
+      // never run.
       if (made instanceof Promise)
         count(made as Statement, make as () => Statement, silence, connection);
       return made;
@@ -245,8 +252,8 @@ function counted<T extends Queryable>(
 }
 
 /**
- * Replaces `then`, `catch` and `finally`, because postgres.js sends a statement when one of them is
- * first called.
+ * Replaces `then`, `catch` and `finally` of a statement, because postgres.js sends the statement
+ * when one of them is first called.
  */
 function count(
   made: Statement,
@@ -256,9 +263,11 @@ function count(
 ): void {
   const sendFirst = made.then.bind(made);
   const run = async () => {
-    // postgres.js would send it outside the transaction, over the next connection.
+    // Otherwise postgres.js would send the statement over the next connection, outside the
+    // transaction.
     if (connection?.isClosed === true) throw transactionClosed();
-    // Only a statement that still waits for a connection can be cancelled without one.
+    // A statement that still waits for a connection is cancelled here. A statement that was sent is
+    // rejected when its connection closes.
     const end = silence?.begin(() => made.state === null && made.cancel());
     try {
       return await new Promise((resolve, reject) => void sendFirst(resolve, reject));
@@ -279,8 +288,8 @@ function count(
 }
 
 /**
- * The errors with which a server ends a connection. A statement that was sent gets
- * CONNECTION_CLOSED instead, so these are safe to retry.
+ * Tells whether the server ended a connection with this error. A statement that was already sent
+ * fails with CONNECTION_CLOSED instead, so a statement with a stale error is safe to retry.
  */
 function isStale(error: unknown): boolean {
   return (
@@ -302,9 +311,9 @@ function isConnectionClosed(error: unknown): boolean {
 type Work = (tx: Transaction) => unknown;
 
 /**
- * `sql.begin` that survives a lost connection. postgres.js 3.4 writes the rollback or commit to a
+ * A `sql.begin` that survives a lost connection. postgres.js 3.4 writes the rollback or commit to a
  * connection without a socket, which crashes the process (github.com/porsager/postgres/issues/1154
- * and 1208). So once the transaction has rejected, its callback never settles.
+ * and 1208). To prevent that write, the callback never settles after its connection has closed.
  */
 function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
   const begin = sql.begin.bind(sql) as (
@@ -321,7 +330,7 @@ function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
         const result = work(counted(tx, silence, connection));
         return await (Array.isArray(result) ? Promise.all(result) : result);
       } catch (error) {
-        // A closed connection rejects its queries first and the transaction afterwards.
+        // When a connection closes, its queries are rejected first and the transaction afterwards.
         await nextTurn();
         throw error;
       } finally {
@@ -350,13 +359,15 @@ function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
   return surviving as Sql['begin'];
 }
 
-/** Host, port and database of a URL, without its credentials. */
+/** Returns host, port and database of a URL, without the credentials. */
 export function describeDatabase(url: string): string {
   const { hostname, port, pathname } = new URL(url);
   return `${hostname === '' ? 'localhost' : hostname}:${port === '' ? '5432' : port}, database "${decodeURIComponent(pathname.slice(1))}"`;
 }
 
-/** Throws an OperatorError with the host and the next step when Postgres does not respond. */
+/**
+ * Checks that Postgres responds. Otherwise throws an OperatorError with the host and the next step.
+ */
 export async function assertReachable(sql: Sql, url: string): Promise<void> {
   try {
     await sql`select 1`;

@@ -1,19 +1,19 @@
-// Postgres for an interactive screen: every query ends within the limit, even when the server or
-// the network fails. When nothing arrives, the pool is discarded and a new one opened.
+// Postgres access for an interactive screen. Every query ends within the time limit, even when the
+// server or the network fails. After a timeout the pool is replaced by a new pool.
 import { messageOf, OperatorError } from '../../errors.ts';
 import { connect, type ConnectOptions, limitsWithin, type Sql } from './connect.ts';
 
 export interface Deadlined {
   /**
-   * Throws an OperatorError for an error of Postgres, and when no response arrives within the
-   * limit; the statement may then have taken effect.
+   * Runs a query. Throws an OperatorError for a Postgres error, and when no response arrives within
+   * the limit. In the second case the statement may have taken effect.
    */
   ask<T>(question: (sql: Sql) => PromiseLike<T>): Promise<T>;
-  /** Closes every connection at once, without waiting for responses. */
+  /** Closes all connections at once, without waiting for responses. */
   close(): void;
 }
 
-/** Connects on the first query. */
+/** Creates a pool with a time limit per query. The pool connects on the first query. */
 export function withDeadline(
   url: string,
   { limitMs, ...options }: Omit<ConnectOptions, 'limits'> & { limitMs: number },

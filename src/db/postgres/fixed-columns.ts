@@ -1,4 +1,5 @@
-// Columns that no daemon may update after the insert: identity, terms and amounts (roles.ts).
+// Columns that daemons must not update after the insert: identity, terms and amounts. roles.ts
+// grants updates without these columns.
 
 export const planTerms = [
   'id',
@@ -23,7 +24,7 @@ export const subscriptionTerms = [
 ];
 export const amounts = ['amount_gross', 'platform_fee', 'amount_net'];
 
-/** What `billing configure` records, and what an operator accepted. */
+/** Columns that `billing configure` writes, and the record of what an operator accepted. */
 export const installationTerms = [
   'single',
   'cluster',
@@ -36,7 +37,7 @@ export const installationTerms = [
   'history_accepted_until',
 ];
 
-/** Every column of payments except amount_refunded, which alone may be updated. */
+/** Every column of payments except amount_refunded, the only column that may be updated. */
 export const notRefunded = [
   'id',
   'app_id',

@@ -1,14 +1,14 @@
-// Ids are UUIDs version 7 (RFC 9562): they sort by creation time, so a time range is an id range.
+// Ids are UUIDs version 7 (RFC 9562). They sort by creation time, so a time range is an id range.
 
 export const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 export const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
-/** Whether a text is a lower-case UUID, the form of every id. */
+/** Tells whether a text is a lower-case UUID, the form of all ids. */
 export function isId(text: string): boolean {
   return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);
 }
 
-/** The lowest id of this time. */
+/** Returns the lowest possible id with this creation time. */
 export function firstIdAt(time: Date): string {
   const ms = time.getTime();
   if (ms < 0) return FIRST_ID;
@@ -17,12 +17,15 @@ export function firstIdAt(time: Date): string {
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-0000-000000000000`;
 }
 
-/** Creation time of an id, to the millisecond. */
+/** Returns the creation time of an id, to the millisecond. */
 export function timeOfId(id: string): Date {
   return new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16));
 }
 
-/** The id range of [since, until): `first` is inclusive, `end` exclusive. null means no bound. */
+/**
+ * Returns the ids for the time range [since, until). `first` is inclusive and `end` exclusive. A
+ * null time means no bound.
+ */
 export function idsBetween(since: Date | null, until: Date | null): { first: string; end: string } {
   return {
     first: since === null ? FIRST_ID : firstIdAt(since),

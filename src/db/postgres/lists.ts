@@ -1,4 +1,4 @@
-// Keyset pages by id, newest first, shared by all lists. Ids sort by creation time, so a time range
+// Keyset pagination by id, newest first, for all lists. Ids sort by creation time, so a time range
 // is an id range.
 import type { PendingQuery, Row } from 'postgres';
 import type { Queryable } from './connect.ts';
@@ -10,7 +10,7 @@ export interface Page {
   limit: number;
 }
 
-/** Creation times: since inclusive, until exclusive. */
+/** A range of creation times: `since` is inclusive, `until` exclusive. */
 export interface Span {
   since: Date | null;
   until: Date | null;
@@ -19,8 +19,8 @@ export interface Span {
 export type Fragment = PendingQuery<Row[]>;
 
 /**
- * The first column of an index on (column, id), and the value to read by it (a fragment with its
- * type).
+ * The first column of an index on (column, id), and the value of that column. The value is a
+ * fragment with its SQL type.
  */
 export interface Key {
   column: string;
@@ -28,9 +28,9 @@ export interface Key {
 }
 
 /**
- * Condition, order and limit of a list statement: rows whose `column` equals `value`, read by an
- * index on (column, id). The array and the column in ORDER BY keep the planner off the primary key
- * (docs/postgres-notes.md).
+ * WHERE condition, ORDER BY and LIMIT of a list: the rows whose `column` equals `value`. The
+ * statement needs an index on (column, id). The array and the column in ORDER BY keep the planner
+ * from using the primary key (docs/postgres-notes.md).
  */
 export function pageOf(
   sql: Queryable,
@@ -46,7 +46,7 @@ export function pageOf(
     order by ${sql(column)} desc, id desc limit ${limit}`;
 }
 
-/** A filter on a column that must have one of these values; no filter for null. */
+/** Filter: the column has one of these values. null means no filter. */
 export function among(sql: Queryable, column: string, words: readonly string[] | null): Fragment[] {
   return words === null ? [] : [sql`and ${sql(column)} = any(${words}::text[])`];
 }

@@ -1,4 +1,4 @@
-// Forward-only migrations: applies each file of sql/ once, in its own transaction, under an
+// Forward-only migrations. Each file of sql/ is applied once, in its own transaction, under an
 // advisory lock.
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -8,11 +8,11 @@ import { isLocked, isLost } from './outage.ts';
 import { grantRights } from './roles.ts';
 
 const directory = new URL('../../../sql/', import.meta.url);
-// An arbitrary key: "billing" on a phone keypad.
+// Arbitrary key of the advisory lock: "billing" on a phone keypad.
 const ADVISORY_LOCK = 2455464n;
 /**
- * Statements of the daemons queue behind a migration that waits for a table lock, so the migration
- * gives up early and retries.
+ * Lock timeout of a migration. While a migration waits for a table lock, statements of the daemons
+ * queue behind it, so the migration gives up early and retries.
  */
 const LOCK_TIMEOUT = '2s';
 const LOCK_TRIES = 30;
@@ -24,7 +24,7 @@ export interface Migration {
   checksum: string;
 }
 
-/** The migrations of this build, in order. */
+/** Reads the migrations of this build, in order. */
 export async function listMigrations(): Promise<Migration[]> {
   const names = (await readdir(directory)).filter((name) => /^\d{4}_.+\.sql$/.test(name)).sort();
   return Promise.all(
@@ -52,10 +52,10 @@ async function appliedVersions(sql: Queryable): Promise<Map<number, string>> {
 }
 
 /**
- * Applies pending migrations, grants the daemon roles their rights and returns the names of the
- * applied files. `onStep` gets the name of each step. Concurrent runs are safe: the second waits
- * for the advisory lock and finds nothing to apply. Throws an OperatorError when the database is
- * newer than this build, an applied file has changed, or a table stays locked.
+ * Applies pending migrations and grants the daemon roles their rights. Returns the names of the
+ * applied files. `onStep` gets the name of each step. A concurrent run waits for the advisory lock.
+ * Throws an OperatorError when the database is newer than this build, a file has changed or a table
+ * stays locked.
  */
 export async function migrate(
   sql: Sql,
@@ -86,7 +86,7 @@ export async function migrate(
     await giveBack();
     return pending.map(({ name }) => name);
   } catch (error) {
-    // A lost connection holds no lock any more, and a statement on it would crash postgres.js
+    // A lost connection no longer holds the lock. Another statement on it would crash postgres.js
     // (connect.ts).
     if (!isLost(error)) await giveBack();
     throw error;
@@ -106,7 +106,7 @@ async function apply(sql: Queryable, { version, name, text, checksum }: Migratio
   }
 }
 
-/** Retries for a minute while another session holds a lock. */
+/** Runs `work`, and retries for about a minute while another session holds a lock. */
 async function patiently(what: string, work: () => PromiseLike<unknown>): Promise<void> {
   for (let tries = 1; ; tries += 1) {
     try {
@@ -124,7 +124,10 @@ async function patiently(what: string, work: () => PromiseLike<unknown>): Promis
   }
 }
 
-/** Throws an OperatorError with the command to run unless the schema matches this build. */
+/**
+ * Checks that the schema matches this build. Otherwise throws an OperatorError with the command to
+ * run.
+ */
 export async function assertSchema(sql: Sql): Promise<void> {
   const migrations = await listMigrations();
   const applied = await appliedVersions(sql);

@@ -1,45 +1,44 @@
-// NOTIFY to other processes. NOTIFY serialises commits (docs/postgres-notes.md: one per insert cuts
-// throughput to a quarter), so each process sends at most one per channel and interval, after its
-// commit. Listeners also poll, so a lost notification only adds delay.
+// NOTIFY to other processes. NOTIFY serialises commits: one NOTIFY per insert cuts throughput to a
+// quarter (docs/postgres-notes.md). A process therefore sends at most one NOTIFY per channel and
+// interval, after its commit. Listeners also poll, so a lost notification only adds delay.
 import type { Sql } from './connect.ts';
 import { isId } from './ids.ts';
 
-/**
- * Sent when events were written. Dispatchers and long-polling requests of the event feed listen.
- */
+/** Channel for new events. Dispatchers and long-polling requests of the event feed listen. */
 export const DELIVERIES_QUEUED = 'billing_deliveries';
-/** Sent when subscriptions became due early. Keepers listen. */
+/** Channel for subscriptions that became due early. Keepers listen. */
 export const SUBSCRIPTIONS_DUE = 'billing_due';
 
 /**
- * Maximum number of names per notification, whose payload is limited to 8,000 bytes. With more
- * names the payload is empty, which means "any".
+ * Maximum number of names in one notification, because a payload is limited to 8,000 bytes. With
+ * more names, an empty payload is sent, which means "any".
  */
 const MAX_NAMED = 200;
 
-/** Payload name for "any endpoint", for callers that do not know which. */
+/** Name in a payload that means "any endpoint", for a sender that does not know the endpoint. */
 export const ANY_ENDPOINT = '*';
 
-/** Payload name of an app. An endpoint's name is its id. */
+/** Name of an app in a payload. The name of an endpoint is its id. */
 export const appName = (appId: string): string => `@${appId}`;
 
 export interface Notifier {
   /**
-   * Schedules a notification with these names, or for "any" without names; never throws, never
-   * waits.
+   * Schedules a notification. `names` are the endpoints and apps with changes; without names the
+   * notification means "any". Returns at once and never throws.
    */
   notify(names?: ReadonlySet<string>): void;
-  /** Sends the pending notification, if any, and waits for it. */
+  /** Sends the pending notification, if there is one, and waits until it is sent. */
   flush(): Promise<void>;
 }
 
 /**
- * Sends at most one NOTIFY per `intervalMs`: the first immediately, later ones coalesced. 10 ms
- * bounds a flood to 100 a second and adds no delay at 50 events a second.
+ * Creates a notifier that sends at most one NOTIFY per `intervalMs`. The first notification is sent
+ * immediately; later ones are merged. The default of 10 ms limits a flood to 100 notifications a
+ * second and adds no delay at 50 events a second.
  */
 export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Notifier {
   let timer: NodeJS.Timeout | undefined;
-  /** The names of the next notification; undefined without one. */
+  /** Names of the next notification; undefined when no notification is pending. */
   let pending: Set<string> | 'anything' | undefined;
   let sending: Promise<unknown> = Promise.resolve();
   const send = () => {
@@ -72,13 +71,13 @@ export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Noti
   };
 }
 
-/** The endpoints and apps in a payload of deliveriesQueued; undefined means any. */
+/** The endpoints and apps named in a DELIVERIES_QUEUED payload. undefined means any. */
 export interface Named {
   endpoints: string[] | undefined;
   apps: string[] | undefined;
 }
 
-/** Parses a payload. A payload in another format means any endpoint and any app. */
+/** Parses a payload. A payload in an unknown format means any endpoint and any app. */
 export function namedIn(payload: string): Named {
   const names = payload.split(' ');
   const endpoints = names.filter(isId);

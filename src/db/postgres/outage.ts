@@ -1,8 +1,10 @@
-// Classifies Postgres errors that are outages or refusals rather than bugs.
+// Classifies Postgres errors that are outages or refusals, not bugs.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 import postgres from 'postgres';
 
-/** Codes of postgres.js, Node and Postgres for a connection that cannot be made or was lost. */
+/**
+ * Error codes of postgres.js, Node and Postgres for a connection that failed to open or was lost.
+ */
 const lost = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_DESTROYED',
@@ -16,17 +18,17 @@ const lost = new Set([
   'ETIMEDOUT',
   'EHOSTUNREACH',
   'ENETUNREACH',
-  // admin_shutdown, crash_shutdown, cannot_connect_now, database_dropped
+  // Codes: admin_shutdown, crash_shutdown, cannot_connect_now, database_dropped.
   '57P01',
   '57P02',
   '57P03',
   '57P04',
-  // idle_session_timeout, idle_in_transaction_session_timeout
+  // Codes: idle_session_timeout, idle_in_transaction_session_timeout.
   '57P05',
   '25P03',
 ]);
 
-/** Refusals by code, worded to follow "Postgres at <host> ". */
+/** Messages for refusals, by error code. Each message continues "Postgres at <host> ". */
 const refused: Record<string, string> = {
   '25006': 'is read-only: point DATABASE_URL at the primary.',
   '42501': 'does not let this user do that: check the rights of the user in DATABASE_URL.',
@@ -38,14 +40,14 @@ const refused: Record<string, string> = {
   '57014': 'did not answer in time: the statement was cancelled.',
 };
 
-/** read_only_sql_transaction, disk_full, out_of_memory, too_many_connections, io_error */
+/** Codes: read_only_sql_transaction, disk_full, out_of_memory, too_many_connections, io_error. */
 const outages = new Set(['25006', '53100', '53200', '53300', '58030']);
-/** deadlock_detected, lock_not_available */
+/** Codes: deadlock_detected, lock_not_available. */
 const locks = new Set(['40P01', '55P03']);
-/** query_canceled */
+/** Code query_canceled: the server cancelled the statement. */
 const TOO_SLOW = '57014';
 
-/** Whether the connection was lost. */
+/** Tells whether the error means that the connection was lost. */
 export function isLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as NodeJS.ErrnoException;
@@ -56,8 +58,8 @@ export function isLost(error: unknown): boolean {
 }
 
 /**
- * The message for the operator after "Postgres at <host> "; undefined unless the error is an outage
- * or a refusal of Postgres.
+ * Returns the operator's message for an outage or a refusal, to follow "Postgres at <host> ".
+ * Returns undefined for all other errors.
  */
 export function outageOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
@@ -71,40 +73,44 @@ export function outageOf(error: unknown): string | undefined {
     : undefined;
 }
 
-/** Whether the role lacks a right: insufficient_privilege. */
+/** Tells whether the role lacks a right: insufficient_privilege. */
 export function isForbidden(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === '42501';
 }
 
-/** Whether another session's lock blocked the statement: lock_timeout passed, or a deadlock. */
+/** Tells whether another session's lock blocked the statement: a lock timeout or a deadlock. */
 export function isLocked(error: unknown): boolean {
   return error instanceof postgres.PostgresError && locks.has(error.code);
 }
 
 /**
- * Whether Postgres is lost, silent, read-only, out of disk, out of memory or out of connections.
+ * Tells whether Postgres is unreachable, silent, read-only, out of disk, out of memory or out of
+ * connections.
  */
 export function isOutage(error: unknown): boolean {
   if (isLost(error) || !(error instanceof Error)) return isLost(error);
   const { code = '' } = error as NodeJS.ErrnoException;
-  // postgres.js rejects a statement that was cancelled while it waited for a connection with the
-  // server's code, but not as a PostgresError.
+  // A statement can be cancelled while it waits for a connection. postgres.js then rejects it with
+  // the server's code, but not as a PostgresError.
   return error instanceof postgres.PostgresError ? outages.has(code) : code === TOO_SLOW;
 }
 
-/** Whether the server cancelled the statement because of statement_timeout. */
+/** Tells whether the server cancelled the statement because of statement_timeout. */
 export function isTooSlow(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === TOO_SLOW;
 }
 
-/** Whether a retry may succeed: an outage, a statement timeout or a lock timeout. */
+/**
+ * Tells whether a retry may succeed: the error is an outage, a statement timeout or a lock
+ * conflict.
+ */
 export function isUnavailable(error: unknown): boolean {
   return isOutage(error) || isLocked(error) || isTooSlow(error);
 }
-// https://www.postgresql.org/docs/current/errcodes-appendix.html: 23505 unique_violation.
+// Error code unique_violation: https://www.postgresql.org/docs/current/errcodes-appendix.html
 const UNIQUE_VIOLATION = '23505';
 
-/** Whether a statement violated the unique index `constraint`. */
+/** Tells whether a statement violated the unique index `constraint`. */
 export function isDuplicate(error: unknown, constraint: string): boolean {
   return (
     error instanceof postgres.PostgresError &&

@@ -1,19 +1,22 @@
-// The monthly partitions of events, deliveries and their attempts. The statements are functions of
-// the schema (sql/0003_webhooks.sql).
+// Monthly partitions of events, deliveries and delivery attempts. SQL functions in
+// sql/0003_webhooks.sql create and drop them.
 import type { Queryable, Sql, Transaction } from './connect.ts';
 
-/** Tables with a retention in months. earlier_attempts is dropped with deliveries. */
+/**
+ * Tables with a retention in months. The partitions of earlier_attempts are dropped with those of
+ * deliveries.
+ */
 export type PartitionedTable = 'deliveries' | 'events';
 
 /**
- * Creating or dropping a partition waits for every statement on the table, and later statements
- * queue behind it. So it gives up after this.
+ * Lock timeout for creating or dropping a partition. These statements wait for every running
+ * statement on the table, and later statements queue behind them. A short timeout bounds the delay.
  */
 const LOCK_TIMEOUT = '200ms';
 
 /**
- * Creates the missing partitions of this month and the next three. Throws an error for which
- * isLocked() is true when a lock is not free.
+ * Creates the missing partitions of this month and the next three. Throws an error that satisfies
+ * isLocked() when a table lock is not free.
  */
 export async function makeMonths(sql: Sql): Promise<string[]> {
   const made = await alone(sql, async (tx) => {
@@ -24,9 +27,9 @@ export async function makeMonths(sql: Sql): Promise<string[]> {
 }
 
 /**
- * Drops the oldest month that ended more than `days` ago and returns it as YYYY_MM; null when no
- * month is old enough or another session holds the partition lock. Throws an error for which
- * isLocked() is true when a table lock is not free.
+ * Drops the oldest partition whose month ended more than `days` ago and returns the month as
+ * YYYY_MM. Returns null when no month is old enough or another session holds the partition lock.
+ * Throws an error that satisfies isLocked() when a table lock is not free.
  */
 export function dropMonth(sql: Sql, table: PartitionedTable, days: number): Promise<string | null> {
   return alone(sql, async (tx) => {
@@ -37,7 +40,7 @@ export function dropMonth(sql: Sql, table: PartitionedTable, days: number): Prom
   });
 }
 
-/** Runs `work` under the partition lock; null when another session holds the lock. */
+/** Runs `work` under the partition lock. Returns null when another session holds the lock. */
 function alone<T>(sql: Sql, work: (tx: Transaction) => Promise<T>): Promise<T | null> {
   return sql.begin(async (tx) => {
     const [lock] = await tx<{ isFree: boolean }[]>`
@@ -48,8 +51,8 @@ function alone<T>(sql: Sql, work: (tx: Transaction) => Promise<T>): Promise<T | 
 }
 
 /**
- * Tables whose DEFAULT partition holds a row, which means that their monthly partitions were not
- * created in time.
+ * Tells for each table whether its DEFAULT partition holds a row. A row there means that the
+ * monthly partition was not created in time.
  */
 export async function findDefaultRows(
   sql: Queryable,

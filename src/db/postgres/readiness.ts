@@ -1,19 +1,16 @@
-// Checks of a daemon on Postgres: whether it can be used now, and whether commits are durable.
+// Checks of Postgres for the daemons: whether Postgres is usable now, and whether its commits are
+// durable.
 import { messageOf, OperatorError } from '../../errors.ts';
 import { daemonLimits, silenceOf, type Sql } from './connect.ts';
 
-/**
- * Milliseconds beyond statement_timeout after which a statement counts as stuck rather than slow.
- */
+/** A statement that exceeds statement_timeout by this time (ms) counts as stuck, not as slow. */
 const GRACE_MS = 500;
-/**
- * Milliseconds after a drop of silent connections during which other connections are suspect too.
- */
+/** After silent connections were dropped, Postgres counts as unusable for this time (ms). */
 const SUSPECT_MS = 5000;
 
 /**
- * The reason why the daemons cannot use Postgres; undefined when they can. Never rejects, but may
- * wait as long as the statement does.
+ * Returns the reason why daemons cannot use Postgres; undefined when they can. Never rejects, but
+ * may wait until its own query ends.
  */
 export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
   const silence = silenceOf(sql);
@@ -34,14 +31,14 @@ export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
 }
 
 /**
- * Settings of synchronous_commit under which a commit waits for the disk, and for that of each
- * synchronous standby.
+ * Values of synchronous_commit with which a commit waits for its own disk and for the disks of all
+ * synchronous standbys.
  */
 const DURABLE_SETTINGS = ['on', 'remote_apply'];
 
 /**
- * Throws an OperatorError (exit code 2) with the next step when a commit of this connection may be
- * lost in a crash of Postgres.
+ * Checks that a Postgres crash cannot lose a commit of this connection. Otherwise throws an
+ * OperatorError (exit code 2) with the next step.
  */
 export async function assertDurableCommits(sql: Sql): Promise<void> {
   const [found] = await sql<{ setting: string; name: string }[]>`

@@ -1,6 +1,6 @@
-// Database rights of each daemon and of the daily `billing reconcile`. Each has a role named after
-// the schema owner (for billing_owner: billing_serve, billing_keeper, billing_dispatch,
-// billing_reconcile).
+// Database rights of each daemon and of the daily `billing reconcile`. Each daemon and `reconcile`
+// has its own role, named after the schema owner. For the owner billing_owner, the roles are
+// billing_serve, billing_keeper, billing_dispatch and billing_reconcile.
 import type { Queryable } from './connect.ts';
 import {
   amounts,
@@ -19,12 +19,12 @@ interface Rights {
   select: readonly string[];
   insert: readonly string[];
   delete: readonly string[];
-  /** Updatable tables, each with its columns that must not be updated. */
+  /** Tables that the role may update, each with the columns that it must not update. */
   update: Readonly<Record<string, readonly string[]>>;
   execute?: readonly string[];
 }
 
-/** Rights of every daemon: the startup checks and the heartbeat. */
+/** Rights of every daemon, for the startup checks and the heartbeat. */
 const running = {
   select: ['schema_migrations', 'installation', 'daemons'],
   insert: ['installation', 'daemons'],
@@ -32,7 +32,10 @@ const running = {
   update: { daemons: ['id', 'name'] },
 };
 
-/** test/db/postgres/roles.test.ts checks that every table of the schema is listed. */
+/**
+ * Rights of each role. test/db/postgres/roles.test.ts checks that every table of the schema is
+ * listed.
+ */
 export const rights: Readonly<Record<DaemonRole, Rights>> = {
   serve: {
     select: [
@@ -173,7 +176,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     },
     execute: ['make_months(int)', 'drop_month(text, int)'],
   },
-  // Without --repair, which is the owner's: it reads, and stores its result.
+  // Without --repair, `billing reconcile` only reads payments and stores its result. A repair needs
+  // the rights of the owner.
   reconcile: {
     select: [
       'schema_migrations',
@@ -209,7 +213,7 @@ export async function grantRights(sql: Queryable): Promise<string[]> {
   return granted;
 }
 
-/** One multi-statement string, which Postgres runs as one transaction. */
+/** Returns one multi-statement string, which Postgres runs as one transaction. */
 async function grants(sql: Queryable, role: string, its: Rights): Promise<string> {
   const updates = await Promise.all(
     Object.entries(its.update).map(async ([table, fixed]) => {
@@ -234,7 +238,7 @@ async function grants(sql: Queryable, role: string, its: Rights): Promise<string
   ].join(';\n');
 }
 
-/** The name of each daemon's role. */
+/** Returns the role name of each daemon. */
 export async function roleNames(sql: Queryable): Promise<Record<DaemonRole, string>> {
   const [row] = await sql<
     { owner: string }[]

@@ -1,33 +1,33 @@
-// Detects connections on which Postgres no longer responds, and drops them. A frozen server, or a
-// proxy that drops packets, sends no FIN, and TCP itself needs a quarter of an hour to detect it.
+// Detects and drops connections on which Postgres no longer responds. A frozen server, or a proxy
+// that drops packets, sends no FIN. TCP itself needs 15 minutes to detect it.
 import type { Socket } from 'node:net';
 import type { OpenSocket } from './socket.ts';
 
 export interface Silence {
-  /** Opens a socket that is watched from then on. */
+  /** Opens a socket and watches it. */
   open: OpenSocket;
   /**
-   * Registers work as without a response until the returned function is called. Runs `cancel` if
-   * that takes longer than the limit.
+   * Registers work as waiting for a response until the returned function is called. Calls `cancel`
+   * if the response takes longer than the limit.
    */
   begin(cancel: () => void): () => void;
-  /** Age of the oldest work without a response in ms; 0 without any. */
+  /** Milliseconds that the oldest waiting work has waited; 0 when no work is waiting. */
   waitingMs(): number;
   /** Number of dropped connections. */
   readonly dropped: number;
-  /** Milliseconds since the last drop; Infinity before the first. */
+  /** Milliseconds since the last dropped connection; Infinity before the first. */
   droppedAgoMs(): number;
 }
 
 /**
- * The limit is counted in this many timer ticks, so that a process that was suspended does not
- * blame Postgres for the time.
+ * The time limit is counted in this number of timer ticks. While a process is suspended no ticks
+ * are counted, so the process does not blame Postgres for the pause.
  */
 const TICKS = 20;
 
 /**
- * When work has no response for `silentMs`, every connection that received nothing in that time is
- * dropped.
+ * Creates a silence detector. When work has waited for `silentMs`, every connection that received
+ * nothing in that time is dropped.
  */
 export function createSilence(silentMs: number, openSocket: OpenSocket): Silence {
   const sockets = new Map<Socket, { bytes: number; tick: number }>();
@@ -45,7 +45,8 @@ export function createSilence(silentMs: number, openSocket: OpenSocket): Silence
       else if (socket.bytesRead !== last.bytes)
         sockets.set(socket, { bytes: socket.bytesRead, tick });
     }
-    // Work that began between two ticks has waited for less than its number of ticks.
+    // Work that began between two ticks has waited for less time than its tick count says, so the
+    // limit is exceeded only after TICKS + 1 ticks.
     const late = [...waiting].filter((work) => tick - work.tick > TICKS);
     if (late.length > 0) drop();
     for (const work of late) work.cancel();
@@ -55,7 +56,8 @@ export function createSilence(silentMs: number, openSocket: OpenSocket): Silence
   };
   const drop = () => {
     for (const [socket, last] of sockets) {
-      // A socket without any bytes is still connecting; connect_timeout of postgres.js covers that.
+      // A socket that has received no bytes is still connecting. connect_timeout of postgres.js
+      // limits that.
       if (last.bytes === 0 || tick - last.tick < TICKS) continue;
       socket.destroy();
       sockets.delete(socket);

@@ -1,20 +1,21 @@
-// The sockets of a Postgres pool: TCP or TLS behind a stream that keeps faults of postgres.js 3.4
-// at a lost connection from doing harm. Without it statements hang or get the rows of other
-// statements, and a pool keeps connections that never work again.
+// Sockets of a Postgres pool. A stream around TCP or TLS works around bugs of postgres.js 3.4 with
+// lost connections. Without the stream, statements hang or get the rows of other statements, and a
+// pool keeps connections that never work again.
 import { connect, isIP, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { connect as connectTls, type ConnectionOptions } from 'node:tls';
+import { ADDRESS_TIMEOUT_MS } from '../../sockets.ts';
 
 /**
- * What the URL says about TLS, as postgres.js reads it: `sslmode` (`require`, `prefer`,
- * `verify-full`, ...; false without TLS) and `sslnegotiation`.
+ * TLS options of the URL as postgres.js reads them: `sslmode` (`require`, `prefer`, `verify-full`,
+ * ...; false without TLS) and `sslnegotiation`.
  */
 export interface TlsMode {
   ssl: unknown;
   sslnegotiation: unknown;
 }
 
-/** The argument of the `socket` option of postgres.js. */
+/** The argument that postgres.js passes to its `socket` option. */
 interface Target {
   host: readonly string[];
   port: readonly number[];
@@ -22,34 +23,37 @@ interface Target {
   tls: TlsMode;
 }
 
-/** The `socket` option of postgres.js. `onOpened` gets the TCP socket. */
+/** A function for the `socket` option of postgres.js. `onOpened` gets the TCP socket. */
 export type OpenSocket = (target: Target, onOpened?: (tcp: Socket) => void) => Duplex;
 
 /**
- * Opens each socket to the next host of the URL; postgres.js ends a connection to a host of the
- * wrong kind and tries the next.
+ * Creates a function that opens each new socket to the next host of the URL. If the host is of the
+ * wrong kind, such as a standby, postgres.js ends the connection and tries the next host.
  */
 export function createSocketOpener(): OpenSocket {
   let opened = 0;
   return ({ host: hosts, port: ports, path, tls }, onOpened) => {
     const at = opened++ % hosts.length;
     const place = { host: hosts[at] ?? 'localhost', port: ports[at] ?? 5432 };
-    const tcp = typeof path === 'string' ? connect(path) : connect(place);
+    const tcp =
+      typeof path === 'string'
+        ? connect(path)
+        : connect({ ...place, autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS });
     onOpened?.(tcp);
-    // postgres.js reads host and port from the socket for its errors.
+    // postgres.js reads host and port from the socket for its error messages.
     return Object.assign(new PostgresSocket(tcp, place.host, tls), place);
   };
 }
 
 /**
- * The length and the code of the message that asks the server for TLS.
+ * The message that asks the server for TLS: its length and the request code.
  * https://www.postgresql.org/docs/current/protocol-message-formats.html
  */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
 
 class PostgresSocket extends Duplex {
   readonly #tcp: Socket;
-  /** The TCP or TLS socket once it is connected. */
+  /** The TCP or TLS socket; undefined until it is connected. */
   #stream: Socket | undefined;
   #onStream: (() => void) | undefined;
   #isGreeted = false;
@@ -82,7 +86,7 @@ class PostgresSocket extends Duplex {
     this.#closeUnlessGreeted();
   }
 
-  /** postgres.js ends and awaits a socket by this. */
+  /** postgres.js reads this state when it closes a socket. */
   get readyState(): 'opening' | 'open' | 'closed' {
     if (this.destroyed) return 'closed';
     return this.#stream === undefined ? 'opening' : 'open';
@@ -98,13 +102,13 @@ class PostgresSocket extends Duplex {
   }
 
   override _write(message: Buffer, _encoding: BufferEncoding, done: () => void): void {
-    // The first message starts with its length, the others with a letter.
+    // The first message of the protocol starts with its length, all other messages with a letter.
     this.#isGreeted ||= message.readInt32BE(0) === message.length;
     if (!this.#isGreeted) {
       this.destroy();
       return;
     }
-    // A write that fails closes the socket.
+    // A failed write closes the socket, so the error is not handled here.
     const send = () => void this.#stream?.write(message, () => done());
     if (this.#stream === undefined) this.#onStream = send;
     else send();
@@ -116,17 +120,17 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Reports the error of a connection that has received bytes only as its end, on which postgres.js
-   * rejects every statement of the connection at once. On an error it rejects those it has and
-   * takes others until the socket is closed: these hang, and the statements of the next connection
-   * get each other's rows.
+   * Reports an error only if the connection has received no bytes yet; otherwise reports a normal
+   * end. On a normal end, postgres.js rejects all statements of the connection at once. On an
+   * error, postgres.js accepts statements until the close. Such statements hang, and statements of
+   * the next connection get each other's rows.
    */
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#tcp.destroy();
     const reported = this.#hasReceived ? null : error;
     done(reported);
-    // postgres.js may hold a message until the end of this turn. It writes it before the socket
-    // reports its end: see #closeUnlessGreeted.
+    // postgres.js may hold a message until the end of this turn and writes it before the socket
+    // reports its end. #closeUnlessGreeted explains this.
     setImmediate(() => this.emit('close', reported !== null));
   }
 
@@ -141,9 +145,9 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * The other side closed the connection. Before its first byte that is an error: a proxy does so
-   * whose Postgres is down. postgres.js would connect again at once, hundreds of times a second,
-   * and never settle the statement that waits (github.com/porsager/postgres/issues/1193).
+   * Handles a close by the other side. A close before the first byte is an error, for example from
+   * a proxy whose Postgres is down. Otherwise postgres.js would reconnect hundreds of times a
+   * second and never settle the waiting statement (github.com/porsager/postgres/issues/1193).
    */
   #end(): void {
     const error = new Error('the connection was closed before Postgres answered');
@@ -151,13 +155,10 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Closes the socket when postgres.js does not start it with the first message of the protocol.
-   * postgres.js holds short messages until the end of the turn of the event loop. If the connection
-   * closes in that turn, it keeps them and sends nothing over the next sockets until it holds 1,024
-   * bytes, which Postgres would refuse. It opens a new socket whenever one closes under a waiting
-   * statement, so after a few it has dropped what it held and starts the protocol. The statement
-   * only waits some milliseconds longer. The fault is described in
-   * github.com/LanternOps/breeze/issues/3225.
+   * Closes a socket on which postgres.js did not start with the protocol's first message. If a
+   * connection closes while postgres.js holds short messages, postgres.js keeps these and sends
+   * nothing on new sockets until it holds 1,024 bytes. A few closed sockets make postgres.js drop
+   * them and start correctly (github.com/LanternOps/breeze/issues/3225).
    */
   #closeUnlessGreeted(): void {
     setImmediate(() =>
@@ -168,7 +169,10 @@ class PostgresSocket extends Duplex {
   }
 }
 
-/** As postgres.js takes `sslmode`: only a mode that says so verifies the certificate. */
+/**
+ * Converts `sslmode` as postgres.js does: `require`, `prefer` and `allow` do not verify the
+ * server's certificate.
+ */
 function optionsOf(ssl: unknown): ConnectionOptions {
   if (typeof ssl === 'object' && ssl !== null) return ssl;
   return ['require', 'prefer', 'allow'].includes(String(ssl)) ? { rejectUnauthorized: false } : {};

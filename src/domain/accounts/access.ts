@@ -1,5 +1,5 @@
-// When a subscriber's access ends (docs/merchants.md). Pure; the API, the events and the access
-// endpoint share this rule.
+// Decides when a subscriber's access ends (docs/merchants.md). The API, the events and the access
+// endpoint share this rule. Pure.
 //
 // While a payment is due, access lasts for the plan's grace beyond the paid time: a renewal takes
 // seconds to finalize, and after a failure the subscriber has time to top up. When no further
@@ -10,7 +10,10 @@ import type { AccessTerms } from '../../db/access.ts';
 const HOUR_MS = 3_600_000;
 const MAX_GRACE_MS = 72 * HOUR_MS;
 
-/** The grace in milliseconds: the plan's own, else a tenth of the period and at most 72 hours. */
+/**
+ * The grace in milliseconds: the plan's own grace, or by default a tenth of the period, at most 72
+ * hours.
+ */
 export function graceMs({
   periodHours,
   graceHours,
@@ -21,8 +24,8 @@ export function graceMs({
 }
 
 /**
- * The end of the paid time, or of the trial of a live subscription, whichever is later; null
- * without either.
+ * The later of two times: the end of the paid time, and the end of a live subscription's trial.
+ * Null when there is neither.
  */
 export function coveredUntil({
   status,
@@ -33,7 +36,9 @@ export function coveredUntil({
   return paidThrough === null || trialEndsAt > paidThrough ? trialEndsAt : paidThrough;
 }
 
-/** The end of access; null before the first payment without a trial. */
+/**
+ * The time at which access ends. Null before the first payment of a subscription without a trial.
+ */
 export function accessUntil(terms: AccessTerms): Date | null {
   const covered = coveredUntil(terms);
   if (covered === null || !isRenewing(terms)) return covered;
@@ -44,7 +49,7 @@ function isLive(status: string): boolean {
   return status === 'active' || status === 'past_due';
 }
 
-/** Whether a further payment will be due. */
+/** Whether a further payment of the subscription will be due. */
 function isRenewing({ status, nextPaymentDue, cancelRequestedAt }: AccessTerms): boolean {
   return isLive(status) && nextPaymentDue !== null && cancelRequestedAt === null;
 }
@@ -68,20 +73,20 @@ export interface Access {
   /** The caller may cache the answer until this time. */
   revalidateAfter: Date;
   reason: (typeof accessReasons)[number];
-  /** The subscription that decides; null without any. */
+  /** Id of the subscription that decides; null when the customer has no subscription. */
   subscriptionId: string | null;
   status: string | null;
 }
 
 /**
- * Cache time of an answer in ms. Paid time cannot be revoked, so it lasts longest; the others
- * change with the next payment or a forced end.
+ * How long the caller may cache an answer (ms), by the reason of access. Paid time cannot be
+ * revoked, so its answer lasts longest. Other answers change with the next payment or a forced end.
  */
 const keep = { paid: HOUR_MS, trial: 60_000, grace: 60_000, none: 10_000 };
 
 /**
  * Whether a customer with these subscriptions has access at `now`. The subscription with the latest
- * end of access decides, else the newest.
+ * end of access decides; if several have the same end, the newest decides.
  */
 export function judgeAccess(
   subscriptions: readonly (AccessTerms & { id: string })[],

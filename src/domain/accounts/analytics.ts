@@ -1,12 +1,18 @@
-// Figures of a range and of each of its days. The range has the sums of the days, and the counts of
-// the last day.
+// Figures of a range of days and of each day in it. For the range, sums are added up over all days,
+// and counts are those of its last day.
 import type { DayRow } from '../../db/analytics.ts';
 
-/** Sums over a span; active, pastDue and mrr are as of its end. */
+/**
+ * Figures of one span of time. active, pastDue and mrr are as of its end; other figures are sums
+ * over the span.
+ */
 export interface Figures extends Omit<DayRow, 'day' | 'liveBefore'> {
-  /** Succeeded payments divided by attempted payments; null without any. */
+  /** Succeeded payments divided by attempted payments; null when no payment was attempted. */
   successRate: number | null;
-  /** Cancelled and expired subscriptions divided by those live at the start; null without any. */
+  /**
+   * Cancelled and expired subscriptions, divided by the subscriptions that were live at the start
+   * of the span. Null when none was live.
+   */
   churnRate: number | null;
 }
 
@@ -14,7 +20,7 @@ export interface Report extends Figures {
   daily: (Figures & { date: string })[];
 }
 
-/** `days`: at least one, ascending. */
+/** Builds the report of a range. `days` contains at least one day, in ascending order. */
 export function reportOf(days: readonly DayRow[]): Report {
   const [first] = days;
   const last = days.at(-1);

@@ -1,13 +1,13 @@
-// Cursors of keyset pages: the id of the last row with a MAC over list and caller, so that only
-// cursors issued here for the same list are accepted.
+// Cursors of keyset pages. A cursor contains the id of the last row and a MAC that covers the list
+// and the caller, so that only cursors issued here for the same list and caller are accepted.
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto';
 
 export interface Cursors {
-  /** `scope` names the list and the caller. */
+  /** Issues the cursor of a row id. `scope` names the list and the caller. */
   issue(id: string, scope: string): string;
-  /** The id; undefined for a cursor that was not issued for the scope. */
+  /** Returns the id in a cursor; undefined when the cursor was not issued for this scope. */
   read(cursor: string, scope: string): string | undefined;
-  /** As `issue`, for a position that is any text instead of an id. */
+  /** Issues a cursor as `issue` does, but for a position that is any text. */
   seal(place: string, scope: string): string;
   unseal(cursor: string, scope: string): string | undefined;
 }
@@ -16,8 +16,8 @@ const ID_LENGTH = 16;
 const MAC_LENGTH = 12;
 
 /**
- * `secrets`: those of JWT_SECRET, because cursors are as short-lived as tokens. The first issues,
- * all are accepted.
+ * `secrets` are the secrets of JWT_SECRET, because cursors are as short-lived as tokens. The first
+ * secret issues cursors; cursors of all secrets are accepted.
  */
 export function createCursors(secrets: readonly string[]): Cursors {
   const keys = secrets.map((secret) =>

@@ -1,5 +1,5 @@
-// Derives the installation from the configuration and compares it with the one that the first
-// daemon recorded.
+// Derives the installation from the configuration and compares it with the installation that the
+// first daemon recorded.
 import { CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import type { Config } from '../../config/config.ts';
 import {
@@ -21,8 +21,8 @@ const variableOf: Record<keyof Installation, string> = {
 };
 
 /**
- * The configured installation. Throws an OperatorError (exit code 2) without a mint, a keeper or a
- * treasury.
+ * Derives the configured installation. Throws an OperatorError (exit code 2) when the mint, the
+ * keeper or the treasury is not configured.
  */
 export async function installationOf(config: Config): Promise<Installation> {
   const mint = config.usdcMint ?? CLUSTERS[config.cluster].usdcMint;
@@ -37,8 +37,8 @@ export async function installationOf(config: Config): Promise<Installation> {
 }
 
 /**
- * One line for each value that differs, with both values. A fee that is not recorded is not
- * compared.
+ * Describes each value that differs in one line with both values. The fee is only compared when a
+ * fee is recorded.
  */
 export function differences(recorded: RecordedInstallation, own: Installation): string[] {
   return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {
@@ -50,9 +50,9 @@ export function differences(recorded: RecordedInstallation, own: Installation): 
 }
 
 /**
- * Records the configured installation if none is recorded. Throws an OperatorError (exit code 2)
- * with both values of each difference. A keeper without KEEPER_ADDRESS only knows its own address,
- * which must be among the recorded keepers.
+ * Records the configured installation if none is recorded. Otherwise throws an OperatorError (exit
+ * code 2) when the two differ, with both values of each difference. A keeper without KEEPER_ADDRESS
+ * only knows its own address, which must be one of the recorded keepers.
  */
 export async function assertInstallation(sql: Sql, config: Config): Promise<void> {
   const own = await installationOf(config);

@@ -3,8 +3,8 @@ import type { Config } from '../../config/config.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 
 /**
- * The keeper's address: KEEPER_ADDRESS, else that of KEEPER_KEYPAIR; undefined without either.
- * Throws an OperatorError for an unusable keypair file.
+ * The keeper's address from KEEPER_ADDRESS, else from the file in KEEPER_KEYPAIR; undefined when
+ * neither is configured. Throws an OperatorError for an unusable keypair file.
  */
 export async function keeperAddressOf({
   keeperAddress,

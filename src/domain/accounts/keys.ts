@@ -1,4 +1,5 @@
-// API keys: an environment marker and 256 random bits in Base58. Only the SHA-256 is stored.
+// API keys. A key is an environment marker and 256 random bits in Base58. Only the key's SHA-256 is
+// stored.
 import { hash, randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 
@@ -8,14 +9,16 @@ const markers = { development: 'sk_test_', production: 'sk_live_' } as const;
 const SHOWN_AFTER_MARKER = 6;
 
 export interface NewKey {
-  /** The whole secret, shown once. */
+  /** The whole key, which is shown once. */
   key: string;
-  /** The marker and six more characters, to identify a key without exposing it. */
+  /**
+   * The environment marker and the next six characters, which identify a key without exposing it.
+   */
   prefix: string;
   hash: Buffer;
 }
 
-/** A new key for this environment. */
+/** Creates an API key for this environment. */
 export function generateKey(environment: Environment): NewKey {
   const marker = markers[environment];
   const key = marker + bs58.encode(randomBytes(32));
@@ -32,7 +35,7 @@ export function looksLikeKey(token: string): boolean {
   return token.startsWith('sk_');
 }
 
-/** Whether a key carries the marker of this environment. */
+/** Whether an API key begins with the marker of this environment. */
 export function isKeyOf(environment: Environment, key: string): boolean {
   return key.startsWith(markers[environment]);
 }

@@ -1,16 +1,18 @@
-// Encrypts secrets at rest (webhook secrets, and responses that contain one): AES-256-GCM under
-// ENCRYPTION_KEY. The row's id is authenticated too, so a ciphertext copied to another row does not
-// decrypt. Layout: version (1 byte), key fingerprint (4), nonce (12), ciphertext, tag (16).
+// Encrypts secrets at rest with AES-256-GCM under ENCRYPTION_KEY: webhook secrets, and stored API
+// responses that contain a secret. The row's id is authenticated too, so a ciphertext copied to
+// another row does not decrypt. Layout: version (1 byte), key fingerprint (4), nonce (12),
+// ciphertext, tag (16).
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
 export interface SecretBox {
-  /** Encrypts under the newest key, for the row `owner`. */
+  /** Encrypts a secret under the newest key, for the row with the id `owner`. */
   seal(secret: string, owner: string): Buffer;
   /**
-   * Throws an Error without secrets in its message when no key matches or the bytes were altered.
+   * Decrypts a secret. Throws an Error (without secrets in its message) when no key matches or the
+   * bytes were altered.
    */
   open(sealed: Uint8Array, owner: string): string;
-  /** Whether the newest key encrypted it. */
+  /** Whether the newest key encrypted these bytes. */
   isCurrent(sealed: Uint8Array): boolean;
 }
 
@@ -19,14 +21,14 @@ const HEADER = 1 + 4;
 const NONCE_LENGTH = 12;
 const TAG_LENGTH = 16;
 
-/** The fingerprint with which a sealed secret identifies its key, for each key. */
+/** Returns each key's fingerprint, by which an encrypted secret identifies its key. */
 export function fingerprintsOf(keys: readonly string[]): Buffer[] {
   return keys.map((key) => Buffer.from(hkdfSync('sha256', key, '', 'billing key fingerprint', 4)));
 }
 
 /**
- * `keys`: those of ENCRYPTION_KEY; the first encrypts, all decrypt. HKDF-SHA256 derives 256 bits
- * from each.
+ * `keys` are the keys of ENCRYPTION_KEY. The first key encrypts; all keys decrypt. HKDF-SHA256
+ * derives 256 bits from each key.
  */
 export function secretBox(keys: readonly string[]): SecretBox {
   const derived = keys.map((key) => ({

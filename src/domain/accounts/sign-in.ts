@@ -42,7 +42,7 @@ export function signInPage(
 
 /**
  * The roles that a page of this origin may sign in for, the default first. A shop's page must not
- * get a merchant's token, which creates API keys. A request without an Origin is no page's.
+ * get a merchant's token, which creates API keys. A request without an Origin comes from no page.
  */
 export function rolesOf(
   origin: string | undefined,
@@ -63,7 +63,10 @@ export const signInMethods = [
   { method: 'transaction', feature: 'solana:signTransaction', roles: ['subscriber'] },
 ] as const satisfies readonly { method: string; feature: string; roles: readonly Role[] }[];
 
-/** A nonce of 192 random bits, and the message that carries it for five minutes. */
+/**
+ * Creates a nonce of 192 random bits and the message that contains it. The message is valid for
+ * five minutes.
+ */
 export function signInMessage({ wallet, role, page, cluster, now }: SignInRequest): {
   nonce: string;
   message: string;
@@ -88,8 +91,8 @@ export function signInMessage({ wallet, role, page, cluster, now }: SignInReques
 }
 
 /**
- * Whether bytes that a wallet signed say what the issued message says, bare or in the envelope of
- * an off-chain message.
+ * Whether bytes that a wallet signed have the content of the issued message, bare or in the
+ * envelope of an off-chain message.
  */
 export function isMessageOf(issued: string, signed: Buffer, wallet: string): boolean {
   return textsOf(signed, wallet).some((text) => saysTheSame(issued, text));
@@ -111,8 +114,8 @@ function saysTheSame(issued: string, signed: string): boolean {
 }
 
 /**
- * The fields of a sign-in message by name; undefined when the text has another form or a field
- * twice.
+ * Parses the fields of a sign-in message by name. Undefined when the text has another form or
+ * contains a field twice.
  */
 function fieldsOf(text: string): Map<string, string> | undefined {
   const [, domain, address, statement, rest] =
@@ -133,8 +136,8 @@ function fieldsOf(text: string): Map<string, string> | undefined {
   return fields;
 }
 
-// Public keys of small order (libsodium, ge25519_has_small_order), without the sign bit. Anyone can
-// forge a signature under such a key that verifies for one message out of eight.
+// Public keys of small order (libsodium, ge25519_has_small_order), without the sign bit. Under such
+// a key, anyone can forge a signature that verifies for one message out of eight.
 const smallOrder = new Set([
   '0000000000000000000000000000000000000000000000000000000000000000',
   '0100000000000000000000000000000000000000000000000000000000000000',

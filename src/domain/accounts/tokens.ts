@@ -13,11 +13,11 @@ export interface Bearer {
 }
 
 export interface Tokens {
-  /** A token for the wallet and its expiry. */
+  /** Issues a token for the bearer's wallet. Also returns the token's expiry. */
   issue(bearer: Bearer): Promise<{ token: string; expiresAt: Date }>;
   /**
-   * The bearer of a token; undefined for an invalid token: wrong algorithm, issuer, audience or
-   * signature, or expired.
+   * Returns the bearer of a token. Undefined when the token is expired or has a wrong algorithm,
+   * issuer, audience or signature.
    */
   verify(token: string): Promise<Bearer | undefined>;
 }
@@ -25,8 +25,8 @@ export interface Tokens {
 const LIFETIME_SECONDS = 3600;
 
 /**
- * `secrets`: those of JWT_SECRET; the first signs, all verify. `issuer`: PUBLIC_URL, which is also
- * the audience.
+ * `secrets` are the secrets of JWT_SECRET. The first secret signs; all secrets verify. `issuer` is
+ * PUBLIC_URL, which is also the audience.
  */
 export function createTokens(secrets: readonly string[], issuer: string): Tokens {
   const keys = secrets.map((secret) => createSecretKey(secret, 'utf8'));
@@ -61,7 +61,8 @@ export function createTokens(secrets: readonly string[], issuer: string): Tokens
             : undefined;
         } catch (error) {
           if (!(error instanceof errors.JOSEError)) throw error;
-          // Only a signature error can pass with an older secret; any other error is final.
+          // After a signature error an older secret may still verify the token. Any other error is
+          // final.
           if (!(error instanceof errors.JWSSignatureVerificationFailed)) return undefined;
         }
       }

@@ -1,5 +1,5 @@
-// Turns the end of an attempt into the subscription's next state, the payment to record and the
-// alert.
+// Derives from the end of an attempt the subscription's next state, the payment to record and the
+// alert to raise.
 import {
   classifyPullError,
   describeTransactionError,
@@ -25,20 +25,23 @@ import { applyFailure, type SubscriptionUpdate, updateOf, isLive } from './trans
 /** The end of one attempt. */
 export type AttemptEnd =
   /**
-   * `earlier`: foreign pulls between the period that the attempt was signed for and the period in
-   * which it landed.
+   * The attempt landed. `earlier` lists foreign pulls of periods before the one in which it landed,
+   * from the signed period on.
    */
   | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
   | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
-  /** Another payment of the same transaction failed. */
+  /** Another payment of the same transaction failed, so this payment is signed again. */
   | { readonly kind: 'signed_again'; readonly error: string }
   | { readonly kind: 'expired' }
-  /** It is unknown whether it landed: the account counts a pull that no history shows. */
+  /**
+   * It stays unknown whether the attempt landed: the account counts a pull that no RPC history
+   * shows.
+   */
   | { readonly kind: 'unexplained' };
 
 /**
- * Whether the failure `err` of a transaction counts against this payment: one of its instructions
- * failed, or no specific instruction did.
+ * Whether this payment is charged with the failure `err` of its transaction. True if `err` names an
+ * instruction of this payment, or names no instruction.
  */
 export function isCharged(
   programId: string,
@@ -51,8 +54,8 @@ export function isCharged(
 }
 
 /**
- * The end of one payment of a transaction that failed with `err`. Only the payment whose
- * instruction failed counts as failed.
+ * Returns the end of one payment of a transaction that failed with `err`. Only the payment of the
+ * failed instruction counts as failed.
  */
 export function failedEnd(
   programId: string,
@@ -78,11 +81,13 @@ interface Seen {
   view: View;
   /** The chain's clock at that read, Unix seconds. */
   now: bigint;
-  /** Marks a pull of the subscription with what the books have about it and its period. */
+  /**
+   * Marks a pull of the subscription: whether the pull is recorded, and whether its period is paid.
+   */
   mark: (pull: Pull) => KnownPull;
 }
 
-/** The resolution of the attempt and the change of its subscription. Pure. */
+/** Derives the attempt's resolution and the changes of its subscription. Pure. */
 export function outcomeOf(
   rules: Rules,
   row: KeeperSubscription,
@@ -92,8 +97,8 @@ export function outcomeOf(
 ): Assessment & { alert?: string } {
   const update = updateOf(row);
   const { state } = update;
-  // Later reads must not be older than the end: an older account could lack the payment, which
-  // would be signed again.
+  // Later reads of the accounts must not be older than the attempt's end. An older state could lack
+  // the payment, and the payment would be signed again.
   const slots = [signed.observedSlot, view instanceof Error ? 0n : view.slot];
   state.observedSlot = newestSlot([state.observedSlot, ...slots]);
   const resolve = (resolved: Resolution['state'], error: string | null) => ({
@@ -102,7 +107,7 @@ export function outcomeOf(
     error,
   });
   if (end.kind === 'signed_again') {
-    // This payment did not fail: it is due again at once.
+    // This payment did not fail itself, so it is due again at once.
     if (isLive(state)) state.dueAt = timeOf(now);
     state.failedPacks += 1;
     return { update, resolution: resolve('failed', `another payment failed: ${end.error}`) };
@@ -114,14 +119,14 @@ export function outcomeOf(
   if (end.kind === 'paid') {
     const { pull, earlier } = end;
     for (const other of earlier) recordPull(update, mark(other), timeOf(pull.periodStart));
-    // Without the account the next read corrects the due time; until then it is the end of the paid
-    // period.
+    // If the account is unknown, the next payment is due at the end of the paid period, until the
+    // next read corrects this.
     const next =
       account === null || period === null
         ? timeOf(pull.periodEnd)
         : nextAfter(pull.periodStart, account, period);
-    // The pull of a covered period changes no other state, so the subscription is read again at
-    // once.
+    // `recordPull` sets the due time only if the period was unpaid. Otherwise the subscription is
+    // read again at once.
     if (isLive(state)) state.dueAt = timeOf(now);
     recordPull(update, mark(pull), next);
     return { update, resolution: resolve('landed', null) };
@@ -143,8 +148,8 @@ export function outcomeOf(
 }
 
 /**
- * Applies a transaction that failed on chain to the update; returns the alert when the failure is
- * not the subscriber's.
+ * Adds the consequences of a payment that failed on chain to the update. Returns the alert when the
+ * subscriber did not cause the failure.
  */
 function applyFailedAttempt(
   update: SubscriptionUpdate,
@@ -186,8 +191,8 @@ function applyFailedAttempt(
     }
     return failure.kind === 'ours' ? failure.reason : 'unknown_error';
   }
-  // The period was collected or the subscription changed meanwhile: no failure, so the accounts are
-  // read again at once.
+  // The period was collected or the subscription changed meanwhile. This does not count as a
+  // failure, and the accounts are read again at once.
   if (isLive(state)) state.dueAt = timeOf(now);
   return undefined;
 }

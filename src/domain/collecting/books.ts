@@ -1,4 +1,5 @@
-// The books: recorded pulls and paid periods, read in the transaction that writes new payments.
+// The books are the recorded pulls and paid periods. They are read in the database transaction that
+// writes new payments.
 import { type PaymentRow, readPulled, readRecorded } from '../../db/payments.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { Pull } from './chain-view.ts';
@@ -6,8 +7,8 @@ import type { KnownPull } from './pulls.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 
 /**
- * Recorded pulls and paid periods, by on-chain subscription, across all registrations of its
- * address.
+ * Recorded pulls and paid periods by the address of the on-chain subscription. All registrations of
+ * an address count together.
  */
 export class Books {
   readonly #pulls = new Set<string>();
@@ -24,7 +25,7 @@ export class Books {
     for (const period of other.#periods) this.#periods.add(period);
   }
 
-  /** Marks a pull: whether it is recorded, and whether its period is paid. */
+  /** Marks whether a pull is recorded, and whether its period is paid. */
   mark(subscriptionPda: string, pull: Pull): KnownPull {
     return {
       ...pull,
@@ -51,9 +52,9 @@ interface Recorded {
 }
 
 /**
- * Reads which pulls of these updates are recorded, and which of their periods are paid. A period
- * after paidThrough is unpaid, because a payment and paidThrough are written together; so only
- * payments of covered periods need that query.
+ * Reads which pulls of these updates are recorded, and which of their periods are paid. Only
+ * periods before paidThrough are queried. A payment and paidThrough are written together, so a
+ * later period is unpaid.
  */
 export async function readBooks(
   sql: Queryable,

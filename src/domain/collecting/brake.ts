@@ -1,4 +1,4 @@
-// Stops the signing of payments during a hold by an operator, and after Postgres failed over.
+// Stops the signing of payments during a hold of collection, and after Postgres failed over.
 //
 // Everything else continues: committed attempts are sent and settled, changes on chain are
 // recorded, subscriptions end. A due payment stays due and does not fail, so no subscriber becomes
@@ -8,7 +8,7 @@ import type { Transaction } from '../../db/postgres/connect.ts';
 import type { KeeperSubscriptionForEvents } from '../../db/subscription-work.ts';
 import type { Decision } from './decision.ts';
 
-/** Whether nothing may be signed, because Postgres is a standby or has failed over. */
+/** Whether no payment at all may be signed, because Postgres is a standby or has failed over. */
 export function isWaiting({ timeline, recorded, collectsAfterHeight }: Brake): boolean {
   if (timeline === null || collectsAfterHeight !== null) return true;
   return recorded !== null && recorded !== timeline;
@@ -27,16 +27,19 @@ export function isHeld(
   );
 }
 
-/** Whether a hold stops this decision: it signs something, or counts a payment as failed. */
+/**
+ * Whether a hold stops this decision. A hold stops decisions that sign a transaction or count a
+ * payment as failed.
+ */
 export function isBraked({ collect, needs, update }: Decision): boolean {
   const isFailure = update.payments.some(({ status }) => status === 'failed');
   return collect !== undefined || needs === 'closing' || isFailure;
 }
 
 /**
- * Returns whether an attempt must not be committed in this transaction. Takes the shared lock of
- * holds, so it comes before the locks of rows. `timeline`: that of Postgres when the accounts were
- * read; undefined: any.
+ * Returns a function that tells whether an attempt must not be committed in `tx`. Takes the shared
+ * lock of holds, so call it before rows are locked. `timeline` is the timeline of Postgres when the
+ * accounts were read; undefined allows any timeline.
  */
 export async function stopped(
   tx: Transaction,
@@ -51,7 +54,7 @@ export async function stopped(
   return ({ attempt, row }) => attempt !== undefined && (isOther || isHeld(brake, row));
 }
 
-/** A hold as text: what it covers, and why. */
+/** Describes a hold as text: which payments it stops, and why. */
 export function heldInWords({
   merchantWallet,
   planId,

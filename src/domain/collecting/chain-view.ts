@@ -9,7 +9,7 @@ import type {
 } from '../../chain/program/layouts.ts';
 import type { KeeperSubscription } from '../../db/subscription-work.ts';
 
-/** The fields from which the addresses are derived. */
+/** The fields of a row from which the addresses of its accounts are derived. */
 export type Addressed = Pick<
   KeeperSubscription,
   'subscriptionPda' | 'planPda' | 'subscriberWallet' | 'merchantWallet' | 'treasury' | 'mint'
@@ -47,8 +47,8 @@ export interface ChainView {
   readonly merchantTokens: TokenAccount | null;
   readonly treasuryTokens: TokenAccount | null;
   /**
-   * Backup treasuries, the preferred one first. They take the fee when the plan's treasury cannot
-   * receive it.
+   * Other treasuries, the preferred treasury first. One of them receives the fee when the plan's
+   * treasury cannot.
    */
   readonly backupTreasuries?: readonly Receiver[];
 }
@@ -63,8 +63,8 @@ export interface Receiver {
 export type View = ChainView | ChainDataError;
 
 /**
- * Money moved under a subscription by one finalized transaction. Times are Unix seconds, amounts
- * base units.
+ * The money that one finalized transaction moved under a subscription. Times are in Unix seconds,
+ * amounts in base units.
  */
 export interface Pull {
   readonly signature: string;
@@ -75,7 +75,9 @@ export interface Pull {
   readonly gross: bigint;
   readonly fee: bigint;
   readonly net: bigint;
-  /** The fee that was not collected: no treasury could receive it, or another puller pulled. */
+  /**
+   * The fee that was not collected, because no treasury could receive it or another puller pulled.
+   */
   readonly feeOwed?: bigint;
   /**
    * `keeper`: pulled by a keeper of this service. `foreign`: pulled by the plan's owner or another

@@ -1,5 +1,5 @@
-// Compares a subscription's accounts with its row. A changed subscription is made due, and decided
-// about under a claim.
+// Compares a subscription's accounts with its row. The caller makes a changed subscription due, and
+// a collect loop claims it and decides.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
@@ -10,11 +10,12 @@ import { decide, registeredAccount } from './decide.ts';
 import type { Rules } from './decision.ts';
 import { hasUnknownPull } from './pulls.ts';
 
-/** Whether the chain shows something that the row does not have. Pure. */
+/** Whether the chain shows a change that is not recorded in the row. Pure. */
 export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): boolean {
   if (view instanceof Error) return false;
   const { update, needs } = decide(row, view, rules);
-  // A pull that was not found is looked up again after the backoff, also when the account is gone.
+  // If an earlier look-up did not find a pull, this is no new change: the look-up is repeated after
+  // its backoff, also when the account is gone.
   const isSeen =
     registeredAccount(row, view.subscription) !== null || row.cancelRequestedAt !== null;
   const isKnown = needs === 'pulls' && row.setbacks > 0 && isSeen;
@@ -22,7 +23,7 @@ export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): b
   const { nextPaymentDue, delegationRevokedAt } = update.state;
   const hasEvent = update.events.some(({ type }) => type !== 'payment_failed');
   const repaired = row.delegationRevokedAt !== null && delegationRevokedAt === null;
-  // Topped up or approved again: the payment is due before its next retry.
+  // The wallet was topped up or approved again, so the payment is due before its scheduled retry.
   const payable =
     row.status === 'past_due' &&
     nextPaymentDue !== null &&
@@ -31,9 +32,9 @@ export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): b
 }
 
 /**
- * The row as it will be once its open attempt is recorded, when the account shows that payment and
- * no other pull; otherwise the row as it is. So the keeper's own payment is not a change, but
- * others in the same account are. Pure.
+ * If the account shows the payment of the open attempt and no other pull, returns the row as it
+ * will be once this payment is recorded. Otherwise returns the row unchanged. A comparison then
+ * ignores the keeper's own payment but finds other changes. Pure.
  */
 export function withPayment(
   row: KeeperSubscription,
@@ -50,7 +51,7 @@ export function withPayment(
   return { ...row, paidThrough, periodPulled: account.amountPulled };
 }
 
-/** Whether the account in a notification shows a change that the row does not have. Pure. */
+/** Whether the account in a notification shows a change that is not recorded in the row. Pure. */
 export function accountChanged(row: KeeperSubscription, account: SubscriptionAccount): boolean {
   if (registeredAccount(row, account) === null) return true;
   if ((account.expiresAt !== 0n) !== (row.cancelRequestedAt !== null))

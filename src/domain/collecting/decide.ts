@@ -1,6 +1,6 @@
-// Decides what the keeper does with a subscription, from its row and one read of its accounts. Pure
-// and idempotent: settlement.ts writes the decision if the row has not changed since, and deciding
-// again from the written row and the same accounts changes nothing.
+// Decides what the keeper does with a subscription, from its row and one read of its accounts.
+// Pure. settlement.ts writes the decision if the row has not changed since. Idempotent: a second
+// decision from the written row and the same accounts changes nothing.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
@@ -11,7 +11,6 @@ import {
   awaitFinality,
   awaitSlot,
   type Decision,
-  type LookupResult,
   keeperFailure,
   pullNotFound,
   retryAt,
@@ -30,6 +29,7 @@ import {
 } from './obstacles.ts';
 import { amountDue, amountToCollect, notInTrial } from './price.ts';
 import {
+  type LookupResult,
   hasUnknownPull,
   isGivenUp,
   isPaid,
@@ -50,7 +50,8 @@ import {
 } from './transitions.ts';
 
 /**
- * No payment is signed for a period in its last seconds, because it could land in the next period.
+ * In the last seconds of a period no payment is signed for it, because the payment could land in
+ * the next period.
  */
 const CLOSING_SECONDS = 60n;
 /**
@@ -58,16 +59,17 @@ const CLOSING_SECONDS = 60n;
  * sooner.
  */
 const PAUSED_READ_SECONDS = 86_400n;
-/** Seconds between reads of an account that may only be missing at one RPC endpoint. */
+/** Seconds between reads of an account that one RPC endpoint lacks but others may have. */
 const DOUBT_SECONDS = 60n;
 /**
- * Age of a registration in seconds from which a missing account counts as missing, not as an RPC
- * endpoint that lags.
+ * If the account of a registration younger than this (seconds) is missing, the RPC endpoint may
+ * just lag. From this age on, the account counts as missing.
  */
 export const YOUNG_SECONDS = 120;
 
 /**
- * The decision for one subscription. `lookups` holds the results that an earlier `needs` asked for.
+ * Decides about one subscription. `lookups` contains the results that an earlier decision asked for
+ * in `needs`.
  */
 export function decide(
   row: KeeperSubscription,
@@ -99,12 +101,11 @@ export function decide(
       if (hasUnknownPull(state, account)) {
         unread = pullNotFound(row);
         if (!known.isFinal) return { ...awaitFinality(update, view), ...unread };
-        // The period is paid; after three tries an unreadable further pull no longer delays later
-        // payments.
+        // If the period is paid, only a further pull in it is unknown. After three tries this pull
+        // no longer delays later payments.
         if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
         // The RPC history lacks the pull, and may have pruned it for good. After the last try, an
-        // unknown pull of a past period no longer blocks the payment of the current period, which
-        // the chain does not count as pulled.
+        // unknown pull of a past period no longer blocks the payment of the current period.
         if (!isGivenUp(row) || account.periodStart >= period.start)
           return { ...keeperFailure(update, view), ...unread };
       }
@@ -117,7 +118,7 @@ export function decide(
   if (state.cancelRequestedAt !== null) return end(update, view, ends, null);
   const endReason = planEnd(row, view, account, period);
   if (endReason !== null) return end(update, view, ends, endReason);
-  // A subscription without an account is cancelled or ended, and both cases have returned above.
+  // A subscription whose account is missing is cancelled or ended. Both cases have returned above.
   if (account === null || period === null)
     throw new Error('a live subscription without an account');
   const decision = collection(update, view, account, period, { rules, lookups });
@@ -125,8 +126,8 @@ export function decide(
 }
 
 /**
- * The account, if it is the registered one; else null, because an address can be closed and
- * reopened with other periods or terms.
+ * Returns the account if it is the registered one, else null. An account can be closed and reopened
+ * at the same address with other periods or terms.
  */
 export function registeredAccount(
   row: KeeperSubscription,
@@ -142,9 +143,9 @@ export function registeredAccount(
 }
 
 /**
- * Whether a missing account is really gone. An account that no keeper has read yet may only be
- * missing at a lagging RPC endpoint; one that was read before, or that another account has
- * replaced, is gone.
+ * Whether a missing account is really gone. An account that was read before, or that another
+ * account has replaced, is gone. An account that no keeper has read yet may just be missing at a
+ * lagging RPC endpoint.
  */
 function missingIsBelieved(row: KeeperSubscription, view: ChainView): boolean {
   if (view.subscription !== null) return true;
@@ -159,14 +160,15 @@ function observeDelegation(
   account: SubscriptionAccount,
 ): void {
   const obstacle = delegationObstacle(view, account);
-  // Without a token account the delegation is neither revoked nor repaired.
+  // If the token account is missing, the delegation is unknown: it counts neither as revoked nor as
+  // restored.
   if (obstacle === undefined && view.subscriberTokens === null) return;
   applyDelegation(update, obstacle, view.now);
 }
 
 /**
- * Makes a past-due payment due now once its obstacle is gone, instead of at the next scheduled
- * retry (early-tries.ts has the limits).
+ * Makes a past-due payment due now if nothing prevents it any more, before its next scheduled retry
+ * (early-tries.ts limits how often).
  */
 function observeRepair(
   { row, state }: SubscriptionUpdate,
@@ -195,15 +197,15 @@ function observeCancel(
     return;
   }
   if (state.cancelRequestedAt !== null) return;
-  // A missing account was closed: after a cancellation that no keeper saw, or because its plan is
-  // gone.
+  // A missing account was closed, either after a cancellation that no keeper saw, or because its
+  // plan is gone.
   if (account !== null || planEnd(row, view, account, period) === null)
     applyCancelSeen(update, view.now);
 }
 
 /**
- * Due time of a resumed subscription: the current period, or the next one when the current period
- * is paid.
+ * Due time of a resumed subscription: the start of the current period, or of the next period when
+ * the current period is paid.
  */
 function dueAgain({ state }: SubscriptionUpdate, period: PullPeriod): Date | null {
   const { paidThrough } = state;
@@ -213,8 +215,8 @@ function dueAgain({ state }: SubscriptionUpdate, period: PullPeriod): Date | nul
 }
 
 /**
- * Waits for the next period, because the plan is blocked. When the block ends, plan-block.ts makes
- * the subscription due at once.
+ * Waits for the next period, because the plan is blocked. When the plan is unblocked earlier,
+ * plan-block.ts makes the subscription due at once.
  */
 function awaitPlan(update: SubscriptionUpdate, period: PullPeriod): Decision {
   update.state.dueAt = startOfNext(period) ?? timeOf(period.end + 1n);
@@ -222,8 +224,8 @@ function awaitPlan(update: SubscriptionUpdate, period: PullPeriod): Decision {
 }
 
 /**
- * The amounts to collect and the treasury of the fee. Without a treasury that can receive, only the
- * net amount is collected.
+ * The amounts to collect and the treasury that receives the fee. If no treasury can receive it,
+ * only the net amount is collected and the fee stays owed.
  */
 function receivable(
   gross: bigint,
@@ -240,8 +242,8 @@ function receivable(
 }
 
 /**
- * The decision when nothing can be collected now: paused, paid, in a trial, or the chain
- * contradicts the row. Else undefined.
+ * The decision when nothing can be collected now, because the subscription is paused, paid or in a
+ * trial, or because the chain contradicts the row. Otherwise undefined.
  */
 function notYet(
   update: SubscriptionUpdate,
@@ -263,7 +265,8 @@ function notYet(
     return awaitDue(update, view, account, rules);
   }
   if (period.verdict === 'not_started') return retryAt(update, account.periodStart);
-  // All pulls of this period were recorded above, so an unpaid period must have nothing pulled.
+  // All known pulls of this period were recorded before, so the chain must count no pull in an
+  // unpaid period.
   if (period.verdict !== 'collectable' || period.pulled !== 0n) {
     return {
       ...keeperFailure(update, view),
@@ -313,7 +316,7 @@ function collection(
     return awaitNextPeriod(update, view, account, period, rules);
   const funded = rules.keepers.filter((one) => !rules.isOutOfSol(one));
   const keeper = pullerAmong(view.plan, funded);
-  // The balance check raises the alert, once for all waiting subscriptions.
+  // No alert here: the balance check raises one alert for all waiting subscriptions.
   if (keeper === undefined) return keeperFailure(update, view);
   const { start: periodStart, end: periodEnd } = period;
   const isDoubted = failedOnChain(state, periodStart);
@@ -322,13 +325,13 @@ function collection(
     collect: { keeper, periodStart, periodEnd, amounts, treasury, feeOwed, isDoubted },
   };
 }
-// Decisions about a subscription with nothing due now: when the keeper reads it next, and whether
-// to announce the next payment.
+// The functions below decide when the keeper next reads a subscription with nothing due, and
+// whether the next payment is announced.
 /**
- * Waits for nextPaymentDue. Shortly before it, announces the payment and whether the wallet could
- * pay it now.
+ * Waits for nextPaymentDue. Shortly before that time, announces the payment and whether the wallet
+ * could pay it now.
  */
-export function awaitDue(
+function awaitDue(
   update: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount,
@@ -347,10 +350,10 @@ export function awaitDue(
 }
 
 /**
- * Waits for the next period, when a payment signed now could land in it or nothing is left to
- * charge for this period.
+ * Waits for the next period. Used when nothing is charged for the current period, or when a payment
+ * signed now could land in the next period.
  */
-export function awaitNextPeriod(
+function awaitNextPeriod(
   update: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount,
@@ -364,8 +367,8 @@ export function awaitNextPeriod(
 }
 
 /**
- * Announces the next payment of `amount` once, unless none is collected. `issue`: why the wallet
- * could not pay it now.
+ * Announces the next payment once, unless `amount` is 0. `issue` is the reason why the wallet could
+ * not pay `amount` now.
  */
 function applyUpcoming(
   { state, events }: SubscriptionUpdate,

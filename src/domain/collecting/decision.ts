@@ -6,62 +6,26 @@ import type { Split } from '../money.ts';
 import type { BlockReason } from '../reasons.ts';
 import type { ChainView } from './chain-view.ts';
 import { keeperRetryAt } from './keeper-backoff.ts';
-import type { KnownPull } from './pulls.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 
 export interface Rules {
-  /** Wallets that this keeper signs with, the preferred one first. */
+  /** Wallets that this keeper signs with, the preferred wallet first. */
   readonly keepers: readonly string[];
   /** Whether a keeper wallet cannot pay for a transaction. */
   readonly isOutOfSol: (keeper: string) => boolean;
   readonly pastDueDays: number;
-  /** The operator's fee, for merchants without a fee of their own. */
+  /** The operator's default fee, for merchants that have no fee of their own. */
   readonly feeBps: number;
   /**
-   * Base units below which the amount for a part of a period is not collected
-   * (PLAN_MINIMUM_AMOUNT).
+   * Minimum amount in base units (PLAN_MINIMUM_AMOUNT). A smaller amount for a part of a period is
+   * not collected.
    */
   readonly minimumAmount: bigint;
 }
 
-/** Results of costly RPC look-ups that an earlier decision asked for. */
-export interface LookupResult {
-  /** Pulls on chain that may not be recorded. */
-  readonly pulls?: readonly KnownPull[];
-  /** The account's history was too long to read, so its pulls are still unknown. */
-  readonly tooMany?: true;
-  /**
-   * Some transactions of the account cannot be read; each may hold a pull that is missing in
-   * `pulls`.
-   */
-  readonly unreadable?: true;
-  /**
-   * The pulls that the account counts are finalized or recorded. A history that still lacks one may
-   * never have it.
-   */
-  readonly pulledFinally?: true;
-  /**
-   * The closing of the account is not finalized, so pulls before it may not be finalized either and
-   * cannot be read yet.
-   */
-  readonly closingNotFinal?: true;
-  /** An account is missing at one RPC endpoint, which is not enough to treat it as gone. */
-  readonly absenceDoubted?: true;
-  /**
-   * The token account of merchant or treasury is missing at one RPC endpoint, which is not enough
-   * to treat it as gone.
-   */
-  readonly receiverDoubted?: true;
-  /** The on-chain account could not be closed. */
-  readonly closingFailed?: true;
-}
-
-/** The lookup results of one subscription. */
-export type LookupEntry = readonly [id: string, result: LookupResult];
-
 /** A payment to collect now. Times are Unix seconds. */
 export interface Collectable {
-  /** The keeper wallet that pulls; the plan names it. */
+  /** The keeper wallet that pulls. The plan names this wallet as a puller. */
   readonly keeper: string;
   readonly periodStart: bigint;
   readonly periodEnd: bigint;
@@ -71,8 +35,8 @@ export interface Collectable {
   /** The fee that is not collected because no treasury can receive it. */
   readonly feeOwed: bigint;
   /**
-   * A payment of this period failed on chain for the subscriber's reason: this one is simulated
-   * first, and sent alone.
+   * An earlier payment of this period failed on chain because of the subscriber. This payment is
+   * therefore simulated first and sent in its own transaction.
    */
   readonly isDoubted: boolean;
 }
@@ -81,15 +45,16 @@ export interface Decision {
   readonly update: SubscriptionUpdate;
   readonly collect?: Collectable;
   /**
-   * A look-up or action that the decision needs first; decide() then runs again with the result.
+   * The look-up or action that is needed before a decision is possible. decide() then runs again
+   * with its result.
    */
   readonly needs?: 'pulls' | 'closing';
   /**
-   * No payment of the plan can be collected: settling marks the plan, and its subscriptions wait
-   * until it is unblocked.
+   * The reason why no payment of the plan can be collected. Settling marks the plan as blocked, and
+   * its subscriptions wait until the plan is unblocked.
    */
   readonly blocks?: BlockReason;
-  /** An alert to the operator about a failure that is not the subscriber's. */
+  /** An alert to the operator about a failure that the subscriber did not cause. */
   readonly alert?: {
     readonly reason: OursReason | 'pull_not_found' | 'period_mismatch' | 'slot_not_reached';
     readonly detail?: string;
@@ -102,7 +67,10 @@ export interface Decision {
  */
 const FINALITY_READ_SECONDS = 4n;
 
-/** Counts a failure of the keeper and retries with backoff; the status does not change. */
+/**
+ * Counts a failure of the keeper and retries with backoff. The subscription's status does not
+ * change.
+ */
 export function keeperFailure(update: SubscriptionUpdate, { now }: ChainView): Decision {
   update.state.setbacks += 1;
   update.state.dueAt = keeperRetryAt(now, update.state.setbacks);
@@ -113,8 +81,8 @@ export function keeperFailure(update: SubscriptionUpdate, { now }: ChainView): D
 const MAX_BEHIND = 150n;
 
 /**
- * Waits for an endpoint to reach the row's slot. If they are further behind than MAX_BEHIND, the
- * endpoints or the row's slot are wrong, and an alert is raised.
+ * Waits until an endpoint reaches the row's slot. If the endpoints are more than MAX_BEHIND slots
+ * behind, either they or the row's slot is wrong, and an alert is raised.
  */
 export function awaitSlot(update: SubscriptionUpdate, view: ChainView): Decision {
   const { observedSlot } = update.row;
@@ -123,7 +91,7 @@ export function awaitSlot(update: SubscriptionUpdate, view: ChainView): Decision
   return { ...keeperFailure(update, view), alert: { reason: 'slot_not_reached', detail } };
 }
 
-/** Reschedules by `seconds` of chain time. */
+/** Reschedules the subscription by `seconds` of chain time. */
 export function retrySoon(
   update: SubscriptionUpdate,
   { now }: ChainView,
@@ -132,21 +100,24 @@ export function retrySoon(
   return retryAt(update, now + seconds);
 }
 
-/** Reschedules to `at` (chain time, Unix seconds). */
+/** Reschedules the subscription to `at` (chain time, Unix seconds). */
 export function retryAt(update: SubscriptionUpdate, at: bigint): Decision {
   update.state.dueAt = timeOf(at);
   return { update };
 }
 
-/** Reschedules to when the state may be finalized. */
+/** Reschedules the subscription to the time when the confirmed state may be finalized. */
 export function awaitFinality(update: SubscriptionUpdate, view: ChainView): Decision {
   return retrySoon(update, view, FINALITY_READ_SECONDS);
 }
 
-/** Failed look-ups after which a pull that no history shows is reported. */
+/** Number of failed look-ups after which an alert reports a pull that no history shows. */
 const REPORTED_AFTER = 3;
 
-/** The alert about a pull that no history shows. One slow look-up raises none. */
+/**
+ * The alert about a pull that no history shows. Raised only after several failed look-ups, because
+ * one look-up may just be slow.
+ */
 export function pullNotFound({
   setbacks,
 }: Pick<KeeperSubscription, 'setbacks'>): Pick<Decision, 'alert'> {

@@ -13,12 +13,15 @@ export interface Difference {
     | 'failed_on_chain'
     | 'other_amounts'
     | 'other_period'
-    /** The chain has a payment of the keeper that the books lack. */
+    /** The chain has a keeper's payment that is not recorded in the database. */
     | 'not_recorded'
-    /** The same, in a period that another payment has paid: the subscriber was charged twice. */
+    /**
+     * The chain has an unrecorded keeper's payment in a period that another payment has paid, so
+     * the subscriber was charged twice.
+     */
     | 'charged_twice'
     | 'no_subscription'
-    /** An attempt whose end no history shows: its payment may be missing in the books. */
+    /** No history shows the end of an attempt, so its payment may be missing in the database. */
     | 'unexplained'
     /** No RPC endpoint returns the transaction in a readable form, so it could not be compared. */
     | 'unreadable';
@@ -27,7 +30,7 @@ export interface Difference {
   subscriptionPda: string;
   /** The recorded and the on-chain values, as text. */
   detail: string;
-  /** Whether it was repaired. */
+  /** Whether the database was corrected. */
   repaired: boolean;
 }
 
@@ -37,8 +40,8 @@ export interface KeeperPull {
 }
 
 /**
- * The keepers' pulls in one transaction, of all subscriptions; unreadable when an event cannot be
- * decoded.
+ * The keepers' pulls in one transaction, for all subscriptions. Returns an unreadable transaction
+ * when an event cannot be decoded.
  */
 export function keeperPullsIn(
   transaction: ConfirmedTransaction,
@@ -71,7 +74,7 @@ export function decoded<T>(signature: string, decode: () => T): T | UnreadableTr
   }
 }
 
-/** The difference of a recorded payment whose transaction is unreadable. */
+/** The difference to report for a recorded payment whose transaction is unreadable. */
 export const unreadableRecord = ({
   unreadable,
 }: UnreadableTransaction): Pick<Difference, 'kind' | 'detail'> => ({

@@ -1,6 +1,6 @@
 // Retry schedule of past-due subscriptions (docs/contract.md, Subscription status).
 
-/** Default retry times in hours after the first failure, for plans without their own. */
+/** Default retry times in hours after the first failure, for plans that set no retry times. */
 export const RETRY_HOURS = [1, 6, 24, 72, 120] as const;
 
 const HOUR_MS = 3_600_000;
@@ -11,9 +11,10 @@ export function expiryOf(pastDueSince: Date, days: number): Date {
 }
 
 /**
- * Chain time of the next attempt after a failure at `now`: the earliest of the next scheduled
- * retry, the start of the next period (the unpaid period is lost then and the new one is due) and
- * the expiry, which is the last attempt. Null once the expiry has passed.
+ * Chain time of the next attempt after a failure at `now`: the next scheduled retry, the start of
+ * the next period or the expiry, whichever comes first. When the next period starts, the unpaid
+ * period is lost and the next one is due. The expiry is the last attempt; after it the result is
+ * null.
  */
 export function nextAttemptAt(
   now: Date,

@@ -1,15 +1,15 @@
-// Limits how often a top-up makes a past-due payment due before its scheduled retry. A wallet that
-// is emptied between the keeper's read and the transaction, and topped up again, costs the keeper
-// the fee of a failed transaction each time. After the first one in a period, only two top-ups of
-// that period count. Pure.
+// Limits how often a top-up makes a past-due payment due before its scheduled retry. A subscriber
+// can top up the wallet and empty it before the transaction lands; each time the keeper pays the
+// fee of a failed transaction. After the first such failure in a period, only two more top-ups
+// count. Pure.
 import { unixSeconds } from '../../chain/time.ts';
 import type { SubscriptionState } from '../../db/subscription-work.ts';
 
 const MAX_EARLY_TRIES = 2;
 
 /**
- * Whether a payment of the period that starts at `start` (Unix seconds) failed on chain for the
- * subscriber's reason.
+ * Whether a payment of the period that starts at `start` (Unix seconds) failed on chain because of
+ * the subscriber.
  */
 export function failedOnChain(
   { chainFailurePeriod }: Pick<SubscriptionState, 'chainFailurePeriod'>,
@@ -18,7 +18,7 @@ export function failedOnChain(
   return chainFailurePeriod !== null && unixSeconds(chainFailurePeriod) === start;
 }
 
-/** Records that a payment of this period failed on chain for the subscriber's reason. */
+/** Records that a payment of this period failed on chain because of the subscriber. */
 export function noteChainFailure(state: SubscriptionState, periodStart: Date): void {
   if (failedOnChain(state, unixSeconds(periodStart))) return;
   state.chainFailurePeriod = periodStart;
@@ -26,8 +26,8 @@ export function noteChainFailure(state: SubscriptionState, periodStart: Date): v
 }
 
 /**
- * Makes the payment of the period that starts at `start` due at `now`, before its retry, unless the
- * early tries of that period are used up.
+ * Makes the payment of the period that starts at `start` due at `now` instead of at its scheduled
+ * retry. Does nothing when the early tries of that period are used up.
  */
 export function tryEarly(state: SubscriptionState, start: bigint, now: Date): void {
   if (state.nextPaymentDue === null || now >= state.nextPaymentDue) return;

@@ -1,5 +1,5 @@
-// The end of a subscription on chain: its account is read until all pulls are recorded, and closed
-// if a keeper paid its rent.
+// Decides about subscriptions that end or have ended. The on-chain account is read until all its
+// pulls are recorded. It is then closed if a keeper paid its rent.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
@@ -24,16 +24,16 @@ import { applyEnd, coverOf, type SubscriptionUpdate } from './transitions.ts';
 
 const DAY = 86_400n;
 
-/** The input of a decision about an end, besides the accounts. */
+/** The input of a decision about the end of a subscription, besides the row and the view. */
 interface Ending {
   readonly account: SubscriptionAccount | null;
   readonly rules: Rules;
   readonly known: PullLookup;
-  /** The account may be closed: closing it has not failed just now. */
+  /** Whether the account may be closed. False when an attempt to close it has just failed. */
   readonly isClosable: boolean;
 }
 
-/** The reason why the plan ends the subscription; null when it does not. */
+/** The reason why the plan ends the subscription; null when the plan lets it continue. */
 export function planEnd(
   row: KeeperSubscription,
   { plan, now }: ChainView,
@@ -57,8 +57,8 @@ export function planEnd(
 }
 
 /**
- * Ends a subscription from which nothing more is collected: at the end of the paid time or the
- * trial, else at once.
+ * Ends a subscription from which nothing more is collected. It ends at the end of the paid time or
+ * of the trial, or at once if neither is running.
  */
 export function end(
   update: SubscriptionUpdate,
@@ -95,8 +95,8 @@ export function end(
 
 /**
  * Decides about a subscription that has ended. Unknown pulls from before the end are still
- * recorded, unless a newer registration has the same account: then they belong to that one. Another
- * account at the address is not read; the pulls of the closed one are in the history.
+ * recorded, unless a newer registration has the same account: then the newer registration records
+ * them. If another account has the address, the pulls of the closed account are in its history.
  */
 export function afterTheEnd(
   update: SubscriptionUpdate,
@@ -134,9 +134,9 @@ export function afterTheEnd(
 }
 
 /**
- * Records the last pulls of an account that is gone. Returns a decision to wait while they are
- * unknown, else undefined. Pulls with other period boundaries belong to a later subscription at the
- * same address and are skipped.
+ * Records the last pulls of an account that is gone, and returns undefined. While these pulls are
+ * unknown, returns a decision to wait. Pulls with other period boundaries belong to a later
+ * subscription at the same address and are skipped.
  */
 function recordLastPulls(
   update: SubscriptionUpdate,
@@ -146,7 +146,8 @@ function recordLastPulls(
   const { row } = update;
   if (known.kind === 'not_final') return awaitFinality(update, view);
   if (known.kind === 'too_long') return { ...keeperFailure(update, view), ...pullNotFound(row) };
-  // No keeper has ever read the account, so no pull can belong to it.
+  // No keeper has ever read the account, so its periods are unknown and no pull can be assigned to
+  // it.
   if (row.periodAnchor === null) return undefined;
   if (known.kind === 'needed') return { update, needs: 'pulls' };
   const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];
@@ -154,14 +155,14 @@ function recordLastPulls(
     if (pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
     recordPull(update, pull, null);
   }
-  // An unreadable transaction may hold the last pull, so it is looked up again. The retries are
-  // limited, because anyone can send such a transaction.
+  // An unreadable transaction may contain the last pull, so the history is read again later. The
+  // retries are limited, because anyone can send an unreadable transaction.
   return !known.isComplete && !isGivenUp(row) ? keeperFailure(update, view) : undefined;
 }
 
 /**
- * Whether a keeper can close the account and get its rent back: it paid the rent, and the account
- * has expired or its plan has ended.
+ * Whether a keeper can close the account and get the rent back. The keeper must have paid the rent,
+ * and the account must have expired or its plan ended.
  */
 function closable(
   { now, plan }: ChainView,

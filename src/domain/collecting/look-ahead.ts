@@ -1,5 +1,5 @@
-// When renewal_upcoming announces a payment: once per due time, while the subscription is active.
-// Pure.
+// Decides when renewal_upcoming announces a payment. Each due time is announced once, while the
+// subscription is active. Pure.
 import type { SubscriberReason } from '../../chain/program/errors.ts';
 import type { SubscriptionState } from '../../db/subscription-work.ts';
 import type { renewalIssues } from '../reasons.ts';
@@ -10,14 +10,15 @@ const MAX_MS = 72 * HOUR_MS;
 export type RenewalIssue = keyof typeof renewalIssues;
 
 /**
- * Chain time at which a payment is announced: a quarter of the period before `due`, at most 3 days.
+ * Chain time at which a payment is announced: a quarter of a period before `due`, but at most 3
+ * days.
  */
 export function lookAheadAt(due: Date, periodHours: number): Date {
   return new Date(due.getTime() - Math.min((periodHours * HOUR_MS) / 4, MAX_MS));
 }
 
 /**
- * Whether the next payment has yet to be announced. A past-due payment is not announced:
+ * Whether the next payment must still be announced. A past-due payment is not announced, because
  * payment_failed has reported it.
  */
 export function isToAnnounce({
@@ -42,8 +43,8 @@ export function isDueSoon(state: SubscriptionState, periodHours: number, now: Da
 }
 
 /**
- * Next time that the keeper reads a subscription with nothing due: to announce the next payment,
- * then to collect it. Null without a next payment.
+ * Chain time at which the keeper next reads a subscription with nothing due. The first read
+ * announces the next payment, and the second read collects it. Null when there is no next payment.
  */
 export function nextRead(state: SubscriptionState, periodHours: number): Date | null {
   const { nextPaymentDue } = state;

@@ -1,13 +1,13 @@
-// Finds out from the accounts, before anything is sent, why a payment would fail. The checks follow
-// the program's order (docs/chain.md, Errors at a pull).
+// Finds the reason why a payment would fail, from the accounts and before a transaction is sent.
+// The checks follow the program's order (docs/chain.md, Errors at a pull).
 import type { SubscriberReason } from '../../chain/program/errors.ts';
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import type { BlockReason } from '../reasons.ts';
 import type { ChainView, Receiver } from './chain-view.ts';
 
 /**
- * The way in which the wallet revoked its delegation; undefined while it is in place. A missing
- * token account is not a revocation.
+ * How the wallet revoked its delegation; undefined while the delegation is in place. A missing
+ * token account does not count as a revocation.
  */
 export function delegationObstacle(
   view: ChainView,
@@ -22,8 +22,8 @@ export function delegationObstacle(
 }
 
 /**
- * The reason why `gross` base units cannot be collected from the subscriber; undefined when they
- * can.
+ * The reason why `gross` base units cannot be collected from the subscriber; undefined when the
+ * amount can be collected.
  */
 export function subscriberObstacle(
   view: ChainView,
@@ -41,7 +41,7 @@ export function subscriberObstacle(
   return undefined;
 }
 
-/** The first of these wallets that the plan lets pull; undefined without one. */
+/** The first of these wallets that may pull under the plan; undefined when none of them may. */
 export function pullerAmong(
   { owner, pullers }: Pick<PlanAccount, 'owner' | 'pullers'>,
   keepers: readonly string[],
@@ -49,19 +49,23 @@ export function pullerAmong(
   return keepers.find((keeper) => keeper === owner || pullers.includes(keeper));
 }
 
-/** The reason why this receiver cannot be paid under the plan; undefined when it can. */
+/**
+ * The reason why this receiver cannot be paid under the plan; undefined when the receiver can be
+ * paid.
+ */
 function receiverObstacle(
   { destinations }: PlanAccount,
   { wallet, tokens }: Receiver,
 ): BlockReason | undefined {
   const isNamed = destinations.length === 0 || destinations.includes(wallet);
   if (!isNamed || (tokens !== null && tokens.owner !== wallet)) return 'destination_refused';
-  // The keeper does not create the account: the wallet could close it and keep the rent.
+  // The keeper does not create the token account, because the wallet could close it and keep the
+  // rent.
   if (tokens === null) return 'receiver_account_missing';
   return tokens.state === 'frozen' ? 'receiver_frozen' : undefined;
 }
 
-/** The wallets of a plan's payments, and their mint. */
+/** The wallets that take part in a plan's payments, and the mint. */
 export interface Parties {
   readonly keepers: readonly string[];
   readonly merchant: string;
@@ -69,8 +73,8 @@ export interface Parties {
 }
 
 /**
- * The reason why no payment of the plan with this `net` can be collected; undefined when they can.
- * Never caused by a subscriber.
+ * The reason why no payment of the plan with this `net` amount can be collected; undefined when
+ * such payments can be collected. A subscriber cannot cause such an obstacle.
  */
 export function planObstacle(
   { plan, merchantTokens }: Pick<ChainView, 'plan' | 'merchantTokens'>,
@@ -85,8 +89,8 @@ export function planObstacle(
 }
 
 /**
- * The wallet that takes the fee: the plan's treasury, else the first backup treasury that can
- * receive. Undefined when none can.
+ * The wallet that receives the fee: the plan's treasury, else the first backup treasury that can
+ * receive it. Undefined when no treasury can receive the fee.
  */
 export function feeReceiver(
   { plan, treasuryTokens, backupTreasuries = [] }: ChainView,

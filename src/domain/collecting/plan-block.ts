@@ -3,7 +3,8 @@
 //   collected --a payment finds an obstacle of all payments--> blocked (settlement.ts)
 //   blocked --a read of the plan no longer finds it--> collected (keeper/plan-watch.ts)
 //
-// A subscription of a blocked plan waits for its next period; unblocking makes it due at once.
+// A subscription of a blocked plan waits for its next period. Unblocking the plan makes the
+// subscription due at once.
 import { lockPlans, markBlocked, unmarkBlocked } from '../../db/plans.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { releaseWaiting } from '../../db/subscription-work.ts';
@@ -15,7 +16,7 @@ export interface BlockedPlan {
   planId: string;
   planPda: string;
   reason: BlockReason;
-  /** Names to notify about its event (db/postgres/notify.ts). */
+  /** Names to notify about the plan's event (db/postgres/notify.ts). */
   queued: readonly string[];
 }
 
@@ -25,9 +26,9 @@ interface Blocking {
 }
 
 /**
- * Locks the plans that these outcomes block, before any subscription is locked. The lock orders
- * blocking and unblocking: a subscription only waits for a plan that is marked, and unblocking sees
- * every waiting subscription.
+ * Locks the plans that these outcomes block. Call it before subscriptions are locked. The lock
+ * orders blocking and unblocking: a subscription waits only if its plan is marked, and unblocking
+ * sees every waiting subscription.
  */
 export async function lockBlocked(tx: Transaction, outcomes: readonly Blocking[]): Promise<void> {
   const ids = outcomes.flatMap(({ update, blocks }) =>
@@ -58,7 +59,10 @@ export async function blockPlans(
   return blocked;
 }
 
-/** Unblocks a plan and makes its waiting subscriptions due. Returns how many. */
+/**
+ * Unblocks a plan and makes its waiting subscriptions due. Resolves with the number of these
+ * subscriptions.
+ */
 export function unblockPlan(sql: Sql, id: string, chainNow: Date): Promise<number> {
   return sql.begin(async (tx) => {
     await unmarkBlocked(tx, id);

@@ -1,10 +1,13 @@
-// Decides how a plan's record changes by its account on chain.
+// Decides how a plan's record changes when its on-chain account changes.
 import type { PlanAccount } from '../../chain/program/layouts.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { PlanRow, PlanStatus } from '../../db/plans.ts';
 import { planMatches } from '../subscribing/plans.ts';
 
-/** The new status and end of a plan's record by its account; null when they do not change. Pure. */
+/**
+ * Derives the new status and end of a plan's record from its account. Null when both stay the same.
+ * Pure.
+ */
 export function assessPlan(
   record: PlanRow,
   account: PlanAccount | null,

@@ -1,6 +1,6 @@
-// The price of a period. The plan's amount, which the chain enforces, is the maximum: a discount
-// reduces it, and after a trial or a pause that ends inside a period only the rest of that period
-// is charged. Every division rounds down. Pure.
+// The price of a period. The chain enforces the plan's amount as the maximum, and a discount
+// reduces the price. If a trial or a pause ends inside a period, only the rest of that period is
+// charged. Every division rounds down. Pure.
 import { unixSeconds } from '../../chain/time.ts';
 
 const SECONDS_PER_HOUR = 3600n;
@@ -11,10 +11,10 @@ export interface PriceTerms {
   readonly amount: bigint;
   readonly periodHours: number;
   readonly trialEndsAt: Date | null;
-  /** The discount on each payment: at most one of the two is set. */
+  /** The discount on each payment. At most one of discountPercent and discountAmount is set. */
   readonly discountPercent: number | null;
   readonly discountAmount: bigint | null;
-  /** Payments left with the discount; null: unlimited, 0: used up. */
+  /** Number of payments that still get the discount. Null: unlimited; 0: used up. */
   readonly discountPeriods: number | null;
   readonly unpausedAt: Date | null;
 }
@@ -23,11 +23,11 @@ export interface PriceTerms {
 export interface Discount {
   readonly percentOff: number | null;
   readonly amountOff: bigint | null;
-  /** Payments left with the discount; null: unlimited. */
+  /** Number of payments that still get the discount; null: unlimited. */
   readonly periodsLeft: number | null;
 }
 
-/** The discount on the next payment; null without one or when it is used up. */
+/** The discount on the next payment. Null when there is no discount or it is used up. */
 export function discountOf({
   discountPercent: percentOff,
   discountAmount: amountOff,
@@ -37,7 +37,7 @@ export function discountOf({
   return { percentOff, amountOff, periodsLeft };
 }
 
-/** `amount` base units after the discount; at least 0. */
+/** Subtracts the discount from `amount` (base units). The result is at least 0. */
 export function discounted(
   amount: bigint,
   { percentOff, amountOff }: Pick<Discount, 'percentOff' | 'amountOff'>,
@@ -56,9 +56,9 @@ export function priceOf(
 }
 
 /**
- * The amount due for a period, in base units; prorated when the plan's end cuts the period short or
- * a trial or pause ended in it. Times are Unix seconds; `end` is the end of the time that the
- * payment covers.
+ * The amount due for a period, in base units. Prorated when the plan ends inside the period, or
+ * when a trial or pause ended inside it. Times are in Unix seconds; `end` is the end of the time
+ * that the payment covers.
  */
 export function amountDue(
   terms: PriceTerms,
@@ -70,9 +70,9 @@ export function amountDue(
 }
 
 /**
- * The amount to collect for a period: what is due, but 0 for a part of a period that costs less
- * than `minimum`, since collecting it costs the operator lamports. The price of a whole period is
- * collected as agreed.
+ * The amount to collect for a period. This is the amount due, but 0 if it is for a part of a period
+ * and below `minimum`, because a collection costs the operator lamports. The price of a whole
+ * period is always collected.
  */
 export function amountToCollect(
   terms: PriceTerms,
@@ -83,7 +83,9 @@ export function amountToCollect(
   return due < minimum && chargedSeconds(terms, period) < lengthOf(terms) ? 0n : due;
 }
 
-/** Whether a payment of `gross` for this period consumes one payment of a limited discount. */
+/**
+ * Whether a payment of `gross` for this period uses up one of the payments of a limited discount.
+ */
 export function usesDiscount(
   terms: PriceTerms,
   period: { readonly start: bigint; readonly end: bigint },
@@ -94,7 +96,8 @@ export function usesDiscount(
 }
 
 /**
- * The amount of the next payment, without regard to the plan's end; null when no payment is due.
+ * The amount of the next payment, ignoring that the plan may end inside its period. Null when no
+ * payment is due.
  */
 export function nextAmount(
   terms: PriceTerms & { readonly nextPaymentDue: Date | null; readonly periodAnchor: Date | null },
@@ -106,9 +109,9 @@ export function nextAmount(
 }
 
 /**
- * The amount that a past-due subscription owes; null when it is not past due or has no next
- * attempt. The next attempt is at the start of the next period at the latest, so the unpaid period
- * is the one just before it.
+ * The amount that a past-due subscription owes. Null when the subscription is not past due or has
+ * no next attempt. The next attempt is at the start of the next period at the latest, so the unpaid
+ * period is the one that contains the second before it.
  */
 export function amountPastDue(
   terms: PriceTerms & {
@@ -126,7 +129,10 @@ export function amountPastDue(
   return amountDue(terms, { start, end: isCut ? unixSeconds(planEndsAt) : end });
 }
 
-/** The on-chain period at this time (Unix seconds), derived from the start of any period. */
+/**
+ * The on-chain period that contains the time `at` (Unix seconds). `anchor` is the start of any
+ * period.
+ */
 function periodAt(terms: PriceTerms, anchor: Date, at: bigint): { start: bigint; end: bigint } {
   const length = lengthOf(terms);
   const first = unixSeconds(anchor);
@@ -134,14 +140,17 @@ function periodAt(terms: PriceTerms, anchor: Date, at: bigint): { start: bigint;
   return { start, end: start + length };
 }
 
-/** The due time of a payment that the chain allows at `next`: not before the end of the trial. */
+/**
+ * The due time of a payment that the chain allows from `next` on. A trial delays the payment to the
+ * end of the trial.
+ */
 export function notInTrial({ trialEndsAt }: Pick<PriceTerms, 'trialEndsAt'>, next: Date): Date {
   return trialEndsAt !== null && trialEndsAt > next ? trialEndsAt : next;
 }
 
 const lengthOf = ({ periodHours }: PriceTerms) => BigInt(periodHours) * SECONDS_PER_HOUR;
 
-/** Seconds of the period that are charged. */
+/** Number of seconds of the period that are charged. */
 function chargedSeconds(
   terms: PriceTerms,
   { start, end }: { readonly start: bigint; readonly end: bigint },
@@ -150,7 +159,10 @@ function chargedSeconds(
   return from < end ? end - from : 0n;
 }
 
-/** The time before this (Unix seconds) is not charged; null: all time is charged. */
+/**
+ * Time (Unix seconds) from which on the subscriber is charged. Null when there was no trial and no
+ * pause, so all time is charged.
+ */
 function chargedFrom({ trialEndsAt, unpausedAt }: PriceTerms): bigint | null {
   const times = [trialEndsAt, unpausedAt].flatMap((time) =>
     time === null ? [] : [unixSeconds(time)],

@@ -1,4 +1,4 @@
-// Reads pulls from transactions and records those that the database does not have.
+// Reads pulls from transactions and records pulls that the database lacks.
 import { programEvents, type TransferEvent } from '../../chain/program/events.ts';
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds, type PullPeriod } from '../../chain/program/period.ts';
@@ -9,46 +9,50 @@ import type { Sql } from '../../db/postgres/connect.ts';
 import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import { split } from '../money.ts';
 import type { Pull } from './chain-view.ts';
-import type { LookupEntry, LookupResult } from './decision.ts';
 import { applyCover, applyFurther, applyPayment, type SubscriptionUpdate } from './transitions.ts';
 
-/** A pull, with what the books have about it (books.ts). */
+/** A pull, and whether it and its period are recorded (books.ts). */
 export interface KnownPull extends Pull {
-  /** This or an earlier registration of the same address has recorded it. */
+  /** Whether this or an earlier registration of the same address has recorded the pull. */
   readonly recorded: boolean;
-  /** A recorded pull, this or another, paid its period. */
+  /** Whether a recorded pull (this pull or another one) paid the period of this pull. */
   readonly isPeriodPaid: boolean;
 }
 
 /**
- * After this many keeper failures (half an hour, keeper-backoff.ts) a finalized pull that no
- * history contains no longer delays other payments.
+ * Number of keeper failures (half an hour, see keeper-backoff.ts) after which a finalized pull that
+ * no history contains no longer delays other payments.
  */
 const MAX_FAILED_LOOKUPS = 8;
 
-/** Whether the look-ups for a finalized pull are exhausted. */
+/** Whether the keeper has given up looking for a finalized pull that no history contains. */
 export const isGivenUp = ({ setbacks }: KeeperSubscription) => setbacks >= MAX_FAILED_LOOKUPS;
 
-/** Knowledge of the pulls under a subscription, from its records and its history. */
+/**
+ * What is known about the pulls under a subscription, from the database and the account's history.
+ */
 export type PullLookup =
-  /** Not looked up yet. */
+  /** The pulls have not been looked up yet. */
   | { readonly kind: 'needed' }
-  /** The closing of the account is not finalized, so the last pulls before it may not be either. */
+  /**
+   * The closing of the account is not finalized, so the last pulls before the closing may not be
+   * finalized either.
+   */
   | { readonly kind: 'not_final' }
-  /** The history is too long to read, and the look-ups are not exhausted. */
+  /** The history is too long to read, and the keeper has not given up yet. */
   | { readonly kind: 'too_long' }
   | {
       readonly kind: 'known';
       readonly pulls: readonly KnownPull[];
-      /** No transaction of the history is unreadable. */
+      /** Whether all transactions of the history could be read. */
       readonly isComplete: boolean;
-      /** The pulls that the account counts are finalized or recorded. */
+      /** Whether all pulls that the account counts are finalized or recorded. */
       readonly isFinal: boolean;
     };
 
 /**
- * The pulls of this row, as far as known. A history that is too long to read counts as empty once
- * the look-ups are exhausted, because anyone can make a history long.
+ * Derives what is known about the row's pulls from a lookup result. A history that is too long to
+ * read counts as empty once the keeper has given up, because anyone can make a history long.
  */
 export function pullLookup(row: KeeperSubscription, result: LookupResult): PullLookup {
   const { pulls, tooMany, unreadable, pulledFinally, closingNotFinal } = result;
@@ -61,8 +65,8 @@ export function pullLookup(row: KeeperSubscription, result: LookupResult): PullL
 }
 
 /**
- * Whether the account counts a pull that is not recorded: its period is unpaid in the database, or
- * paid with less.
+ * Whether the account counts a pull that is not recorded. This is the case when the database has
+ * the account's period as unpaid, or as paid with a smaller amount.
  */
 export function hasUnknownPull(
   state: Pick<KeeperSubscription, 'paidThrough' | 'periodPulled'>,
@@ -70,7 +74,7 @@ export function hasUnknownPull(
 ): boolean {
   if (account.amountPulled === 0n) return false;
   if (!isPaid(state, account)) return true;
-  // A lagging RPC endpoint may show an earlier period than the one that is paid.
+  // If the database has a later period as paid, a lagging RPC endpoint returned this account.
   const paidFor =
     state.paidThrough === null ? 0n : unixSeconds(state.paidThrough) - account.periodStart;
   return paidFor <= periodSeconds(account.periodHours) && account.amountPulled > state.periodPulled;
@@ -92,8 +96,8 @@ export const oldestFirst = (pulls: readonly KnownPull[]) =>
   [...pulls].reverse().sort((a, b) => Number(a.periodStart - b.periodStart) || Number(a.at - b.at));
 
 /**
- * Records a found pull of any puller. The first pull of a period pays it, also when the period was
- * covered without a payment; each other one is recorded as `further`.
+ * Records a found pull of any puller. The first pull of a period pays the period, even if nothing
+ * had to be collected for it. Each other pull of that period is recorded as `further`.
  */
 export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Date | null): void {
   const { paidThrough } = update.state;
@@ -125,7 +129,10 @@ export function recordPulls(
   if (found > update.state.periodPulled) update.state.periodPulled = found;
 }
 
-/** Start of the collectable period after `periodStart`; null when there is none. */
+/**
+ * Start of the first collectable period after the one that starts at `periodStart`; null when no
+ * further period can be collected.
+ */
 export function nextAfter(
   periodStart: bigint,
   account: SubscriptionAccount,
@@ -136,15 +143,15 @@ export function nextAfter(
     : startOfNext(period);
 }
 
-/** Start of the next collectable period; null when there is none. */
+/** Start of the next collectable period; null when no further period can be collected. */
 export function startOfNext(period: PullPeriod): Date | null {
   return period.next === null ? null : timeOf(period.next);
 }
 
 /**
- * Recorded pulls of new registrations, where an earlier registration of the account has recorded
- * all that the account counts. They need no history, which an endpoint may not keep for a whole
- * period.
+ * Finds the pulls of new registrations in the database. A row gets a result only if an earlier
+ * registration has recorded the full amount that the account counts. Such rows need no RPC history,
+ * which an endpoint may not keep for a whole period.
  */
 export async function findInBooks(
   sql: Sql,
@@ -183,14 +190,14 @@ export async function findInBooks(
 
 export interface PullParties {
   readonly programId: string;
-  /** Keeper wallets, including former ones: their pulls count as the keeper's. */
+  /** Keeper wallets, including former ones. Their pulls count as pulls by the keeper. */
   readonly keepers: readonly string[];
-  /** Wallets that take the fee. */
+  /** Wallets that can receive the platform fee. */
   readonly treasuries: readonly string[];
   readonly subscriptionPda: string;
   /**
-   * The fee that a pull by another puller owes, in basis points of its gross; absent where only
-   * what moved counts.
+   * The fee that is owed for a pull by another puller, in basis points of its gross amount. Absent
+   * where owed fees do not matter.
    */
   readonly feeBps?: number;
 }
@@ -199,8 +206,8 @@ export interface PullParties {
 const CALLER = 5;
 
 /**
- * The pulls of one transaction under a subscription, one per period, oldest first. Throws
- * ChainDataError for an event that cannot be decoded.
+ * Returns a subscription's pulls in one transaction: one pull per period, oldest period first.
+ * Throws ChainDataError for an event that cannot be decoded.
  */
 export function pullsIn(
   transaction: ConfirmedTransaction,
@@ -213,7 +220,8 @@ export function pullsIn(
     const source = puller !== undefined && keepers.includes(puller) ? 'keeper' : 'foreign';
     const known = periods.get(event.periodStart);
     const gross = (known?.gross ?? 0n) + event.amount;
-    // Only a keeper's pull carries a fee; a foreign pull is entirely the merchant's.
+    // Only a keeper's pull contains a fee. The whole amount of a foreign pull belongs to the
+    // merchant.
     const fee =
       (known?.fee ?? 0n) +
       (source === 'keeper' && treasuries.includes(event.receiver) ? event.amount : 0n);
@@ -239,3 +247,41 @@ function pullerOf(
 ): string | undefined {
   return event.puller ?? transaction.instructions[event.instruction]?.accounts[CALLER];
 }
+
+/** Results of costly RPC look-ups that an earlier decision asked for. */
+export interface LookupResult {
+  /** Pulls on chain that may not be recorded. */
+  readonly pulls?: readonly KnownPull[];
+  /** The account's history was too long to read, so its pulls are still unknown. */
+  readonly tooMany?: true;
+  /**
+   * Some transactions of the account cannot be read. Each of them may contain a pull that `pulls`
+   * lacks.
+   */
+  readonly unreadable?: true;
+  /**
+   * All pulls that the account counts are finalized or recorded. If the history still lacks a pull
+   * now, it may never contain this pull.
+   */
+  readonly pulledFinally?: true;
+  /**
+   * The closing of the account is not finalized. Pulls before the closing may not be finalized
+   * either, and cannot be read yet.
+   */
+  readonly closingNotFinal?: true;
+  /**
+   * An account of the subscription is missing at one RPC endpoint, which is not enough to treat the
+   * account as gone.
+   */
+  readonly absenceDoubted?: true;
+  /**
+   * The token account of the merchant or the treasury is missing at one RPC endpoint, which is not
+   * enough to treat the account as gone.
+   */
+  readonly receiverDoubted?: true;
+  /** The keeper tried to close the on-chain subscription and failed. */
+  readonly closingFailed?: true;
+}
+
+/** The lookup results of one subscription. */
+export type LookupEntry = readonly [id: string, result: LookupResult];

@@ -1,5 +1,5 @@
-// Marks events of payments whose commit was lost: receivers may have had an event of the same
-// payment before (docs/contract.md).
+// Marks the events of payments whose commit Postgres has lost. Webhook receivers may have received
+// an event of the same payment before (docs/contract.md).
 import { findUncommitted } from '../../db/history.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
@@ -7,8 +7,9 @@ import type { SubscriptionUpdate } from './transitions.ts';
 type NewEvent = SubscriptionUpdate['events'][number];
 
 /**
- * Adds `recovered` to the event of a keeper's payment whose transaction the database lacks. Every
- * signature is committed before its transaction is sent, so the commit was lost.
+ * Returns a function that adds `recovered` to the event of a keeper's payment if the database lacks
+ * its transaction. Every signature is committed before its transaction is sent, so a missing
+ * signature means that the commit was lost.
  */
 export async function markRecovered(
   sql: Queryable,

@@ -1,4 +1,5 @@
-// Decisions about a payment that fails before it is sent, by its accounts or in a simulation. Pure.
+// Decides about a payment that cannot be sent, because the accounts or a simulation show that it
+// would fail. Pure.
 import type { SubscriberReason } from '../../chain/program/errors.ts';
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
@@ -9,7 +10,7 @@ import { closingDue } from './ending.ts';
 import { startOfNext } from './pulls.ts';
 import { applyFailure, type SubscriptionUpdate, isLive } from './transitions.ts';
 
-/** A failed try for the subscriber's reason, without a transaction. */
+/** Records a failed attempt that the subscriber caused and for which no transaction was sent. */
 export function failUnsent(
   update: SubscriptionUpdate,
   view: ChainView,
@@ -31,8 +32,8 @@ export function failUnsent(
 }
 
 /**
- * A decision to collect and the result of its simulation: the subscriber's reason, or null when it
- * failed for another reason or was not answered.
+ * A decision to collect whose simulation failed. `reason` is the subscriber's reason, or null when
+ * the simulation failed for another reason or no endpoint answered.
  */
 export interface Refused {
   readonly update: SubscriptionUpdate;
@@ -41,9 +42,10 @@ export interface Refused {
 }
 
 /**
- * The decision after a failed simulation; nothing is sent. It counts as a failed try only if the
- * retry was due. A payment that a top-up made due early waits for its retry, without an event.
- * Without a reason it is a keeper failure, and the top-up is not counted.
+ * The decision after a failed simulation; no transaction is sent. It counts as a failed attempt if
+ * the scheduled retry was due. A payment that a top-up made due early waits for its scheduled
+ * retry, without an event. If `reason` is null, it is a keeper failure and the top-up is not
+ * counted.
  */
 export function refuse(
   { update, collect: { amounts }, reason }: Refused,

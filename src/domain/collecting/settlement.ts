@@ -1,6 +1,6 @@
-// The transaction in which the keeper changes subscriptions. Assessments are made before it; under
-// the row locks it writes only those whose row has not changed since (the API may have cancelled
-// it). The others are assessed again.
+// The database transaction in which the keeper changes subscriptions. Assessments are made before
+// the transaction. Under the row locks it writes an assessment only if the row has not changed
+// since (the API may have cancelled the subscription). Changed rows are assessed again.
 import {
   AddressTaken,
   type AttemptRow,
@@ -31,7 +31,7 @@ import type { SubscriptionUpdate } from './transitions.ts';
 /** Length of a lease. A transaction is usually finalized after some 15 s. */
 export const LEASE_SECONDS = 45;
 
-/** A claimed subscription, and its `notices` as the keeper read them. */
+/** A claimed subscription, and its count of notifications (`notices`) as the keeper read it. */
 export interface ClaimedRow extends ClaimKey {
   notices: number;
 }
@@ -39,13 +39,13 @@ export interface ClaimedRow extends ClaimKey {
 /** The changes to write for one subscription. */
 export interface Assessment {
   update: SubscriptionUpdate;
-  /** A signed payment to commit; the lease is kept while it is in flight. */
+  /** A signed payment to commit. The lease is kept while the payment is in flight. */
   attempt?: Omit<AttemptRow, 'id' | 'subscriptionId'>;
-  /** A payment is already in flight: the lease is kept. */
+  /** Keeps the lease, because a payment is already in flight. */
   keepsLease?: true;
   /** The end of the attempt in flight. */
   resolution?: Resolution;
-  /** The reason why the plan is blocked; the plan is marked in the same transaction. */
+  /** The reason why the plan is blocked. The plan is marked in the same database transaction. */
   blocks?: BlockReason | undefined;
 }
 
@@ -59,11 +59,11 @@ export interface Settled<A> {
   /** Assessments that were written, or needed no write. */
   readonly written: readonly A[];
   /**
-   * Assessments that were not written: the row changed, `books` refuse a payment, collection is
-   * held, or another payment of the same transaction was not written.
+   * Assessments that were not written, because the row changed, a payment was already recorded,
+   * collection is held, or another payment of the same transaction was not written.
    */
   readonly changed: readonly A[];
-  /** Ids of the committed attempts, by subscription. */
+  /** Ids of the committed attempts, by subscription id. */
   readonly attempts: ReadonlyMap<string, string>;
   /** Recorded pulls and paid periods of the assessments. */
   readonly books: Books;
@@ -83,10 +83,10 @@ const nothing: Settled<never> = {
 };
 
 /**
- * Writes finished assessments. Neither list has a row whose claim is lost, nor a payment whose
- * address has an open attempt (the rest of its transaction is in `changed`). An attempt is only
- * committed while collection is not held, and on `timeline` if given: that of Postgres when the
- * assessment began.
+ * Writes assessments. A row whose claim is lost, or whose address has another open attempt, is in
+ * neither list of the result. An attempt is only committed while collection is not held. If
+ * `timeline` is given (the timeline of Postgres when the assessment began), it must still be the
+ * same.
  */
 export async function settle<A extends ClaimedAssessment>(
   sql: Sql,
@@ -170,7 +170,7 @@ async function write<A extends ClaimedAssessment>(
 }
 
 /**
- * Removes the payments of incomplete transactions: a signed transaction is committed with all of
+ * Removes the payments of incomplete transactions. A signed transaction is committed with all of
  * its payments or not at all.
  */
 function wholeTransactions<A extends ClaimedAssessment>(assessments: readonly A[]): A[] {
@@ -183,10 +183,12 @@ function wholeTransactions<A extends ClaimedAssessment>(assessments: readonly A[
   );
 }
 
-/** Maximum number of assessments of a row that keeps changing. */
+/** How often a row that keeps changing is assessed. */
 const TRIES = 3;
 
-/** Assesses rows. A row that it leaves out is not written, and its lease is kept. */
+/**
+ * Assesses rows. A row without an assessment in the result is not written, and its lease is kept.
+ */
 export type AssessRows<A extends ClaimedAssessment> = (
   rows: readonly KeeperSubscriptionForEvents[],
   /** Recorded pulls and paid periods of these rows, as far as known. */
@@ -198,21 +200,24 @@ interface SettleRowsOptions<A extends ClaimedAssessment> {
   /** As in `settle`. */
   readonly timeline?: string | null | undefined;
   readonly assess: AssessRows<A>;
-  /** Called with what each database transaction wrote, also when a later one fails. */
+  /**
+   * Called with the result of each database transaction after its commit, even if a later
+   * transaction fails.
+   */
   readonly onSettled?: (settled: Settled<A>) => void;
 }
 
 /** The result of `settleRows`. */
 export interface SettledRows<A> {
   readonly written: readonly A[];
-  /** Ids of rows that kept changing: not written, lease kept. */
+  /** Ids of rows that were not written because they kept changing. Their leases are kept. */
   readonly left: readonly string[];
   readonly queued: ReadonlySet<string>;
 }
 
 /**
- * Assesses rows and writes the outcomes; a row that changed meanwhile is read and assessed again,
- * at most three times.
+ * Assesses rows and writes the outcomes. A row that changed meanwhile is read and assessed again,
+ * up to three assessments in all.
  */
 export async function settleRows<A extends ClaimedAssessment>(
   sql: Sql,
@@ -236,8 +241,8 @@ export async function settleRows<A extends ClaimedAssessment>(
 }
 
 /**
- * Assesses each row for itself. `assess` is pure; when it returns undefined, the row is not
- * written. `mark` adds what the books have about a pull of the row's account.
+ * Turns a pure function that assesses one row into AssessRows. If `assess` returns undefined, the
+ * row is not written. `mark` tells whether a pull of the row's account and its period are recorded.
  */
 export function rowByRow<O extends Assessment>(
   claims: readonly ClaimedRow[],
@@ -253,8 +258,9 @@ export function rowByRow<O extends Assessment>(
 }
 
 /**
- * Whether the row needs no write when its attempt is committed: only observedSlot differs, which is
- * written at the attempt's end. The lease then runs from the claim.
+ * Whether the row needs no write when its attempt is committed. This is the case if only
+ * observedSlot changed, because the end of the attempt writes it. The lease then still counts from
+ * the claim.
  */
 function isUntouched({ attempt, update: { row, state, events } }: Assessment): boolean {
   if (attempt === undefined || events.length > 0) return false;
@@ -263,15 +269,18 @@ function isUntouched({ attempt, update: { row, state, events } }: Assessment): b
   );
 }
 
-/** Stores the events of the written outcomes; returns the names to notify. */
+/**
+ * Stores the events of the written outcomes. Resolves with the names to notify
+ * (db/postgres/notify.ts).
+ */
 async function storeNewEvents(
   tx: Transaction,
   outcomes: readonly { update: SubscriptionUpdate; row: KeeperSubscriptionForEvents }[],
   written: ReadonlyMap<string, Written>,
 ): Promise<Set<string>> {
   const marked = await markRecovered(tx, outcomes);
-  // The first event took its sequence number in the state update, which saves a row version over
-  // taking it in a second update.
+  // The state update has assigned the sequence number of the first event. A second update only for
+  // this would write one more row version.
   const first = outcomes.flatMap(({ update: { state, events }, row }) => {
     const { eventId = null, createdAt = new Date(0), sequence = 0n } = written.get(row.id) ?? {};
     const [event] = events;

@@ -5,8 +5,8 @@
 //   cancel requested -> unchanged until paidThrough -> cancelled
 //   plan gone        -> unchanged until paidThrough -> expired
 //
-// Independent of the status, nothing is due during a trial (trialEndsAt) or a pause (pausedAt, set
-// by the API).
+// In any status, no payment is due during a trial (trialEndsAt) or a pause (pausedAt, set by the
+// API).
 import { timeOf } from '../../chain/time.ts';
 import type { PaymentRow } from '../../db/payments.ts';
 import type { KeeperSubscription, SubscriptionState } from '../../db/subscription-work.ts';
@@ -26,7 +26,7 @@ export interface SubscriptionUpdate {
   readonly payments: PaymentRow[];
 }
 
-/** A update without changes. */
+/** Creates an update without changes. */
 export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
   const state: SubscriptionState = {
     status: row.status,
@@ -59,9 +59,9 @@ export function isLive({ status }: Pick<SubscriptionState, 'status'>): boolean {
 }
 
 /**
- * Sets nextPaymentDue. `next` is the earliest time that the chain allows (null: never); a trial
- * delays it, and a cancel request or a pause clears it. All changes of nextPaymentDue go through
- * this function, except retries after a failure.
+ * Sets nextPaymentDue. `next` is the earliest time at which the chain allows a payment (null:
+ * never). A trial delays nextPaymentDue; a cancel request or a pause clears it. Retries after a
+ * failure set nextPaymentDue without this function.
  */
 export function setNextDue(
   { row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>,
@@ -71,13 +71,13 @@ export function setNextDue(
   state.nextPaymentDue = isDue ? notInTrial(row, next) : null;
 }
 
-/** End of the time that the subscriber has paid for, or of the trial. */
+/** End of the time that the subscriber has paid for, or end of the trial. */
 export const coverOf = ({ row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>): Date | null =>
   coveredUntil({ ...row, ...state });
 
 /**
- * Marks the subscription as paid until `periodEnd`; the next payment is due at `next`, null for
- * none.
+ * Marks the subscription as paid until `periodEnd`. The next payment is due at `next`; null when no
+ * further payment is due.
  */
 function settleUp(
   { row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>,
@@ -100,7 +100,7 @@ function settleUp(
 }
 
 /**
- * A payment landed: records it and reports it once, even when the subscription ended while it was
+ * Records a landed payment and adds its event, even if the subscription ended while the payment was
  * in flight.
  */
 export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date | null): void {
@@ -113,7 +113,8 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
   const terms = { ...row, discountPeriods: state.discountPeriods };
   if (pull.source === 'keeper' && usesDiscount(terms, period, due))
     state.discountPeriods = (state.discountPeriods ?? 1) - 1;
-  // A pull of an old period that is found late is only recorded; it does not change the state.
+  // A late found pull of an earlier period is recorded, but does not change paidThrough or the
+  // status.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
     settleUp(update, periodEnd, pull.gross, next);
   events.push({
@@ -132,8 +133,8 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
 }
 
 /**
- * Counts a period as paid that an earlier registration of the same address has recorded and
- * reported.
+ * Marks a period as paid. Used for a pull that an earlier registration of the same address has
+ * recorded and reported.
  */
 export function applyCover(
   update: SubscriptionUpdate,
@@ -144,8 +145,8 @@ export function applyCover(
 }
 
 /**
- * Counts a period as paid for which nothing is collected (price.ts, amountToCollect). It has no
- * payment and no event.
+ * Marks a period as paid for which nothing is collected (price.ts, amountToCollect). No payment is
+ * recorded and no event is sent.
  */
 export function applyUncollected(
   update: SubscriptionUpdate,
@@ -155,7 +156,7 @@ export function applyUncollected(
   settleUp(update, timeOf(periodEnd), 0n, next);
 }
 
-/** Records a further pull in a paid period. It changes no state and has no event. */
+/** Records a further pull in a paid period. The state does not change and no event is sent. */
 export function applyFurther({ row, payments }: SubscriptionUpdate, pull: Pull): void {
   payments.push({ ...successOf(row, pull, 1), further: true });
 }
@@ -187,14 +188,14 @@ export interface FailedTry {
   readonly periodEnd: bigint;
   readonly nextPeriod: Date | null;
   readonly amounts: { readonly gross: bigint; readonly fee: bigint; readonly net: bigint };
-  /**
-   * Signature of the transaction that failed on chain; null when the accounts showed the obstacle
-   * before a send.
-   */
+  /** Signature of the transaction that failed on chain; null when no transaction was sent. */
   readonly signature: string | null;
 }
 
-/** An attempt failed because of the subscriber: past due, or expired after the last attempt. */
+/**
+ * Records an attempt that failed because of the subscriber. The subscription becomes past due, or
+ * expires after the last attempt.
+ */
 export function applyFailure(
   { row, state, events, payments }: SubscriptionUpdate,
   failed: FailedTry,
@@ -247,7 +248,7 @@ export function applyFailure(
   });
 }
 
-/** The subscriber cancelled on chain: nothing more is collected. */
+/** Records that the subscriber cancelled on chain. Nothing more is collected. */
 export function applyCancelSeen({ state, events }: SubscriptionUpdate, now: bigint): void {
   state.cancelRequestedAt = timeOf(now);
   state.cancelRequestedBy = 'subscriber';
@@ -258,7 +259,7 @@ export function applyCancelSeen({ state, events }: SubscriptionUpdate, now: bigi
   });
 }
 
-/** The subscriber resumed on chain; the next payment is due at `next`. */
+/** Records that the subscriber resumed on chain. The next payment is due at `next`. */
 export function applyResume({ row, state, events }: SubscriptionUpdate, next: Date | null): void {
   state.cancelRequestedAt = null;
   state.cancelRequestedBy = null;
@@ -267,7 +268,10 @@ export function applyResume({ row, state, events }: SubscriptionUpdate, next: Da
   events.push({ type: 'subscription_resumed', extra });
 }
 
-/** Reports a revoked delegation once. `obstacle` undefined: the delegation is in place (again). */
+/**
+ * Reports a revoked delegation once. If `obstacle` is undefined, the delegation is in place
+ * (again).
+ */
 export function applyDelegation(
   { state, events }: SubscriptionUpdate,
   obstacle: string | undefined,
@@ -284,8 +288,8 @@ export function applyDelegation(
 }
 
 /**
- * Ends the subscription after its paid time: `cancelled` after a cancel request, `expired` with a
- * reason when its plan is gone.
+ * Ends the subscription after its paid time. The status becomes `cancelled` after a cancel request,
+ * or `expired` if `endReason` is given because the plan is gone.
  */
 export function applyEnd(
   { state, events }: SubscriptionUpdate,

@@ -1,4 +1,4 @@
-// Reads the log of all deliveries backwards from the newest, in steps of bounded size.
+// Reads the log of all deliveries from the newest to the oldest, in steps of bounded size.
 import type { LogFilters, LoggedDelivery, Source, Walk, Walked } from '../../db/deliveries.ts';
 import { idsBetween, LAST_ID, timeOfId } from '../../db/postgres/ids.ts';
 
@@ -11,20 +11,23 @@ export interface LogQuery extends LogFilters {
 
 export interface LogStep {
   rows: LoggedDelivery[];
-  /** All deliveries newer than this have been read; null when the log is exhausted. */
+  /** All deliveries newer than this time have been read. Null when the whole log has been read. */
   lookedBackTo: Date | null;
-  /** Start of the next step; null at the end. */
+  /** Position at which the next step starts; null at the end of the log. */
   next: string | null;
 }
 
-/** Rows read per statement: some 20 ms of Postgres's time when they are in memory. */
+/**
+ * Maximum number of rows that one statement reads. This takes Postgres some 20 ms when the rows are
+ * in memory.
+ */
 const WALK_ROWS = 10_000;
-/** Rows returned per statement. */
+/** Maximum number of rows that one statement returns. */
 const PAGE_ROWS = 500;
 
 /**
- * Yields matching deliveries, newest first, until `limit` are found or the log is exhausted. Each
- * step runs one statement through `walk` and may find nothing.
+ * Yields matching deliveries, newest first, until `limit` deliveries are found or the whole log is
+ * read. Each step runs one statement through `walk` and may find no match.
  */
 export async function* readLog(
   walk: (filters: LogFilters, walk: Walk) => Promise<Walked>,

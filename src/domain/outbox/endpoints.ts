@@ -4,8 +4,10 @@ import { findEndpointSecrets } from '../../db/endpoints.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { SecretBox } from '../accounts/secrets.ts';
 
+const MAX_URL_LENGTH = 2048;
+
 /**
- * A new signing secret in the form of the Standard Webhooks specification: whsec_ and 32 random
+ * Creates a signing secret in the form of the Standard Webhooks specification: whsec_ and 32 random
  * bytes in Base64.
  */
 export function generateWebhookSecret(): string {
@@ -13,8 +15,8 @@ export function generateWebhookSecret(): string {
 }
 
 /**
- * The current signing secrets of a live endpoint; undefined when the endpoint is deleted. A
- * previous secret that no key decrypts is left out, so that a rotation recovers from a lost
+ * Decrypts the current signing secrets of a live endpoint; undefined when the endpoint is deleted.
+ * If no key decrypts the previous secret, it is left out, so that a rotation recovers from a lost
  * encryption key.
  */
 export async function openSecrets(
@@ -35,16 +37,17 @@ export async function openSecrets(
 }
 
 /**
- * The signing secret of `billing listen`, which cannot read the endpoint's secret. It is derived
- * from the API key and the app, so it stays the same, and it does not reveal the key.
+ * The signing secret of `billing listen`, which cannot read the endpoint's secret. The secret is
+ * derived from the API key and the app, so each run has the same secret. It does not reveal the API
+ * key.
  */
 export function listenSecret(apiKey: string, appId: string): string {
   return `whsec_${Buffer.from(hkdfSync('sha256', apiKey, '', `billing listen ${appId}`, 32)).toString('base64')}`;
 }
 
 /**
- * The reason why events cannot be sent to this URL, as a message to the merchant; undefined if
- * valid. Production requires HTTPS (docs/contract.md).
+ * The reason why events cannot be sent to this URL, as a message to the merchant; undefined when
+ * the URL is valid. Production requires HTTPS (docs/contract.md).
  */
 export function urlFault(
   text: string,
@@ -56,5 +59,18 @@ export function urlFault(
   if (environment === 'production' && url.protocol !== 'https:')
     return 'must be an https:// URL in production';
   if (url.username !== '' || url.password !== '') return 'must not contain a user name or password';
+  if (url.port === '0') return 'must have a port from 1 to 65535: nothing can listen on port 0';
+  const { length } = calledUrl(text);
+  if (length > MAX_URL_LENGTH)
+    return `must have at most ${MAX_URL_LENGTH} characters as it is called; encoded, it has ${length}`;
   return undefined;
+}
+
+/**
+ * A valid URL as a dispatcher calls it, and as it is stored: normalized (case, default port, dots,
+ * encoding), and without the fragment, which is never sent.
+ */
+export function calledUrl(text: string): string {
+  const { origin, pathname, search } = new URL(text);
+  return `${origin}${pathname}${search}`;
 }

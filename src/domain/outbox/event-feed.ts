@@ -1,29 +1,29 @@
-// Long polling for an app's next events (db/event-feed.ts explains why none is missed). A NOTIFY
-// that names the app wakes waiting requests; the process opens one LISTEN connection when the first
-// request waits.
+// Long polling for an app's next events (db/event-feed.ts explains why no event is missed). A
+// NOTIFY that names the app wakes its waiting requests. The process opens one LISTEN connection
+// when the first request waits.
 import { setTimeout as pause } from 'node:timers/promises';
 import { readFeed, readFeedBound, readFeedStart, type FeedRow } from '../../db/event-feed.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { DELIVERIES_QUEUED, namedIn } from '../../db/postgres/notify.ts';
 
-/** A position in the feed. */
+/** A position in the event feed of an app. */
 export interface FeedPage {
-  /** Events with higher ids are new. */
+  /** Events with higher ids come after this position. */
   after: string;
 }
 
 /**
- * First retry delay of a woken reader that found nothing, because an older transaction is still
- * open; the delay quadruples each time.
+ * First delay (ms) before a woken reader reads again, after it found no event because an older
+ * transaction is still open. The delay quadruples with each retry.
  */
 const FIRST_RETRY_MS = 50;
 
-/** The position before every event from now on. */
+/** The position from which the feed starts: all events from now on come after it. */
 export async function startFeed(sql: Sql): Promise<FeedPage> {
   return { after: await readFeedStart(sql) };
 }
 
-/** Reads apps' events and waits for them. */
+/** Reads the events of apps, and waits for new events. */
 export class EventFeed {
   readonly #sql: Sql;
   readonly #followers = new Set<FeedFollower>();
@@ -43,7 +43,7 @@ export class EventFeed {
     { limit, waitMs, signal }: { limit: number; waitMs: number; signal: AbortSignal },
   ): Promise<{ rows: FeedRow[]; next: FeedPage }> {
     const deadline = performance.now() + waitMs;
-    // Listens before the first read, so that events written after that read wake this request.
+    // Listen before the first read, so that events written after this read wake the request.
     if (waitMs > 0) await this.#listen();
     const follower = new FeedFollower(appId);
     if (waitMs > 0) this.#followers.add(follower);
@@ -69,8 +69,8 @@ export class EventFeed {
   }
 
   /**
-   * Opens the LISTEN connection once. Throws when Postgres cannot be reached; the next reader tries
-   * again.
+   * Opens the LISTEN connection once. Throws when Postgres cannot be reached; the next request then
+   * tries again.
    */
   async #listen(): Promise<void> {
     const wake = (apps: readonly string[] | undefined) => {
@@ -80,7 +80,7 @@ export class EventFeed {
     this.#listening ??= this.#sql.listen(
       DELIVERIES_QUEUED,
       (payload) => wake(namedIn(payload).apps),
-      // Called after each reconnect too: notifications may have been missed.
+      // Also called after each reconnect, because notifications may have been missed meanwhile.
       () => wake(undefined),
     );
     try {
@@ -92,7 +92,7 @@ export class EventFeed {
   }
 }
 
-/** A request that waits for an app's events. */
+/** Represents one request that waits for an app's events. */
 class FeedFollower {
   readonly appId: string;
   readonly #notified = new AbortController();
@@ -106,8 +106,8 @@ class FeedFollower {
   }
 
   /**
-   * Waits up to `ms` or until `signal` aborts; true when the follower was woken at any time since
-   * its creation.
+   * Waits until a notification wakes the follower, for up to `ms` or until `signal` aborts.
+   * Resolves with true when the follower was woken at any time since its creation.
    */
   async woken(ms: number, signal: AbortSignal): Promise<boolean> {
     const either = AbortSignal.any([this.#notified.signal, signal]);

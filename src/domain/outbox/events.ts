@@ -1,5 +1,5 @@
-// The outbox: an event is written in the transaction of the change that it reports. Its creation
-// time is the time in its id, so a time range is an id range.
+// The outbox: an event is written in the database transaction of the change that it reports. An
+// event's id contains its creation time, so a range of time is a range of ids.
 import {
   insertEvents,
   takeSequences,
@@ -17,8 +17,8 @@ export type SubscriptionEventType = Exclude<EventType, PlanEventType>;
 type Extra = Record<string, string | number | boolean | bigint | Date | null>;
 
 /**
- * One change of a subscription. `extra` holds the data fields of its event type; bigint amounts and
- * Dates become strings.
+ * An event about one change of a subscription. `extra` contains the data fields of its event type;
+ * bigint amounts and Dates become strings.
  */
 export interface NewEvent {
   subscriptionId: string;
@@ -27,9 +27,10 @@ export interface NewEvent {
 }
 
 /**
- * Writes events and queues their deliveries, in the caller's transaction. The caller writes the
- * change first, because the subscription is read here. Events of one subscription keep their order.
- * Returns the names of apps and endpoints (db/postgres/notify.ts) to notify after the commit.
+ * Writes events and queues their deliveries in the caller's transaction. The caller must write the
+ * change first, because this function reads the subscription. Events of one subscription keep their
+ * order. Resolves with the names of apps and endpoints (db/postgres/notify.ts) to notify after the
+ * commit.
  */
 export async function appendEvents(
   sql: Transaction,
@@ -38,8 +39,8 @@ export async function appendEvents(
   const queued = new Set<string>();
   let rest = [...events];
   while (rest.length > 0) {
-    // Each round takes one sequence number per subscription; a second event of a subscription waits
-    // for the next round.
+    // Each round assigns one sequence number per subscription. The second event of a subscription
+    // waits for the next round.
     const round = new Map<string, NewEvent>();
     const later: NewEvent[] = [];
     for (const event of rest) {
@@ -60,8 +61,8 @@ export async function appendEvents(
 }
 
 /**
- * Writes events with sequence numbers, at most one per subscription, and queues their deliveries;
- * returns the names to notify.
+ * Writes events that have their sequence numbers, at most one event per subscription, and queues
+ * their deliveries. Resolves with the names to notify (db/postgres/notify.ts).
  */
 export function storeEvents(
   sql: Transaction,
@@ -83,7 +84,10 @@ export function storeEvents(
   );
 }
 
-/** The body of an event, stored once and sent byte for byte (docs/contract.md, Events). */
+/**
+ * The body of an event. It is stored once, and each delivery sends exactly these bytes
+ * (docs/contract.md, Events).
+ */
 export function eventBody(
   context: EventContext,
   type: SubscriptionEventType,
@@ -121,7 +125,10 @@ export function planEventBody(
   return JSON.stringify({ id, type, createdAt: timeOfId(id), data: { ...plan, ...textOf(extra) } });
 }
 
-/** Writes a plan event and queues its delivery; returns the names to notify. */
+/**
+ * Writes a plan event and queues its delivery. Resolves with the names to notify
+ * (db/postgres/notify.ts).
+ */
 export function storePlanEvent(
   sql: Transaction,
   { eventId: id, appId, planId, planPda, planName, merchantWallet }: PlanEventContext,

@@ -1,5 +1,5 @@
-// Replays: each event is queued as a new delivery, with its own six attempts, to the live endpoint
-// of the event's app.
+// Replays: an event is queued again as a new delivery to the live endpoint of its app. The new
+// delivery has six attempts of its own.
 import { findReplaced } from '../../db/endpoints.ts';
 import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import type { Selection } from '../../db/replay-selection.ts';
@@ -39,10 +39,10 @@ export const everything: Selection = {
 };
 
 /**
- * Queues the event of a delivery in any status again and returns the new delivery's id. The caller
- * has checked that the delivery belongs to the merchant, and wakes the dispatchers after its
- * commit. Throws a ServiceError: CONFLICT when the app has no live endpoint, NOT_FOUND when the
- * delivery was deleted meanwhile.
+ * Queues the event of a delivery (in any status) again and returns the new delivery's id. The
+ * caller must have checked that the delivery belongs to the merchant, and must wake the dispatchers
+ * after its commit. Throws a ServiceError: CONFLICT when the app has no live endpoint, NOT_FOUND
+ * when the delivery was deleted.
  */
 export async function replayDelivery(sql: Queryable, deliveryId: string): Promise<string> {
   const id = await insertReplay(sql, deliveryId);
@@ -53,8 +53,8 @@ export async function replayDelivery(sql: Queryable, deliveryId: string): Promis
 }
 
 /**
- * Queues an event again, also one that was never sent, and returns the delivery's id. Throws a
- * ServiceError: CONFLICT when the app has no live endpoint.
+ * Queues an event and returns the new delivery's id. The event may have been sent before or not.
+ * Throws a ServiceError (CONFLICT) when the app has no live endpoint.
  */
 export async function replayEvent(sql: Queryable, eventId: string): Promise<string> {
   const id = await insertEventReplay(sql, eventId);
@@ -71,13 +71,13 @@ function noEndpoint(): ServiceError {
 
 export interface ReplayPlan {
   matching: Matching[];
-  /** Number of matches with a live endpoint. */
+  /** Number of matching events whose app has a live endpoint. */
   deliverable: number;
-  /** Rows created later are not part of the run. */
+  /** Upper bound of the ids: rows created later are not part of the run. */
   before: string;
   /**
-   * An unfinished run of the same selection, which the replay resumes. `matching` does not show how
-   * much of it is already queued.
+   * An unfinished run of the same selection, which the replay resumes. `matching` also counts
+   * events that this run has queued already.
    */
   interrupted: ReplayRun | undefined;
 }
@@ -113,21 +113,20 @@ export async function planReplay(sql: Sql, selection: Selection): Promise<Replay
 }
 
 export interface ReplayOptions {
-  /** Rows per transaction. */
+  /** Number of rows per database transaction. */
   batch?: number;
-  /** Called after each commit. */
+  /** Called after each batch is committed. */
   onProgress?: (queued: number, total: number) => void;
-  /** Stops after the current batch. */
+  /** When this signal aborts, the replay stops after the current batch. */
   signal?: AbortSignal;
 }
 
 const BATCH_ROWS = 1000;
 
 /**
- * Queues everything that `plan` counted, in batches; each batch moves the run's cursor in the same
- * transaction. After an interruption the same selection resumes at the cursor. Nothing is queued
- * twice, even by concurrent runs or by two runs planned at the same time. Returns the number queued
- * so far.
+ * Queues all events that `plan` counted, in batches. Each batch moves the run's cursor in its
+ * transaction, and after an interruption the same selection resumes at the cursor. No event is
+ * queued twice, even by concurrent runs. Resolves with the number of events queued so far.
  */
 export async function runReplay(
   sql: Sql,
@@ -151,8 +150,8 @@ export async function runReplay(
 }
 
 /**
- * Starts the run of a plan, or returns the open run of the same selection. `appId`: the app, when
- * its merchant starts the run through the API.
+ * Starts the run of a replay plan, or returns the open run of the same selection. `appId` is given
+ * when an app's merchant starts the run through the API.
  */
 export function startReplay(
   sql: Queryable,
@@ -169,8 +168,8 @@ export function startReplay(
 }
 
 /**
- * Queues one batch of the runs started through the API; a loop of `serve` calls it. Returns whether
- * more may be left.
+ * Queues one batch of the runs that were started through the API. A loop of `serve` calls this
+ * function. Resolves with true when more batches may be left.
  */
 export function workOnReplays(sql: Sql, batch = BATCH_ROWS): Promise<boolean> {
   return sql.begin(async (tx) => {
@@ -182,9 +181,10 @@ export function workOnReplays(sql: Sql, batch = BATCH_ROWS): Promise<boolean> {
 }
 
 /**
- * Requeues for a new endpoint the unfinished deliveries of the app's previous endpoint, if that was
- * deleted within seven days: those that the deletion cancelled, and those that a dispatcher has
- * claimed. Runs in the transaction that stores the endpoint. Returns how many were queued.
+ * Requeues unfinished deliveries of the app's previous endpoint for its new endpoint, if the
+ * previous one was deleted within seven days. Unfinished deliveries are cancelled by the deletion
+ * or still claimed by a dispatcher. Runs in the transaction that stores the new endpoint. Resolves
+ * with the number of queued deliveries.
  */
 export async function requeueForNext(
   tx: Transaction,
@@ -194,8 +194,8 @@ export async function requeueForNext(
   if (replaced === undefined) return 0;
   let total = 0;
   // A claimed delivery whose request fails moves from pending to cancelled and never back, so this
-  // order misses none. `until` is read again for the second round, so that a replay from the first
-  // round counts as newer and the delivery is not queued twice.
+  // order misses no delivery. `until` is read again for the second round: deliveries queued in the
+  // first round then count as newer, and no event is queued twice.
   for (const status of ['pending', 'cancelled']) {
     const selection = { ...everything, endpointId: replaced, status };
     const until = await readNow(tx);
@@ -209,7 +209,7 @@ export async function requeueForNext(
   return total;
 }
 
-/** Queues the next batch of a locked run. */
+/** Queues the next batch of a run whose row is locked. */
 async function queueStep(
   tx: Transaction,
   run: ReplayRun,
@@ -239,14 +239,14 @@ async function queueStep(
 }
 
 /**
- * Whether a selection includes events that were never queued: only a selection by app, and without
- * another status.
+ * Whether a selection includes events that were never queued. True for a selection by app with
+ * status `unsent` or without a status.
  */
 function takesUnsent({ appId, status }: Selection): boolean {
   return appId !== null && (status === null || status === 'unsent');
 }
 
-/** Parses the text that `canonical` writes. */
+/** Parses a run's selection from the text that `canonical` wrote. */
 function selectionOf({ selection }: ReplayRun): Selection {
   const { since, until, ...rest } = JSON.parse(selection) as Selection & {
     since: string | null;

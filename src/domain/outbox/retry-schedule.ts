@@ -10,14 +10,15 @@ const HOUR = 60 * MINUTE;
 /** Milliseconds from the end of failed attempt 1, 2, 3, 4, 5 to the next attempt. */
 const retryDelays: readonly number[] = [MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 12 * HOUR];
 
-/** Upper limit of a Retry-After, in milliseconds. */
+/** Longest Retry-After (ms) that is obeyed. */
 export const MAX_RETRY_AFTER = 12 * HOUR;
 
 export type Verdict = { status: 'delivered' | 'failed' } | { status: 'pending'; delayMs: number };
 
 /**
- * The verdict on attempt `number` (1 to 6). `httpStatus` is null without a response. `retryAfterMs`
- * from the response lengthens the wait on 429 and 503; it never shortens it and adds no attempt.
+ * Decides the next state after attempt `number` (1 to 6). `httpStatus` is null when there was no
+ * response. After a 429 or 503, a longer `retryAfterMs` from the response replaces the scheduled
+ * delay. It does not add an attempt.
  */
 export function judge(number: number, httpStatus: number | null, retryAfterMs = 0): Verdict {
   if (httpStatus !== null && httpStatus >= 200 && httpStatus < 300) return { status: 'delivered' };
@@ -29,8 +30,8 @@ export function judge(number: number, httpStatus: number | null, retryAfterMs = 
 }
 
 /**
- * Parses a Retry-After header (seconds, or an HTTP date relative to `now` in Unix ms) into
- * milliseconds; 0 when it is unusable.
+ * Parses a Retry-After header into milliseconds from `now` (Unix ms). The header contains seconds
+ * or an HTTP date. Returns 0 when the header is unusable.
  */
 export function parseRetryAfter(value: string | undefined, now: number): number {
   const text = value?.trim() ?? '';

@@ -1,6 +1,6 @@
-// Sample events, with which merchants test their receivers in development. They have the form of
-// real events and two marks that no real event has: data.test is true and data.sequence is 0. Their
-// ids and addresses are random.
+// Sample events, with which merchants test their webhook receivers in development. A sample has the
+// form of a real event, but data.test is true and data.sequence is 0. Ids and addresses in a sample
+// are random.
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import type { SubscriberReason } from '../../chain/program/errors.ts';
@@ -18,13 +18,13 @@ const MONTH_MS = 730 * 3_600_000;
 
 export interface Sample {
   id: string;
-  /** The request body. */
+  /** The body of the webhook request. */
   body: string;
 }
 
 /**
- * Creates a sample and stores it for the readers of the app's event feed (db/event-feed.ts). The
- * caller sends it to the endpoint.
+ * Creates a sample event and stores it for the readers of the app's event feed (db/event-feed.ts).
+ * The caller sends the sample to the webhook endpoint.
  */
 export async function createSample(
   sql: Sql,
@@ -39,8 +39,8 @@ export async function createSample(
 }
 
 /**
- * Builds one sample from ids for the event, subscription, plan, refund and payment. Pure except for
- * its random addresses.
+ * Builds one sample event from the ids of event, subscription, plan, refund and payment. Pure
+ * except for the random addresses.
  */
 function sampleEvent(
   type: SampleType,
@@ -97,7 +97,7 @@ interface Scene {
 }
 
 /**
- * The subscription's state and the extra data fields for each event type (docs/contract.md,
+ * The sample subscription's state and the extra data fields, by event type (docs/contract.md,
  * Subscription status).
  */
 function scenes(
@@ -166,7 +166,7 @@ function scenes(
   };
 }
 
-/** Base58 of random bytes: the form of an address or a signature. */
+/** Random bytes in Base58, which look like an address or a signature. */
 function madeUp(length: number): string {
   return bs58.encode(randomBytes(length));
 }

@@ -1,14 +1,15 @@
-// Cancellation by the merchant (docs/contract.md, Subscription status). Keepers obey it because
-// they read the row again before each send.
+// Cancellation by the merchant (docs/contract.md, Subscription status). A keeper reads the row
+// again before each send, so a cancellation also stops signed payments.
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { forceCancellation, requestCancellation } from '../../db/subscription-changes.ts';
 import { ServiceError } from '../../errors.ts';
 import { appendEvents } from '../outbox/events.ts';
 
 /**
- * Cancels at the end of the paid time: nothing more is collected. Writes cancel_requested once;
- * repeating the request changes nothing. A subscriber's request becomes the merchant's, which a
- * resume on chain does not undo. Throws CONFLICT when the subscription has ended.
+ * Cancels at the end of the paid time; nothing more is collected. Writes cancel_requested once, and
+ * a repeated request changes nothing. An earlier request by the subscriber becomes one by the
+ * merchant, so that a resume on chain no longer undoes it. Throws CONFLICT when the subscription
+ * has ended.
  */
 export async function requestCancel(
   sql: Transaction,

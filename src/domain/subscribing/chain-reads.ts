@@ -13,7 +13,7 @@ export interface Network {
   /** The keeper's wallet. */
   readonly puller: string;
   readonly treasury: string;
-  /** Standby keepers and backup treasuries; plans name them too. */
+  /** Wallets of standby keepers and of backup treasuries. Plans name these wallets too. */
   readonly standbyPullers?: readonly string[];
   readonly backupTreasuries?: readonly string[];
 }
@@ -23,7 +23,7 @@ export type ChainReader = Pick<
   'getMultipleAccounts' | 'getLatestBlockhash' | 'getMinimumBalanceForRentExemption'
 >;
 
-/** The chain reader with the methods that only the relay needs. */
+/** A chain reader that also has the methods for the relay. */
 export type ChainSender = ChainReader &
   Pick<
     Rpc,
@@ -44,8 +44,8 @@ export interface Unsigned {
 }
 
 /**
- * Accounts with their slot and the cluster's clock (Unix seconds), from one read. Throws a
- * ServiceError (INTERNAL_ERROR) when the chain is unreachable.
+ * Reads accounts and the cluster's clock (Unix seconds) at one slot. Throws a ServiceError
+ * (INTERNAL_ERROR) when the chain is unreachable.
  */
 export async function readAccounts(
   chain: ChainReader,
@@ -60,8 +60,8 @@ export async function readAccounts(
 }
 
 /**
- * A blockhash for a transaction that a wallet will sign. Throws a ServiceError (INTERNAL_ERROR)
- * when the chain is unreachable.
+ * Reads a blockhash for a transaction that a wallet will sign. Throws a ServiceError
+ * (INTERNAL_ERROR) when the chain is unreachable.
  */
 export function readBlockhash(chain: ChainReader): Promise<Blockhash> {
   return reaching(chain.getLatestBlockhash());

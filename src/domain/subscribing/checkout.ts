@@ -1,5 +1,5 @@
-// Checkout: a merchant's server creates a session for a customer, and one wallet subscribes in it,
-// once.
+// Checkout: a merchant's server creates a session for a customer. One wallet can subscribe in a
+// session, once.
 //
 //   open -> complete (a subscription was registered in it)        open -> expired (after 24 hours)
 //
@@ -10,7 +10,8 @@ import type { Queryable } from '../../db/postgres/connect.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 
 /**
- * The plan's session with this id, in any status. Throws VALIDATION_ERROR when it does not exist.
+ * Finds the plan's session with this id, in any status. Throws VALIDATION_ERROR when the plan has
+ * no such session.
  */
 export async function checkoutSessionOf(
   sql: Queryable,
@@ -24,9 +25,9 @@ export async function checkoutSessionOf(
 }
 
 /**
- * The session, if `wallet` can subscribe to the plan in it. Throws VALIDATION_ERROR when it is not
- * a session of the plan, FORBIDDEN when it is bound to another wallet, CONFLICT when it is complete
- * or expired.
+ * Returns the session if `wallet` can subscribe to the plan in it. Throws VALIDATION_ERROR when the
+ * session is of another plan, FORBIDDEN when it is bound to another wallet, and CONFLICT when it is
+ * complete or expired.
  */
 export async function openCheckoutSession(
   sql: Queryable,
@@ -43,7 +44,7 @@ export async function openCheckoutSession(
   return session;
 }
 
-/** The error when a session cannot be claimed. */
+/** The error when a session cannot be bound to the wallet or completed. */
 export function refusedCheckout(): ServiceError {
   return new ServiceError(
     'CONFLICT',
@@ -59,7 +60,7 @@ export function checkReturnUrl(path: string, url: string | null, origins: readon
 
 /** Whether a return URL has exactly one of these origins. */
 export function isReturnUrl(url: string, origins: readonly string[]): boolean {
-  // Browsers parse a backslash as a slash, other parsers do not.
+  // Refuse a backslash: browsers parse it as a slash, but other parsers do not.
   if (url.includes('\\') || !URL.canParse(url)) return false;
   const { origin, username, password } = new URL(url);
   return username === '' && password === '' && origins.includes(origin);

@@ -1,6 +1,6 @@
-// Pausing by the merchant: nothing is collected, periods during the pause are never charged, and
-// access ends with the paid time. As with a cancellation, the keepers read the row again before
-// each send.
+// Pausing by the merchant. During a pause nothing is collected, its time is never charged, and
+// access ends with the paid time. A keeper reads the row again before each send, so a pause also
+// stops signed payments.
 import { timeOf } from '../../chain/time.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { pauseSubscription, unpauseSubscription } from '../../db/subscription-changes.ts';
@@ -14,8 +14,8 @@ interface Found {
 }
 
 /**
- * Pauses and writes the event once; repeating changes nothing. Throws CONFLICT when the
- * subscription has ended or is being cancelled.
+ * Pauses the subscription and writes the event once; a repeated call changes nothing. Throws
+ * CONFLICT when the subscription has ended or a cancellation is requested.
  */
 export async function pause(sql: Transaction, subscription: Found): Promise<void> {
   const paused = await pauseSubscription(sql, subscription.id);
@@ -30,9 +30,9 @@ export async function pause(sql: Transaction, subscription: Found): Promise<void
 }
 
 /**
- * Resumes collection: at the end of the paid time, else at once for the rest of the current period.
- * Repeating changes nothing. `now` is chain time in Unix seconds. Throws CONFLICT when the
- * subscription has ended or is being cancelled.
+ * Ends a pause. The next payment is due at the end of the paid time, or at once for the rest of the
+ * current period if no paid time is left. A repeated call changes nothing. `now` is chain time in
+ * Unix seconds. Throws CONFLICT when the subscription has ended or a cancellation is requested.
  */
 export async function unpause(sql: Transaction, subscription: Found, now: bigint): Promise<void> {
   const unpaused = await unpauseSubscription(sql, subscription.id, timeOf(now));

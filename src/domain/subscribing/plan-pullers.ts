@@ -1,5 +1,5 @@
-// Updates the pullers of a published plan: after a key rotation the plan's owner adds the new
-// keeper.
+// Updates the pullers of a published plan. After a rotation of the keeper's key, the plan's owner
+// adds the new keeper wallet.
 import { planIn } from '../../chain/program/accounts.ts';
 import { pullersUpdateTransaction } from '../../chain/transactions/plans.ts';
 import type { PlanRow } from '../../db/plans.ts';
@@ -17,9 +17,10 @@ import { pullersOf } from './plans.ts';
 const MAX_PULLERS = 4;
 
 /**
- * The unsigned transaction (base64) with which the owner's wallet sets the service's keepers as the
- * plan's pullers. It removes a former keeper and keeps foreign pullers while there is room. Throws
- * CONFLICT when nothing changes or the program would refuse it, and as readAccounts() does.
+ * Builds the unsigned transaction (base64) with which the owner's wallet sets the service's keepers
+ * as the plan's pullers. The former keeper is removed; foreign pullers are kept while there is
+ * room. Throws CONFLICT when the pullers would not change or the program would refuse the change,
+ * and as readAccounts() does.
  */
 export async function pullersTransaction(
   chain: ChainReader,

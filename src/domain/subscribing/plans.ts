@@ -1,4 +1,4 @@
-// Plans: creates the record, reads the on-chain account, and compares the two.
+// Plans: creates a plan's record, reads its on-chain account, and compares record and account.
 import { randomBytes } from 'node:crypto';
 import { planIn, tokenAccountIn } from '../../chain/program/accounts.ts';
 import { planAddress, tokenAccountAddress } from '../../chain/program/addresses.ts';
@@ -26,7 +26,7 @@ import {
 
 /** The wallets that an on-chain plan must name. */
 export interface PlanParties {
-  /** Keeper wallets; the plan must name at least one. */
+  /** Keeper wallets. The plan must name at least one of them as a puller. */
   readonly pullers: readonly string[];
   readonly treasury: string;
   /** The merchant's wallet. */
@@ -37,9 +37,9 @@ type PlanRecord = Pick<PlanRow, 'mint' | 'amount' | 'periodHours' | 'endsAt' | '
 
 /**
  * Whether an on-chain plan matches its record: same owner, mint, amount and period, a keeper among
- * the pullers, both destinations. A pending record must have the same end; a plan seen before must
- * have the same creation time, while its owner may have changed its end. `metadataUri` is not
- * compared, because the owner may change it at any time.
+ * the pullers, both destinations. A pending plan must have the same end. A plan seen on chain
+ * before must have the same creation time. Its owner may change the end and `metadataUri`, so these
+ * are not compared.
  */
 export function planMatches(
   record: PlanRecord,
@@ -49,7 +49,10 @@ export function planMatches(
   return planFaults(record, decoded, parties).length === 0;
 }
 
-/** The differences as messages to the merchant; empty when the plan matches. */
+/**
+ * The differences between record and on-chain plan, as messages to the merchant. Empty when the
+ * plan matches its record.
+ */
 export function planFaults(
   record: PlanRecord,
   decoded: PlanAccount,
@@ -85,7 +88,7 @@ export function planFaults(
   return faults.filter(([fine]) => !fine).map(([, fault]) => fault);
 }
 
-/** The terms of a plan that are not stored on chain. */
+/** The terms of a plan that are only stored in the database. */
 export type OwnTerms = Pick<PlanRow, 'graceHours' | 'retryHours' | 'pastDueDays' | 'trialHours'>;
 
 /** A merchant's input for a plan that is not on chain yet. */
@@ -98,7 +101,7 @@ export interface PlanDraft extends OwnTerms {
 }
 
 /**
- * The record of a plan that the merchant has yet to publish. Throws VALIDATION_ERROR when the plan
+ * Builds the record of a plan that the merchant will publish. Throws VALIDATION_ERROR when the plan
  * would end within its first period.
  */
 export function draftPlan(
@@ -138,9 +141,9 @@ export function draftPlan(
 }
 
 /**
- * The record of a plan that is already on chain. Throws NOT_FOUND when there is no plan, FORBIDDEN
- * when it belongs to another wallet, VALIDATION_ERROR when this service cannot collect it,
- * INTERNAL_ERROR when the chain is unreachable.
+ * Builds the record of a plan that is already on chain. Throws NOT_FOUND when there is no plan,
+ * FORBIDDEN when the plan belongs to another wallet, VALIDATION_ERROR when this service cannot
+ * collect its payments, and INTERNAL_ERROR when the chain is unreachable.
  */
 export async function adoptPlan(
   chain: ChainReader,
@@ -208,14 +211,14 @@ export async function adoptPlan(
 }
 
 /**
- * Pending plans per merchant. A limit, because a keeper polls each of them until it ends, 7 days
- * after its creation.
+ * Maximum number of pending plans of a merchant. They are limited because a keeper polls each
+ * pending plan until it is published or ends, 7 days after its creation.
  */
 const PENDING_PLANS = 20;
 
 /**
- * Stores a plan in the caller's transaction. Throws CONFLICT when its address is already
- * registered, or too many of the merchant's plans are pending.
+ * Stores a plan in the caller's transaction. Throws CONFLICT when the plan's address is already
+ * registered, or when too many plans of its merchant are pending.
  */
 export async function storePlan(sql: Transaction, plan: NewPlan): Promise<PlanRow> {
   if (plan.status === 'pending' && (await countPendingPlans(sql, plan.appId)) >= PENDING_PLANS) {
@@ -233,7 +236,10 @@ export async function storePlan(sql: Transaction, plan: NewPlan): Promise<PlanRo
   }
 }
 
-/** The unsigned transaction (base64) with which the merchant's wallet publishes a pending plan. */
+/**
+ * Builds the unsigned transaction (base64) with which the merchant's wallet publishes a pending
+ * plan.
+ */
 export async function planTransaction(
   chain: ChainReader,
   network: Network,
@@ -258,24 +264,27 @@ export async function planTransaction(
 }
 
 /**
- * The parties of a registered plan: its own puller or any keeper of the service, and its treasury.
+ * The parties that a registered plan must name on chain. Its recorded puller and all keepers of the
+ * service are accepted as pullers.
  */
 export const partiesOf = (plan: PlanRow, network: Network): PlanParties => ({
   ...plan,
   pullers: [plan.puller, ...pullersOf(network)],
 });
 
-/** The service's keepers, the one in use first. */
+/** The wallets of the service's keepers. The keeper in use comes first. */
 export const pullersOf = ({ puller, standbyPullers = [] }: Network) => [puller, ...standbyPullers];
 
-/** Each address once, and at most the four that the program stores. */
+/**
+ * Removes duplicates and keeps the first four addresses, because the program stores at most four.
+ */
 function named(addresses: readonly string[]): string[] {
   return [...new Set(addresses)].slice(0, 4);
 }
 
 /**
- * Reads a pending plan from the chain and moves it to active (or sunset) when it is there with its
- * terms; returns the current plan.
+ * Reads a pending plan from the chain. If the plan is on chain with its terms, its record becomes
+ * active (or sunset). Resolves with the current record.
  */
 export async function observePlan(
   sql: Queryable,
@@ -296,8 +305,8 @@ export async function observePlan(
 }
 
 /**
- * Decodes a plan. Throws VALIDATION_ERROR when the account is of another program or kind, because
- * the client gave the address.
+ * Decodes a plan account. Throws VALIDATION_ERROR when the account is no plan, because the client
+ * named its address.
  */
 function asPlan(decode: () => PlanAccount | null): PlanAccount | null {
   try {

@@ -1,5 +1,5 @@
-// Warns about a price that looks like a misplaced decimal point compared with the app's other
-// plans.
+// Warns about a price that differs so much from the app's other plans that its decimal point may be
+// misplaced.
 import { amountDisplay } from '../../format.ts';
 
 export interface Price {
@@ -15,13 +15,16 @@ export interface PriceWarning {
   message: string;
 }
 
-/** Ratio from which a price is suspicious: a decimal point misplaced by one digit. */
+/**
+ * The ratio to other prices from which a price is suspicious: the decimal point is misplaced by one
+ * digit.
+ */
 const FACTOR = 10n;
 
 /**
  * Compares prices per hour. Warns when the plan costs at most a tenth of the cheapest other plan,
- * or at least ten times the most expensive one. `others` may include the plan itself, which is
- * skipped.
+ * or at least ten times as much as the most expensive other plan. If `others` includes the plan
+ * itself, it is skipped.
  */
 export function priceWarnings(plan: Price, others: readonly Price[]): PriceWarning[] {
   const ascending = others.filter(({ id }) => id !== plan.id).toSorted(byPricePerHour);

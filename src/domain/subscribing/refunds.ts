@@ -4,8 +4,8 @@
 //   pending -> succeeded (the transfer is finalized)
 //   pending -> expired (not on chain, blockhash dead) -> succeeded (found later)
 //
-// A refund whose history cannot be read completely stays pending, because the transfer may be in
-// the unread part.
+// If the history of a refund's reference cannot be read completely, the refund stays pending,
+// because the transfer may be in the unread part.
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
@@ -32,15 +32,18 @@ import type { Log } from '../../log.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, readAccounts, readBlockhash, type Unsigned } from './chain-reads.ts';
 
-/** Refunds polled per batch. */
+/** Number of refunds that are polled per batch. */
 const AWAITED_AT_ONCE = 20;
 /** Page size of getSignaturesForAddress. */
 const PAGE = 1000;
-/** Pages read per poll; a limit, because anyone can make the history of a public reference long. */
+/**
+ * Maximum number of pages read per poll. They are limited because anyone can make the history of a
+ * public reference long.
+ */
 const MAX_PAGES = 50;
 /**
- * Only the oldest transactions of a reference are read: the reference is secret until the transfer
- * is sent.
+ * Maximum number of transactions read for a reference. The oldest ones are enough: the reference is
+ * secret until the transfer is sent, so the transfer is among its first transactions.
  */
 const MAX_READ = 50;
 
@@ -90,9 +93,9 @@ export async function readRefundGround(
 }
 
 /**
- * Stores a refund of `amount` base units (null: all that is left) and builds its transfer. Throws
- * CONFLICT when nothing is left to refund or the merchant's token account holds less than the
- * refund, VALIDATION_ERROR when `amount` exceeds what is left.
+ * Stores a refund of `amount` base units (null: the whole refundable rest) and builds its transfer.
+ * Throws CONFLICT when nothing can be refunded or the merchant's token account holds less than the
+ * refund, and VALIDATION_ERROR when `amount` exceeds the refundable rest.
  */
 export async function askRefund(
   sql: Transaction,
@@ -135,7 +138,10 @@ interface RecordingParts {
   readonly deliveries: Notifier;
 }
 
-/** Polls for one batch of refunds; true when more may be due. Throws as the RPC client does. */
+/**
+ * Looks for the transfers of one batch of refunds. Resolves with true when more refunds may be due.
+ * Throws as the RPC client does.
+ */
 export async function recordRefunds(parts: RecordingParts): Promise<boolean> {
   const awaited = await takeAwaitedRefunds(parts.sql, AWAITED_AT_ONCE);
   for (const refund of awaited) await readRefund(parts, refund);
@@ -144,7 +150,8 @@ export async function recordRefunds(parts: RecordingParts): Promise<boolean> {
 
 async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise<void> {
   const { sql, rpc, log } = parts;
-  // The order matters: first the blockhash is dead, then the history lacks the transfer.
+  // The order matters: the history must be read after the blockhash has expired, because the
+  // transfer could land until then.
   const isDead = refund.isOverdue && (await cannotLand(rpc, refund));
   const found = await findTransfer(rpc, refund);
   if (found === 'unknown') {
@@ -157,8 +164,8 @@ async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise
 }
 
 /**
- * Whether the offered transfer can never land. Two endpoints have to show it, where two are
- * configured, because the amount can then be refunded again.
+ * Whether the transfer can never land. Where two endpoints are configured, two must show that its
+ * blockhash has expired, because the amount can then be refunded again.
  */
 async function cannotLand(
   rpc: RecordingParts['rpc'],
@@ -177,8 +184,8 @@ interface Transfer {
 }
 
 /**
- * The finalized transfer of a refund; 'absent' only when its history was read completely. Throws as
- * the RPC client does.
+ * Finds the finalized transfer of a refund. Resolves with 'absent' only when the reference's
+ * history was read completely. Throws as the RPC client does.
  */
 async function findTransfer(
   rpc: RecordingParts['rpc'],
@@ -193,7 +200,8 @@ async function findTransfer(
     if ('unreadable' in found) isWhole = false;
     else if (paysRefund(found, { ...refund, merchant, subscriber })) {
       const at = found.blockTime ?? blockTime;
-      // A block without a time is read again later, because analytics count the refund by its time.
+      // If the block has no time yet, it is read again later, because analytics count the refund on
+      // the day of its block time.
       return at === null ? 'unknown' : { txSignature, occurredAt: timeOf(at) };
     }
   }
@@ -201,9 +209,9 @@ async function findTransfer(
 }
 
 /**
- * The oldest successful transactions of a refund's reference, oldest first; `isWhole`: these are
- * all. Undefined when the history is too long to read. Before a refund expires, all RPC endpoints
- * are queried: one may lag or keep no history.
+ * The oldest successful transactions of a refund's reference, oldest first. `isWhole` tells whether
+ * these are all. Undefined when the history is too long to read. An overdue refund is looked up at
+ * all RPC endpoints, because one endpoint may lag or keep no history.
  */
 async function listOldest(
   rpc: RecordingParts['rpc'],
@@ -225,8 +233,8 @@ async function listOldest(
 }
 
 /**
- * Records a finalized transfer and queues its event. False when it is already recorded, or the
- * refunds would exceed the payment's net amount.
+ * Records a finalized transfer and queues its event. Resolves with false when the transfer is
+ * already recorded, or when the refunds would exceed the payment's net amount.
  */
 async function record(
   { sql, log, deliveries }: RecordingParts,

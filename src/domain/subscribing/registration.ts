@@ -1,5 +1,5 @@
-// Registration: stores a subscription only if the chain shows it live, of this wallet, to this plan
-// and with the plan's terms.
+// Registration stores a subscription. The chain must show a live subscription of this wallet to
+// this plan, with the plan's terms.
 import { planIn, subscriptionIn } from '../../chain/program/accounts.ts';
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import {
@@ -41,16 +41,16 @@ export interface RegistrationRequest {
   externalId?: string | undefined;
   metadata?: Readonly<Record<string, string>> | undefined;
   /**
-   * The checkout session in which the wallet subscribed; it provides externalId, metadata and
-   * discount.
+   * The checkout session in which the wallet subscribed. The session provides externalId, metadata
+   * and discount.
    */
   checkoutSessionId?: string | undefined;
 }
 
 /**
- * Checks the request against the chain and returns the registration to store. Throws NOT_FOUND
- * (app, plan or account), FORBIDDEN (subscription of another wallet), VALIDATION_ERROR (any other
- * mismatch), INTERNAL_ERROR when the chain is unreachable.
+ * Checks the request against the chain and returns the registration to store. Throws NOT_FOUND for
+ * a missing app, plan or account, FORBIDDEN for another wallet's subscription, VALIDATION_ERROR for
+ * any other mismatch, and INTERNAL_ERROR when the chain is unreachable.
  */
 export async function checkRegistration(
   sql: Sql,
@@ -91,8 +91,8 @@ export async function checkRegistration(
 }
 
 /**
- * The merchant's own ids from the caller, or ids and discount from the checkout session. Throws as
- * openCheckoutSession does.
+ * Returns externalId and metadata from the request, or externalId, metadata and discount from the
+ * checkout session. Throws as openCheckoutSession does.
  */
 async function ownIdsOf(
   sql: Sql,
@@ -114,8 +114,8 @@ async function ownIdsOf(
 }
 
 /**
- * Validates the accounts and returns the subscription account; `now` is chain time in Unix seconds.
- * Throws as `checkRegistration` does.
+ * Validates the accounts and returns the subscription account. `seen.now` is chain time in Unix
+ * seconds. Throws as `checkRegistration` does.
  */
 function judgeRegistration(
   { wallet, subscriptionPda }: Pick<RegistrationRequest, 'wallet' | 'subscriptionPda'>,
@@ -158,9 +158,9 @@ function judgeRegistration(
 }
 
 /**
- * Stores a registration with its event in the caller's transaction and returns its id. Ends a live
- * registration of an earlier account at the same address. Throws CONFLICT when this account is
- * already registered, or its merchant has force-cancelled it.
+ * Stores a registration with its event in the caller's transaction and returns its id. If an
+ * earlier account at the same address has a live registration, that one ends. Throws CONFLICT when
+ * this account is already registered, or when the merchant has force-cancelled its registration.
  */
 export async function storeRegistration(
   sql: Transaction,
@@ -207,8 +207,8 @@ async function endEarlierRegistration(
 }
 
 /**
- * Whether the account is the one of the earlier registration: same init_id and the same period
- * boundaries.
+ * Whether both registrations are of the same on-chain account: it has the same init_id and the same
+ * period boundaries.
  */
 function isSameAccount(earlier: EarlierRegistration, now: NewRegistration): boolean {
   const { chainInitId, chainPeriodStart, periodHours } = earlier;

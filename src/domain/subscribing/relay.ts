@@ -1,4 +1,5 @@
-// The relay: sends a transaction that a wallet signed, if the service built it for this wallet.
+// The relay sends a transaction that a wallet has signed, if the service built this transaction for
+// the wallet.
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import { PROGRAM_ERRORS } from '../../chain/program/program-errors.ts';
@@ -13,15 +14,15 @@ import { invalidField } from '../../errors.ts';
 import { type ChainSender, reaching, type Unsigned } from './chain-reads.ts';
 
 /**
- * Milliseconds that one request waits for confirmation; afterwards the caller repeats the request
+ * Milliseconds that one request waits for confirmation. After that the caller repeats the request
  * with the same transaction.
  */
 const PATIENCE_MS = 8000;
 const POLL_MS = 250;
 const RESEND_MS = 2000;
 /**
- * Offset of the message in a transaction with one signer: a count byte and a 64-byte signature come
- * first.
+ * Offset of the message in the bytes of a transaction with one signer. A count byte and a 64-byte
+ * signature precede the message.
  */
 const MESSAGE_OFFSET = 65;
 
@@ -33,7 +34,10 @@ export interface SignedOffer {
   blockhash: string;
 }
 
-/** `lapsed`: the blockhash expired before the transaction landed. `pending`: unknown so far. */
+/**
+ * `lapsed`: the blockhash expired before the transaction landed. `pending`: the outcome is not
+ * known yet.
+ */
 export interface RelayOutcome {
   status: 'confirmed' | 'pending' | 'lapsed' | 'failed';
   /** The reason of the failure, as a message to the wallet's owner. */
@@ -41,8 +45,8 @@ export interface RelayOutcome {
 }
 
 /**
- * Stores an unsigned transaction that is offered to a wallet, so that the relay accepts it when
- * signed. Returns the offer's id, which the relay's request may name.
+ * Stores an unsigned transaction that the service offers to a wallet. The relay only accepts stored
+ * transactions. Returns the offer's id, which the relay's request may name.
  */
 export async function offerTransaction(
   sql: Queryable,
@@ -67,8 +71,9 @@ export async function offerTransaction(
 }
 
 /**
- * Finds the offer of a signed transaction (base64): the one with this id, or the only one that it
- * fits. Throws VALIDATION_ERROR when the service did not build it for this wallet.
+ * Finds the stored offer of a signed transaction (base64): the offer with this id, or the only one
+ * that it fits. Throws VALIDATION_ERROR when the service did not build the transaction for this
+ * wallet.
  */
 export async function findSignedOffer(
   sql: Queryable,
@@ -118,8 +123,8 @@ function sameEffect(a: OfferedTransaction, b: OfferedTransaction): boolean {
 }
 
 /**
- * Sends and resends the transaction for some seconds until it is confirmed, failed or lapsed.
- * Throws INTERNAL_ERROR when the chain is unreachable.
+ * Sends and resends the transaction until it is confirmed, failed or lapsed, or until PATIENCE_MS
+ * is over. Throws INTERNAL_ERROR when the chain is unreachable.
  */
 export async function relay(chain: ChainSender, signed: SignedOffer): Promise<RelayOutcome> {
   const { offer, bytes, signature } = signed;
@@ -185,7 +190,7 @@ const reasons: Readonly<Record<string, string>> = {
 };
 const TOO_LITTLE_SOL = 'The wallet has too little SOL for this transaction.';
 
-/** Purposes as phrases for messages. */
+/** Purposes of transactions as phrases for messages. */
 const PLAN_PURPOSES: Partial<Record<Purpose, string>> = {
   publish: 'publish the plan',
   pullers: 'change the pullers of the plan',

@@ -1,5 +1,4 @@
-// The on-chain state of a wallet for a plan: balances, subscription and approval, for the subscribe
-// page.
+// A wallet's balances, subscription and approval for a plan, for the subscribe page.
 import {
   authorityIn,
   planIn,
@@ -27,30 +26,31 @@ import { priceOf } from '../collecting/price.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
 
 /**
- * Fee of the longest transaction: create token account, open authority, close an ended
- * subscription, subscribe.
+ * Network fee of the longest opening transaction, which creates the token account, opens the
+ * authority, closes an ended subscription and subscribes.
  */
 const networkFee = walletFee(4);
 
 export interface Standing {
   subscriptionPda: string;
   /**
-   * State of the subscription account: `cancelled` runs until `endsAt`, `ended` can be reopened.
+   * State of the subscription account. A `cancelled` subscription runs until `endsAt`; an `ended`
+   * one can be opened again.
    */
   onChain: 'none' | 'live' | 'cancelled' | 'ended';
   endsAt: Date | null;
   /**
-   * `given`: payments can be collected. `missing`: a new approval makes them collectable again.
-   * `replaced`: the wallet has to cancel and subscribe again.
+   * `given`: payments can be collected. `missing`: the wallet must approve again before payments
+   * can be collected. `replaced`: the wallet must cancel and subscribe again.
    */
   approval: 'none' | 'given' | 'missing' | 'replaced';
-  /** Whether the on-chain plan accepts subscriptions now. */
+  /** Whether the on-chain plan accepts new subscriptions now. */
   planOpen: boolean;
   /** USDC base units. */
   usdc: bigint;
-  /** The first payment; 0 with a trial. */
+  /** The first payment in USDC base units; 0 if the wallet would get a trial. */
   usdcNeeded: bigint;
-  /** The trial that the wallet would get; null without one. */
+  /** Length of the trial that the wallet would get; null when it would get none. */
   trialHours: number | null;
   lamports: bigint;
   /** Rent of the missing accounts, the transaction fee, and the minimum balance of a wallet. */
@@ -58,8 +58,8 @@ export interface Standing {
 }
 
 /**
- * Reads the wallet's accounts, and whether it has had a trial. `discount`: that of the checkout
- * session. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable.
+ * Reads the wallet's accounts, and whether the wallet has had a trial. `discount` comes from the
+ * checkout session. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable.
  */
 export async function readStanding(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },

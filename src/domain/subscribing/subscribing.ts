@@ -32,14 +32,15 @@ import {
 import { partiesOf, planFaults } from './plans.ts';
 import { OWN_PLAN_FAULT } from './registration.ts';
 
-// An approval starts at u64::MAX and every payment reduces it. Below half, the next transaction
-// that the wallet signs renews it.
+// An approval starts at u64::MAX, and every payment reduces it. Once less than half is left, the
+// next transaction that the wallet signs renews the approval.
 const AMPLE_APPROVAL = 2n ** 63n;
 
 /**
- * The transaction (base64) that opens a subscription and creates the accounts that the wallet
- * lacks, and the subscription's address. Throws CONFLICT when the plan takes no subscriptions or
- * the wallet is already subscribed on chain, INTERNAL_ERROR when the chain is unreachable.
+ * Builds the transaction (base64) that opens a subscription and creates the accounts that the
+ * wallet lacks. Also returns the subscription's address. Throws CONFLICT when the plan takes no
+ * subscriptions or the wallet is already subscribed on chain, and INTERNAL_ERROR when the chain is
+ * unreachable.
  */
 export async function openingTransaction(
   chain: ChainReader,
@@ -102,8 +103,8 @@ export async function openingTransaction(
 }
 
 /**
- * Cancels at the end of the current period. Throws CONFLICT when there is nothing to cancel on
- * chain.
+ * Builds the transaction that cancels at the end of the current period. Throws CONFLICT when the
+ * chain has no subscription or it is already cancelled.
  */
 export async function cancellingTransaction(
   chain: ChainReader,
@@ -120,8 +121,8 @@ export async function cancellingTransaction(
 }
 
 /**
- * Undoes a cancellation before it takes effect. Throws CONFLICT when there is none, or when it has
- * taken effect.
+ * Builds the transaction that undoes a cancellation before it takes effect. Throws CONFLICT when
+ * the subscription is not cancelled or has ended.
  */
 export async function resumingTransaction(
   chain: ChainReader,
@@ -145,9 +146,9 @@ export async function resumingTransaction(
 }
 
 /**
- * Renews the approval of the wallet's authority, and recreates a missing token account, so that
- * payments can be collected. Throws CONFLICT when the approval is in place or the subscription
- * cannot be repaired.
+ * Builds the transaction that renews the approval of the wallet's authority and recreates a missing
+ * token account, so that payments can be collected. Throws CONFLICT when the approval is in place
+ * or the subscription cannot be repaired.
  */
 export async function repairingTransaction(
   chain: ChainReader,
@@ -185,8 +186,8 @@ export async function repairingTransaction(
 }
 
 /**
- * Closes the account of an ended subscription; the rent returns to its payer. Throws CONFLICT
- * before the end.
+ * Builds the transaction that closes the account of an ended subscription. The rent returns to its
+ * payer. Throws CONFLICT when the subscription has not ended.
  */
 export async function closingTransaction(
   chain: ChainReader,

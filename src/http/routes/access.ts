@@ -33,7 +33,10 @@ const Access = Type.Object(
   { title: 'Access' },
 );
 
-/** The access check, fast enough for a merchant's server to call on each of its own requests. */
+/**
+ * Registers the access check. It is fast enough for a merchant's server to call it for each request
+ * of a customer.
+ */
 export function accessRoutes(api: Api, { sql }: ApiDeps): void {
   const find = createBatch<AccessQuestion, AccessRecord>(
     (questions) => readAccess(sql, questions),

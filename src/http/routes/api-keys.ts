@@ -23,7 +23,7 @@ const NewApiKey = Type.Object({
 const tags = ['API keys'];
 const security = [{ walletJwt: [] }];
 
-/** Manages API keys; only a wallet's JWT is accepted. */
+/** Registers the routes of API keys. These routes accept only a wallet's JWT. */
 export function apiKeyRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql, environment, log } = deps;
   api.get(

@@ -28,7 +28,7 @@ const AskedMethod = oneOf(
   'transaction: answer with a transaction that carries the message, for a wallet that signs nothing else. It signs in subscribers only.',
 );
 
-/** Wallet sign-in: ask for a nonce, sign the message, get a JWT. */
+/** Registers wallet sign-in: the client asks for a nonce, signs the message and gets a JWT. */
 export function authRoutes(api: Api, deps: ApiDeps, tokens: Tokens): void {
   methodsRoute(api, deps);
   nonceRoute(api, deps);

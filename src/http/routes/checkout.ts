@@ -83,7 +83,7 @@ const SessionInput = Type.Object(
 );
 const tags = ['checkout'];
 
-/** The merchant's routes: creates and reads sessions. */
+/** Registers the merchant's routes, which create and read checkout sessions. */
 export function checkoutRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   createRoute(api, deps);
   readRoutes(api, deps, pages);
@@ -187,7 +187,7 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
 }
 
 /**
- * The app's plan. Throws VALIDATION_ERROR when the plan belongs to another app or takes no
+ * Returns the plan. Throws VALIDATION_ERROR when the plan belongs to another app or does not accept
  * subscriptions.
  */
 async function checkPlan(
@@ -197,7 +197,8 @@ async function checkPlan(
 ): Promise<PlanRow> {
   const found = await findPlan(sql, planId);
   if (found?.appId !== appId) throw invalidField('planId', 'is no plan of this app');
-  // A plan that was just published may not have been seen on chain yet.
+  // A new plan may be published on chain while its stored status is still pending, so the status is
+  // read again.
   const { status: now } = await observePlan(sql, chain, network, found);
   if (now !== 'active')
     throw invalidField(
@@ -208,8 +209,8 @@ async function checkPlan(
 }
 
 /**
- * The public view of a session, rate limited per address. The session id is the secret that grants
- * access.
+ * Registers the public view of a checkout session, rate limited per address. The session's id is a
+ * secret, and whoever has the id may read the session.
  */
 export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
   api.get(
@@ -231,7 +232,7 @@ export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
         findApp(sql, session.appId),
       ]);
       if (plan === undefined || app === undefined) throw absent('checkout session');
-      // The app may have removed the origin since the session was created.
+      // The URL's origin may have been removed from the app since the session was created.
       const back = (url: string | null) =>
         url !== null && isReturnUrl(url, app.returnOrigins) ? returnUrlOf(url, id) : null;
       const { status: now, expiresAt, successUrl, cancelUrl } = session;

@@ -68,7 +68,7 @@ const WholeDelivery = Type.Object(
 );
 const params = Type.Object({ appId: PathId, deliveryId: PathId });
 const endpointParams = Type.Object({ appId: PathId, webhookId: PathId, deliveryId: PathId });
-/** Filters of both lists. */
+/** Filters of the app's list and the endpoint's list. */
 const deliveryFilters = {
   status: several(statuses, 'Only with this status.'),
   type: several(eventTypes, 'Events of this type.'),
@@ -94,7 +94,10 @@ const filtersOf = ({ status, type, since, until }: Filters) => ({
   until: timeOrNull(until),
 });
 
-/** Deliveries of an app (all its endpoints, deleted ones included) and of one endpoint. */
+/**
+ * Registers the lists of deliveries. One list has all deliveries of an app, including deleted
+ * endpoints. The other list has the deliveries of one endpoint.
+ */
 export function deliveryRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;
   api.get(

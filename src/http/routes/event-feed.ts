@@ -1,5 +1,5 @@
-// Long-polling feed of an app's events, for `billing listen`, and sample events, for `billing
-// trigger`.
+// Registers a long-polling feed of an app's events, for `billing listen`, and sample events, for
+// `billing trigger`.
 import { randomUUID } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -12,18 +12,21 @@ import { EventFeed, startFeed, type FeedPage } from '../../domain/outbox/event-f
 import { createSample, sampleTypes } from '../../domain/outbox/samples.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
+import type { Connections } from '../connections.ts';
 import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
 
-/** Longest wait of a request in seconds: less than common proxy timeouts. */
+/**
+ * Maximum time in seconds that a request waits for events. Common proxies time out later than this.
+ */
 const MAX_WAIT_SECONDS = 15;
 /**
- * Seconds that a reader still counts after its request, because it forwards the events before it
- * polls again.
+ * A reader counts as present for this many seconds after its request, because it forwards the
+ * events before it polls again.
  */
 const BETWEEN_SECONDS = 15;
-/** Waiting requests per merchant in this process. */
+/** Maximum number of waiting requests per merchant in this process. */
 const MAX_WAITING = 4;
 
 const FeedEvent = Type.Object(
@@ -79,8 +82,13 @@ const Sample = Type.Object(
 const params = Type.Object({ appId: PathId });
 const tags = ['events'];
 
-export function eventFeedRoutes(api: Api, deps: ApiDeps, cursors: Cursors): void {
-  nextRoute(api, deps, cursors);
+export function eventFeedRoutes(
+  api: Api,
+  deps: ApiDeps,
+  cursors: Cursors,
+  connections: Connections,
+): void {
+  nextRoute(api, deps, cursors, connections);
   sampleRoute(api, deps);
 }
 
@@ -105,16 +113,16 @@ const nextQuery = Type.Object(
   { additionalProperties: false },
 );
 
-/** The content of a cursor. */
+/** The decoded content of a cursor. */
 interface Place extends FeedPage {
-  /** Id in event_readers; all cursors of one follower share it. */
+  /** Id of the reader in event_readers. All cursors of one `billing listen` have the same id. */
   reader: string;
 }
 
-function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
+function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors, connections: Connections): void {
   const { sql } = deps;
   const feed = new EventFeed(sql);
-  const places = new WaitingPlaces();
+  const places = new WaitingPlaces(connections);
   api.addHook('preClose', (done) => {
     places.close();
     done();
@@ -168,10 +176,15 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
   );
 }
 
-/** Limits the waiting requests of each merchant in this process. */
+/** Limits the waiting requests of each merchant, and of all, in this process. */
 class WaitingPlaces {
+  readonly #connections: Connections;
   readonly #taken = new Map<string, number>();
   readonly #closing = new AbortController();
+
+  constructor(connections: Connections) {
+    this.#connections = connections;
+  }
 
   /** Ends all waits. */
   close(): void {
@@ -179,8 +192,9 @@ class WaitingPlaces {
   }
 
   /**
-   * Runs `work` in one of the merchant's places; the signal aborts when the client disconnects or
-   * the server closes. Throws RATE_LIMITED when a request that wants to wait finds no place.
+   * Runs `work` and counts the request as waiting. The signal of `work` aborts when the client
+   * disconnects or the server closes. Throws RATE_LIMITED when the request wants to wait and
+   * MAX_WAITING requests of the merchant already wait.
    */
   async use<T>(
     request: FastifyRequest,
@@ -190,10 +204,15 @@ class WaitingPlaces {
   ): Promise<T> {
     const { id } = merchantOf(request);
     const others = this.#taken.get(id) ?? 0;
-    if (waitSeconds > 0 && others >= MAX_WAITING) {
+    const refuse = (message: string) => {
       reply.header('retry-after', 1);
-      throw new ServiceError('RATE_LIMITED', `${MAX_WAITING} requests already wait for events.`);
-    }
+      return new ServiceError('RATE_LIMITED', message);
+    };
+    if (waitSeconds > 0 && others >= MAX_WAITING)
+      throw refuse(`${MAX_WAITING} requests already wait for events.`);
+    const release = waitSeconds > 0 ? this.#connections.wait(request.raw.socket) : () => undefined;
+    if (release === undefined)
+      throw refuse('Too many requests of this address or server wait for events.');
     const gone = new AbortController();
     const leave = () => gone.abort();
     reply.raw.once('close', leave);
@@ -201,6 +220,7 @@ class WaitingPlaces {
     try {
       return await work(AbortSignal.any([this.#closing.signal, gone.signal]));
     } finally {
+      release();
       const left = (this.#taken.get(id) ?? 1) - 1;
       if (left === 0) this.#taken.delete(id);
       else this.#taken.set(id, left);

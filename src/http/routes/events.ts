@@ -26,7 +26,7 @@ const fields = {
   payload: Type.Unsafe<unknown>({
     type: 'object',
     additionalProperties: true,
-    // Component of the OpenAPI document (scripts/webhook-event.ts).
+    // Name of a schema in the OpenAPI document (scripts/webhook-event.ts).
     component: 'WebhookEvent',
   }),
 };
@@ -40,7 +40,7 @@ const WholeEvent = Type.Object(
 );
 const tags = ['events'];
 
-/** The event log of an app. */
+/** Registers the event log of an app. */
 export function eventRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;
   const querystring = Type.Object(

@@ -9,14 +9,14 @@ import {
 import { ServiceError } from '../../errors.ts';
 import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures } from '../envelope.ts';
-import { PathId } from '../fields.ts';
+import { oneOf, PathId } from '../fields.ts';
 import { transactionFilters, transactionFiltersOf } from './transactions.ts';
 
-/** Page size: small enough that V8 collects the rows of a page in the young generation. */
+/** Number of rows per page. V8 collects the rows of such a small page in the young generation. */
 const ROWS_AT_ONCE = 200;
-/** Concurrent exports in this process; each merchant may run one. */
+/** Maximum number of concurrent exports in this process. Each merchant may run one. */
 const MAX_EXPORTS = 4;
-/** Retry-After of a refused export, in seconds. */
+/** Value of Retry-After when an export is refused, in seconds. */
 const RETRY_SECONDS = 10;
 const columns = [
   'id',
@@ -42,16 +42,16 @@ const columns = [
 ] as const;
 
 /**
- * Streams transactions as CSV (RFC 4180). A page of rows is read only when the client has taken the
- * previous one.
+ * Registers the export of transactions as CSV (RFC 4180). A page of rows is read only after the
+ * client has received the previous page.
  */
 export function exportRoutes(api: Api, deps: ApiDeps): void {
   const exports = createExports();
   api.get(
     '/apps/:appId/transactions/export',
     {
-      // HEAD would read every row without backpressure. It falls through to the route of a
-      // transaction with the id "export".
+      // A HEAD request would read every row without backpressure. Without this HEAD route, the
+      // request matches the route of a transaction with the id "export".
       exposeHeadRoute: false,
       onRequest: async (request) => {
         if (merchantOf(request).tier !== 'pro')
@@ -63,7 +63,18 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
           'The same filters and order as the list. Text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe. Several lines may share a txSignature; id identifies a payment. One export per merchant at a time.',
         tags: ['transactions'],
         params: Type.Object({ appId: PathId }),
-        querystring: Type.Object(transactionFilters, { additionalProperties: false }),
+        querystring: Type.Object(
+          {
+            ...transactionFilters,
+            bom: Type.Optional(
+              oneOf(
+                ['0', '1'],
+                '1: the file begins with a byte order mark, by which a spreadsheet knows UTF-8.',
+              ),
+            ),
+          },
+          { additionalProperties: false },
+        ),
         response: {
           200: {
             description: 'A header line and one line per transaction.',
@@ -75,17 +86,18 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
     },
     async (request, reply) => {
       const { id } = await ownApp(deps, request, request.params.appId);
-      const filters = transactionFiltersOf(request.query);
+      const { bom, ...query } = request.query;
+      const filters = transactionFiltersOf(query);
       reply.header('retry-after', RETRY_SECONDS);
       const done = exports.begin(merchantOf(request).id);
-      // finished() also calls back for a closed response: a client may disconnect while the app is
-      // read.
+      // finished() also calls back when the response is already closed. The client may have
+      // disconnected while the app was read.
       finished(reply.raw, done);
       return reply
         .removeHeader('retry-after')
         .type('text/csv; charset=utf-8')
         .header('content-disposition', `attachment; filename="transactions-${id}.csv"`)
-        .send(Readable.from(lines(deps, id, filters), { objectMode: false }));
+        .send(Readable.from(lines(deps, id, filters, bom === '1'), { objectMode: false }));
     },
   );
 }
@@ -94,12 +106,13 @@ async function* lines(
   { reports }: ApiDeps,
   appId: string,
   filters: TransactionFilters,
+  hasMark: boolean,
 ): AsyncGenerator<string> {
   const csv = {
     record_delimiter: 'windows',
     cast: { string: harmless, date: (date: Date) => date.toISOString(), bigint: String },
   };
-  yield stringify([columns], csv);
+  yield (hasMark ? '\uFEFF' : '') + stringify([columns], csv);
   for (let after: string | null = null; ;) {
     const rows: TransactionRow[] = await listTransactions(reports, appId, filters, {
       after,
@@ -108,21 +121,21 @@ async function* lines(
     if (rows.length > 0) yield stringify(rows, { ...csv, columns: [...columns] });
     after = rows.at(-1)?.id ?? null;
     if (rows.length < ROWS_AT_ONCE) return;
-    // postgres.js keeps a query's result reachable from functions in V8's old space until the next
-    // full collection, so the rows are dropped here.
+    // postgres.js keeps the result of a query reachable from V8's old space until the next full
+    // collection. Emptying the array frees the rows earlier.
     rows.length = 0;
   }
 }
 
 /**
- * Escapes text that a spreadsheet would run as a formula, also after a semicolon, which separates
- * cells in some locales.
+ * Escapes text that a spreadsheet would run as a formula. Formulas after a semicolon are also
+ * escaped, because some locales separate cells with semicolons.
  */
 function harmless(text: string): string {
   return text.replace(/(^|;)(?=\s*[=+\-@\t\r＝＋－＠])/g, "$1'");
 }
 
-/** Running exports in this process, by merchant. */
+/** Tracks which merchants run an export in this process. */
 function createExports(): { begin(merchantId: string): () => void } {
   const running = new Set<string>();
   return {

@@ -3,7 +3,7 @@ import { databaseTrouble } from '../../db/postgres/readiness.ts';
 import type { Api, ApiDeps } from '../context.ts';
 import { failures, ok, refusal, success } from '../envelope.ts';
 
-/** Liveness (/healthz) and readiness (/readyz). */
+/** Registers liveness (/healthz) and readiness (/readyz). */
 export function healthRoutes(api: Api, { sql, trouble }: ApiDeps): void {
   const findTrouble = memo(1000, async () => trouble?.() ?? (await databaseTrouble(sql)));
   const Status = (word: string) =>
@@ -43,7 +43,10 @@ export function healthRoutes(api: Api, { sql, trouble }: ApiDeps): void {
   );
 }
 
-/** Caches the result of `ask` for `ms`, so that any number of probes costs one statement. */
+/**
+ * Caches the result of `ask` for `ms` milliseconds. However many probes arrive in that time, only
+ * one statement runs.
+ */
 function memo<T>(ms: number, ask: () => PromiseLike<T>): () => PromiseLike<T> {
   let [asked, result] = [-Infinity, undefined as PromiseLike<T> | undefined];
   return () => {

@@ -22,7 +22,7 @@ const pausing = {
   },
 };
 
-/** Pauses and unpauses a subscription. */
+/** Registers the routes that pause and unpause a subscription. */
 export function pauseRoutes(api: Api, deps: ApiDeps): void {
   const { chain, wakeDispatchers, wakeKeepers } = deps;
   for (const verb of ['pause', 'unpause'] as const) {

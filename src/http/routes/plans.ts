@@ -52,7 +52,8 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
 }
 
 /**
- * The plan of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant.
+ * Returns the plan of the path. Throws NOT_FOUND when the plan does not exist, FORBIDDEN when the
+ * app belongs to another merchant.
  */
 async function ownPlan(
   deps: ApiDeps,
@@ -157,7 +158,7 @@ function readRoute(api: Api, deps: ApiDeps): void {
       try {
         return ok(await ownPlanView(sql, await observePlan(sql, chain, network, plan)));
       } catch (error) {
-        // Without the chain, the stored plan is still a valid response.
+        // The chain did not respond. The stored plan is still a valid response.
         if (!(error instanceof ServiceError)) throw error;
         request.log.warn(
           { err: error, cause: error.cause },
@@ -278,7 +279,7 @@ function pullersRoute(api: Api, deps: ApiDeps): void {
   );
 }
 
-/** The fields of the schema `OwnPlan`, for plans of one app. */
+/** Returns the fields of the schema `OwnPlan` for plans of one app. */
 async function ownPlanViews(sql: Queryable, appId: string, plans: readonly PlanRow[]) {
   const prices = plans.length === 0 ? [] : await listOuterPrices(sql, appId);
   return plans.map((plan) => ({ ...planView(plan), warnings: priceWarnings(plan, prices) }));

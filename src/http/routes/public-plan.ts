@@ -32,7 +32,7 @@ export const PublicPlan = Type.Object(
   { title: 'PublicPlan' },
 );
 
-/** The public terms of a plan, rate limited per address. */
+/** Registers the public terms of a plan, rate limited per address. */
 export function publicPlanRoutes(api: Api, { sql }: ApiDeps): void {
   api.get(
     '/plans/:planId',

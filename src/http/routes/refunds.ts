@@ -51,7 +51,8 @@ const params = Type.Object({ appId: PathId, transactionId: PathId });
 const tags = ['transactions'];
 
 /**
- * The payment of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant.
+ * Returns the payment of the path. Throws NOT_FOUND when the payment does not exist, FORBIDDEN when
+ * the app belongs to another merchant.
  */
 async function ownPayment(
   deps: ApiDeps,
@@ -64,7 +65,7 @@ async function ownPayment(
   return found;
 }
 
-/** Creates and lists refunds. */
+/** Registers the routes that create and list refunds. */
 export function refundRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql, chain } = deps;
   api.post(

@@ -15,7 +15,7 @@ import { Plan, planView } from '../plan-schemas.ts';
 import { subscriptionView } from '../subscription-view.ts';
 import { OwnSubscription } from './subscriptions.ts';
 
-// A transaction has at most 1,232 bytes: 1,644 characters of Base64.
+// A transaction has at most 1,232 bytes, which are 1,644 characters in Base64.
 const body = Type.Object(
   {
     transaction: Type.String({
@@ -44,7 +44,10 @@ const DESCRIPTION =
   'Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. ' +
   'Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest.';
 
-/** Sends a subscriber's signed transaction and registers the subscription that it created. */
+/**
+ * Registers the relay for subscribers: it sends a transaction that the wallet signed, and registers
+ * the subscription that a subscribe transaction created.
+ */
 export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, wakeDispatchers, wakeKeepers } = deps;
   api.post(
@@ -93,7 +96,10 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
   );
 }
 
-/** Sends a merchant's signed transaction and activates the plan that it published. */
+/**
+ * Registers the relay for merchants: it sends a transaction that the wallet signed, and activates
+ * the plan that the transaction published.
+ */
 export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps): void {
   api.post(
     '/transactions',
@@ -127,8 +133,8 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
 }
 
 /**
- * The registration of the subscription in a confirmed transaction; registers the subscription that
- * a `subscribe` created.
+ * Returns the subscription that a confirmed transaction created or changed, or undefined if none is
+ * registered. A new subscription of a subscribe transaction is registered first.
  */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;
@@ -141,8 +147,8 @@ async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: Signe
   const plan = await findPlan(sql, planId);
   if (plan === undefined) return undefined;
   try {
-    // Retries: another RPC endpoint may lag some blocks behind the one that confirmed the
-    // transaction.
+    // Retries because another RPC endpoint may be some blocks behind the endpoint that confirmed
+    // the transaction.
     const registration = await pRetry(
       () =>
         checkRegistration(sql, chain, network, {

@@ -1,5 +1,5 @@
-// Replays through the API: one event, or all that match a filter, with the same runs as `billing
-// replay` (domain/replay.ts).
+// Replays through the API: one event, or all deliveries that match a filter. `billing replay` runs
+// the same replays (domain/outbox/replay.ts).
 import { Type } from '@sinclair/typebox';
 import { findDelivery } from '../../db/deliveries.ts';
 import { eventTypes, findEvent } from '../../db/events.ts';
@@ -63,7 +63,7 @@ const body = nullable(
 );
 const tags = ['deliveries'];
 
-/** Replays one event, or starts and reads a run. */
+/** Registers the routes that replay one event, and that start and read a replay of many. */
 export function replayRoutes(api: Api, deps: ApiDeps): void {
   eventRoute(api, deps);
   runRoutes(api, deps);

@@ -54,7 +54,7 @@ const Standing = Type.Object(
   { title: 'Standing' },
 );
 
-/** The on-chain state of the caller's wallet for a plan. */
+/** Registers the route that reads the on-chain state of the caller's wallet for a plan. */
 export function standingRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, network } = deps;
   api.get(

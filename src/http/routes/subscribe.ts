@@ -45,7 +45,7 @@ const Opening = Type.Object({
   warnings,
 });
 
-/** A plan's terms and the subscribe transaction. */
+/** Registers the routes that return a plan's terms and the subscribe transaction. */
 export function subscribeRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, network } = deps;
 

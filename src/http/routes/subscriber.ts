@@ -38,7 +38,7 @@ const params = Type.Object({ subscriptionId: PathId });
 const tags = ['subscriber'];
 const security = [{ walletJwt: [] }];
 
-/** A wallet's own subscriptions, and unsigned transactions for them. */
+/** Registers a wallet's view of its own subscriptions, and the unsigned transactions for them. */
 export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   registerRoute(api, deps);
   readRoutes(api, deps, pages);
@@ -47,7 +47,8 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
 }
 
 /**
- * The subscription of the path. Throws NOT_FOUND, or FORBIDDEN when it belongs to another wallet.
+ * Returns the subscription of the path. Throws NOT_FOUND when the subscription does not exist,
+ * FORBIDDEN when it belongs to another wallet.
  */
 async function ownSubscription(
   { sql }: ApiDeps,
@@ -173,7 +174,7 @@ function transactionsRoute(api: Api, deps: ApiDeps, pages: Pages): void {
   );
 }
 
-/** The transactions that a wallet can sign for its subscription. */
+/** The transactions that the service builds and the wallet signs for its subscription. */
 const transactions = {
   cancel: {
     summary: 'Get the transaction that cancels at the end of the period',

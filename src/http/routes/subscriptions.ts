@@ -97,7 +97,7 @@ export const Subscription = Type.Object(
   },
   { title: 'Subscription' },
 );
-/** A subscription as its subscriber sees it: without the merchant's own ids. */
+/** The view of a subscription for its subscriber. The merchant's own ids and notes are left out. */
 export const OwnSubscription = Type.Omit(Subscription, ['externalId', 'metadata', 'plan'], {
   title: 'OwnSubscription',
 });
@@ -106,8 +106,8 @@ const expand = several(['plan'], 'Objects to include in full: plan, as the field
 const tags = ['subscriptions'];
 
 /**
- * The subscription of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another
- * merchant.
+ * Returns the subscription of the path. Throws NOT_FOUND when the subscription does not exist,
+ * FORBIDDEN when the app belongs to another merchant.
  */
 export async function ownSubscription(
   deps: ApiDeps,
@@ -120,7 +120,7 @@ export async function ownSubscription(
   return found;
 }
 
-/** The merchant's routes for subscriptions. */
+/** Registers the merchant's routes for subscriptions. */
 export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   listRoutes(api, deps, pages);
   readRoute(api, deps);
@@ -247,8 +247,8 @@ const filtersOf = (query: Static<typeof querystring>): SubscriptionFilters => ({
 });
 
 /**
- * A function from a row to the fields of the schema `Subscription`, including the plan with
- * `expand=plan`.
+ * Returns a function that converts a row to the fields of the schema `Subscription`. With
+ * `expand=plan` the fields include the plan.
  */
 async function viewOf(
   { sql }: ApiDeps,

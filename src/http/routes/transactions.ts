@@ -66,10 +66,10 @@ const Transaction = Type.Object(
   { title: 'Transaction' },
 );
 
-/** A payment as the subscriber sees it: without the merchant's own id. */
+/** The view of a payment for its subscriber. The merchant's own id is left out. */
 export const OwnTransaction = Type.Omit(Transaction, ['externalId'], { title: 'OwnTransaction' });
 
-/** Filters of the list and of the export. */
+/** Filters of the list of transactions and of the CSV export. */
 export const transactionFilters = {
   status: several(statuses, 'Only with this status.'),
   planId: Type.Optional(Id),
@@ -86,7 +86,7 @@ interface GivenFilters {
   until?: string;
 }
 
-/** The query as filters of the list statements. */
+/** Converts the query parameters to the filters of the SQL statements. */
 export function transactionFiltersOf({
   status,
   planId,
@@ -105,7 +105,7 @@ export function transactionFiltersOf({
 
 const tags = ['transactions'];
 
-/** The merchant's routes for payments. */
+/** Registers the merchant's routes for payments. */
 export function transactionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;
   const description =

@@ -9,7 +9,12 @@ import {
 import { extraEventTypes } from '../../db/events.ts';
 import { readClock } from '../../db/postgres/clock.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';
-import { generateWebhookSecret, openSecrets, urlFault } from '../../domain/outbox/endpoints.ts';
+import {
+  calledUrl,
+  generateWebhookSecret,
+  openSecrets,
+  urlFault,
+} from '../../domain/outbox/endpoints.ts';
 import { requeueForNext } from '../../domain/outbox/replay.ts';
 import { invalidField, messageOf, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
@@ -21,7 +26,8 @@ import { pageQuery, type Pages } from '../pages.ts';
 
 const url = Type.String({
   format: 'http-url',
-  description: 'Must be HTTPS in production.',
+  description:
+    'Must be HTTPS in production. Stored as it is called: normalized, without a fragment.',
   examples: ['https://coffee.example/hooks'],
 });
 const secret = Type.String({
@@ -81,8 +87,8 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
 }
 
 /**
- * The reason why an endpoint must not have this URL; undefined if it is allowed. A literal address
- * is checked now, a host name on every connection.
+ * Returns why an endpoint must not have this URL, or undefined when the URL is allowed. An IP
+ * address is checked here. A host name is checked whenever a webhook connects.
  */
 function faultOf({ environment, checkWebhookHost }: ApiDeps, text: string): string | undefined {
   const fault = urlFault(text, environment);
@@ -109,7 +115,8 @@ function listRoute(api: Api, deps: ApiDeps, pages: Pages): void {
       },
     },
     async (request) => {
-      // The list has at most one row, so no cursor is ever issued: this refuses every cursor.
+      // The list has at most one row, so the service never issues a cursor for it. read() refuses
+      // any cursor.
       pages.read(request);
       const { id } = await ownApp(deps, request, request.params.appId);
       return ok(await listEndpoints(sql, id));
@@ -149,7 +156,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
           const endpoint = await insertEndpoint(tx, {
             id,
             appId,
-            url: request.body.url,
+            url: calledUrl(request.body.url),
             extraEvents: request.body.extraEvents ?? [],
             secret: sealed,
           }).catch(refuseSecond);
@@ -163,7 +170,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
   );
 }
 
-/** Reads and deletes an endpoint. */
+/** Registers the routes that read and delete an endpoint. */
 function endpointRoutes(api: Api, deps: ApiDeps): void {
   const { sql } = deps;
   api.get(
@@ -228,7 +235,10 @@ function testRoute(api: Api, deps: ApiDeps): void {
   );
 }
 
-/** Rotates the signing secret. The previous secret also signs during the overlap. */
+/**
+ * Registers the rotation of the signing secret. During the overlap, webhooks are also signed with
+ * the previous secret.
+ */
 function rotationRoute(api: Api, deps: ApiDeps): void {
   const { secretBox } = deps;
   api.post(

@@ -1,11 +1,11 @@
+// Reads accounts as they are now and as they were at the end of an earlier block. LiteSVM has only
+// the newest state, so each block keeps the previous state of every account that it changed
+// (`undo`).
 import type { Key } from './keys.ts';
 import { ACCOUNTS_CACHED, type Block, type Chain, FINALITY_BLOCKS } from './state.ts';
 import type { AccountState } from './vm.ts';
 
-// Accounts now, and as they were at the end of an earlier block: LiteSVM has one state, each block
-// an undo journal.
-
-/** The levels of certainty that a client can ask for. */
+/** The commitments that an RPC request can name. */
 export type Commitment = 'processed' | 'confirmed' | 'finalized';
 
 /** The block that is being built. */
@@ -15,22 +15,26 @@ export function head(chain: Chain): Block {
   return block;
 }
 
-/** The block at a height, undefined when it is not kept. */
+/**
+ * The block at a height. Undefined when the chain has no block at this height, or dropped it for
+ * its age.
+ */
 export function blockAt(chain: Chain, height: number): Block | undefined {
   const first = chain.blocks[0];
   return first === undefined ? undefined : chain.blocks[height - first.height];
 }
 
 /**
- * The height that a commitment means: processed is the block being built, confirmed the last sealed
- * one, finalized the one that FINALITY_BLOCKS came after. `lag` sets all of them back.
+ * The height of the newest block at a commitment: processed is the block being built, confirmed the
+ * last sealed block, finalized FINALITY_BLOCKS below the block being built. `lag` lowers the height
+ * by that many blocks.
  */
 export function heightOf(chain: Chain, commitment: Commitment, lag = 0): number {
   const back = commitment === 'processed' ? 0 : commitment === 'confirmed' ? 1 : FINALITY_BLOCKS;
   return Math.max(chain.floor, head(chain).height - lag - back);
 }
 
-/** The account now. */
+/** The newest state of an account; null when the account does not exist. */
 export function current(chain: Chain, key: Key): AccountState | null {
   const known = chain.hot.get(key);
   if (known !== undefined) return known;
@@ -45,8 +49,8 @@ function remember(chain: Chain, key: Key, state: AccountState | null | undefined
 }
 
 /**
- * The account as it was at the end of the block at `height`; now, when that is the block being
- * built.
+ * The account at the end of the block at `height`. For the block being built it is the newest
+ * state.
  */
 export function accountAt(chain: Chain, key: Key, height: number): AccountState | null {
   for (let later = height + 1, last = head(chain).height; later <= last; later += 1) {
@@ -56,7 +60,7 @@ export function accountAt(chain: Chain, key: Key, height: number): AccountState 
   return current(chain, key);
 }
 
-/** The accounts that `program` owned at the end of the block at `height`. */
+/** The accounts of `program` at the end of the block at `height`. */
 export function programAccountsAt(
   chain: Chain,
   program: Key,
@@ -73,8 +77,8 @@ export function programAccountsAt(
 }
 
 /**
- * Notes that LiteSVM's account has changed in the block being built. With `after` undefined the
- * account is read on demand.
+ * Records that the block being built changed an account in LiteSVM. When `after` is undefined, the
+ * new state is read from LiteSVM on demand.
  */
 export function noteChange(
   chain: Chain,
@@ -88,8 +92,8 @@ export function noteChange(
 }
 
 /**
- * Replaces an account (null removes it) in the block being built, as no transaction could, and says
- * so to subscribers.
+ * Replaces an account in the block being built without a transaction, and notifies subscribers. A
+ * `state` of null removes the account.
  */
 export function overwrite(chain: Chain, key: Key, state: AccountState | null): void {
   const before = current(chain, key);

@@ -1,3 +1,5 @@
+// Block production. A transaction runs immediately in the block being built. Sealing this block
+// gives it a hash; the next block is then opened.
 import { createHash } from 'node:crypto';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
 import { blockAt, current, head, noteChange } from './accounts.ts';
@@ -15,18 +17,21 @@ import {
   TRANSACTIONS_KEPT,
 } from './state.ts';
 
-// Block production. A transaction runs immediately, in the open block; sealing that block gives it
-// a hash and opens the next.
-
 const CLOCK = addressKey(CLOCK_SYSVAR);
 
-/** The chain's time in ms for a block opened now. It never runs backwards. */
+/**
+ * The time (ms since 1970) of a block that is opened now. It is never before the time of the last
+ * block.
+ */
 export function chainTime(chain: Chain): number {
   const last = head(chain).time;
   return chain.blockMs === 0 ? last + SLOT_MS : Math.max(last, Date.now() + chain.offset);
 }
 
-/** Opens a block on top of `parent` (the head must be sealed) and moves LiteSVM's clock to it. */
+/**
+ * Opens a block on top of `parent` and moves LiteSVM's clock to the new block. The previous head
+ * must be sealed.
+ */
 export function openBlock(chain: Chain, parent: Block, slot: number, time: number): void {
   const block: Block = {
     slot,
@@ -60,8 +65,8 @@ function seal(chain: Chain, block: Block): void {
 }
 
 /**
- * Seals the block being built and opens the next one, by default a slot later and at the chain's
- * time.
+ * Seals the block being built and opens the next block. By default the next block is one slot later
+ * and has the chain's time.
  */
 export function produceBlock(
   chain: Chain,
@@ -87,8 +92,8 @@ function forgetOld(chain: Chain): void {
 }
 
 /**
- * Drops the payloads of transactions beyond TRANSACTIONS_KEPT, then the old statuses of those
- * without a payload.
+ * Keeps the payloads of the newest TRANSACTIONS_KEPT transactions only. Also drops the status of a
+ * transaction without payload once it is STATUS_BLOCKS old.
  */
 function forgetTransactions(chain: Chain): void {
   const { landed } = chain;
@@ -109,8 +114,8 @@ function forgetTransactions(chain: Chain): void {
 }
 
 /**
- * The block whose hash this is, when a transaction that names it may be in a block of height
- * `height`.
+ * The block with this hash. Undefined when a transaction with this blockhash is invalid in a block
+ * at `height`, because the hash is too old or too new.
  */
 export function blockOfHash(chain: Chain, hash: Key, height: number): Block | undefined {
   for (let at = height - 1; at >= height - BLOCKHASH_AGE - 1; at -= 1) {
@@ -121,7 +126,7 @@ export function blockOfHash(chain: Chain, hash: Key, height: number): Block | un
   return undefined;
 }
 
-/** The transaction with this signature, when its block is at or below `height`. */
+/** The transaction with this signature. Undefined when no block at `height` or below has it. */
 export function landedAt(chain: Chain, id: Key, height: number): Landed | undefined {
   const landed = chain.byId.get(id);
   return landed !== undefined && landed.height <= height ? landed : undefined;

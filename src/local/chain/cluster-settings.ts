@@ -1,26 +1,29 @@
+// Settings of a cluster that can change while it runs: the rent, and the feature that enables
+// version 1 transactions. Both are stored in accounts, so a fork restores them and a data directory
+// stores them.
 import { SYSTEM_PROGRAM } from '../../chain/program/addresses.ts';
 import { current, noteChange, overwrite } from './accounts.ts';
 import { addressKey } from './keys.ts';
 import type { Chain } from './state.ts';
 import type { AccountState } from './vm.ts';
 
-// Properties of a cluster that change while it runs: the rent, and the feature of version 1
-// transactions. Both are accounts, so forks take them back and a data directory keeps them.
-
 const RENT_SYSVAR = addressKey('SysvarRent111111111111111111111111111111111');
-/** The account that says since which slot a cluster takes version 1 transactions. */
+/**
+ * The feature account of version 1 transactions. It holds the slot in which the feature was
+ * activated.
+ */
 export const V1_FEATURE = addressKey('txv1aq4pp281K9um3tnPgkfX8UqtFT6wcVW3hNezGLL');
 const FEATURE_PROGRAM = addressKey('Feature111111111111111111111111111111111111');
-/** Bytes of a feature account: whether it is activated, and the slot as u64. */
+/** Length of a feature account in bytes: an activation flag, and the slot as u64. */
 export const FEATURE_LENGTH = 9;
 const SYSTEM = addressKey(SYSTEM_PROGRAM);
-/** Rent epoch of an account that pays no rent. */
+/** The rent epoch of an account that is exempt from rent. */
 export const RENT_EXEMPT_FOREVER = 2n ** 64n - 1n;
 
-/** Lamports per byte of the clusters since autumn 2026: a token account costs 1,488,440. */
+/** The rent on Solana's clusters since autumn 2026. A token account needs 1,488,440 lamports. */
 export const RENT_LAMPORTS_PER_BYTE = 5_080;
 
-/** Sets the rent from the block being built on. */
+/** Sets the rent, beginning with the block being built. */
 export function setRent(chain: Chain, lamportsPerByte: number): void {
   const before = current(chain, RENT_SYSVAR);
   chain.vm.setRent(lamportsPerByte);
@@ -28,16 +31,13 @@ export function setRent(chain: Chain, lamportsPerByte: number): void {
   noteChange(chain, RENT_SYSVAR, before, current(chain, RENT_SYSVAR));
 }
 
-/** Whether the chain takes version 1 transactions. */
+/** Whether the chain accepts version 1 transactions. */
 export function takesV1(chain: Chain): boolean {
   const feature = current(chain, V1_FEATURE);
   return feature?.owner === FEATURE_PROGRAM && feature.data[0] === 1;
 }
 
-/**
- * The feature account of version 1 transactions as a cluster has it that activated the feature in
- * `slot`.
- */
+/** The feature account of version 1 transactions, with the feature activated in `slot`. */
 export function activeFeature(slot: number, lamports: bigint): AccountState {
   const data = Buffer.alloc(FEATURE_LENGTH);
   data.writeUInt8(1, 0);
@@ -46,10 +46,7 @@ export function activeFeature(slot: number, lamports: bigint): AccountState {
   return { lamports, owner: FEATURE_PROGRAM, data, ...flags };
 }
 
-/**
- * Activates the feature of version 1 transactions in `slot`, or removes its account, as on a
- * cluster that never had it.
- */
+/** Activates version 1 transactions in `slot`, or removes the feature account. */
 export function setV1Feature(chain: Chain, active: boolean, slot: number): void {
   const removed = {
     lamports: 0n,

@@ -1,3 +1,4 @@
+// Runs transactions in the block being built.
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../chain/program/addresses.ts';
 import { accountAt, current, head, noteChange } from './accounts.ts';
 import { blockOfHash, produceBlock } from './blocks.ts';
@@ -11,9 +12,7 @@ import {
   type TableLookup,
   type WireMessage,
   type WireTransaction,
-} from './wire-message.ts';
-
-// Running transactions in the block being built.
+} from './wire/message.ts';
 
 const SYSTEM = addressKey(SYSTEM_PROGRAM);
 const LOOKUP_TABLE_PROGRAM = addressKey('AddressLookupTab1e1111111111111111111111111');
@@ -26,7 +25,7 @@ export const TOKEN_ACCOUNT_LENGTH = 165;
 const TOKEN_2022_ACCOUNT_TYPE = 2;
 const MINT_LENGTH = 82;
 
-/** Whether an account holds tokens (of SPL Token or Token-2022). */
+/** Whether an account is an initialized token account of SPL Token or Token-2022. */
 export function isTokenAccount(state: AccountState | null): state is AccountState {
   if (
     state === null ||
@@ -34,8 +33,8 @@ export function isTokenAccount(state: AccountState | null): state is AccountStat
     state.data.length < TOKEN_ACCOUNT_LENGTH
   )
     return false;
-  // Byte 108 is the state, 0 before initialization. Token-2022 puts the account type after the base
-  // layout.
+  // Byte 108 is the state of a token account; it is 0 before initialization. Token-2022 stores the
+  // account type after the base layout.
   return (
     state.data[108] !== 0 &&
     (state.data.length === TOKEN_ACCOUNT_LENGTH ||
@@ -43,7 +42,7 @@ export function isTokenAccount(state: AccountState | null): state is AccountStat
   );
 }
 
-/** Whether an account is a mint (of SPL Token or Token-2022). */
+/** Whether an account is a mint of SPL Token or Token-2022. */
 export function isMint(state: AccountState | null): state is AccountState {
   if (state === null || !TOKEN_PROGRAMS.has(state.owner)) return false;
   return (
@@ -53,14 +52,18 @@ export function isMint(state: AccountState | null): state is AccountState {
 }
 
 /**
- * The reason why a transaction is not in a block, with the logs and result of its run if it ran.
+ * Why a transaction was not put into a block. `record` is the record of its run, or null when it
+ * did not run.
  */
 export interface Refusal {
   readonly refused: TransactionError;
   readonly record: Execution['record'] | null;
 }
 
-/** All keys of a transaction: the static ones, then the loaded ones, writable before read-only. */
+/**
+ * All account keys of a transaction: first the static keys, then the keys from lookup tables,
+ * writable before read-only.
+ */
 export interface LoadedKeys {
   readonly keys: readonly Key[];
   readonly loaded: { readonly writable: readonly Key[]; readonly readonly: readonly Key[] };
@@ -78,7 +81,8 @@ function lookUp(chain: Chain, { table }: TableLookup, indexes: Buffer, height: n
 }
 
 /**
- * Resolves lookup tables. Missing entries are left out: LiteSVM refuses such a transaction itself.
+ * Resolves the keys that a transaction takes from lookup tables. A missing table adds no keys;
+ * LiteSVM then refuses the transaction.
  */
 export function loadKeys(
   chain: Chain,
@@ -92,8 +96,8 @@ export function loadKeys(
 }
 
 /**
- * The token balance of an account before and after, null when it is a token account on neither
- * side.
+ * The token balance of an account before and after a transaction. Null when the account was not a
+ * token account at either time.
  */
 export function tokenChange(
   chain: Chain,
@@ -118,7 +122,7 @@ export function tokenChange(
 
 const lamportsOf = (state: AccountState | null) => state?.lamports ?? 0n;
 
-/** Whether the transaction's blockhash is young enough for a block of height `height`. */
+/** Whether the transaction's blockhash is still valid in a block at `height`. */
 export function hasLiveBlockhash(
   chain: Chain,
   transaction: WireTransaction,
@@ -128,10 +132,9 @@ export function hasLiveBlockhash(
 }
 
 /**
- * Runs a transaction in the block being built. `undoFailure` is preflight: a transaction that fails
- * is refused and leaves nothing, where otherwise it lands with its error and pays the fee. One that
- * cannot pay, or is not signed, never lands. `verified` says that the signatures are known to be
- * good.
+ * Runs a transaction in the block being built. A failed transaction lands with its error and pays
+ * the fee; with `undoFailure` (preflight) it is refused and changes nothing. A transaction that
+ * cannot pay its fee or has a wrong signature is refused. `verified` skips the check of signatures.
  */
 export function execute(
   chain: Chain,
@@ -154,13 +157,13 @@ export function execute(
   const [payer] = keys;
   const { err, record } = chain.vm.execute(transaction.bytes, !verified);
   if (err !== null && payer !== undefined) {
-    // A failed transaction changes one account at most: its fee payer's, by the fee.
+    // A failed transaction changes only its fee payer's account, which pays the fee.
     const charged = chain.vm.lamports(payer) < (before[0] ?? 0n);
     if (charged && undoFailure) refund(chain, payer, before[0] ?? 0n);
     if (!charged || undoFailure) return { refused: err, record };
   }
   const { price, fee } = offerOf(transaction.message);
-  const after = takeStock(
+  const after = recordChanges(
     chain,
     transaction.message,
     { keys, loaded },
@@ -188,8 +191,10 @@ export function execute(
   return landed;
 }
 
-// Reading an account takes 7 us, so it is avoided where the state may not be needed. undefined: the
-// account changed in this block, so its older state is in the journal, and was not read since.
+/**
+ * The account before the run of a transaction. Undefined when the account changed earlier in this
+ * block and was not read after that: a read takes 7 us, and the state may not be needed.
+ */
 function stateBefore(chain: Chain, key: Key): AccountState | null | undefined {
   const known = chain.hot.get(key);
   if (known !== undefined) return known;
@@ -201,10 +206,12 @@ function refund(chain: Chain, payer: Key, lamports: bigint): void {
   if (charged !== null) chain.vm.write(payer, { ...charged, lamports });
 }
 
-// After the run only accounts that may hold tokens are read: former token accounts, new accounts,
-// and wallets other than the payer. The others are read on demand. Every writable account counts as
-// changed, as with a validator.
-function takeStock(
+/**
+ * Records every writable account as changed, as a validator does. Former token accounts, new
+ * accounts and wallets other than the payer may now be token accounts, so their new state is read
+ * here. Other accounts are read when they are needed.
+ */
+function recordChanges(
   chain: Chain,
   message: WireMessage,
   { keys, loaded }: LoadedKeys,

@@ -1,3 +1,5 @@
+// Gives SOL and USDC to test wallets by ordinary transactions of the faucet's keypair. A random
+// memo makes every transaction unique, so that two equal transfers can land in one block.
 import { randomBytes } from 'node:crypto';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
 import type { Instruction } from '../../chain/program/instructions.ts';
@@ -13,10 +15,7 @@ import { execute, type Refusal } from './execute.ts';
 import { faucet, LOCALNET_MINT } from './genesis.ts';
 import { base58 } from './keys.ts';
 import type { Chain, Landed } from './state.ts';
-import { decodeTransaction } from './wire.ts';
-
-// Money for tests, by ordinary transactions of the faucet's keypair. The memo tells two equal gifts
-// in one block apart.
+import { decodeTransaction } from './wire/decode.ts';
 
 function give(chain: Chain, instructions: readonly Instruction[]): Landed | Refusal {
   const latest = chain.blocks.at(-2) ?? head(chain);
@@ -25,14 +24,14 @@ function give(chain: Chain, instructions: readonly Instruction[]): Landed | Refu
   return execute(chain, decodeTransaction(bytes), true);
 }
 
-/** Sends `lamports` to any address. */
+/** Sends `lamports` to the address `owner`. */
 export function airdrop(chain: Chain, owner: string, lamports: bigint): Landed | Refusal {
   return give(chain, [transferLamports(faucet.address, owner, lamports)]);
 }
 
 /**
- * Mints `amount` base units of the local USDC to the wallet's associated token account, which is
- * created when missing.
+ * Mints `amount` base units of the local USDC to the wallet's associated token account. The
+ * transaction creates the token account when it is missing.
  */
 export function mintUsdc(chain: Chain, owner: string, amount: bigint): Landed | Refusal {
   const account = tokenAccountAddress(owner, LOCALNET_MINT).address;

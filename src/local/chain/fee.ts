@@ -1,13 +1,12 @@
+// Computes the fee of a transaction, and the price per compute unit that the transaction pays.
 import { COMPUTE_BUDGET_PROGRAM, SYSTEM_PROGRAM } from '../../chain/program/addresses.ts';
 import { addressKey, type Key } from './keys.ts';
-import type { MessageConfig, WireMessage } from './wire-message.ts';
-
-// The fee of a transaction.
+import type { MessageConfig, WireMessage } from './wire/message.ts';
 
 const COMPUTE_BUDGET = addressKey(COMPUTE_BUDGET_PROGRAM);
 const LAMPORTS_PER_SIGNATURE = 5_000;
-// Units that an instruction counts for when the transaction sets no limit: few for the runtime's
-// own programs (SIMD-0170).
+// Compute units that an instruction counts when the transaction sets no limit. Instructions of the
+// runtime's own programs count fewer units (SIMD-0170).
 const DEFAULT_INSTRUCTION_UNITS = 200_000;
 const BUILTIN_INSTRUCTION_UNITS = 3_000;
 const BUILTINS: ReadonlySet<Key> = new Set(
@@ -25,7 +24,7 @@ const MAX_UNITS = 1_400_000;
 const MICRO_LAMPORTS = 1_000_000n;
 
 /**
- * A message's offer for its place in a block: micro-lamports per compute unit, and its whole fee in
+ * What a transaction pays. `price` is micro-lamports per compute unit, `fee` is the whole fee in
  * lamports.
  */
 export interface Offer {
@@ -33,7 +32,10 @@ export interface Offer {
   readonly fee: number;
 }
 
-/** Price and limit that the compute-budget instructions of a legacy or version 0 message set. */
+/**
+ * Reads the price and the compute unit limit from the compute-budget instructions of a legacy or
+ * version 0 message.
+ */
 function budgetOf({ source, keys, instructions }: WireMessage) {
   let price = 0n;
   let units: number | undefined;
@@ -49,7 +51,8 @@ function budgetOf({ source, keys, instructions }: WireMessage) {
 }
 
 /**
- * A version 1 message names its priority fee in lamports; the price follows from its unit limit.
+ * Computes price and fee of a version 1 message. The message has its priority fee in lamports; the
+ * price is this fee per compute unit.
  */
 function offerOfV1({ priorityFee, computeUnitLimit }: MessageConfig, signatures: number): Offer {
   const units = BigInt(computeUnitLimit ?? 0);
@@ -59,8 +62,8 @@ function offerOfV1({ priorityFee, computeUnitLimit }: MessageConfig, signatures:
 }
 
 /**
- * The fee: 5,000 lamports for each signature and the priority fee, which is price times units,
- * rounded up.
+ * Computes price and fee of a message. The fee is 5,000 lamports per signature plus the priority
+ * fee. The priority fee is price times compute units, rounded up.
  */
 export function offerOf(message: WireMessage): Offer {
   const signatures = message.requiredSignatures * LAMPORTS_PER_SIGNATURE;

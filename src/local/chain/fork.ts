@@ -5,12 +5,12 @@ import type { Key } from './keys.ts';
 import { type Chain, EPOCH_SLOTS, type Landed, SLOT_MS } from './state.ts';
 import { advance } from './submit.ts';
 import type { AccountState } from './vm.ts';
-import { decodeTransaction } from './wire.ts';
+import { decodeTransaction } from './wire/decode.ts';
 
-/** A refusal of an impossible operation; the message has the reason. */
+/** The chain cannot do what a caller asked for. The message has the reason. */
 export class ChainRefusal extends Error {}
 
-function forgottenIn(chain: Chain, target: number): Landed[] {
+function transactionsAbove(chain: Chain, target: number): Landed[] {
   const forgotten: Landed[] = [];
   for (let height = target + 1; height <= head(chain).height; height += 1)
     forgotten.push(...(blockAt(chain, height)?.transactions ?? []));
@@ -18,10 +18,10 @@ function forgottenIn(chain: Chain, target: number): Landed[] {
 }
 
 /**
- * Replaces the open block and the last `count` sealed ones by a new fork: accounts are restored,
- * and their transactions and blockhashes dropped. Slots continue, heights go back. With `replay`
- * their transactions run again on the new fork, except those with a dropped blockhash. Returns the
- * number of dropped blocks. Throws ChainRefusal instead of reverting a finalized block.
+ * Starts a new fork: drops the block being built and the last `count` sealed blocks, and restores
+ * their accounts. Slots continue, heights go back. `replay` runs the dropped transactions again
+ * unless their blockhash was dropped. Returns the number of dropped transactions. Throws
+ * ChainRefusal if a block is finalized.
  */
 export function forgetBlocks(chain: Chain, count: number, replay: boolean): number {
   const last = head(chain);
@@ -32,9 +32,10 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
       `only blocks that are not final can be forgotten: at most ${last.height - 1 - heightOf(chain, 'finalized')} now`,
     );
   }
-  // Heights are reused on the new fork, but a finalized block stays finalized.
+  // The new fork reuses the dropped heights. `floor` keeps blocks finalized that were finalized
+  // before the fork.
   chain.floor = heightOf(chain, 'finalized');
-  const forgotten = forgottenIn(chain, target);
+  const forgotten = transactionsAbove(chain, target);
   const restored = new Map<Key, AccountState | null>();
   for (let height = last.height; height > target; height -= 1) {
     for (const [key, before] of blockAt(chain, height)?.undo ?? []) restored.set(key, before);
@@ -60,7 +61,7 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
   return forgotten.length;
 }
 
-/** The destination of time travel, in Surfpool's terms: exactly one of these. */
+/** The destination of time travel. Exactly one field is given; the names are Surfpool's. */
 export interface Destination {
   readonly absoluteTimestamp?: number;
   readonly absoluteSlot?: number;
@@ -68,8 +69,8 @@ export interface Destination {
 }
 
 /**
- * Travels forward: seals the open block and opens the next one at the destination. It skips slots,
- * not blocks, so no blockhash expires. Time and slots advance together, SLOT_MS per slot. Throws
+ * Travels forward in time: seals the block being built and opens the next block at the destination.
+ * One slot is skipped per SLOT_MS. Blocks are not skipped, so no blockhash expires. Throws
  * ChainRefusal for a destination in the past.
  */
 export function timeTravel(

@@ -11,21 +11,20 @@ import {
 import { addressKey, bytesOf, type Key, keyOf } from './keys.ts';
 import type { AccountState, Vm } from './vm.ts';
 
-/** The USDC mint of every local chain: a readable address without a key. */
+/** The USDC mint of every local chain. The address is readable text and has no private key. */
 export const LOCALNET_MINT = 'USDCLoca1net1111111111111111111111111111111';
-/** Decimals of USDC. */
+/** Number of decimals of USDC. */
 export const MINT_DECIMALS = 6;
 
-// Public and the same on every machine: it is worth nothing outside a local chain.
 const FAUCET_SEED = createHash('sha256').update('billing localnet faucet').digest();
 
 /**
- * The keypair that funds wallets, mints and freezes the local USDC. Its seed is public:
- * sha256('billing localnet faucet').
+ * The keypair that funds wallets and is mint and freeze authority of the local USDC. Its seed is
+ * public and the same on every machine, because it controls nothing outside a local chain.
  */
 export const faucet = keypairFromSecret(nacl.sign.keyPair.fromSeed(FAUCET_SEED).secretKey);
 
-/** The genesis hash of every local chain, 32 bytes: unlike any cluster's. */
+/** The genesis hash of every local chain. Public clusters have other hashes. */
 export const GENESIS_HASH: Key = keyOf(
   createHash('sha256').update('billing localnet genesis').digest(),
 );
@@ -33,8 +32,8 @@ export const GENESIS_HASH: Key = keyOf(
 const FAUCET_LAMPORTS = 500_000_000n * 1_000_000_000n;
 const MINT_LENGTH = 82;
 
-// SPL Token's Mint: authority option u32 and key, supply u64, decimals, initialized, freeze
-// authority option u32 and key.
+// Layout of SPL Token's Mint: mint authority (option u32, key), supply u64, decimals, initialized,
+// freeze authority (option u32, key).
 function mintData(): Buffer {
   const authority = bytesOf(addressKey(faucet.address));
   const data = Buffer.alloc(MINT_LENGTH);
@@ -47,7 +46,10 @@ function mintData(): Buffer {
   return data;
 }
 
-/** Puts the faucet, the mint and the feature of version 1 transactions on a new chain. */
+/**
+ * Writes the initial accounts of a new chain: the faucet, the mint, and the feature account of
+ * version 1 transactions.
+ */
 export function writeGenesis(vm: Vm): void {
   const account = (owner: string, lamports: bigint, data: Buffer): AccountState => ({
     lamports,

@@ -1,35 +1,39 @@
 import bs58 from 'bs58';
 
 /**
- * Bytes of a public key, hash or signature as a latin1 string: the form in which maps are keyed.
+ * A public key, hash or signature as a latin1 string of its bytes. Maps can use this string as a
+ * key.
  */
 export type Key = string;
 
-/** The key of these bytes. */
+/** Converts bytes to a Key. */
 export function keyOf(bytes: Uint8Array): Key {
   return (
     Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   ).toString('latin1');
 }
 
-/** The bytes of a key. */
+/** Converts a Key back to its bytes. */
 export function bytesOf(key: Key): Buffer {
   return Buffer.from(key, 'latin1');
 }
 
-/** Base58 of a key. */
+/** Encodes a Key in Base58. */
 export function base58(key: Key): string {
   return bs58.encode(bytesOf(key));
 }
 
-/** Decodes a key from Base58 `text`; undefined when it is not Base58 or not `length` bytes long. */
+/**
+ * Decodes Base58 text to a Key. Undefined when the text is not Base58 or does not encode `length`
+ * bytes.
+ */
 export function parseBase58(text: string, length: number): Key | undefined {
   if (text.length > length * 2) return undefined;
   const bytes = bs58.decodeUnsafe(text);
   return bytes?.length === length ? keyOf(bytes) : undefined;
 }
 
-/** The key of an address that the code itself names. Throws a TypeError when it is not one. */
+/** Converts an address constant to a Key. Throws a TypeError when the text is not an address. */
 export function addressKey(address: string): Key {
   const key = parseBase58(address, 32);
   if (key === undefined) throw new TypeError(`not an address: ${address}`);

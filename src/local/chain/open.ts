@@ -3,9 +3,9 @@ import { EventEmitter } from 'node:events';
 import { head } from './accounts.ts';
 import { chainTime, openBlock, produceBlock } from './blocks.ts';
 import { RENT_LAMPORTS_PER_BYTE, setRent } from './cluster-settings.ts';
+import { openStore, type Restored, type Store } from './disk/store.ts';
 import { GENESIS_HASH, writeGenesis } from './genesis.ts';
 import type { Block, Chain, ChainEvents } from './state.ts';
-import { openStore, type Restored, type Store } from './store.ts';
 import { openVm } from './vm.ts';
 
 function fresh(): Restored {
@@ -53,17 +53,17 @@ function assemble(blockMs: number, restored: Restored, store: Store | null): Cha
     firstPayload: 0,
     transactionCount,
     held: [],
-    faults: { drop: 0, hold: null, lag: 0, height: null, rate: null, answers: [] },
+    faults: { drop: 0, hold: null, lag: 0, height: null, rate: null, responses: [] },
     events: new EventEmitter<ChainEvents>().setMaxListeners(0),
     store,
   };
 }
 
 /**
- * Opens a new chain, or the one in `dataDir`, whose blocks then count as final. `blockMs` 0 makes
- * blocks on demand only, with a clock that moves SLOT_MS a block. Without a rent a new chain has
- * RENT_LAMPORTS_PER_BYTE and an old one keeps its own. Throws an OperatorError when the program's
- * binary is missing or the directory cannot be used.
+ * Opens a new chain, or the chain stored in `dataDir`; stored blocks count as finalized. With
+ * `blockMs` 0 blocks are made on demand, and each moves the clock by SLOT_MS. Without a rent, a new
+ * chain has RENT_LAMPORTS_PER_BYTE and a stored chain keeps its rent. Throws an OperatorError when
+ * the program's binary is missing or the directory is unusable.
  */
 export function openChain(
   blockMs: number,
@@ -77,14 +77,14 @@ export function openChain(
     if (restored === null) {
       chain.vm.setRent(rentLamportsPerByte ?? RENT_LAMPORTS_PER_BYTE);
       writeGenesis(chain.vm);
-      // LiteSVM's own clock starts at another slot.
+      // A new LiteSVM has a clock at another slot, so the clock is set to slot 0.
       chain.vm.setClock({
         slot: 0,
         epoch: 0,
         epochStart: chain.epochStart.time,
         time: chain.epochStart.time,
       });
-      // Sealing the first block stores the state that later records extend.
+      // Sealing the first block makes the store take its first snapshot.
       produceBlock(chain, 1);
     } else {
       const last = head(chain);

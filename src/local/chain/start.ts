@@ -4,60 +4,57 @@ import { SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import { OperatorError } from '../../errors.ts';
 import { head } from './accounts.ts';
 import { airdrop, mintUsdc } from './faucet.ts';
-import { clearFaults } from './faults.ts';
 import { type Destination, timeTravel } from './fork.ts';
 import { faucet, LOCALNET_MINT } from './genesis.ts';
-import { buildHttp } from './http-server.ts';
 import { openChain } from './open.ts';
+import { clearFaults } from './rpc/faults.ts';
+import { buildHttp } from './rpc/http-server.ts';
+import { buildWs } from './rpc/ws-server.ts';
 import { type Chain, SLOT_MS } from './state.ts';
 import { advance } from './submit.ts';
 import { errorText } from './transaction-error.ts';
-import { buildWs } from './ws-server.ts';
 
 /** Options of a local chain. */
 export interface LocalnetOptions {
-  /** JSON-RPC over HTTP; 0 (the default) is any free pair of ports. */
+  /** Port of JSON-RPC over HTTP. The default 0 takes any two free adjacent ports. */
   readonly port?: number;
-  /** WebSocket; the HTTP port + 1 by default, which is where web3.js looks for it. */
+  /** Port of the WebSocket server. The default is the HTTP port + 1, which web3.js expects. */
   readonly wsPort?: number | undefined;
   /**
-   * Opens a second HTTP endpoint, of a node that can be set to lag behind (localnet_setFault {kind:
-   * 'lag'}).
+   * Port of a second HTTP endpoint, which localnet_setFault {kind: 'lag'} sets back. Without it
+   * there is no second endpoint.
    */
   readonly lagPort?: number | undefined;
-  /** Keeps the chain here over restarts. */
+  /** Directory in which the chain is stored, so that it survives restarts. */
   readonly dataDir?: string | undefined;
   /**
-   * Milliseconds between blocks, SLOT_MS by default; 0 makes blocks on demand only (mineBlocks,
-   * time travel), SLOT_MS of chain time each.
+   * Milliseconds between blocks; the default is SLOT_MS. With 0, blocks are made only by mineBlocks
+   * and time travel, and each block moves the clock by SLOT_MS.
    */
   readonly blockMs?: number;
   /**
-   * Rent per byte of an account; by default RENT_LAMPORTS_PER_BYTE on a new chain and unchanged on
-   * an old one.
+   * Rent in lamports per byte. The default is RENT_LAMPORTS_PER_BYTE on a new chain; a stored chain
+   * keeps its rent.
    */
   readonly rentLamportsPerByte?: number | undefined;
 }
 
-/**
- * A running local chain. The functions have the effect of the RPC methods of the same names,
- * without HTTP.
- */
+/** A running local chain. A function with the name of an RPC method does what this method does. */
 export interface Localnet {
   readonly rpcUrl: string;
   readonly wsUrl: string;
-  /** The lagging endpoint, if requested. */
+  /** URL of the lagging endpoint. Null when `lagPort` was not given. */
   readonly lagUrl: string | null;
   readonly mint: string;
   readonly faucet: string;
   readonly programId: string;
-  /** The chain's clock, in ms since 1970: that of the block being built. */
+  /** The time of the block being built, in milliseconds since 1970. */
   now(): number;
   slot(): number;
   mineBlocks(count?: number): void;
-  /** Throws ChainRefusal for the past. */
+  /** Moves the chain's time forward. Throws ChainRefusal for a destination in the past. */
   timeTravel(destination: Destination): void;
-  /** Gives lamports and base units of USDC to a wallet, in the block being built. */
+  /** Gives a wallet lamports and base units of USDC in the block being built. */
   fund(owner: string, gift: { lamports?: bigint; usdc?: bigint }): void;
   close(): Promise<void>;
 }
@@ -98,14 +95,17 @@ async function listenPair(
       return [http, ws];
     } catch (error) {
       await http.close();
-      // The number after a free port may be taken; another pair will do.
+      // The HTTP port was free, but the port after it may be taken. In that case another pair is
+      // tried.
       if (port !== 0 || wsPort !== undefined || attempt === PAIR_ATTEMPTS) throw error;
     }
   }
 }
 
-// Blocks at fixed times: a late block does not delay the next ones, and missed blocks are not made
-// up for.
+/**
+ * Makes blocks at fixed times. A late block does not delay the next block. A block whose time has
+ * passed is not made later.
+ */
 function keepTime(chain: Chain): () => void {
   let next = performance.now() + chain.blockMs;
   let timer: NodeJS.Timeout;
@@ -137,7 +137,7 @@ function fund(
 
 /**
  * Starts a local chain on 127.0.0.1. Throws an OperatorError when a port is taken, the data
- * directory is in use or unreadable, or the program's binary is missing.
+ * directory is in use or unreadable, or the Subscriptions program's binary is missing.
  */
 export async function startLocalnet({
   port = 0,

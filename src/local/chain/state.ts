@@ -1,53 +1,59 @@
+// The state of a chain, and the limits of what is kept. LiteSVM holds the accounts and the clock.
+// This state holds blocks and history.
 import type { EventEmitter } from 'node:events';
 import type { TransactionMetadata } from 'litesvm/dist/internal.js';
+import type { Store } from './disk/store.ts';
 import type { Key } from './keys.ts';
-import type { Store } from './store.ts';
 import type { TransactionError } from './transaction-error.ts';
 import type { AccountState, Details, Vm } from './vm.ts';
-import type { WireTransaction } from './wire-message.ts';
-
-// The chain's state and its limits. LiteSVM has accounts and a clock; blocks, commitment and
-// history are kept here.
+import type { WireTransaction } from './wire/message.ts';
 
 /**
- * A sealed block is final when this many more have been sealed on top (31 confirmations and the
- * block itself, as on a cluster).
+ * Number of heights between the newest finalized block and the block being built, as on a cluster.
  */
 export const FINALITY_BLOCKS = 32;
-/** Maximum lag of the lagging endpoint, in blocks. */
+/** The maximum lag of the lagging endpoint, in blocks. */
 export const MAX_LAG = 160;
 /**
- * Blocks whose account changes can still be taken back: every view (final on a lagging endpoint is
- * the oldest) and every fork needs no more.
+ * Number of blocks whose account changes can be undone. It covers the oldest readable state
+ * (finalized on the lagging endpoint) and the longest possible fork.
  */
 export const JOURNAL_BLOCKS = FINALITY_BLOCKS + MAX_LAG + 2;
-/** A blockhash is good for transactions in this many blocks after its own. */
+/**
+ * Number of blocks after the block of a blockhash in which a transaction with this blockhash can
+ * land.
+ */
 export const BLOCKHASH_AGE = 150;
 /**
- * Signature statuses are known this many blocks back even when the transaction itself is no longer
- * kept.
+ * Number of blocks for which signature statuses are kept, even of transactions without a payload.
  */
 export const STATUS_BLOCKS = 300;
-/** Blocks that getBlockTime knows. */
+/** Number of blocks whose time getBlockTime can read. */
 export const BLOCKS_KEPT = 10_000;
-/** Transactions that getTransaction and getSignaturesForAddress know, some 5 kB each. */
+/**
+ * Number of transactions that getTransaction and getSignaturesForAddress can read. Each takes some
+ * 5 kB of memory.
+ */
 export const TRANSACTIONS_KEPT = 20_000;
 /**
- * A block is sealed early at this number of transactions: it bounds the journal and the statuses
- * under load.
+ * Maximum number of transactions in a block. A full block is sealed, which bounds memory under
+ * load.
  */
 export const TRANSACTIONS_PER_BLOCK = 2_048;
-/** Accounts cached as decoded copies of LiteSVM's own. */
+/** Maximum number of LiteSVM accounts in the cache of decoded accounts. */
 export const ACCOUNTS_CACHED = 20_000;
 /**
- * Nominal length of a slot in ms: the default block time, and the clock increment of time travel
- * and blocks on demand.
+ * Length of a slot in milliseconds. It is the default block time, and the step of the clock when
+ * blocks are made on demand.
  */
 export const SLOT_MS = 300;
-/** Slots of an epoch, as on mainnet. */
+/** Number of slots in an epoch, as on mainnet. */
 export const EPOCH_SLOTS = 432_000;
 
-/** A token account's balance before and after a transaction; null where it was no token account. */
+/**
+ * The balance of a token account before and after a transaction. `before` or `after` is null when
+ * the account was not a token account at that time.
+ */
 export interface TokenChange {
   readonly index: number;
   readonly mint: Key;
@@ -58,13 +64,16 @@ export interface TokenChange {
   readonly after: bigint | null;
 }
 
-/** The details of a landed transaction, kept until TRANSACTIONS_KEPT newer ones have landed. */
+/**
+ * The details of a transaction. They are dropped when TRANSACTIONS_KEPT newer transactions have
+ * landed.
+ */
 export interface Payload {
   readonly bytes: Buffer;
   readonly fee: number;
-  /** Keys from lookup tables. */
+  /** The keys that the transaction took from lookup tables. */
   readonly loaded: { readonly writable: readonly Key[]; readonly readonly: readonly Key[] };
-  /** Lamports of every account, in the order of the keys. */
+  /** Lamports of every account before and after the transaction, in the order of its keys. */
   readonly before: readonly bigint[];
   readonly after: readonly bigint[];
   readonly tokens: readonly TokenChange[];
@@ -77,57 +86,69 @@ export interface Landed {
   readonly slot: number;
   readonly height: number;
   readonly err: TransactionError | null;
-  /** Micro-lamports per compute unit that it paid. */
+  /** The price that the transaction paid, in micro-lamports per compute unit. */
   readonly price: bigint;
   payload: Payload | null;
 }
 
-/** A block. The last one of the chain is still being built and has no hash. */
+/** A block. The last block of the chain is being built and has no hash yet. */
 export interface Block {
   readonly slot: number;
   readonly parentSlot: number;
   readonly height: number;
-  /** ms since 1970, of the chain's clock. */
+  /** The chain's clock in this block, in milliseconds since 1970. */
   readonly time: number;
   hash: Key;
-  /** Accounts that the block changed, as they were before it. Emptied beyond JOURNAL_BLOCKS. */
+  /**
+   * The previous states of the accounts that the block changed. Emptied when JOURNAL_BLOCKS newer
+   * blocks exist.
+   */
   undo: Map<Key, AccountState | null>;
-  /** Emptied beyond JOURNAL_BLOCKS. */
+  /** The block's transactions. Emptied when JOURNAL_BLOCKS newer blocks exist. */
   transactions: Landed[];
 }
 
-/** A transaction that waits for a block by order of a fault. */
+/** A transaction that the fault 'hold' delays until the block being built has this height. */
 export interface HeldTransaction {
   readonly transaction: WireTransaction;
   readonly height: number;
 }
 
-/** Faults that tests have switched on. Numbers count down; Infinity lasts until cleared. */
+/**
+ * The faults that are switched on. A count goes down to 0 with each use. A fault with the count
+ * Infinity lasts until it is cleared.
+ */
 export interface Faults {
   drop: number;
   hold: { blocks: number; count: number } | null;
   lag: number;
   height: HeightFault | null;
   rate: RateLimit | null;
-  answers: AnswerFault[];
+  responses: ResponseFault[];
 }
 
-/** Block heights that an endpoint tells, this much too high. */
+/** A fault: an endpoint reports block heights that are too high by `blocks`. */
 export interface HeightFault {
   readonly blocks: number;
-  readonly endpoint: AnswerFault['endpoint'];
+  readonly endpoint: ResponseFault['endpoint'];
 }
 
-/** Requests, and transactions sent among them, that are answered in any second; others get 429. */
+/**
+ * Maximum number of requests per second (`requests`), and of sendTransaction requests (`sends`). A
+ * request above the limit gets status 429.
+ */
 export interface RateLimit {
   readonly requests: number;
   readonly sends: number;
-  /** Whether all clients of an endpoint share the limit or each connection has its own. */
+  /** Whether all connections of an endpoint share the limit, or each connection has its own. */
   readonly per: 'endpoint' | 'connection';
 }
 
-/** HTTP requests that get a wrong answer: a status, or nothing at all. */
-export interface AnswerFault {
+/**
+ * A fault: certain HTTP requests get the response `status`. When `status` is null they get no
+ * response.
+ */
+export interface ResponseFault {
   readonly status: 429 | 500 | null;
   readonly retryAfter: number;
   readonly methods: ReadonlySet<string> | null;
@@ -136,8 +157,8 @@ export interface AnswerFault {
 }
 
 /**
- * Events of a chain: the head changed, accounts changed in the block being built, a transaction
- * arrived, blocks above a height were forgotten, faults were switched off.
+ * The events of a chain: a new block was opened, accounts changed in the block being built, a
+ * transaction arrived, the blocks above a height were dropped, all faults were cleared.
  */
 export interface ChainEvents {
   block: [];
@@ -150,24 +171,28 @@ export interface ChainEvents {
 /** The whole state of a chain. */
 export interface Chain {
   readonly vm: Vm;
-  /** 0 when blocks come on demand only. */
+  /** Milliseconds between blocks. With 0, blocks are made on demand only. */
   readonly blockMs: number;
   readonly seed: Buffer;
   readonly genesisHash: Key;
-  /** Ascending heights without gaps. The last one is being built. */
+  /** Blocks in order of height, without gaps. The last block is being built. */
   readonly blocks: Block[];
   /**
-   * Blocks up to this height count as final: the first block, or the last one that a restart found.
+   * Height up to which blocks are finalized even without later blocks: the first block, blocks from
+   * a data directory, and blocks that were finalized before a fork.
    */
   floor: number;
-  /** ms that the chain's clock is ahead of the machine's. */
+  /** Milliseconds by which the chain's clock is ahead of the machine's clock. */
   offset: number;
   epochStart: { epoch: number; time: number };
-  /** Accounts as they are now; undefined for one that has changed and was not read since. */
+  /**
+   * Cache of decoded accounts. Null: the account does not exist. Undefined: it has changed and was
+   * not read since.
+   */
   readonly hot: Map<Key, AccountState | null | undefined>;
   readonly landed: Landed[];
   readonly byId: Map<Key, Landed>;
-  /** Index in `landed` of the first one that still has its payload. */
+  /** Index in `landed` of the oldest transaction that still has its payload. */
   firstPayload: number;
   transactionCount: number;
   held: HeldTransaction[];

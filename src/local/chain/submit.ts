@@ -2,22 +2,21 @@ import { head } from './accounts.ts';
 import { blockOfHash, produceBlock } from './blocks.ts';
 import { execute, hasLiveBlockhash, type Refusal } from './execute.ts';
 import type { Chain } from './state.ts';
-import type { WireTransaction } from './wire-message.ts';
+import type { WireTransaction } from './wire/message.ts';
 
-/** The sender's settings and the state of the node. */
 export interface Submission {
   readonly skipPreflight: boolean;
-  /** The height of the block that preflight checks the blockhash against. */
+  /** Height of the newest block whose blockhash preflight accepts. */
   readonly preflightHeight: number;
-  /** The signatures are known to be good. */
+  /** Whether the transaction's signatures have already been verified. */
   readonly verified: boolean;
 }
 
 /**
- * Accepts a transaction. Without preflight the sender learns nothing more, as with a validator: an
- * expired, unsigned or repeated one never lands. With preflight a refusal is returned and has no
- * effect. Preflight always runs on the newest state; the blockhash must be known at the preflight
- * commitment.
+ * Accepts a transaction like sendTransaction. With preflight, which runs on the newest state, it
+ * returns a refusal; the blockhash must be known at the preflight commitment. Without preflight the
+ * result is null, as with a validator: an expired, unsigned or repeated transaction just never
+ * lands.
  */
 export function submit(
   chain: Chain,
@@ -34,15 +33,16 @@ export function submit(
   return skipPreflight || !('refused' in result) ? null : result;
 }
 
-// A hash is known at a block when that block, or one before it, was built on it: the newest hash
-// there is that of its parent.
+/** Whether the block that the transaction's blockhash belongs to is at `height` or below. */
 function knownAt(chain: Chain, transaction: WireTransaction, height: number): boolean {
   const block = blockOfHash(chain, transaction.message.blockhash, head(chain).height);
   return block !== undefined && block.height <= height;
 }
 
-// The faults that lose or delay a transaction come after preflight: the sender's node has accepted
-// it.
+/**
+ * Runs preflight, then drops or delays the transaction, as a node may do with a transaction that it
+ * accepted.
+ */
 function divert(
   chain: Chain,
   transaction: WireTransaction,
@@ -64,8 +64,8 @@ function divert(
 }
 
 /**
- * Makes a block, then runs the held transactions whose time has come. Late ones find their
- * blockhash expired, as on a cluster.
+ * Seals the block being built and opens the next block. Then runs the held transactions that are
+ * due, unless their blockhash has expired.
  */
 export function advance(chain: Chain, slot?: number, time?: number): void {
   produceBlock(chain, slot, time);

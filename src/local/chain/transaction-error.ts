@@ -1,12 +1,12 @@
-// Maps LiteSVM's error values to JSON-RPC errors and messages. The order of each list is that of
-// the enumeration in LiteSVM's declarations (litesvm 1.5, dist/internal.d.ts), whose values are
-// plain numbers at run time.
+// Maps LiteSVM's errors to JSON-RPC errors and messages. LiteSVM's errors are numbers. Each list
+// below is in the order of the enumeration in LiteSVM's declarations (litesvm 1.5,
+// dist/internal.d.ts).
 
-/** The error of an instruction in JSON-RPC form. */
+/** The error of an instruction in the form of JSON-RPC. */
 export type InstructionError =
   string | { readonly Custom: number } | { readonly BorshIoError: string };
 
-/** The error of a transaction in JSON-RPC form. */
+/** The error of a transaction in the form of JSON-RPC. */
 export type TransactionError =
   | string
   | { readonly InstructionError: readonly [number, InstructionError] }
@@ -16,7 +16,10 @@ export type TransactionError =
 
 type Texts = readonly (readonly [name: string, text: string])[];
 
-/** Errors without fields, by number, with the runtime's own texts. */
+/**
+ * Transaction errors without fields: index is LiteSVM's number, then the name and the runtime's
+ * message.
+ */
 export const TRANSACTION_ERRORS: Texts = [
   ['AccountInUse', 'Account in use'],
   ['AccountLoadedTwice', 'Account loaded twice'],
@@ -70,7 +73,10 @@ export const TRANSACTION_ERRORS: Texts = [
   ['CommitCancelled', 'CommitCancelled'],
 ];
 
-/** Instruction errors without fields, by number, with the runtime's own texts. */
+/**
+ * Instruction errors without fields: index is LiteSVM's number, then the name and the runtime's
+ * message.
+ */
 export const INSTRUCTION_ERRORS: Texts = [
   ['GenericError', 'generic instruction error'],
   ['InvalidArgument', 'invalid program argument'],
@@ -147,7 +153,7 @@ function instructionText(error: InstructionError): string {
   return textOf(INSTRUCTION_ERRORS, 'BorshIoError');
 }
 
-/** The message of a validator for an error. */
+/** The message that a validator gives for an error. */
 export function errorText(error: TransactionError): string {
   if (typeof error === 'string') return textOf(TRANSACTION_ERRORS, error);
   if ('InstructionError' in error) {

@@ -1,3 +1,6 @@
+// Uses LiteSVM through its native layer. LiteSVM's TypeScript wrapper encodes every transaction
+// again and needs another @solana/kit. The native layer ends the process on malformed transactions,
+// so it only receives bytes that wire/decode.ts has decoded.
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import {
@@ -24,11 +27,7 @@ import {
   type TransactionError,
 } from './transaction-error.ts';
 
-// Uses LiteSVM's native layer directly, because its TypeScript wrapper re-encodes every transaction
-// and depends on a second @solana/kit. It ends the process on bytes that are not a transaction, so
-// it only gets bytes that wire.ts has decoded.
-
-/** An account. Lamports are a u64. */
+/** An account in LiteSVM. `lamports` fits a u64. */
 export interface AccountState {
   readonly lamports: bigint;
   readonly owner: Key;
@@ -37,7 +36,7 @@ export interface AccountState {
   readonly rentEpoch: bigint;
 }
 
-/** An instruction that a program called. */
+/** An inner instruction: an instruction that a program called. */
 export interface InnerInstruction {
   readonly programIndex: number;
   readonly accounts: Buffer;
@@ -46,8 +45,8 @@ export interface InnerInstruction {
 }
 
 /**
- * The record of a run besides account changes. `inner` has one list for each instruction of the
- * message.
+ * The record of a transaction's run. `inner` has one list of inner instructions per instruction of
+ * the message.
  */
 export interface Details {
   readonly logs: readonly string[];
@@ -56,34 +55,36 @@ export interface Details {
   readonly units: number;
 }
 
-/** The end of a run: the error, or null, and the native record of it, which `detailsOf` reads. */
+/**
+ * The result of a run. `err` is null on success. `record` is LiteSVM's native record, which
+ * `detailsOf` converts.
+ */
 export interface Execution {
   readonly err: TransactionError | null;
   readonly record: TransactionMetadata;
 }
 
-/** The end of a simulated run, with the accounts as they would be. */
+/** The result of a simulation. `accounts` are the accounts as the transaction would leave them. */
 export interface Simulation extends Execution {
   readonly accounts: ReadonlyMap<Key, AccountState>;
 }
 
-/** One LiteSVM without blockhash checks and transaction history: the local chain keeps both. */
+/** A LiteSVM without a blockhash check and without history. The local chain does both itself. */
 export interface Vm {
   read(key: Key): AccountState | null;
-  /** Replaces an account; null removes it. */
+  /** Replaces an account. A `state` of null removes the account. */
   write(key: Key, state: AccountState | null): void;
   accountsOf(program: Key): Map<Key, AccountState>;
-  /** Lamports of an account, 0 when it does not exist. */
+  /** The lamports of an account; 0 when the account does not exist. */
   lamports(key: Key): bigint;
   /**
-   * Runs and commits a decoded transaction. A failed one has paid its fee, or was not charged at
-   * all.
+   * Runs a decoded transaction and commits its changes. A failed transaction may have paid its fee.
    */
   execute(transaction: Buffer, verifySignatures: boolean): Execution;
   simulate(transaction: Buffer, verifySignatures: boolean): Simulation;
-  /** Times in seconds since 1970. */
+  /** Sets the clock. `epochStart` and `time` are seconds since 1970. */
   setClock(clock: { slot: number; epoch: number; epochStart: number; time: number }): void;
-  /** Lamports that make an account of this many bytes exempt from rent. */
+  /** Minimum lamports for an account of this many bytes to be exempt from rent. */
   rentExempt(length: number): bigint;
   setRent(lamportsPerByte: number): void;
   snapshot(): Uint8Array;
@@ -98,8 +99,8 @@ function stateOf(account: Account): AccountState {
   return {
     lamports: account.lamports(),
     owner: keyOf(account.owner()),
-    // A copy: a Buffer from Node's pool shares its ArrayBuffer, and the native code takes the whole
-    // ArrayBuffer.
+    // The bytes are copied. Node's pooled Buffers share an ArrayBuffer, and the native code would
+    // take the whole ArrayBuffer.
     data: Buffer.from(data),
     executable: account.executable(),
     rentEpoch: account.rentEpoch(),
@@ -130,7 +131,10 @@ const outcomeOf = (result: TransactionMetadata | FailedTransactionMetadata): Exe
     ? { err: errorOf(result), record: result.meta() }
     : { err: null, record: result };
 
-/** Copies a native record into plain values. It takes some 50 us, so callers do it on demand. */
+/**
+ * Copies a native record into plain values. The copy takes some 50 us, so callers make it only when
+ * they need the values.
+ */
 export function detailsOf(record: TransactionMetadata): Details {
   const returned = record.returnData();
   const data = Buffer.from(returned.data());
@@ -153,9 +157,9 @@ export function detailsOf(record: TransactionMetadata): Details {
 }
 
 /**
- * Opens a LiteSVM with Solana's own programs (system, SPL Token, Token-2022, ATA, memo) and the
- * Subscriptions program, from nothing or from a snapshot of itself. Throws an OperatorError when
- * the program's binary is missing.
+ * Opens a LiteSVM, empty or from a snapshot. It has Solana's own programs (system, SPL Token,
+ * Token-2022, ATA, memo) and the Subscriptions program. Throws an OperatorError when the binary of
+ * the Subscriptions program is missing.
  */
 export function openVm(snapshot?: Uint8Array): Vm {
   if (!existsSync(SUBSCRIPTIONS_BINARY)) {
@@ -210,7 +214,8 @@ export function openVm(snapshot?: Uint8Array): Vm {
       svm.setClock(
         new Clock(BigInt(slot), BigInt(epochStart), BigInt(epoch), BigInt(epoch + 1), BigInt(time)),
       ),
-    // The threshold of the rent sysvar is 1 since SIMD-0194; the burned share changes nothing here.
+    // The exemption threshold of the rent sysvar is 1 since SIMD-0194. The burn percentage (50) has
+    // no effect on this chain.
     setRent: (lamportsPerByte) => svm.setRent(new Rent(BigInt(lamportsPerByte), 1, 50)),
     rentExempt: (length) => svm.minimumBalanceForRentExemption(BigInt(length)),
     snapshot: () => svm.toBytes(),

@@ -1,31 +1,35 @@
-// The service's REST API as a merchant's back end or a subscriber's page calls it.
+// A client of the service's REST API. It plays the back end of a merchant and the pages of
+// subscribers.
 import { OperatorError } from '../../errors.ts';
 import type { Wallet } from './wallet.ts';
 
 interface CallOptions {
   token?: string;
   body?: unknown;
-  /** The client's address, as a proxy would tell it: sign-ins are limited per address. */
+  /**
+   * IP address of the client, sent in a proxy's header. The service limits sign-ins per address.
+   */
   from?: string;
 }
 
 export interface Api {
   /**
-   * `data` of the answer. Throws an ApiRefusal with the envelope's code and message. A server that
-   * is down for a moment is asked again.
+   * Sends a request and returns the `data` of the response. Throws an ApiRefusal with the code and
+   * message of an error response. While the server is down, the request is repeated for up to
+   * PATIENCE_MS.
    */
   call<T>(
     method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
     path: string,
     options?: CallOptions,
   ): Promise<T>;
-  /** Every item of a paginated list. */
+  /** Returns all items of a paginated list. */
   list<T>(path: string, token: string): Promise<T[]>;
-  /** Signs in with the wallet and returns the JWT. */
+  /** Signs in with the wallet. Returns the JWT. */
   signIn(wallet: Wallet, role: 'merchant' | 'subscriber'): Promise<string>;
 }
 
-/** The service said no. */
+/** The API responded with an error. */
 class ApiRefusal extends Error {
   readonly code: string;
   readonly status: number;
@@ -44,10 +48,10 @@ interface Envelope {
   error?: { code: string; message: string };
 }
 
-/** Maximum downtime of a server in ms, because the sandbox occasionally kills its servers. */
+/** Milliseconds for which a server may be down, because the sandbox kills its servers. */
 const PATIENCE_MS = 20_000;
 
-/** Sends a request until it is answered, up to a limit: a server may be away for a moment. */
+/** Sends a request, and repeats it until the server responds or PATIENCE_MS have passed. */
 async function send(
   baseUrl: string,
   method: string,
@@ -69,8 +73,8 @@ async function send(
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
       const envelope = (await response.json()) as Envelope;
-      // 429: wait for Retry-After. 500: the database or the chain is temporarily unreachable, as
-      // the envelope reports.
+      // Status 429 has a Retry-After header. A 5xx means that the database or the chain is
+      // unreachable for a moment.
       if ((response.status !== 429 && response.status < 500) || Date.now() > deadline)
         return { response, envelope };
       await pause(Number(response.headers.get('retry-after') ?? 0.2) * 1000);
@@ -82,7 +86,6 @@ async function send(
   }
 }
 
-/** A client of the API at `baseUrl`. */
 export function createApi(baseUrl: string): Api {
   const call: Api['call'] = async <T>(method: string, path: string, options?: CallOptions) => {
     const { response, envelope } = await send(baseUrl, method, path, options);
@@ -135,7 +138,10 @@ export function createApi(baseUrl: string): Api {
   };
 }
 
-/** One client address per wallet, from the range for benchmarks, which is not routed (RFC 2544). */
+/**
+ * Derives an IP address for each wallet, in the range for benchmarks (RFC 2544), which is not
+ * routed.
+ */
 function addressOf({ keypair }: Wallet): string {
   const [a = 0, b = 0, c = 0] = keypair.sign(Buffer.from('address'));
   return `198.${18 + (a % 2)}.${b}.${c}`;

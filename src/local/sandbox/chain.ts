@@ -1,5 +1,5 @@
-// The local chain for the sandbox: transactions of wallets (send), and the methods of a local chain
-// (time travel, a faucet).
+// The sandbox's access to the local chain. It sends the wallets' transactions and calls the RPC
+// methods that only a local chain has (time travel, faucet).
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
 import { createRpc } from '../../chain/rpc/client.ts';
@@ -9,35 +9,35 @@ import type { Log } from '../../log.ts';
 
 export interface SandboxChain {
   rpc: Rpc;
-  /** Unix seconds by the chain's clock, as of the newest confirmed block. */
+  /** Returns the time of the newest confirmed block in Unix seconds. */
   now(): Promise<bigint>;
-  /** Moves the chain's clock forward to Unix seconds; resolves when that is confirmed. */
+  /** Moves the chain's clock forward. Resolves when a block at or after that time is confirmed. */
   travelTo(seconds: bigint): Promise<void>;
-  /** SOL for fees and USDC (base units) out of nothing. */
+  /** Gives a wallet lamports for fees and base units of USDC. */
   fund(owner: string, amounts: { lamports?: bigint; usdc?: bigint }): Promise<void>;
-  /** USDC base units that a wallet has. */
+  /** Returns the balance of a wallet in base units of USDC. */
   balance(owner: string): Promise<bigint>;
   /**
-   * Sends a signed transaction (base64) and resolves with its signature once it is confirmed.
-   * Throws an OperatorError when it fails.
+   * Sends a signed transaction in base64. Resolves with its signature when the transaction is
+   * confirmed. Throws an OperatorError when the transaction fails.
    */
   submit(transaction: string): Promise<string>;
   close(): Promise<void>;
 }
 
-/** Calls a method that only a local chain has. Throws an OperatorError when it is refused. */
+/** Calls an RPC method that only a local chain has. Throws an OperatorError when the call fails. */
 export async function cheat(url: string, method: string, params: unknown[]): Promise<void> {
   const response = await fetch(url, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
   });
-  const answer = (await response.json()) as { error?: { message: string } };
-  if (answer.error !== undefined)
-    throw new OperatorError(`The local chain refused ${method}: ${answer.error.message}`);
+  const { error } = (await response.json()) as { error?: { message: string } };
+  if (error !== undefined)
+    throw new OperatorError(`The local chain refused ${method}: ${error.message}`);
 }
 
-/** A handle on the local chain at `url` with `mint` as its USDC. */
+/** Opens the local chain at `url`. `mint` is its USDC mint. */
 export function createSandboxChain(url: string, mint: string, log: Log): SandboxChain {
   const rpc = createRpc({ urls: [url], log });
 
@@ -53,7 +53,8 @@ export function createSandboxChain(url: string, mint: string, log: Log): Sandbox
     now,
     async travelTo(seconds) {
       await cheat(url, 'surfnet_timeTravel', [{ absoluteTimestamp: Number(seconds) * 1000 }]);
-      // The daemons use the confirmed state, which is a block or two behind.
+      // Waits until the confirmed state, which the daemons read, has reached the new time. It is a
+      // block or two behind the newest state.
       while ((await now()) < seconds) await new Promise((resolve) => setTimeout(resolve, 20));
     },
     async fund(owner, { lamports = 0n, usdc = 0n }) {

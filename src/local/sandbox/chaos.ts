@@ -1,5 +1,5 @@
-// kill -9 at random moments, as often as asked, and the certainty that each killed process is back
-// before its leases are called dead.
+// Kills processes with kill -9 at random moments. Waits until all daemons are ready again, then
+// expires the leases of the killed processes.
 import pRetry from 'p-retry';
 import { expireDispatchClaims, expireKeeperLeases } from '../../db/sandbox.ts';
 import { allReady, type Processes } from './processes.ts';
@@ -8,23 +8,20 @@ import type { Random } from './random.ts';
 const victims = ['serve', 'keeper', 'dispatch', 'postgres'] as const;
 
 export interface Chaos {
-  /**
-   * Arms the kills that are planned for this period: each strikes at a random moment of the next
-   * second of real time.
-   */
+  /** Schedules the kills of this period at random moments of the next second of real time. */
   strike(random: Random): void;
-  /** Resolves when every armed kill has struck. */
+  /** Resolves when all scheduled kills have happened. */
   spent(): Promise<void>;
   /**
-   * After a kill: waits until everything is up again and lets the leases of the dead lapse. Does
-   * nothing otherwise.
+   * After a kill, waits until all daemons are ready, then expires the leases of the killed
+   * processes.
    */
   recover(): Promise<void>;
-  /** Kills so far, by victim. */
+  /** Returns the number of kills so far by process. */
   kills(): Readonly<Record<string, number>>;
 }
 
-/** `total` kills spread evenly over `periods`. */
+/** Creates the chaos of a play. It spreads `total` kills evenly over `periods` periods. */
 export function createChaos(processes: Processes, total: number, periods: number): Chaos {
   const kills: Record<string, number> = {};
   const armed: Promise<void>[] = [];
@@ -66,9 +63,9 @@ export function createChaos(processes: Processes, total: number, periods: number
   };
 }
 /**
- * Asks Postgres until it answers, 20 s at most: the chaos kills it now and then, and a pool notices
- * on the next query only.
+ * Retries a query for at most 20 s. Chaos kills Postgres, and a connection pool notices a lost
+ * connection only at its next query.
  */
-export function retrying<T>(ask: () => Promise<T>): Promise<T> {
-  return pRetry(ask, { retries: 200, factor: 1, minTimeout: 100, maxRetryTime: 20_000 });
+export function retrying<T>(query: () => Promise<T>): Promise<T> {
+  return pRetry(query, { retries: 200, factor: 1, minTimeout: 100, maxRetryTime: 20_000 });
 }

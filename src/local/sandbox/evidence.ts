@@ -1,5 +1,5 @@
-// The three witnesses of a play, read independently of each other: the chain, the database, the
-// merchants' server.
+// Reads the results of a play from three independent sources: the chain, the database and the
+// merchants' webhook server.
 import { programEvents } from '../../chain/program/events.ts';
 import {
   readDeliveryTotals,
@@ -16,19 +16,19 @@ import type { Merchant } from './merchants.ts';
 import type { Processes } from './processes.ts';
 import type { Stage, Subscriber } from './subscribers.ts';
 
-/** One collection on chain: all transfers of one transaction out of one subscription. */
+/** A payment on chain: all transfers for one subscription in one transaction. */
 export interface ChainPull {
   signature: string;
   subscriptionPda: string;
   gross: bigint;
-  /** The treasury's part. */
+  /** The amount that the treasury received, in base units. */
   fee: bigint;
   net: bigint;
   periodStart: bigint;
   blockTime: bigint;
 }
 
-/** A cancel or a resume, seen on chain. */
+/** A cancellation on chain, or the undoing of a cancellation. */
 export interface ChainTurn {
   subscriptionPda: string;
   kind: 'cancelled' | 'resumed';
@@ -50,7 +50,6 @@ export interface Evidence {
   altered: number;
 }
 
-/** Reads everything that the invariants compare. */
 export async function gatherEvidence(
   { chain, programId }: Stage,
   processes: Pick<Processes, 'sql' | 'treasury'>,

@@ -1,5 +1,5 @@
-// Invariants that hold at the end of every play. Each returns its breaches as sentences; an empty
-// list means that it holds.
+// The invariants that are checked at the end of a play. An invariant returns each breach as a
+// sentence, and an empty list when there is no breach.
 import { contractEventTypes } from '../../db/events.ts';
 import type { Evidence } from './evidence.ts';
 import type { SubscriberRole, Subscriber } from './subscribers.ts';
@@ -9,7 +9,9 @@ type Invariant = (
   play: { subscribers: readonly Subscriber[]; periods: number; treasuryBefore: bigint },
 ) => string[];
 
-/** The evidence for the invariants. */
+/**
+ * The evidence that the money invariants need. They hold for any database, not only for a play's.
+ */
 export type MoneyEvidence = Pick<
   Evidence,
   'pulls' | 'payments' | 'events' | 'treasuryBalance' | 'merchantBalances'
@@ -25,7 +27,10 @@ function repeated(values: readonly string[]): string[] {
   return values.filter((value) => seen.size === seen.add(value).size);
 }
 
-/** The final state of a role's subscription, and its number of paid periods. */
+/**
+ * By role: the final status of the subscription and the number of periods that the subscriber paid
+ * for.
+ */
 const endings: Record<
   SubscriberRole,
   (at: number, periods: number) => { status: string; paid: number }
@@ -115,24 +120,24 @@ const moneyInvariants: Record<string, MoneyInvariant> = {
     });
   },
   paymentsAndEventsAgree({ events, payments }) {
-    const told = new Map<string, number>();
+    const reported = new Map<string, number>();
     for (const { type, body } of events) {
       if (type !== 'payment_success') continue;
       const { data } = JSON.parse(body) as {
         data: { txSignature: string; subscriptionPda: string };
       };
       const key = pullKey(data.txSignature, data.subscriptionPda);
-      told.set(key, (told.get(key) ?? 0) + 1);
+      reported.set(key, (reported.get(key) ?? 0) + 1);
     }
     const succeeded = payments.filter(({ status }) => status === 'succeeded');
     const paid = new Set(succeeded.map((row) => pullKey(row.txSignature, row.subscriptionPda)));
     return [
       ...[...paid]
-        .filter((key) => told.get(key) !== 1)
-        .map((key) => `told ${told.get(key) ?? 0} times: ${key}`),
-      ...[...told.keys()]
+        .filter((key) => reported.get(key) !== 1)
+        .map((key) => `${reported.get(key) ?? 0} events of the payment ${key}`),
+      ...[...reported.keys()]
         .filter((key) => !paid.has(key))
-        .map((key) => `told, but not recorded: ${key}`),
+        .map((key) => `an event, but no payment: ${key}`),
     ];
   },
   renewalsAnnouncedOnce({ events }) {
@@ -194,14 +199,14 @@ const invariants: Record<string, Invariant> = {
         );
     });
     const cancelled = new Set<string>();
-    const told = events.flatMap(({ subscriptionId, type, id }) => {
+    const afterwards = events.flatMap(({ subscriptionId, type, id }) => {
       if (type === 'cancel_requested' || type === 'cancel_forced') cancelled.add(subscriptionId);
       if (type === 'subscription_resumed') cancelled.delete(subscriptionId);
       return type === 'payment_success' && cancelled.has(subscriptionId)
         ? [`payment ${id} after the cancel of ${subscriptionId}`]
         : [];
     });
-    return [...onChain, ...told];
+    return [...onChain, ...afterwards];
   },
   rolesEndAsTheyShould({ subscriptions, payments }, { subscribers, periods }) {
     return subscribers.flatMap(({ role, at, subscriptionId }) => {
@@ -224,14 +229,17 @@ const invariants: Record<string, Invariant> = {
   },
 };
 
-/** Checks all of them; the breaches by name, an empty list where it holds. */
+/** Checks all invariants. Returns the breaches by name of the invariant. */
 export function checkInvariants(...play: Parameters<Invariant>): Record<string, string[]> {
   return Object.fromEntries(
     Object.entries(invariants).map(([name, check]) => [name, check(...play)]),
   );
 }
 
-/** Checks those that hold for any books at all. */
+/**
+ * Checks the money invariants, which hold for any database. Returns the breaches by name of the
+ * invariant.
+ */
 export function checkMoney(...play: Parameters<MoneyInvariant>): Record<string, string[]> {
   return Object.fromEntries(
     Object.entries(moneyInvariants).map(([name, check]) => [name, check(...play)]),

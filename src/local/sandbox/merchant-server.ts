@@ -1,5 +1,5 @@
-// A small merchant: receives webhooks as docs/contract.md tells a receiver to (signature over the
-// raw body, constant time, 300 s, deduplicated by id).
+// The merchants' webhook server. It follows docs/contract.md: it compares the signature over the
+// raw body in constant time, tolerates timestamps up to 300 s off, and deduplicates events by id.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
@@ -7,24 +7,24 @@ import { createServer, type IncomingMessage } from 'node:http';
 export interface ReceivedEvent {
   id: string;
   type: string;
-  /** The raw body. */
+  /** The raw body of the request. */
   body: string;
 }
 
 export interface MerchantServer {
-  /** URL of the endpoint of `merchant`. */
+  /** Returns the URL of a merchant's webhook endpoint. */
   urlFor(merchant: number): string;
-  /** The secret of that endpoint, shown once by the API. */
+  /** Sets the secret of a merchant's webhook endpoint. The API shows the secret only once. */
   setSecret(merchant: number, secret: string): void;
-  /** While true it answers 503, as a merchant whose database is down would. */
+  /** While `failing` is true, the merchant's endpoint responds with 503. */
   setFailing(merchant: number, failing: boolean): void;
-  /** Events by id, each once, in the order in which they first came. */
+  /** The received events by id, in the order of their first request. */
   events: ReadonlyMap<string, ReceivedEvent>;
-  /** Requests that were refused: a wrong signature or an old timestamp. */
+  /** Number of requests with a wrong signature or a timestamp beyond the tolerance. */
   refused(): number;
-  /** Requests that were answered 503 on purpose. */
+  /** Number of requests that got a 503. */
   failedOnPurpose(): number;
-  /** Events that came again, with other bytes than the first time. Must stay 0. */
+  /** Number of times an event was delivered again with another body. It must stay 0. */
   altered(): number;
   onEvent(listener: (event: ReceivedEvent) => void): void;
   close(): Promise<void>;
@@ -32,7 +32,7 @@ export interface MerchantServer {
 
 const TOLERANCE_SECONDS = 300;
 
-/** Listens on loopback. */
+/** Starts the webhook server on 127.0.0.1. */
 export async function startMerchantServer(): Promise<MerchantServer> {
   const secrets = new Map<number, string>();
   const failing = new Set<number>();

@@ -1,5 +1,5 @@
-// The merchants: each signs in, makes an app, registers its webhook endpoint, publishes a plan on
-// chain and makes an API key.
+// Sets up merchants. Each merchant signs in, creates an app, registers its webhook endpoint,
+// publishes a plan on chain and creates an API key.
 import { extraEventTypes } from '../../db/events.ts';
 import type { Api } from './api.ts';
 import type { SandboxChain } from './chain.ts';
@@ -19,17 +19,17 @@ export interface Merchant {
   amount: bigint;
 }
 
-/** Hours of a played period: thirty days. */
+/** The length of a period in hours (thirty days). */
 export const PERIOD_HOURS = 720;
 
-// The last one's fee rounds to zero at 1%: a collection with a single transfer.
+// For the last amount, a fee of 1 % rounds to zero. Its payments have a single transfer.
 const plans = [
   { app: 'Stellar Streams', plan: 'Monthly', amount: 9_990_000n },
   { app: 'Orbit Notes', plan: 'Team', amount: 24_999_999n },
   { app: 'Penny Press', plan: 'Tiny', amount: 99n },
 ];
 
-/** Sets up the merchants through the API; their plans are active when this resolves. */
+/** Sets up the merchants through the API. Resolves when all plans are active. */
 export async function createMerchants(
   api: Api,
   chain: SandboxChain,
@@ -88,7 +88,7 @@ export async function createMerchants(
   );
 }
 
-/** Asks every 200 ms until it is so. Throws after 20 s. */
+/** Calls `isSo` every 200 ms until it returns true. Throws an Error after 20 s. */
 export async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
   const deadline = Date.now() + 20_000;
   while (!(await isSo())) {

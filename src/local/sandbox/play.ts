@@ -1,6 +1,6 @@
-// The scenario: wallets subscribe, then time advances period by period while each wallet acts by
-// its role. Time only advances when all due work is done, so months pass in seconds and no due time
-// is skipped.
+// Plays the scenario: wallets subscribe, then time advances period by period and each wallet acts
+// by its role. Time advances only when all due work is done. Months then take seconds, and no due
+// time is skipped.
 import { SUBSCRIPTIONS_DUE } from '../../db/postgres/notify.ts';
 import { bringRetriesForward, readWorkLeft } from '../../db/sandbox.ts';
 import { each } from '../../each.ts';
@@ -30,19 +30,19 @@ export interface PlayOptions {
   periods: number;
   random: Random;
   chaos: Chaos;
-  /** Called with progress messages for a terminal. */
-  tell: (line: string) => void;
-  /** When aborted, the scenario stops and throws the signal's reason. */
+  /** Called with messages about the progress of the play. */
+  report: (line: string) => void;
+  /** When this signal aborts, the play stops and throws the signal's reason. */
   signal: AbortSignal;
 }
 
 const periodSeconds = BigInt(PERIOD_HOURS * 3600);
-// The merchant whose server is down for the second period.
+// Index of the merchant whose server fails during the second period.
 const FAILING_MERCHANT = 1;
 
 /**
- * The cast: every role at least once, mostly steady payers. Their first actions are in the second
- * period, the last early enough to finish in time.
+ * Creates subscribers: first one of each role, then half steady and half of random roles. They act
+ * in the second period at the earliest, and early enough that their effects end within the play.
  */
 export function cast(
   count: number,
@@ -65,11 +65,9 @@ export function cast(
   });
 }
 
-/**
- * Plays all periods. Throws an Error with the awaited condition when a step exceeds its time limit.
- */
+/** Plays all periods. Throws an Error when work that is due is still left after a minute. */
 export async function play(options: PlayOptions): Promise<void> {
-  const { stage, subscribers, periods, random, tell, server, processes } = options;
+  const { stage, subscribers, periods, random, report, server, processes } = options;
   await each(subscribers, 8, async (subscriber) => {
     options.signal.throwIfAborted();
     const usdc = subscriber.merchant.amount * BigInt(fundedPeriods(subscriber, periods));
@@ -77,21 +75,20 @@ export async function play(options: PlayOptions): Promise<void> {
     await subscribe(stage, subscriber);
   });
   const start = await stage.chain.now();
-  tell(`${subscribers.length} wallets subscribed and registered`);
+  report(`${subscribers.length} wallets subscribed and registered`);
 
   for (let period = 0; period < periods; period += 1) {
     if (period === 1) server.setFailing(FAILING_MERCHANT, true);
     if (period === 2) {
       server.setFailing(FAILING_MERCHANT, false);
       const waiting = await retrying(() => bringRetriesForward(processes.sql));
-      tell(`a merchant's server is back: ${waiting} deliveries are tried again`);
+      report(`a merchant's server is back: ${waiting} deliveries are tried again`);
     }
-    // Advances to a minute past the last due time of the period, then to its middle, with a stop at
-    // each due time in between.
+    // One minute after the last subscription of the period becomes due.
     const due = start + BigInt(period) * periodSeconds + 60n;
     if (period > 0) await passTimeUntil(options, due);
-    await quiet(options);
-    tell(`period ${period + 1} of ${periods}: due payments are settled`);
+    await untilIdle(options);
+    report(`period ${period + 1} of ${periods}: due payments are settled`);
 
     const pastDue = subscribers.filter(
       ({ role, at }) => at === period && (role === 'topsUp' || (role === 'revokes' && period > 0)),
@@ -112,24 +109,26 @@ export async function play(options: PlayOptions): Promise<void> {
     );
     options.chaos.strike(random);
     await passTimeUntil(options, start + BigInt(period + 1) * periodSeconds - 3600n);
-    await quiet(options);
+    await untilIdle(options);
   }
   await options.chaos.spent();
-  await quiet(options);
+  await untilIdle(options);
 }
 
-/** Moves the chain's clock to `target`, with a stop at each due time until the work is done. */
+/**
+ * Moves the chain's clock to `target`. Stops at each due time until the work that is due is done.
+ */
 async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void> {
   const { stage, processes } = options;
   for (;;) {
-    await quiet(options);
+    await untilIdle(options);
     const now = await stage.chain.now();
     if (now >= target) return;
     const { nextDue } = await retrying(() => readWorkLeft(processes.sql, date(now)));
-    // Also handles subscriptions due within ten minutes after the next due one.
+    // Subscriptions that are due within ten minutes of each other share one stop.
     const next = nextDue === null ? target : BigInt(Math.ceil(nextDue.getTime() / 1000)) + 600n;
     const step = next < target ? next : target;
-    // The clock also runs by itself, so a time within a second needs no time travel.
+    // The chain's clock also runs by itself, so a step of one second needs no time travel.
     if (step > now + 1n) await stage.chain.travelTo(step);
     else await new Promise((resolve) => setTimeout(resolve, 200));
     await retrying(() => processes.sql.notify(SUBSCRIPTIONS_DUE, ''));
@@ -137,10 +136,10 @@ async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void
 }
 
 /**
- * Resolves when all due work is done: that of the keeper by chain time, that of the dispatcher by
- * database time.
+ * Resolves when no work is due. The keeper's work is due by chain time, the dispatcher's by the
+ * time of Postgres.
  */
-async function quiet({ stage, processes, chaos, signal }: PlayOptions): Promise<void> {
+async function untilIdle({ stage, processes, chaos, signal }: PlayOptions): Promise<void> {
   const deadline = Date.now() + 60_000;
   for (;;) {
     signal.throwIfAborted();

@@ -1,16 +1,16 @@
-// Fixed ports for servers that are killed and started again on the same port.
+// Finds ports for servers that are killed and started again on the same port.
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-// Below the range of ephemeral ports (Linux from 32768, RFC 6335 from 49152), so that no other
-// process gets one by chance.
+// The range is below the ephemeral ports (from 32768 on Linux, from 49152 by RFC 6335). The system
+// therefore gives none of these ports to another process.
 const FIRST = 10_000;
 const LAST = 32_000;
 
 /**
- * Consecutive free ports on 127.0.0.1. Throws the system's error when it allows no listening at
- * all.
+ * Finds consecutive free ports on 127.0.0.1. Throws the system's error when it does not allow
+ * listening.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const start = randomInt(FIRST, LAST - count);

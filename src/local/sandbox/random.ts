@@ -1,16 +1,16 @@
-/** Random choices that a seed decides, so that a scenario can be played again. */
+/** Random choices from a seed. The same seed repeats a scenario. */
 export interface Random {
-  /** A whole number from 0 to below `n`. */
+  /** Returns a whole number from 0 to n - 1. */
   below(n: number): number;
-  /** One of `items`; throws a RangeError when the list is empty. */
+  /** Returns one of `items`. Throws a RangeError when the list is empty. */
   pick<T>(items: readonly T[]): T;
-  /** 32 bytes, for a key. */
+  /** Returns 32 random bytes for a key. */
   seed32(): Buffer;
 }
 
 /**
- * mulberry32 (Tommy Ettinger, public domain): 32 bits of state, good enough to choose the wallets'
- * actions.
+ * Creates a generator (mulberry32 by Tommy Ettinger, public domain). Its 32 bits of state are
+ * enough for a scenario.
  */
 export function seeded(seed: number): Random {
   let state = seed >>> 0;

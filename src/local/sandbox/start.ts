@@ -1,5 +1,5 @@
-// The sandbox: starts the processes, sets up merchants and wallets, plays, and checks the
-// invariants.
+// The sandbox: starts the processes, sets up merchants and wallets, plays the scenario and checks
+// the invariants.
 import { randomBytes } from 'node:crypto';
 import { SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import type { Log } from '../../log.ts';
@@ -21,15 +21,15 @@ export interface SandboxOptions {
   subscribers: number;
   periods: number;
   seed: number;
-  /** Processes to kill -9 in the course of the play. */
+  /** Number of kills during the play. */
   chaos: number;
-  /** Whether a play follows. Without one, wallets have as much time to sign as on a real chain. */
+  /** Whether a scenario is played. Without a play, blocks take as long as on a public cluster. */
   play: boolean;
   dataDir?: string | undefined;
-  /** Called with progress messages. */
-  tell: (line: string) => void;
+  /** Called with messages about the progress. */
+  report: (line: string) => void;
   log: Log;
-  /** Aborted: the start or the play ends as soon as it can, by throwing the signal's reason. */
+  /** When this signal aborts, the start or the play stops and throws the signal's reason. */
   signal: AbortSignal;
 }
 
@@ -47,7 +47,7 @@ export interface Summary {
 }
 
 export interface Sandbox {
-  /** The line that `--json` prints when all is up. */
+  /** The content of the line that `--json` prints when the sandbox is up. */
   ready: {
     ready: true;
     apiUrl: string;
@@ -71,8 +71,8 @@ export interface Sandbox {
     }[];
     subscribers: { wallet: string; secretKey: string; token: string }[];
     /**
-     * A wallet with SOL and USDC that takes no part in the play, and pages that open with it or
-     * with the first merchant's.
+     * A wallet with SOL and USDC that takes no part in the play. Its URLs open the subscriber pages
+     * with this wallet, and the dashboard with the first merchant's wallet.
      */
     demo: {
       wallet: string;
@@ -84,24 +84,26 @@ export interface Sandbox {
   };
   processes: Processes;
   chain: SandboxChain;
-  /** Plays the scenario once and checks every invariant; the breaches in words by invariant. */
+  /** Plays the scenario once and checks the invariants. `breaches` is by name of the invariant. */
   playOnce(): Promise<{ summary: Summary; breaches: Record<string, string[]> }>;
   stop(): Promise<void>;
 }
 
-// Fast enough that a play of months takes seconds, slow enough that a block holds more than one
-// transaction.
+// With this block time, months of chain time take seconds, and a block still has several
+// transactions.
 const PLAY_BLOCK_MS = 30;
-// Without a play: a transaction is valid for 45 s.
+// With this block time, a transaction remains valid for 45 s, so a person has time to sign it.
 const IDLE_BLOCK_MS = 300;
-// SOL that a wallet gets for its fees and rents.
+// Lamports that a wallet gets for fees and rent.
 const WALLET_LAMPORTS = 1_000_000_000n;
 const DEMO_USDC = 1_000_000_000n;
 const KEEPER_LAMPORTS = 1_000_000_000_000n;
 
-/** Starts everything; resolves when merchants have active plans and every wallet is signed in. */
+/**
+ * Starts the sandbox. Resolves when the merchants have active plans and every wallet is signed in.
+ */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
-  const { tell, log, periods, signal } = options;
+  const { report, log, periods, signal } = options;
   const startedAt = Date.now();
   const processes = await startProcesses({
     dataDir: options.dataDir,
@@ -119,9 +121,9 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   try {
     await chain.fund(processes.keeper, { lamports: KEEPER_LAMPORTS });
     await allReady(processes, signal);
-    tell(`everything is up after ${Date.now() - startedAt} ms: ${processes.apiUrl}`);
+    report(`everything is up after ${Date.now() - startedAt} ms: ${processes.apiUrl}`);
     const api = createApi(processes.apiUrl);
-    // Each play on kept data uses other wallets.
+    // The seed differs for each play on the same data, so that each play uses other wallets.
     const random = seeded(options.seed + processes.plays * 1_000_003);
     const merchants = await createMerchants(api, chain, server, random);
     signal.throwIfAborted();
@@ -134,7 +136,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     );
     const demo = walletFromSeed(randomBytes(32));
     await chain.fund(demo.address, { lamports: WALLET_LAMPORTS, usdc: DEMO_USDC });
-    tell(
+    report(
       `${merchants.length} merchants have published plans, ${subscribers.length} wallets are signed in`,
     );
     const stage = { api, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
@@ -172,7 +174,8 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
 }
 
 /**
- * Plays the scenario once, gathers the evidence and checks the invariants. `startedAt` is Unix ms.
+ * Plays the scenario, reads the evidence and checks the invariants. `startedAt` is Unix
+ * milliseconds.
  */
 async function playOnce(
   scene: {
@@ -183,7 +186,7 @@ async function playOnce(
     subscribers: ReturnType<typeof cast>;
     random: ReturnType<typeof seeded>;
   },
-  { chaos: kills, periods, tell, signal }: SandboxOptions,
+  { chaos: kills, periods, report, signal }: SandboxOptions,
   startedAt: number,
 ): ReturnType<Sandbox['playOnce']> {
   const { stage, processes, server, merchants, subscribers } = scene;
@@ -191,7 +194,7 @@ async function playOnce(
   const chaos = createChaos(processes, kills, periods);
   const treasuryBefore = await chain.balance(processes.treasury);
   const chainStart = await chain.now();
-  await play({ ...scene, periods, chaos, tell, signal });
+  await play({ ...scene, periods, chaos, report, signal });
   const evidence = await gatherEvidence(stage, processes, server, merchants, subscribers);
   const breaches = checkInvariants(evidence, { subscribers, periods, treasuryBefore });
   const { delivered, failed, attempts } = evidence.deliveries;
@@ -214,7 +217,7 @@ async function playOnce(
   return { summary, breaches };
 }
 
-/** The pages, with a wallet's key in their fragments. */
+/** Builds the URLs of the pages. The fragment of each URL holds a wallet's secret key. */
 function demoPages(apiUrl: string, demo: Wallet, [merchant]: readonly Merchant[]) {
   const selling = merchant?.wallet.secretKey ?? '';
   return {

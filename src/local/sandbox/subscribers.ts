@@ -1,4 +1,5 @@
-// The subscribers and their actions in the scenario.
+// The subscribers of the scenario and their actions. A subscriber's role decides what the
+// subscriber does.
 import { unsignedTransaction } from '../../chain/transactions/message.ts';
 import { approveTransaction } from '../../chain/transactions/subscriptions.ts';
 import { revokeApproval } from '../../chain/transactions/system-instructions.ts';
@@ -7,7 +8,10 @@ import type { SandboxChain } from './chain.ts';
 import { until, type Merchant } from './merchants.ts';
 import { signFor, type Wallet } from './wallet.ts';
 
-/** steady pays; the others have the fault of their name in the period `at`. */
+/**
+ * The roles of subscribers. A steady subscriber only pays. Each other role stands for an action
+ * that the subscriber takes in the period `at`.
+ */
 export const roles = [
   'steady',
   'topsUp',
@@ -25,9 +29,9 @@ export interface Subscriber {
   token: string;
   merchant: Merchant;
   role: SubscriberRole;
-  /** The period (0 is the first) in which the role's thing happens. */
+  /** The period in which the subscriber acts by its role, counted from 0. */
   at: number;
-  /** Set once it has subscribed. */
+  /** Id of the subscription. It and `subscriptionPda` are empty until the wallet has subscribed. */
   subscriptionId: string;
   subscriptionPda: string;
 }
@@ -47,7 +51,7 @@ export interface Stage {
 
 const path = ({ subscriptionId }: Subscriber) => `/subscriber/subscriptions/${subscriptionId}`;
 
-/** Periods that a wallet can pay for from the start. */
+/** Number of periods that the wallet's first USDC pays for. */
 export function fundedPeriods(
   { role, at }: Pick<Subscriber, 'role' | 'at'>,
   periods: number,
@@ -55,7 +59,10 @@ export function fundedPeriods(
   return role === 'topsUp' || role === 'staysDry' ? at : periods + 1;
 }
 
-/** Opens the subscription on chain with the transaction that the API builds, and registers it. */
+/**
+ * Subscribes on chain with a transaction that the API builds, then registers the subscription with
+ * the API.
+ */
 export async function subscribe({ api, chain }: Stage, subscriber: Subscriber): Promise<void> {
   const { wallet, token, merchant } = subscriber;
   const { transaction, subscriptionPda } = await api.call<{
@@ -71,7 +78,10 @@ export async function subscribe({ api, chain }: Stage, subscriber: Subscriber): 
   Object.assign(subscriber, { subscriptionId: id, subscriptionPda });
 }
 
-/** The role's action in the middle of a paid period. Resolves when the service has seen it. */
+/**
+ * Takes the action of the subscriber's role in the middle of a paid period. Resolves when the API
+ * shows the effect.
+ */
 export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promise<void> {
   const { api, chain } = stage;
   const { role, token, merchant } = subscriber;
@@ -121,7 +131,9 @@ export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promis
   }
 }
 
-/** The role's action after its payment failed and was retried. */
+/**
+ * Takes the action of the subscriber's role after the subscriber's payment failed and was retried.
+ */
 export async function actPastDue(
   stage: Stage,
   subscriber: Subscriber,
@@ -134,8 +146,8 @@ export async function actPastDue(
 }
 
 /**
- * SPL Token's Revoke: the wallet takes the approval back, and its authority stays, so that
- * approving again repairs it.
+ * Revokes the wallet's token approval with SPL Token's Revoke. The SubscriptionAuthority remains,
+ * so a new approval of the authority is enough to pay again.
  */
 async function revokeDelegation({ chain, mint }: Stage, { wallet }: Subscriber): Promise<void> {
   const { blockhash } = await chain.rpc.getLatestBlockhash();

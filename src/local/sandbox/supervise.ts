@@ -1,4 +1,4 @@
-// Runs our own commands as processes beside this one and starts them again when they die, as
+// Runs `billing` commands as child processes. A child process that ends is started again, as
 // systemd does for an operator.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,32 +11,32 @@ const program = new URL('../../../bin/billing.js', import.meta.url).pathname;
 
 export interface Supervised {
   name: string;
-  /** Times that it was started again. */
+  /** Returns the number of times the process was started again. */
   restarts(): number;
-  /** kill -9, as a machine that loses power would. */
+  /** Ends the process with kill -9. The process is then started again. */
   kill(): void;
   /**
-   * Resolves when `url` responds with 200. Throws an OperatorError with the log's end after 30 s,
-   * or the reason with which `signal` was aborted.
+   * Resolves when `readyUrl` responds with 200. After 30 s throws an OperatorError with the end of
+   * the log. When `signal` aborts, throws its reason.
    */
   ready(signal?: AbortSignal): Promise<void>;
-  /** SIGTERM, and resolves when it has ended; SIGKILL after 15 s. */
+  /** Sends SIGTERM, and SIGKILL after 15 s. Resolves when the process has ended. */
   stop(): Promise<void>;
 }
 
 export interface SuperviseOptions {
   name: string;
   args: string[];
-  /** Node's own options, before the program. */
+  /** Options of Node itself, which come before the program's path. */
   nodeArgs?: string[];
   env: Record<string, string>;
-  /** File of its stdout and stderr. */
+  /** File that the process's stdout and stderr are appended to. */
   logFile: string;
-  /** Answers 200 when it can do its work. */
+  /** URL that responds with 200 when the process is ready. */
   readyUrl: string;
 }
 
-/** Starts `billing <args>` and keeps it running until stop(). */
+/** Starts `billing <args>` and keeps it running until stop() is called. */
 export function supervise({
   name,
   args,
@@ -55,9 +55,9 @@ export function supervise({
 
   const start = () => {
     const startedAt = Date.now();
-    // The channel closes when this process ends for any reason, and the child then stops. In its
-    // own process group the child does not get the terminal's ctrl-C: it is stopped in its turn,
-    // while the servers that it needs still run.
+    // The IPC channel closes when this process ends for any reason, and the child then stops. The
+    // child gets its own process group, so that ctrl-C does not stop the processes in the wrong
+    // order.
     child = spawn(process.execPath, [...nodeArgs, program, ...args], {
       env,
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
@@ -85,7 +85,7 @@ export function supervise({
     },
     async ready(signal) {
       const deadline = Date.now() + 30_000;
-      while (!(await answers(readyUrl))) {
+      while (!(await responds(readyUrl))) {
         signal?.throwIfAborted();
         if (Date.now() > deadline) {
           const said = await readFile(logFile, 'utf8').catch(() => '');
@@ -108,7 +108,7 @@ export function supervise({
   };
 }
 
-async function answers(url: string): Promise<boolean> {
+async function responds(url: string): Promise<boolean> {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(2000) });
     await response.body?.cancel();

@@ -1,5 +1,5 @@
-// A played wallet: a key that signs in to the API and signs the transactions that the API hands
-// out, as a browser wallet would.
+// A wallet of the sandbox. It signs in to the API and signs the transactions that the API builds,
+// as a browser wallet does.
 import bs58 from 'bs58';
 import nacl from 'tweetnacl';
 import type { Keypair } from '../../chain/keypair.ts';
@@ -7,14 +7,14 @@ import { addSignature } from '../../chain/transactions/message.ts';
 
 export interface Wallet {
   address: string;
-  /** 64 bytes in Base58, as wallets import it. */
+  /** The secret key (64 bytes) in Base58, which wallets can import. */
   secretKey: string;
   keypair: Keypair;
-  /** The Base58 signature of a text. */
+  /** Returns the signature of a text in Base58. */
   sign(message: string): string;
 }
 
-/** The wallet of a 32-byte seed. tweetnacl signs, as it does in browser wallets. */
+/** Creates the wallet of a 32-byte seed. It signs with tweetnacl, as browser wallets do. */
 export function walletFromSeed(seed: Buffer): Wallet {
   const { publicKey, secretKey } = nacl.sign.keyPair.fromSeed(seed);
   const keypair = {
@@ -34,7 +34,7 @@ export function signFor({ keypair }: Wallet, transaction: string): string {
   return addSignature(keypair, transaction);
 }
 
-/** The 64 bytes of its key, as a keypair file holds them. */
+/** The 64 bytes of the wallet's secret key, as in a keypair file. */
 export function bytesOf({ secretKey }: Wallet): Uint8Array {
   return bs58.decode(secretKey);
 }

@@ -1,5 +1,5 @@
-// A subscriber's actions on a subscription: the wallet signs, the service relays, and the page
-// waits until the service has seen the effect.
+// A subscriber's actions on a subscription. The wallet signs a transaction and the service sends
+// it. The page then waits until the service has seen the effect.
 import { type Session, type Standing, submit, type Subscription } from '../shared/session.ts';
 
 export type Verb = 'cancel' | 'resume' | 'repair' | 'close';
@@ -18,7 +18,7 @@ export function readStanding(session: Session, { planId }: Subscription): Promis
   return session.client.get('/subscriber/plans/{planId}/standing', { path: { planId } });
 }
 
-/** Whether the service shows the verb's effect. */
+/** Returns whether the service has seen the effect of the action. */
 function shows(verb: Verb, subscription: Subscription, standing: Standing): boolean {
   switch (verb) {
     case 'cancel':
@@ -37,12 +37,13 @@ function shows(verb: Verb, subscription: Subscription, standing: Standing): bool
 export interface Acted {
   subscription: Subscription;
   standing: Standing;
-  /** The reason of the failure. */
+  /** Why the action failed or its effect is not visible yet. */
   problem?: string;
 }
 
 /**
- * Runs the action and resolves with the new state. Throws a WalletRefusal or the service's error.
+ * Runs the action and resolves with the new state of the subscription. Throws a WalletRefusal or
+ * the service's error.
  */
 export async function act(
   session: Session,

@@ -1,4 +1,4 @@
-// /account: a wallet's subscriptions at all merchants of this installation.
+// /account: a wallet's subscriptions to all merchants of this installation.
 import { type ReactElement, useCallback } from 'react';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';

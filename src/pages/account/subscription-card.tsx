@@ -26,7 +26,7 @@ function planOf(id: string): Promise<PublicPlan> {
   return plan;
 }
 
-/** One subscription: its price, its next charge, and the possible actions. */
+/** Shows one subscription with its price, its next charge and the possible actions. */
 export function SubscriptionCard({
   session,
   initial,

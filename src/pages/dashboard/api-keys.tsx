@@ -11,7 +11,7 @@ import { Secret } from './secret.tsx';
 
 type ApiKey = components['schemas']['ApiKey'];
 
-/** Keys for the merchant's servers. */
+/** Lists the API keys for the merchant's servers, and creates and revokes keys. */
 export function ApiKeys({ place: { session } }: { place: Place }): ReactElement {
   const open = useCallback(() => session.client.pages('/merchant/api-keys'), [session]);
   const list = usePages(open);

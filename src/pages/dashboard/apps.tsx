@@ -10,7 +10,7 @@ interface Making {
   onMade: (app: App) => void;
 }
 
-/** The screen of a merchant without an app. */
+/** The screen of a merchant who has no app yet. */
 export function FirstApp(making: Making): ReactElement {
   return (
     <>

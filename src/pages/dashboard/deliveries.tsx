@@ -12,7 +12,7 @@ import { LIVE_MS, type Place } from './place.ts';
 type Delivery = components['schemas']['Delivery'];
 const statuses = ['failed', 'pending', 'delivered', 'cancelled'] as const;
 
-/** Deliveries to an endpoint: failed ones first, then all. */
+/** Lists the deliveries to an endpoint: first the failed deliveries, then all deliveries. */
 export function Deliveries({
   place,
   webhookId,

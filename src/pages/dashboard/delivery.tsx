@@ -5,7 +5,7 @@ import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
 import { type Place, useResponse } from './place.ts';
 
-/** One delivery: the request and every attempt. `reference` is `<webhookId>.<deliveryId>`. */
+/** Shows one delivery: the request and every attempt. `reference` is `<webhookId>.<deliveryId>`. */
 export function Delivery({
   place: { session, app },
   reference,
@@ -94,7 +94,7 @@ export function Delivery({
   );
 }
 
-/** JSON with indents; text that is not JSON, or nested too deeply, unchanged. */
+/** Indents JSON. Text that is not JSON, or is nested too deeply, stays unchanged. */
 function pretty(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);

@@ -7,7 +7,7 @@ const words: Readonly<Record<string, string>> = { past_due: 'Past due' };
 const title = (status: string) =>
   words[status] ?? `${status.charAt(0).toUpperCase()}${status.slice(1)}`;
 
-/** One status, or all. */
+/** Selects one status or all statuses for a list. */
 export function StatusFilter<T extends string>({
   statuses,
   value,
@@ -35,7 +35,7 @@ export function StatusFilter<T extends string>({
   );
 }
 
-/** One plan, or all. */
+/** Selects one plan or all plans for a list. */
 export function PlanFilter({
   plans,
   value,
@@ -63,7 +63,7 @@ export function PlanFilter({
   );
 }
 
-/** A day that a list begins or ends with, in the reader's zone. */
+/** Chooses the first or the last day of a list, in the reader's time zone. */
 export function DayFilter({
   label,
   value,
@@ -81,7 +81,10 @@ export function DayFilter({
   );
 }
 
-/** The start of a day in the reader's zone, `days` later, as an instant; undefined for none. */
+/**
+ * Returns the time at which a day begins in the reader's time zone, moved by `days` days. Returns
+ * undefined when `day` is not a date.
+ */
 export function instantOf(day: string, days = 0): string | undefined {
   if (!/^\d{4}-\d\d-\d\d$/.test(day)) return undefined;
   const start = new Date(`${day}T00:00:00`);

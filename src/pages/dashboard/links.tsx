@@ -11,7 +11,10 @@ import { LIVE_MS, type Place, usePlans } from './place.ts';
 
 type CheckoutSession = components['schemas']['CheckoutSession'];
 
-/** Checkout sessions: a link for one customer, which leads to one subscription. */
+/**
+ * Lists the checkout sessions. Each session is a link for one customer and leads to one
+ * subscription.
+ */
 export function Links({ place }: { place: Place }): ReactElement {
   const { session, app } = place;
   const open = useCallback(
@@ -74,7 +77,7 @@ function Customer({ row: { externalId } }: { row: CheckoutSession }): ReactEleme
   return <bdi>{foreign(externalId, 60)}</bdi>;
 }
 
-/** The link of a session: its checkout page while it is open, its subscription afterwards. */
+/** Links to the checkout page while the session is open, and afterwards to the subscription. */
 function Way({
   row: { status, url, externalId, subscriptionId },
 }: {

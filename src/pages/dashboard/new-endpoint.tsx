@@ -4,7 +4,7 @@ import { Button } from '../shared/parts.tsx';
 
 type ExtraEvent = components['schemas']['NewWebhookEndpoint']['extraEvents'][number];
 
-/** The meaning of each event type. */
+/** The description of each event type. */
 const extraEvents: Readonly<Record<ExtraEvent, string>> = {
   renewal_upcoming: 'a payment is due soon, and whether the wallet could pay it',
   plan_blocked: 'a plan’s payments cannot be collected',
@@ -15,7 +15,7 @@ const extraEvents: Readonly<Record<ExtraEvent, string>> = {
 
 const types = Object.keys(extraEvents) as ExtraEvent[];
 
-/** The form that adds an app's endpoint. */
+/** The form that adds a webhook endpoint to an app. */
 export function NewEndpoint({
   busy,
   create,

@@ -10,7 +10,7 @@ import { Shown } from './secret.tsx';
 
 const filled = (text: string) => (text.trim() === '' ? undefined : text.trim());
 
-/** A form that makes a checkout session, and then its link to copy. */
+/** The form that creates a checkout session and then shows the session's link for copying. */
 export function NewLink({
   place: { session, app },
   plans,

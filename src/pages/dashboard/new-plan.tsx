@@ -13,7 +13,10 @@ const periods = [
   [8760, 'Year (8,760 hours)'],
 ] as const;
 
-/** A form that creates a plan; its transaction is handed on for the wallet to sign. */
+/**
+ * The form that creates a plan. `onMade` receives the plan's transaction, which the wallet must
+ * sign.
+ */
 export function NewPlan({
   place: { session, app },
   onClose,

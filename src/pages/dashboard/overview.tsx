@@ -8,12 +8,12 @@ import { Plot, type Point } from './plot.tsx';
 
 const DAY_MS = 86_400_000;
 const ranges = [7, 30, 90, 365] as const;
-/** More bars than that would be hairlines. */
+/** With more bars than this, each bar would be a hairline. */
 const MAX_BARS = 90;
 
 const percent = (rate: number | null) => (rate === null ? '–' : `${(rate * 100).toFixed(1)} %`);
 
-/** Figures of the app over time. */
+/** Shows figures of the app over time. */
 export function Overview({ place: { session, app } }: { place: Place }): ReactElement {
   const [days, setDays] = useState<number>(30);
   const ask = useCallback(() => {
@@ -102,7 +102,7 @@ export function Overview({ place: { session, app } }: { place: Place }): ReactEl
 
 const count = (number: number) => new Intl.NumberFormat('en').format(number);
 
-/** Sums of `size` days each; the oldest may have fewer. */
+/** Sums revenue over groups of `size` days. The oldest group may have fewer days. */
 function revenueOf(
   daily: readonly { date: string; net: string }[],
   size: number,
@@ -120,7 +120,7 @@ function revenueOf(
   return points;
 }
 
-/** A figure; USDC is shown to the cent, exact in its title. */
+/** Shows a figure. USDC is rounded to the cent, and the title attribute has the exact amount. */
 function Tile({
   name,
   value,

@@ -151,7 +151,7 @@ function Shell({
   const nav = useRef<HTMLElement>(null);
   const first = useRef(true);
   useEffect(() => {
-    // On a phone the links scroll sideways.
+    // On a phone the list of links scrolls sideways, so the current link is scrolled into view.
     nav.current
       ?.querySelector('[aria-current]')
       ?.scrollIntoView({ block: 'nearest', inline: 'nearest' });

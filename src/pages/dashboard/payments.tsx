@@ -53,7 +53,7 @@ const columns: readonly Column<components['schemas']['Transaction']>[] = [
   },
 ];
 
-/** The app's payments, newest first, and their export. */
+/** Lists the app's payments, newest first, and exports them. */
 export function Payments({ place }: { place: Place }): ReactElement {
   const { session, app } = place;
   const [status, setStatus] = useState<(typeof statuses)[number]>();

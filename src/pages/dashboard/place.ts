@@ -1,4 +1,4 @@
-// The location in the dashboard: merchant, app and view.
+// The location in the dashboard: session, app and view.
 import { useCallback, useEffect, useState, useSyncExternalStore } from 'react';
 import type { components } from '../../client/openapi.ts';
 import type { Plan, Session } from '../shared/session.ts';
@@ -10,10 +10,13 @@ export interface Place {
   readonly app: App;
 }
 
-/** Milliseconds between two reads of a list that changes while it is shown. */
+/** Milliseconds between two reads of a list whose rows change while the page shows them. */
 export const LIVE_MS = 10_000;
 
-/** The parts of the URL's fragment: `#/subscriptions/<id>`. */
+/**
+ * Returns the parts of the URL's fragment, such as "subscriptions" and the id for
+ * `#/subscriptions/<id>`.
+ */
 export function useHash(): readonly string[] {
   const hash = useSyncExternalStore(
     (changed) => {
@@ -30,7 +33,8 @@ export function useHash(): readonly string[] {
 }
 
 /**
- * The response of a request, read once, on `again`, and every `everyMs` while the page is visible.
+ * Sends a request and returns its response. The request is repeated on `again`, and every `everyMs`
+ * milliseconds while the page is visible.
  */
 export function useResponse<T>(
   ask: () => Promise<T>,
@@ -68,7 +72,7 @@ export function useResponse<T>(
   return { data, error, again };
 }
 
-/** All plans of an app, for names and filters. */
+/** Returns all plans of an app, for names and filters. */
 export function usePlans({ session, app }: Place): readonly Plan[] {
   const ask = useCallback(async () => {
     const found: Plan[] = [];

@@ -10,7 +10,7 @@ import { foreign } from '../shared/text.ts';
 import { NewPlan } from './new-plan.tsx';
 import { LIVE_MS, type Place } from './place.ts';
 
-/** The page on which anyone subscribes to a plan. */
+/** Returns the URL of the page on which anyone can subscribe to the plan. */
 const linkOf = ({ id }: Plan): string => `${location.origin}/s/${id}`;
 
 function PlanLink({ plan }: { plan: Plan }): ReactElement {
@@ -26,7 +26,7 @@ function PlanLink({ plan }: { plan: Plan }): ReactElement {
   );
 }
 
-/** The app's plans and their links; publishing is signed by the wallet. */
+/** Lists the app's plans and their links. Publishing a plan needs a signature of the wallet. */
 export function Plans({ place }: { place: Place }): ReactElement {
   const { session, app } = place;
   const open = useCallback(

@@ -2,9 +2,9 @@ import type { ReactElement } from 'react';
 import { Table } from '../shared/table.tsx';
 
 export interface Point {
-  /** A day, or the first of several, YYYY-MM-DD. */
+  /** A day as YYYY-MM-DD. For a group of days, the first day. */
   date: string;
-  /** undefined: no value on that day. */
+  /** undefined when the day has no value. */
   value: number | undefined;
   text: string;
 }
@@ -16,7 +16,8 @@ const BOTTOM = 20;
 const TOP = 8;
 
 /**
- * A step of 1, 2 or 5 times a power of ten, at least `minStep`, that divides `max` in four.
+ * Returns the distance between grid lines: 1, 2 or 5 times a power of ten, at least `minStep`. At
+ * most four such steps reach `max`.
  */
 function stepFor(max: number, minStep: number): number {
   const rough = Math.max(max / 4, minStep);
@@ -34,7 +35,7 @@ const dayFormat = new Intl.DateTimeFormat(undefined, {
 });
 const shortDay = (date = '') => (date === '' ? '' : dayFormat.format(new Date(date)));
 
-/** Bars or a line over days, with the same figures as a table. */
+/** Draws bars or a line over days. A table has the same figures. */
 export function Plot({
   title,
   kind,
@@ -45,7 +46,7 @@ export function Plot({
   title: string;
   kind: 'bars' | 'line';
   unit?: string;
-  /** The minimum distance of two grid lines. */
+  /** Minimum distance between two grid lines. */
   minStep?: number;
   points: readonly Point[];
 }): ReactElement {

@@ -1,7 +1,7 @@
 import type { ReactElement } from 'react';
 import { Button, Copy, Dialog, Notice } from '../shared/parts.tsx';
 
-/** A secret that is shown once. */
+/** Shows a secret in a dialog. The secret cannot be shown again. */
 export function Secret({
   title,
   secret,
@@ -28,7 +28,7 @@ export function Secret({
   );
 }
 
-/** A text to copy. */
+/** Shows a text with a button that copies it. */
 export function Shown({ text, label }: { text: string; label: string }): ReactElement {
   return (
     <div className="secret">

@@ -3,7 +3,7 @@ import { wordsOf } from '../shared/errors.ts';
 import { Button, Notice, Spinner } from '../shared/parts.tsx';
 import { type App, type Place, useResponse } from './place.ts';
 
-/** The data of the merchant and the app that subscribers see. */
+/** Edits the data of the merchant and of the app that subscribers see. */
 export function Settings({
   place: { session, app },
   onChanged,

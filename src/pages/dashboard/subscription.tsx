@@ -15,7 +15,7 @@ import { Time } from '../shared/time.tsx';
 import { LIVE_MS, type Place, useResponse } from './place.ts';
 import { Timeline } from './timeline.tsx';
 
-/** One subscription and its story. */
+/** Shows one subscription and its history. */
 export function Subscription({ place, id }: { place: Place; id: string }): ReactElement {
   const { session, app } = place;
   const ask = useCallback(async () => {

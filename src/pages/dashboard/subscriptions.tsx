@@ -11,7 +11,7 @@ import { LIVE_MS, type Place, usePlans } from './place.ts';
 const statuses = ['active', 'past_due', 'cancelled', 'expired'] as const;
 const walletPattern = /^[1-9A-HJ-NP-Za-km-z]{32,44}$/;
 
-/** The app's subscriptions, newest first. */
+/** Lists the app's subscriptions, newest first. */
 export function Subscriptions({ place }: { place: Place }): ReactElement {
   const { session, app } = place;
   const [status, setStatus] = useState<(typeof statuses)[number]>();

@@ -20,7 +20,7 @@ const toneOf = ({ what }: Entry): string =>
       ? 'bad'
       : '';
 
-/** Events, payments, transactions and deliveries in one list, newest first. */
+/** Shows events, payments, transactions and deliveries in one list, newest first. */
 export function Timeline({ entries }: { entries: readonly Entry[] }): ReactElement {
   if (entries.length === 0) return <div className="empty">Nothing has happened yet.</div>;
   return (

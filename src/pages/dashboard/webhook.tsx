@@ -12,7 +12,7 @@ import { Secret } from './secret.tsx';
 type Ping = components['schemas']['PingAnswer'];
 type Endpoint = components['schemas']['NewWebhookEndpoint'];
 
-/** The app's webhook endpoint and its deliveries. */
+/** Shows the app's webhook endpoint and its deliveries. */
 export function Webhook({ place }: { place: Place }): ReactElement {
   const { session, app } = place;
   const path = { appId: app.id };

@@ -1,5 +1,5 @@
-// The key comes in the URL's fragment, which no server sees, and stays for this tab, so that the
-// demo wallet is on every page.
+// The demo wallet's key is in the URL's fragment, which browsers do not send to a server. The tab
+// keeps the key, so that every page has the demo wallet.
 import { registerDemoWallet } from './wallet.ts';
 
 const PLACE = 'billing-demo-wallet';

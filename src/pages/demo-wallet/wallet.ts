@@ -1,5 +1,5 @@
-// A wallet inside the page, for trying billing out on a local chain. Its secret key comes in the
-// URL's fragment, which no server sees.
+// A wallet inside the page, for trying billing out on a local chain. Its secret key is in the URL's
+// fragment, which browsers do not send to a server.
 import type {
   SolanaSignTransactionFeature,
   SolanaSignMessageFeature,
@@ -15,8 +15,8 @@ const ICON =
   'data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHZpZXdCb3g9IjAgMCAzMiAzMiI+PHJlY3Qgd2lkdGg9IjMyIiBoZWlnaHQ9IjMyIiByeD0iOCIgZmlsbD0iI2I0NTMwOSIvPjx0ZXh0IHg9IjE2IiB5PSIyMiIgZm9udC1zaXplPSIxOCIgZm9udC1mYW1pbHk9InNhbnMtc2VyaWYiIGZpbGw9IiNmZmYiIHRleHQtYW5jaG9yPSJtaWRkbGUiPkQ8L3RleHQ+PC9zdmc+';
 
 /**
- * Registers a demo wallet with this secret key (Base58 of 64 bytes). Does nothing for anything
- * else.
+ * Registers a demo wallet with this secret key (Base58 of 64 bytes). Does nothing when the key is
+ * malformed.
  */
 export function registerDemoWallet(secret: string): void {
   const key = bs58.decodeUnsafe(secret);

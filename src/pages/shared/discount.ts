@@ -5,7 +5,7 @@ export type Discount = NonNullable<
   Data<'/merchant/apps/{appId}/subscriptions/{subscriptionId}', 'get'>['discount']
 >;
 
-/** A discount in words: `25 % off 3 payments`. */
+/** Describes a discount, such as `25 % off 3 payments`. */
 export function discountText({ percentOff, amountOff, periodsLeft }: Discount): string {
   const off = amountOff === null ? `${percentOff ?? 0} %` : `${formatUsdcGrouped(amountOff)} USDC`;
   if (periodsLeft === null) return `${off} off each payment`;

@@ -1,9 +1,9 @@
 import { BillingConnectionError, BillingError } from '../../client/error.ts';
 
-/** A wallet's owner said no, or the wallet did. */
+/** The wallet refused a request, by itself or because its owner refused. */
 export class WalletRefusal extends Error {
   readonly step: 'connect' | 'signIn' | 'sign';
-  /** Whether a person refused, as far as the wallet says. */
+  /** True when the wallet reports that its owner refused. */
   readonly byPerson: boolean;
 
   constructor(step: WalletRefusal['step'], cause: unknown) {
@@ -13,7 +13,10 @@ export class WalletRefusal extends Error {
   }
 }
 
-/** The wallet signed something else than it was given: the service has refused to send it. */
+/**
+ * The wallet signed a different transaction from the one that it was given. The service did not
+ * send the transaction.
+ */
 export class AlteredTransaction extends Error {
   constructor(cause: unknown) {
     super('Your wallet signed something else than this page asked for. Nothing was sent.', {
@@ -30,7 +33,7 @@ function isRejection(error: unknown): boolean {
   );
 }
 
-/** An error in words for the reader. */
+/** Describes an error for the user. */
 export function wordsOf(error: unknown): string {
   if (error instanceof BillingError) {
     if (error.code === 'RATE_LIMITED')

@@ -1,11 +1,11 @@
-// Facts about this installation, from the document's head.
+// Settings of this installation, which the server writes to the document's head.
 const read = (name: string) =>
   document.querySelector<HTMLMetaElement>(`meta[name="billing-${name}"]`)?.content ?? '';
 
-/** SOLANA_CLUSTER. */
+/** The value of SOLANA_CLUSTER. */
 const cluster = read('cluster');
 
-/** Wallet Standard's name of the cluster. */
+/** The cluster's name in the Wallet Standard. */
 export const chain = `solana:${cluster === 'mainnet-beta' ? 'mainnet' : cluster}` as const;
 
 export const clusterName =
@@ -16,8 +16,8 @@ export const clusterName =
       : `Solana ${cluster}`;
 
 /**
- * The explorer's page of a transaction or an address; undefined on a local chain, which no explorer
- * knows.
+ * Returns the URL of a transaction or an address in the explorer. Returns undefined on a local
+ * chain, which the explorer does not know.
  */
 export function explorerUrl(kind: 'tx' | 'address', id: string): string | undefined {
   if (cluster === 'localnet') return undefined;

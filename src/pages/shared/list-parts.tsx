@@ -3,7 +3,10 @@ import { wordsOf } from './errors.ts';
 import type { PagedList } from './pages.ts';
 import { Button, Notice, Skeleton } from './parts.tsx';
 
-/** A list's loading, empty and failed states, its rows, and the way to its next page. */
+/**
+ * Shows the rows of a list with a button for the next page, and the loading, empty and failed
+ * states.
+ */
 export function ListOf<T>({
   list,
   empty,

@@ -1,18 +1,18 @@
 import { formatSol, formatUsdcGrouped } from '../../format.ts';
 
-/** USDC base units to the cent, half a cent rounded up: for figures at a glance. */
+/** Formats USDC base units for overviews, rounded to the cent. Half a cent is rounded up. */
 export function formatCents(units: string | bigint): string {
   return formatUsdcGrouped(((BigInt(units) + 5000n) / 10_000n) * 10_000n);
 }
 
-/** Lamports as SOL, rounded up at the fifth decimal. */
+/** Formats lamports as SOL, rounded up at the fifth decimal. */
 export function formatSolShort(lamports: string | bigint): string {
   return formatSol(((BigInt(lamports) + 9999n) / 10_000n) * 10_000n);
 }
 
 /**
- * USDC as a person types it (`9.5`) in base units; undefined when it is not an amount above 0 with
- * at most six decimals.
+ * Converts typed USDC such as `9.5` to base units. Returns undefined unless the text is an amount
+ * above 0 with at most six decimals.
  */
 export function parseUsdc(text: string): string | undefined {
   const [, whole = '', fraction = ''] = /^(\d{1,13})(?:\.(\d{1,6}))?$/.exec(text.trim()) ?? [];

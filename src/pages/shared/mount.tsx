@@ -2,7 +2,7 @@ import { type ReactNode, StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { Boundary } from './parts.tsx';
 
-/** Shows a page in the document. */
+/** Renders a page into the document. */
 export function mount(page: ReactNode): void {
   const root = document.getElementById('root');
   if (root === null) throw new Error('the document has no root');

@@ -2,21 +2,21 @@ import { useCallback, useEffect, useRef, useState } from 'react';
 
 export interface PagedList<T> {
   rows: readonly T[];
-  /** Whether the first page has come. */
+  /** Whether the first page was read. */
   loaded: boolean;
   busy: boolean;
   error: unknown;
-  /** Whether there may be another page. */
+  /** Whether another page may follow. */
   more: boolean;
   next: () => void;
-  /** Reads the first page again and drops the pages below it. */
+  /** Reads the first page again and drops all further pages. */
   refresh: () => void;
 }
 
 /**
- * A keyset-paginated list, page by page. A change of `open` restarts it (memoise it). With
- * `everyMs` the first page is polled at that interval while the browser page is visible and no
- * further page is shown.
+ * Reads a keyset-paginated list page by page. When `open` changes, reading starts again, so memoise
+ * `open`. With `everyMs`, the first page is polled at that interval. Polling pauses while the
+ * browser page is hidden or further pages are shown.
  */
 export function usePages<T>(
   open: () => AsyncGenerator<T[], void, undefined>,

@@ -1,4 +1,4 @@
-// Small parts that every page is made of.
+// Basic components that all pages use.
 import {
   Component,
   type ComponentProps,
@@ -13,7 +13,7 @@ import { formatUsdcGrouped } from '../../format.ts';
 import { explorerUrl } from './installation.ts';
 import { shortAddress } from './text.ts';
 
-/** A button; `busy` shows that its action is under way and takes no further press. */
+/** A button. While its action runs (`busy`), the button ignores presses. */
 export function Button({
   kind = 'plain',
   busy = false,
@@ -46,7 +46,7 @@ export function Spinner({ children }: { children: ReactNode }): ReactElement {
   );
 }
 
-/** Placeholder for rows that are loading. */
+/** A placeholder for rows that are loading. */
 export function Skeleton(): ReactElement {
   return (
     <div className="skeleton" role="status" aria-label="Loading">
@@ -57,7 +57,10 @@ export function Skeleton(): ReactElement {
   );
 }
 
-/** A message to the user. Errors are announced assertively, others politely. */
+/**
+ * A message to the user. A screen reader announces errors immediately and other messages after its
+ * current sentence.
+ */
 export function Notice({
   kind,
   title,
@@ -75,7 +78,7 @@ export function Notice({
   );
 }
 
-/** An amount of USDC with its unit. */
+/** Shows an amount of USDC with its unit. */
 export function Usdc({ units }: { units: string }): ReactElement {
   return (
     <span className="amount">
@@ -84,7 +87,10 @@ export function Usdc({ units }: { units: string }): ReactElement {
   );
 }
 
-/** An address in short, whole as its title, with a button that copies it. */
+/**
+ * Shows a shortened address and a button that copies the whole address. The title attribute has the
+ * whole address.
+ */
 export function Address({ of, label }: { of: string; label: string }): ReactElement {
   return (
     <span className="address">
@@ -122,7 +128,10 @@ export function Copy({ text, label }: { text: string; label: string }): ReactEle
   );
 }
 
-/** A transaction's signature, linked to the explorer where one knows the chain. */
+/**
+ * Shows a link from a transaction's signature to the explorer. On a local chain, shows the
+ * signature instead.
+ */
 export function Signature({ of }: { of: string }): ReactElement {
   const url = explorerUrl('tx', of);
   if (url === undefined) return <Address of={of} label="signature" />;
@@ -156,7 +165,9 @@ export function Badge({ status }: { status: string }): ReactElement {
   return <span className={`badge ${tone}`}>{text}</span>;
 }
 
-/** A subscription's status; of a live one, that it is to end or is paused. */
+/**
+ * Shows a subscription's status. For a live subscription, also shows that it will end or is paused.
+ */
 export function SubscriptionBadge({
   of: { status, cancelRequestedAt, pausedAt },
 }: {
@@ -167,7 +178,10 @@ export function SubscriptionBadge({
   return <Badge status={isLive && pausedAt !== null ? 'paused' : status} />;
 }
 
-/** A modal dialog; Escape closes it. The focus stays inside, and goes back to where it was. */
+/**
+ * A modal dialog that Escape closes. The focus stays inside the dialog and then returns to the
+ * element that had it before.
+ */
 export function Dialog({
   title,
   onClose,
@@ -178,7 +192,8 @@ export function Dialog({
   children: ReactNode;
 }): ReactElement {
   const ref = useRef<HTMLDialogElement>(null);
-  // Closed while it is still in the document: later there is no focus to give back.
+  // A layout effect closes the dialog while it is still in the document. Afterwards the browser
+  // could not return the focus.
   useLayoutEffect(() => {
     const dialog = ref.current;
     dialog?.showModal();
@@ -199,7 +214,7 @@ export function Dialog({
   );
 }
 
-/** Shows the error instead of an empty page. */
+/** Shows a message instead of an empty page when rendering throws. */
 export class Boundary extends Component<{ children: ReactNode }, { failed: boolean }> {
   override state = { failed: false };
 

@@ -10,25 +10,28 @@ const known: readonly (readonly [hours: number, each: string, every: string])[] 
   [8760, 'year', 'every year'],
 ];
 
-/** A period as a price's unit: `month`, `14 days`, `5 hours`. */
+/** Returns the period as the unit of a price: `month`, `14 days`, `5 hours`. */
 export function perPeriod(hours: number): string {
   const name = known.find(([length]) => length === hours)?.[1];
   if (name !== undefined) return name;
   return hours % 24 === 0 ? `${hours / 24} days` : `${hours} hours`;
 }
 
-/** A time of whole hours: `1 day`, `14 days`, `5 hours`. */
+/** Formats a duration in days or hours: `1 day`, `14 days`, `5 hours`. */
 export function span(hours: number): string {
   const [count, unit] = hours % 24 === 0 ? [hours / 24, 'day'] : [hours, 'hour'];
   return `${count} ${unit}${count === 1 ? '' : 's'}`;
 }
 
-/** A period in words: `every month`. */
+/** Describes how often a payment is due: `every month`. */
 export function everyPeriod(hours: number): string {
   return known.find(([length]) => length === hours)?.[2] ?? `every ${perPeriod(hours)}`;
 }
 
-/** Whether the name of a period does not state its exact length: a month is 730 hours. */
+/**
+ * Returns the length in hours of a period whose name is not exact, such as a month of 730 hours.
+ * Returns undefined for other periods.
+ */
 export function exactLength(hours: number): string | undefined {
   return [730, 2190, 4380].includes(hours) ? `${hours} hours` : undefined;
 }

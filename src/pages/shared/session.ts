@@ -1,4 +1,4 @@
-// A signed-in wallet. Its token is only stored in this object.
+// A signed-in wallet. Only this object holds the access token.
 import { type Client, createClient } from '../../client/client.ts';
 import type { components } from '../../client/openapi.ts';
 import { AlteredTransaction, isCode, WalletRefusal } from './errors.ts';
@@ -18,18 +18,21 @@ export interface Session extends Connected {
   readonly client: Client;
 }
 
-/** `sent`: the wallet sent it itself; its result is read from the chain. */
+/**
+ * `sent` means that the wallet itself sent the transaction. The page then reads the result from the
+ * chain.
+ */
 export interface Submitted {
   status: 'confirmed' | 'sent' | 'lapsed' | 'failed';
   reason: string | null;
   signature: string;
 }
 
-/** Requests that need no sign-in. */
+/** A client for requests without sign-in. */
 export const anonymous: Client = createClient({ baseUrl: location.origin });
 
 /**
- * Connects a wallet and signs in. `step` is called with each request to the wallet. Throws a
+ * Connects a wallet and signs in. `step` is called before each request to the wallet. Throws a
  * WalletRefusal or the service's error.
  */
 export async function openSession(
@@ -43,7 +46,7 @@ export async function openSession(
   return signInAs(connected, role);
 }
 
-/** Signs a connected account in. Throws a WalletRefusal or the service's error. */
+/** Signs in with a connected account. Throws a WalletRefusal or the service's error. */
 async function signInAs(connected: Connected, role: Role): Promise<Session> {
   const { address } = connected.account;
   const way = signInWay(connected.wallet, role);
@@ -61,8 +64,8 @@ async function signInAs(connected: Connected, role: Role): Promise<Session> {
 }
 
 /**
- * Lets the wallet sign a transaction that the service built, and sends it through the service.
- * Throws a WalletRefusal, an AlteredTransaction or the service's error.
+ * Asks the wallet to sign a transaction that the service built, and sends the transaction through
+ * the service. Throws a WalletRefusal, an AlteredTransaction or the service's error.
  */
 export async function submit(
   session: Session,

@@ -7,7 +7,7 @@ import { foreign } from './text.ts';
 import { WalletChoice } from './wallet-choice.tsx';
 import { knowsNetwork, onSwitch, type SolanaWallet, useWallets } from './wallets.ts';
 
-/** A card that signs a wallet in. `note` says why the reader is here again. */
+/** A card for signing in with a wallet. `note` explains why the user must sign in again. */
 export function SignIn({
   role,
   title,
@@ -75,7 +75,7 @@ export function SignIn({
   );
 }
 
-/** The session of a page: gone when the wallet switches accounts. */
+/** Returns the session of a page. The session ends when the wallet switches accounts. */
 export function useSession(): {
   session: Session | undefined;
   note: string | undefined;
@@ -95,7 +95,7 @@ export function useSession(): {
   return { session, note, begin, end };
 }
 
-/** The page's name beside its mark. */
+/** Shows the page's name beside the logo. */
 export function Brand({ text }: { text: string }): ReactElement {
   return (
     <>

@@ -2,19 +2,19 @@ import type { ReactElement, ReactNode } from 'react';
 
 export interface Column<Row> {
   head: ReactNode;
-  /** Right-aligned digits. */
+  /** The column has numbers, which are aligned right. */
   isNumber?: boolean;
   cell: (row: Row) => ReactNode;
 }
 
-/** A head for a column of buttons or check boxes, only visible to screen readers. */
+/** Returns the head of a column of buttons or check boxes. Only screen readers show it. */
 export const hiddenHead = (text: string): ReactElement => (
   <span className="visually-hidden">{text}</span>
 );
 
 /**
- * Rows of a list as a table that scrolls sideways on a narrow screen. `label` names it for screen
- * readers.
+ * Shows rows as a table that scrolls sideways on a narrow screen. `label` names the table for
+ * screen readers.
  */
 export function Table<Row extends { id: string }>({
   label,

@@ -1,8 +1,11 @@
-// Shows foreign text safely: characters that change the text direction, or are invisible, are shown
-// by their code.
+// Makes text of other parties safe to show. Characters that are invisible or change the text
+// direction are replaced by their codes.
 import { replaceHidden } from '../../format.ts';
 
-/** Text of another party, safe within a sentence of the page, cut at `maxLength` characters. */
+/**
+ * Returns text of another party, safe inside a sentence of the page and cut to `maxLength`
+ * characters.
+ */
 export function foreign(text: string | null | undefined, maxLength = 200): string {
   const safe = replaceHidden(text ?? '', (character) =>
     character === '\n' || character === '\t' ? character : codeOf(character),
@@ -15,12 +18,15 @@ function codeOf(character: string): string {
   return `⟨${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}⟩`;
 }
 
-/** The start and end of an address. */
+/** Returns the start and the end of an address. */
 export function shortAddress(address: string): string {
   return address.length > 12 ? `${address.slice(0, 4)}…${address.slice(-4)}` : address;
 }
 
-/** A URL of another party if it is safe to link to: http or https without credentials. */
+/**
+ * Returns a URL of another party if a link to it is safe: http or https without credentials.
+ * Otherwise returns undefined.
+ */
 export function safeUrl(text: string | null | undefined): string | undefined {
   if (text === null || text === undefined || !URL.canParse(text)) return undefined;
   const url = new URL(text);

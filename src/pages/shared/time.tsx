@@ -10,7 +10,7 @@ const formats = (timeZone: string | undefined) => ({
 const local = formats(undefined);
 const utc = formats('UTC');
 
-// One choice for all times of the page.
+// The formats of the chosen time zone, which all times of the page use.
 let shown = local;
 const watchers = new Set<() => void>();
 
@@ -24,7 +24,10 @@ function useFormats(): typeof local {
   );
 }
 
-/** A time in the reader's zone with UTC as its title, or in UTC where the reader chose so. */
+/**
+ * Shows a time in the reader's time zone, with UTC in the title attribute. If the reader chose UTC,
+ * shows the time in UTC.
+ */
 export function Time({
   at,
   dateOnly = false,
@@ -42,7 +45,7 @@ export function Time({
   );
 }
 
-/** Says in which zone times are shown, and changes it for the whole page. */
+/** Shows which time zone is used, and switches it for the whole page. */
 export function ZoneSwitch(): ReactElement {
   const isUtc = useFormats() === utc;
   const zone = local.day.resolvedOptions().timeZone;

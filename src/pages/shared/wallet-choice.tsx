@@ -7,7 +7,7 @@ import { foreign } from './text.ts';
 import { obstacleOf } from './wallet-sign-in.ts';
 import type { SolanaWallet } from './wallets.ts';
 
-/** Apps that open a page in their own browser, where the wallet is. */
+/** Wallet apps that can open a page in their own browser, where the wallet is available. */
 const browsers: readonly (readonly [
   name: string,
   open: (url: string, ref: string) => string,
@@ -31,8 +31,8 @@ const browsers: readonly (readonly [
 ];
 
 /**
- * One button for each wallet of the browser that can sign in for the role, and the reason for each
- * that cannot; without a wallet, links to get one.
+ * Shows one button for each wallet of the browser that can sign in for the role, and the reason for
+ * each that cannot. Without a wallet, shows links for getting one.
  */
 export function WalletChoice({
   verb,
@@ -136,7 +136,7 @@ function NoWallet({ verb, hasOthers }: { verb: string; hasOthers: boolean }): Re
   );
 }
 
-/** A text as a QR code, always dark on light. */
+/** Shows a text as a QR code. The code is dark on light in every colour scheme. */
 function QrCode({ text }: { text: string }): ReactElement {
   const { data, size } = encode(text, { ecc: 'M', border: 2 });
   const path = data

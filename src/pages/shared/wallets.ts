@@ -1,4 +1,4 @@
-// Wallets of the browser, by the Wallet Standard.
+// The wallets of the browser, found through the Wallet Standard.
 import type {
   SolanaSignAndSendTransactionFeature,
   SolanaSignInFeature,
@@ -47,7 +47,7 @@ export type SolanaWallet = Omit<Wallet, 'features'> & {
   >;
 };
 
-/** A wallet's account that the page may use. */
+/** A wallet and the account that the page may use. */
 export interface Connected {
   readonly wallet: SolanaWallet;
   readonly account: WalletAccount;
@@ -60,7 +60,7 @@ function solanaWallets(): readonly SolanaWallet[] {
   return registry.get().filter(({ chains }) => chains.some((one) => one.startsWith('solana:')));
 }
 
-/** The browser's Solana wallets; a wallet may come later than the page. */
+/** Returns the browser's Solana wallets. A wallet may register after the page has loaded. */
 export function useWallets(): readonly SolanaWallet[] {
   return useSyncExternalStore(
     (changed) => {
@@ -75,12 +75,14 @@ export function useWallets(): readonly SolanaWallet[] {
   );
 }
 
-/** Whether a wallet knows this installation's network. */
+/** Returns whether a wallet or an account supports this installation's network. */
 export function knowsNetwork({ chains }: { chains: readonly string[] }): boolean {
   return chains.includes(chain);
 }
 
-/** Asks the wallet for an account. Throws a WalletRefusal. */
+/**
+ * Asks the wallet for an account. Throws a WalletRefusal when the user refuses or the wallet fails.
+ */
 export async function connect(wallet: SolanaWallet): Promise<Connected> {
   try {
     const { accounts = [] } = (await wallet.features['standard:connect']?.connect()) ?? {};
@@ -93,8 +95,8 @@ export async function connect(wallet: SolanaWallet): Promise<Connected> {
 }
 
 /**
- * Calls back when the wallet no longer offers this account to the page. Returns a function that
- * stops it.
+ * Calls `switched` when the wallet no longer offers this account to the page. Returns a function
+ * that stops the calls.
  */
 export function onSwitch({ wallet, account }: Connected, switched: () => void): () => void {
   return (
@@ -106,8 +108,8 @@ export function onSwitch({ wallet, account }: Connected, switched: () => void): 
 }
 
 /**
- * Lets the wallet sign a transaction (base64), or sign and send it where it does nothing else.
- * Throws a WalletRefusal.
+ * Asks the wallet to sign a transaction (Base64). A wallet that can only sign and send sends the
+ * transaction itself. Throws a WalletRefusal.
  */
 export async function signTransaction(
   { wallet: { features }, account }: Connected,
@@ -126,15 +128,15 @@ export async function signTransaction(
   }
 }
 
-/** Bytes as Base58. */
+/** Encodes bytes as Base58. */
 export const toBase58 = (bytes: Uint8Array): string => bs58.encode(bytes);
 
-/** Base64 as bytes. */
+/** Decodes Base64. */
 export function fromBase64(text: string): Uint8Array {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
-/** Bytes as Base64. */
+/** Encodes bytes as Base64. */
 export function toBase64(bytes: Uint8Array): string {
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
 }

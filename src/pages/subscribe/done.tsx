@@ -7,11 +7,16 @@ import { Time } from '../shared/time.tsx';
 
 const POLL_MS = 2000;
 
-/** Whether the subscription is in its trial: its next payment is due at the end of the trial. */
+/**
+ * Returns whether the subscription is in its trial: the next payment is due when the trial ends.
+ */
 const isInTrial = ({ trialEndsAt, nextPaymentDue }: Subscription) =>
   trialEndsAt !== null && nextPaymentDue === trialEndsAt;
 
-/** After subscribing: follows the first payment until it has landed or failed. */
+/**
+ * The screen after subscribing. It follows the first payment until the payment has succeeded or
+ * failed.
+ */
 export function Done({
   plan,
   session,
@@ -22,8 +27,8 @@ export function Done({
   session: Session;
   subscription: Subscription;
   /**
-   * Return URL of a checkout: the page redirects to it once the first payment has landed, or
-   * immediately in a trial.
+   * Return URL of a checkout session. The page redirects there when the first payment has
+   * succeeded, or immediately in a trial.
    */
   successUrl: string | null;
 }): ReactElement {

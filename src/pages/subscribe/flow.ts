@@ -1,5 +1,5 @@
-// The steps between the button and the subscription. The state comes from the chain: a page that
-// was closed midway continues.
+// The steps from the subscribe button to the subscription. Each step reads the state from the
+// chain, so a page that was closed midway can continue.
 import { useEffect, useRef, useState } from 'react';
 import { isCode } from '../shared/errors.ts';
 import {
@@ -29,35 +29,35 @@ export type View =
 
 export interface Flow {
   view: View;
-  /** The trial that the page shows: the plan's, until the wallet is known. */
+  /** The trial that the page shows. Until the wallet is connected, this is the plan's trial. */
   trialHours: number | null;
   session: Session | undefined;
-  /** Connects the wallet where needed, and goes as far as the chain allows. */
+  /** Connects the wallet, signs in, and subscribes if the state on chain allows it. */
   start: (wallet: SolanaWallet) => void;
-  /** The same with the wallet that is signed in. */
+  /** Subscribes with the wallet that is signed in. */
   again: () => void;
-  /** Stops waiting for the wallet; a later response of it is ignored. */
+  /** Stops waiting for the wallet. A later response of the wallet is ignored. */
   stop: () => void;
-  /** Approves payments again, or takes a cancellation back. */
+  /** Approves payments again (`repair`) or withdraws a cancellation (`resume`). */
   restore: (standing: Standing, how: 'repair' | 'resume') => void;
 }
 
-/** Stops a run that was given up or replaced. */
+/** Thrown to end a run that the user stopped or that a later run replaced. */
 class Superseded extends Error {}
 
 const POLL_MS = 1500;
-/** Longer than a blockhash lives. */
+/** Milliseconds to wait for a transaction on chain, longer than a blockhash is valid. */
 const LANDING_MS = 100_000;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** The plan, and the checkout session if there is one. */
+/** The plan to subscribe to, and the checkout session if there is one. */
 export interface Order {
   plan: PublicPlan;
   checkoutSessionId: string | undefined;
 }
 
-/** Calls `switched` when the wallet shows the page another account. */
+/** Calls `switched` when the wallet switches to another account. */
 function useSwitch(session: Session | undefined, switched: () => void): void {
   useEffect(() => (session === undefined ? undefined : onSwitch(session, switched)), [session]);
 }
@@ -75,7 +75,7 @@ export function useFlow(order: Order): Flow {
     setView({ at: 'switched' });
   });
 
-  /** Runs `work` exclusively: after a later run or stop() its results are ignored. */
+  /** Runs `work` and shows its result, unless stop() or another run comes first. */
   const run = (wallet: string, work: (show: (step: Step) => void) => Promise<View>) => {
     runs.current += 1;
     const mine = runs.current;
@@ -133,7 +133,10 @@ export function useFlow(order: Order): Flow {
   };
 }
 
-/** Subscribes a signed-in wallet, as far as the chain allows, to the terms that it was shown. */
+/**
+ * Subscribes a signed-in wallet to the terms that the page shows. If the state on chain prevents
+ * that, returns a view that explains why.
+ */
 async function proceed(
   order: Order & Pick<Flow, 'trialHours'>,
   signedIn: Session,
@@ -155,7 +158,10 @@ async function proceed(
   return landed(signedIn, order);
 }
 
-/** Approves payments again, or takes a cancellation back. */
+/**
+ * Approves payments again (`repair`) or withdraws a cancellation (`resume`), and waits for the
+ * effect on chain.
+ */
 async function restore(
   order: Order,
   session: Session,
@@ -181,7 +187,10 @@ function readStanding({ client }: Session, { plan, checkoutSessionId }: Order): 
   });
 }
 
-/** The screen of a wallet that cannot subscribe, or need not; undefined when it can. */
+/**
+ * Returns the view for a wallet that cannot subscribe or is already subscribed. Returns undefined
+ * for a wallet that can subscribe.
+ */
 async function placeOf(
   session: Session,
   order: Order & Pick<Flow, 'trialHours'>,
@@ -206,7 +215,10 @@ async function placeOf(
   return short ? { at: 'short', standing } : undefined;
 }
 
-/** Registers a subscription that is on chain; one that is registered already is read. */
+/**
+ * Registers a subscription that is on chain. If the subscription is already registered, reads it
+ * from the service.
+ */
 async function register(
   { client }: Session,
   { plan: { id: planId, appId }, checkoutSessionId }: Order,
@@ -231,7 +243,7 @@ async function register(
 
 const isOpen = ({ status }: Subscription) => status === 'active' || status === 'past_due';
 
-/** Waits until the chain shows the subscription. */
+/** Waits until the subscription is on chain and registered. */
 async function landed(session: Session, order: Order): Promise<View> {
   for (const deadline = Date.now() + LANDING_MS; Date.now() < deadline; await pause(POLL_MS)) {
     const standing = await readStanding(session, order);

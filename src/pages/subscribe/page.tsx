@@ -1,4 +1,4 @@
-// /s/{planId} and /checkout/{checkoutSessionId}: a plan's terms, and one button that subscribes.
+// /s/{planId} and /checkout/{checkoutSessionId}: a plan's terms and the button that subscribes.
 import { type ReactElement, useEffect, useState } from 'react';
 import { isCode, wordsOf } from '../shared/errors.ts';
 import { Button, Notice, Spinner } from '../shared/parts.tsx';
@@ -14,7 +14,7 @@ interface Offer {
   checkout?: Checkout | undefined;
 }
 
-/** Reads a plan, or a checkout session with its plan. */
+/** Reads a plan, or a checkout session and its plan. */
 async function readOffer(kind: 'plan' | 'checkout', id: string): Promise<Offer> {
   if (kind === 'plan')
     return { plan: await anonymous.get('/plans/{planId}', { path: { planId: id } }) };

@@ -32,7 +32,7 @@ const steps: Readonly<Record<Step, string>> = {
   confirm: 'Waiting for the network to confirm…',
 };
 
-/** The right-hand side: the reader's next action. */
+/** The right side of the page, with the user's next action. */
 export function Panel({
   plan,
   checkout,
@@ -47,7 +47,7 @@ export function Panel({
   const place = useRef<HTMLDivElement>(null);
   const first = useRef(true);
   useEffect(() => {
-    // Moves the focus, so that a screen reader continues at the start of the new screen.
+    // The focus moves to the new screen, so that a screen reader starts reading there.
     if (!first.current) place.current?.focus();
     first.current = false;
   }, [view.at]);
@@ -193,7 +193,7 @@ function termsFor({ trialHours, usdcNeeded }: Standing): string {
     : `It gets a free trial of ${span(trialHours)}. The first payment is taken after it.`;
 }
 
-/** The way back to the merchant's own site; the URL is of an origin that the merchant named. */
+/** Links back to the merchant's site. The origin of the URL is one that the merchant entered. */
 function Back({ to, plan }: { to: string | null; plan: PublicPlan }): ReactElement {
   const url = safeUrl(to);
   if (url === undefined) return <></>;
@@ -262,7 +262,7 @@ function Subscribed({
   );
 }
 
-/** Explains the limits of the approval and the cancellation. */
+/** Explains what the approval permits and how to cancel. */
 function Promises({ plan }: { plan: PublicPlan }): ReactElement {
   return (
     <ul className="promises">

@@ -1,4 +1,4 @@
-// Error messages for the subscriber.
+// Describes errors to the subscriber.
 import { AlteredTransaction, isCode, WalletRefusal, wordsOf } from '../shared/errors.ts';
 import type { Submitted } from '../shared/session.ts';
 
@@ -16,7 +16,7 @@ const problem = (kind: Problem['kind'], title: string, text: string): Problem =>
   text,
 });
 
-/** The screen of a transaction that did not land. */
+/** Returns the screen for a transaction that lapsed or failed. */
 export function unsuccessful({ status, reason }: Submitted): Problem {
   return status === 'lapsed'
     ? problem(
@@ -37,7 +37,7 @@ const refusals = {
   sign: 'You have not subscribed',
 };
 
-/** The screen of an error. */
+/** Returns the screen for an error. */
 export function problemOf(error: unknown): Problem {
   const words = wordsOf(error);
   if (error instanceof WalletRefusal)

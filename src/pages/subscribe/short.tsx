@@ -4,7 +4,7 @@ import { formatSolShort } from '../shared/money.ts';
 import { Button, Notice } from '../shared/parts.tsx';
 import type { Standing } from '../shared/session.ts';
 
-/** The amounts that the wallet lacks. */
+/** Shows the amounts of USDC and SOL that the wallet lacks. */
 export function Short({
   standing,
   again,

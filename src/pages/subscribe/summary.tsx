@@ -9,14 +9,16 @@ import { Time } from '../shared/time.tsx';
 
 const HOUR_MS = 3_600_000;
 
-/** The terms before a wallet is opened: plan, amount, period, merchant and first payment. */
+/**
+ * Shows the terms before a wallet is connected: plan, amount, period, merchant and first payment.
+ */
 export function Summary({
   plan,
   trialHours,
   discount,
 }: {
   plan: PublicPlan;
-  /** The trial that this wallet gets; the plan's while it is not known. */
+  /** The trial of this wallet. Until the wallet is connected, this is the plan's trial. */
   trialHours: number | null;
   discount: Discount | null;
 }): ReactElement {

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
 import {
   authorityIn,
   planIn,
@@ -6,7 +7,6 @@ import {
   tokenAccountIn,
 } from '../../../src/chain/program/accounts.ts';
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../../src/chain/program/addresses.ts';
-import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
 import { ChainDataError } from '../../../src/chain/program/layouts.ts';
 
 const account = (owner: string, data: Buffer) => ({ owner, lamports: 1n, data });

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { address } from '@solana/kit';
+import { getAssociatedTokenAddressSync } from '@solana/spl-token';
 import {
   findEventAuthorityPda,
   findPlanPda,
   findSubscriptionAuthorityPda,
   findSubscriptionDelegationPda,
 } from '@solana/subscriptions';
-import { getAssociatedTokenAddressSync } from '@solana/spl-token';
 import { PublicKey } from '@solana/web3.js';
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';
+import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
 import {
   addressBytes,
   authorityAddress,
@@ -20,7 +21,6 @@ import {
   subscriptionAddress,
   tokenAccountAddress,
 } from '../../../src/chain/program/addresses.ts';
-import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
 
 const key = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => bs58.encode(bytes));
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
+import { generateKeypair } from '../../../src/chain/keypair.ts';
 import { addressBytes } from '../../../src/chain/program/addresses.ts';
 import {
   addressSlots,
@@ -10,7 +11,6 @@ import {
   u64,
   u8,
 } from '../../../src/chain/program/bytes.ts';
-import { generateKeypair } from '../../../src/chain/keypair.ts';
 
 /** Little endian, two's complement: the value that the bytes stand for by definition. */
 const valueOf = (bytes: Buffer, signed = false) => {
@@ -42,23 +42,26 @@ void t.test(
   },
 );
 
-void t.test('four places for addresses, in their order, the missing ones zero', async (t) => {
-  const addresses = Array.from({ length: 5 }, () => generateKeypair().address);
-  for (let count = 0; count <= 4; count += 1) {
-    const slots = addressSlots(addresses.slice(0, count), 'pullers');
-    t.equal(slots.length, 128);
-    const expected = Buffer.concat(
-      [...addresses.slice(0, count).map((address) => addressBytes(address)), Buffer.alloc(128)],
-      128,
-    );
-    t.same(slots, expected);
-  }
-  t.throws(() => addressSlots(addresses, 'pullers'), { message: /pullers: at most 4/ });
-  t.throws(() => addressSlots(['no address'], 'pullers'));
-});
+void t.test(
+  'addresses are written to four places in their order, missing ones as zeros',
+  async (t) => {
+    const addresses = Array.from({ length: 5 }, () => generateKeypair().address);
+    for (let count = 0; count <= 4; count += 1) {
+      const slots = addressSlots(addresses.slice(0, count), 'pullers');
+      t.equal(slots.length, 128);
+      const expected = Buffer.concat(
+        [...addresses.slice(0, count).map((address) => addressBytes(address)), Buffer.alloc(128)],
+        128,
+      );
+      t.same(slots, expected);
+    }
+    t.throws(() => addressSlots(addresses, 'pullers'), { message: /pullers: at most 4/ });
+    t.throws(() => addressSlots(['no address'], 'pullers'));
+  },
+);
 
 void t.test(
-  'text is its UTF-8 and zeros, and is refused by its bytes, not by its characters',
+  'a text is its UTF-8 bytes and zeros; its limit counts bytes, not characters',
   async (t) => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 60 }), (text) => {

@@ -1,11 +1,11 @@
 import * as client from '@solana/subscriptions';
 import t from 'tap';
+import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
   SYSTEM_PROGRAM,
   TOKEN_PROGRAM,
 } from '../../../src/chain/program/addresses.ts';
-import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
 import {
   classifyPullError,
   describeTransactionError,

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';
-import { MEMO_PROGRAM, TOKEN_PROGRAM } from '../../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM as P } from '../../../src/chain/clusters.ts';
+import { MEMO_PROGRAM, TOKEN_PROGRAM } from '../../../src/chain/program/addresses.ts';
 import {
   type ExecutedInstruction,
   type ExecutedTransaction,
@@ -80,7 +80,7 @@ void t.test('a pull’s event is read field by field, with the instruction it be
   t.end();
 });
 
-void t.test('the other events', (t) => {
+void t.test('the other events are read field by field', (t) => {
   const created = event(0, ...['plan', 'subscriber', 'mint'].map(key), int(5n), key('payer'));
   const cancelled = event(1, key('plan'), key('subscriber'), int(1_800_000_000n));
   const resumed = event(5, key('plan'), key('subscriber'), int(1_750_000_000n));
@@ -201,7 +201,7 @@ void t.test('forged events are not read', (t) => {
 });
 
 void t.test(
-  'without stack heights only events that the transaction’s own pulls called are read',
+  'events without stack heights are read only when the transaction’s own pulls called them',
   (t) => {
     t.same(events(transaction([pull], { 0: [call(P, null, transfer)] })), [
       { ...transferred, instruction: 0 },
@@ -215,7 +215,7 @@ void t.test(
 );
 
 void t.test(
-  'in any list of instructions, every event found is a call of the program to itself',
+  'every event found in any list of instructions is a call of the program to itself',
   (t) => {
     const instruction = fc.record({
       programId: fc.constantFrom(P, FOREIGN),

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
-import { ACCOUNT_SIZE, AccountLayout, AccountState } from '@solana/spl-token';
-import { PublicKey } from '@solana/web3.js';
 import { type Address, address } from '@solana/kit';
+import { ACCOUNT_SIZE, AccountLayout, AccountState } from '@solana/spl-token';
 import {
   getPlanDataEncoder,
   getPlanEncoder,
   getSubscriptionAuthorityEncoder,
   getSubscriptionDelegationEncoder,
 } from '@solana/subscriptions';
+import { PublicKey } from '@solana/web3.js';
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';
@@ -235,7 +235,7 @@ void t.test('accounts that grew by appended fields are read', (t) => {
   t.end();
 });
 
-void t.test('for any bytes a decoder throws only ChainDataError', (t) => {
+void t.test('a decoder throws only ChainDataError, for any bytes', (t) => {
   const lengths = fc.constantFrom(0, 1, 40, 106, 155, 165, 491);
   const bytes = lengths.chain((length) => fc.uint8Array({ minLength: length, maxLength: length }));
   fc.assert(

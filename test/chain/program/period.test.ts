@@ -209,7 +209,7 @@ void t.test('a period that is paid opens again at its end, not a second before',
   t.end();
 });
 
-void t.test('missed periods are gone', (t) => {
+void t.test('missed periods can no longer be collected', (t) => {
   t.match(pullPeriod(sub(), planOf(), 3n * HOUR + 7n), {
     verdict: 'collectable',
     start: 3n * HOUR,

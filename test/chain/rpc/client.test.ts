@@ -190,28 +190,34 @@ void t.test('signature statuses', async (t) => {
   const old = { slot: 4, err: null, confirmations: null };
   const young = { slot: 4, err: null, confirmations: 2 };
 
-  await t.test('landed, failed, unknown and found only in history are distinct', async (t) => {
-    const { rpc, calls } = await setup(t, () => inContext(50, [landed, failedOne, null, old]));
-    t.same(await rpc.getSignatureStatuses(['a', 'b', 'c', 'd'], { history: true }), {
-      slot: 50n,
-      witnesses: 1,
-      statuses: [
-        { slot: 5n, err: null, commitment: 'confirmed' },
-        { slot: 6n, err: failedOne.err, commitment: 'finalized' },
-        null,
-        { slot: 4n, err: null, commitment: 'finalized' },
-      ],
-    });
-    t.same(calls[0]?.params, [['a', 'b', 'c', 'd'], { searchTransactionHistory: true }]);
-  });
-  await t.test('without a commitment are final only when nothing is left to confirm', async (t) => {
-    const { rpc } = await setup(t, () => inContext(50, [old, young]));
-    t.same(
-      (await rpc.getSignatureStatuses(['a', 'b'])).statuses.map((status) => status?.commitment),
-      ['finalized', 'processed'],
-    );
-  });
-  await t.test('are at most 256 at once', async (t) => {
+  await t.test(
+    'statuses of landed, failed and unknown signatures, and of those found only in the history, are distinct',
+    async (t) => {
+      const { rpc, calls } = await setup(t, () => inContext(50, [landed, failedOne, null, old]));
+      t.same(await rpc.getSignatureStatuses(['a', 'b', 'c', 'd'], { history: true }), {
+        slot: 50n,
+        witnesses: 1,
+        statuses: [
+          { slot: 5n, err: null, commitment: 'confirmed' },
+          { slot: 6n, err: failedOne.err, commitment: 'finalized' },
+          null,
+          { slot: 4n, err: null, commitment: 'finalized' },
+        ],
+      });
+      t.same(calls[0]?.params, [['a', 'b', 'c', 'd'], { searchTransactionHistory: true }]);
+    },
+  );
+  await t.test(
+    'statuses without a commitment are final only when nothing is left to confirm',
+    async (t) => {
+      const { rpc } = await setup(t, () => inContext(50, [old, young]));
+      t.same(
+        (await rpc.getSignatureStatuses(['a', 'b'])).statuses.map((status) => status?.commitment),
+        ['finalized', 'processed'],
+      );
+    },
+  );
+  await t.test('at most 256 signatures per status request', async (t) => {
     const { rpc, calls } = await setup(t, ({ params }) =>
       inContext(
         1,
@@ -224,7 +230,7 @@ void t.test('signature statuses', async (t) => {
     t.equal(calls.length, 1);
   });
   await t.test(
-    'requested from all endpoints, they are those of the most advanced endpoint, with the slot of the slowest',
+    'statuses from all endpoints are those of the most advanced one, with the slot of the slowest',
     async (t) => {
       const { rpc } = await setupWithin(
         2000,
@@ -244,40 +250,46 @@ void t.test('signature statuses', async (t) => {
       );
     },
   );
-  await t.test('of an endpoint that has not seen the slot yet do not count', async (t) => {
-    const { rpc } = await setup(
-      t,
-      () => inContext(50, [null]),
-      () => inContext(60, [landed]),
-    );
-    t.equal(
-      (await rpc.getSignatureStatuses(['a'], { minSlot: 55n })).statuses[0]?.commitment,
-      'confirmed',
-    );
-  });
+  await t.test(
+    'statuses from an endpoint that has not reached the slot do not count',
+    async (t) => {
+      const { rpc } = await setup(
+        t,
+        () => inContext(50, [null]),
+        () => inContext(60, [landed]),
+      );
+      t.equal(
+        (await rpc.getSignatureStatuses(['a'], { minSlot: 55n })).statuses[0]?.commitment,
+        'confirmed',
+      );
+    },
+  );
 });
 
 void t.test('sending', async (t) => {
   const keeper = generateKeypair();
   const instruction = memo('a');
   const { bytes, signature } = signTransaction(keeper, [instruction], SYSTEM_PROGRAM);
-  await t.test('goes to every endpoint, without preflight and retries of theirs', async (t) => {
-    const { rpc, servers } = await setup(
-      t,
-      () => signature,
-      () => signature,
-      () => HANDLED,
-    );
-    t.equal(await rpc.sendTransaction(bytes), signature);
-    for (const { calls } of servers) {
-      while (calls.length === 0) await new Promise(setImmediate);
-      t.same(calls[0]?.params, [
-        bytes.toString('base64'),
-        { encoding: 'base64', skipPreflight: true, maxRetries: 0 },
-      ]);
-    }
-  });
-  await t.test('goes to one endpoint on request', async (t) => {
+  await t.test(
+    'a transaction is sent to every endpoint, without preflight and retries of theirs',
+    async (t) => {
+      const { rpc, servers } = await setup(
+        t,
+        () => signature,
+        () => signature,
+        () => HANDLED,
+      );
+      t.equal(await rpc.sendTransaction(bytes), signature);
+      for (const { calls } of servers) {
+        while (calls.length === 0) await new Promise(setImmediate);
+        t.same(calls[0]?.params, [
+          bytes.toString('base64'),
+          { encoding: 'base64', skipPreflight: true, maxRetries: 0 },
+        ]);
+      }
+    },
+  );
+  await t.test('a transaction is sent to one endpoint on request', async (t) => {
     const { rpc, servers } = await setup(
       t,
       () => signature,
@@ -289,7 +301,7 @@ void t.test('sending', async (t) => {
       [1, 0],
     );
   });
-  await t.test('is not believed when the endpoint names another transaction', async (t) => {
+  await t.test('a send is not believed when the endpoint names another transaction', async (t) => {
     const { rpc } = await setup(
       t,
       () => 'another',
@@ -328,16 +340,19 @@ void t.test('a simulation returns error, logs and compute units', async (t) => {
   t.match(calls[1]?.params[1], { replaceRecentBlockhash: false });
 });
 
-void t.test('a simulation at an endpoint that counts neither units nor bytes', async (t) => {
-  const { rpc } = await setup(t, () => inContext(9, { err: null, logs: null }));
-  t.same(await rpc.simulateTransaction(Buffer.from('x')), {
-    err: null,
-    logs: [],
-    unitsConsumed: null,
-    loadedDataBytes: null,
-    slot: 9n,
-  });
-});
+void t.test(
+  'a simulation has no units and bytes when the endpoint does not count them',
+  async (t) => {
+    const { rpc } = await setup(t, () => inContext(9, { err: null, logs: null }));
+    t.same(await rpc.simulateTransaction(Buffer.from('x')), {
+      err: null,
+      logs: [],
+      unitsConsumed: null,
+      loadedDataBytes: null,
+      slot: 9n,
+    });
+  },
+);
 
 void t.test('a blockhash comes with its last and its own block height', async (t) => {
   const { rpc } = await setup(t, () =>
@@ -351,55 +366,58 @@ void t.test('a blockhash comes with its last and its own block height', async (t
   });
 });
 
-void t.test('plain figures', async (t) => {
-  const responses: Record<string, unknown> = {
-    getEpochInfo: { absoluteSlot: 20, blockHeight: 15, epoch: 0 },
-    getBlockHeight: 15,
-    getSlot: 20,
-    isBlockhashValid: inContext(20, true),
-    getBlockTime: 1_700_000_000,
-    getBalance: inContext(20, 5_000_000_000),
-    getGenesisHash: 'hash',
-    getRecentPrioritizationFees: [
-      { slot: 1, prioritizationFee: 0 },
-      { slot: 2, prioritizationFee: 500 },
-    ],
-    getMinimumBalanceForRentExemption: 2_039_280,
-    getFeeForMessage: inContext(20, 5000),
-    getSignaturesForAddress: [
-      {
-        signature: 's',
-        slot: 3,
-        err: null,
-        blockTime: null,
-        memo: null,
-        confirmationStatus: 'confirmed',
-      },
-    ],
-  };
-  const { rpc, calls } = await setup(t, ({ method }) => responses[method]);
-  t.same(await rpc.getHeight({ commitment: 'finalized' }), { slot: 20n, blockHeight: 15n });
-  t.same(calls.at(-1)?.params, [{ commitment: 'finalized' }]);
-  t.equal(await rpc.getBlockHeight({ commitment: 'finalized' }), 15n);
-  t.equal(await rpc.getSlot(), 20n);
-  t.equal(await rpc.isBlockhashValid('hash', { commitment: 'finalized' }), true);
-  t.same(calls.at(-1)?.params, ['hash', { commitment: 'finalized' }]);
-  t.equal(await rpc.getBlockTime(20n), 1_700_000_000n);
-  t.same(calls.at(-1)?.params, [20]);
-  t.equal(await rpc.getBalance('a'), 5_000_000_000n);
-  t.equal(await rpc.getGenesisHash(), 'hash');
-  t.same(await rpc.getRecentPrioritizationFees(['a']), [0n, 500n]);
-  t.same(calls.at(-1)?.params, [['a']]);
-  t.equal(await rpc.getMinimumBalanceForRentExemption(165), 2_039_280n);
-  t.equal(await rpc.getFeeForMessage(Buffer.from('x')), 5000n);
-  t.same(await rpc.getSignaturesForAddress('a', { until: 'u', limit: 10 }), [
-    { signature: 's', slot: 3n, err: null, blockTime: null },
-  ]);
-  t.same(calls.at(-1)?.params, ['a', { commitment: 'confirmed', limit: 10, until: 'u' }]);
-  Object.assign(responses, { getFeeForMessage: inContext(20, null), getBlockTime: null });
-  t.equal(await rpc.getFeeForMessage(Buffer.from('x')), null);
-  t.equal(await rpc.getBlockTime(1n), null);
-});
+void t.test(
+  'heights, times, balances, fees and histories are read from their responses',
+  async (t) => {
+    const responses: Record<string, unknown> = {
+      getEpochInfo: { absoluteSlot: 20, blockHeight: 15, epoch: 0 },
+      getBlockHeight: 15,
+      getSlot: 20,
+      isBlockhashValid: inContext(20, true),
+      getBlockTime: 1_700_000_000,
+      getBalance: inContext(20, 5_000_000_000),
+      getGenesisHash: 'hash',
+      getRecentPrioritizationFees: [
+        { slot: 1, prioritizationFee: 0 },
+        { slot: 2, prioritizationFee: 500 },
+      ],
+      getMinimumBalanceForRentExemption: 2_039_280,
+      getFeeForMessage: inContext(20, 5000),
+      getSignaturesForAddress: [
+        {
+          signature: 's',
+          slot: 3,
+          err: null,
+          blockTime: null,
+          memo: null,
+          confirmationStatus: 'confirmed',
+        },
+      ],
+    };
+    const { rpc, calls } = await setup(t, ({ method }) => responses[method]);
+    t.same(await rpc.getHeight({ commitment: 'finalized' }), { slot: 20n, blockHeight: 15n });
+    t.same(calls.at(-1)?.params, [{ commitment: 'finalized' }]);
+    t.equal(await rpc.getBlockHeight({ commitment: 'finalized' }), 15n);
+    t.equal(await rpc.getSlot(), 20n);
+    t.equal(await rpc.isBlockhashValid('hash', { commitment: 'finalized' }), true);
+    t.same(calls.at(-1)?.params, ['hash', { commitment: 'finalized' }]);
+    t.equal(await rpc.getBlockTime(20n), 1_700_000_000n);
+    t.same(calls.at(-1)?.params, [20]);
+    t.equal(await rpc.getBalance('a'), 5_000_000_000n);
+    t.equal(await rpc.getGenesisHash(), 'hash');
+    t.same(await rpc.getRecentPrioritizationFees(['a']), [0n, 500n]);
+    t.same(calls.at(-1)?.params, [['a']]);
+    t.equal(await rpc.getMinimumBalanceForRentExemption(165), 2_039_280n);
+    t.equal(await rpc.getFeeForMessage(Buffer.from('x')), 5000n);
+    t.same(await rpc.getSignaturesForAddress('a', { until: 'u', limit: 10 }), [
+      { signature: 's', slot: 3n, err: null, blockTime: null },
+    ]);
+    t.same(calls.at(-1)?.params, ['a', { commitment: 'confirmed', limit: 10, until: 'u' }]);
+    Object.assign(responses, { getFeeForMessage: inContext(20, null), getBlockTime: null });
+    t.equal(await rpc.getFeeForMessage(Buffer.from('x')), null);
+    t.equal(await rpc.getBlockTime(1n), null);
+  },
+);
 
 void t.test(
   'a transaction is resolved to addresses, those of lookup tables included',

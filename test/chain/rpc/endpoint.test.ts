@@ -27,15 +27,18 @@ async function endpointOf(t: Test, behaviour: Behaviour, options: Partial<Endpoi
   return { server, endpoint, ask };
 }
 
-void t.test('its name is scheme, host and port: paths and queries hold keys', async (t) => {
-  const { server, endpoint, ask } = await endpointOf(t, (_, response) =>
-    answer(response, 'no', 500),
-  );
-  t.equal(endpoint.name, new URL(server.url).origin);
-  const error = await ask();
-  t.ok(error instanceof EndpointFailure);
-  t.notMatch(JSON.stringify([error, (error as Error).message, endpoint.health()]), /secret/);
-});
+void t.test(
+  'an endpoint’s name is scheme, host and port, because paths and queries hold keys',
+  async (t) => {
+    const { server, endpoint, ask } = await endpointOf(t, (_, response) =>
+      answer(response, 'no', 500),
+    );
+    t.equal(endpoint.name, new URL(server.url).origin);
+    const error = await ask();
+    t.ok(error instanceof EndpointFailure);
+    t.notMatch(JSON.stringify([error, (error as Error).message, endpoint.health()]), /secret/);
+  },
+);
 
 void t.test(
   'after a failure an endpoint is down for a while, then tried by one request at a time, and up after a response',
@@ -64,7 +67,7 @@ void t.test(
 );
 
 void t.test(
-  'a refusal, a slot that has not come and a method it lacks are no sickness',
+  'a refusal, a slot that has not come and a missing method do not mark an endpoint as down',
   async (t) => {
     const harmless: [Behaviour, (error: unknown) => boolean][] = [
       [
@@ -90,7 +93,7 @@ void t.test(
   },
 );
 
-void t.test('after a 429 it waits for Retry-After and stays healthy', async (t) => {
+void t.test('after a 429 an endpoint waits for Retry-After and stays healthy', async (t) => {
   stopClock(t);
   for (const [header, from, to] of [
     ['2', 2000, 2000],
@@ -110,7 +113,7 @@ void t.test('after a 429 it waits for Retry-After and stays healthy', async (t) 
   }
 });
 
-void t.test('its own rate holds', async (t) => {
+void t.test('an endpoint’s own rate holds', async (t) => {
   const wait = stopClock(t);
   const { endpoint, ask } = await endpointOf(t, () => 1, { requestsPerSecond: 2 });
   t.equal(endpoint.delay(performance.now()), 0);

@@ -44,15 +44,18 @@ const node =
       : { context: { slot }, value: isValid };
   };
 
-void t.test('one endpoint alone: not valid, and past the last block', async (t) => {
-  const { judge, asked } = await setup(t, node());
-  t.same(await judge(lifetime), new Map([[key, { witnesses: 1, slot: 300n }]]));
-  t.same(asked()[0]?.params, [SYSTEM_PROGRAM, { commitment: 'finalized', minContextSlot: 100 }]);
-  t.same(await judge(), new Map());
-});
+void t.test(
+  'a transaction is dead at one endpoint when its blockhash is not valid and its last block is passed',
+  async (t) => {
+    const { judge, asked } = await setup(t, node());
+    t.same(await judge(lifetime), new Map([[key, { witnesses: 1, slot: 300n }]]));
+    t.same(asked()[0]?.params, [SYSTEM_PROGRAM, { commitment: 'finalized', minContextSlot: 100 }]);
+    t.same(await judge(), new Map());
+  },
+);
 
 void t.test(
-  'before the last block is finalized nothing is dead, and little is asked',
+  'no transaction is dead before its last block is finalized, and few requests are made',
   async (t) => {
     const { judge, asked } = await setup(t, node({ blockHeight: 250 }));
     t.equal((await judge(lifetime)).size, 0);
@@ -60,13 +63,13 @@ void t.test(
   },
 );
 
-void t.test('many transactions share a blockhash, which is asked about once', async (t) => {
+void t.test('a blockhash that many transactions share is requested once', async (t) => {
   const { judge, asked } = await setup(t, node());
   t.equal((await judge(...Array.from({ length: 50 }, () => ({ ...lifetime })))).size, 1);
   t.equal(asked().length, 1);
 });
 
-void t.test('a height of one response decides nothing', async (t) => {
+void t.test('a block height of one response decides nothing', async (t) => {
   // The endpoint that gave the blockhash reported a last block that is too low, and a height that
   // is too high.
   const early = { ...lifetime, lastValidBlockHeight: 3n };
@@ -81,13 +84,16 @@ void t.test('a height of one response decides nothing', async (t) => {
   t.equal((await alone.judge(early)).size, 0, 'its own blockhash is valid still');
 });
 
-void t.test('two endpoints say so: the older state counts', async (t) => {
-  const { judge, rpc } = await setup(t, node(), node({ slot: 290 }));
-  t.same(await judge(lifetime), new Map([[key, { witnesses: 2, slot: 290n }]]));
-  t.equal(isWitnessed(rpc, 2), true);
-  t.equal(isWitnessed(rpc, 1), false);
-  t.equal(isWitnessed((await setup(t, node())).rpc, 1), true, 'the only endpoint');
-});
+void t.test(
+  'a transaction that is dead at two endpoints has the older slot of the two',
+  async (t) => {
+    const { judge, rpc } = await setup(t, node(), node({ slot: 290 }));
+    t.same(await judge(lifetime), new Map([[key, { witnesses: 2, slot: 290n }]]));
+    t.equal(isWitnessed(rpc, 2), true);
+    t.equal(isWitnessed(rpc, 1), false);
+    t.equal(isWitnessed((await setup(t, node())).rpc, 1), true, 'the only endpoint');
+  },
+);
 
 void t.test('an endpoint that cannot judge does not count', async (t) => {
   const instead =

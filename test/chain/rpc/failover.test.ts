@@ -107,7 +107,7 @@ void t.test('each kind of failure leads to a request to the next endpoint', asyn
 });
 
 void t.test(
-  'without a response the error names each endpoint and its fault, and no secret of its URL',
+  'an error without a response names each endpoint and its fault, and no secret of its URL',
   async (t) => {
     const closed = await closedPort();
     const [hung, broken] = await Promise.all([
@@ -487,17 +487,20 @@ void t.test('one endpoint is never probed, several are only while they are used'
 });
 
 void t.test('requests to all endpoints at once', async (t) => {
-  await t.test('uses the first response and lets the other requests finish', async (t) => {
-    const { failover, counts } = await setup(t, [
-      () => HANDLED,
-      () => 'second',
-      (_, response) => answer(response, '', 500),
-    ]);
-    t.equal(await failover.callAny('m', [], text), 'second');
-    while (counts().includes(0)) await new Promise(setImmediate);
-    t.same(counts(), [1, 1, 1]);
-  });
-  await t.test('collects all responses', async (t) => {
+  await t.test(
+    'a request to all endpoints uses the first response and lets the others finish',
+    async (t) => {
+      const { failover, counts } = await setup(t, [
+        () => HANDLED,
+        () => 'second',
+        (_, response) => answer(response, '', 500),
+      ]);
+      t.equal(await failover.callAny('m', [], text), 'second');
+      while (counts().includes(0)) await new Promise(setImmediate);
+      t.same(counts(), [1, 1, 1]);
+    },
+  );
+  await t.test('a request to all endpoints can collect all responses', async (t) => {
     const { failover } = await setup(t, [
       () => 'first',
       (_, response) => answer(response, '', 500),
@@ -505,21 +508,24 @@ void t.test('requests to all endpoints at once', async (t) => {
     ]);
     t.same(await failover.callAll('m', [], text), ['first', 'third']);
   });
-  await t.test('skips endpoints that are down, unless all are', async (t) => {
-    stopClock(t);
-    const { failover, servers, counts } = await setup(t, [
-      (_, response) => answer(response, '', 500),
-      () => 'second',
-    ]);
-    await failover.callAll('m', [], text);
-    await failover.callAll('m', [], text);
-    t.same(counts(), [1, 2]);
-    servers[1]!.behave((_, response) => answer(response, '', 500));
-    await failed(failover.callAll('m', [], text));
-    servers[0]!.behave(() => 'first');
-    t.equal(await failover.callAny('m', [], text), 'first');
-  });
-  await t.test('fails with each endpoint’s own reason', async (t) => {
+  await t.test(
+    'a request to all endpoints skips those that are down, unless all are',
+    async (t) => {
+      stopClock(t);
+      const { failover, servers, counts } = await setup(t, [
+        (_, response) => answer(response, '', 500),
+        () => 'second',
+      ]);
+      await failover.callAll('m', [], text);
+      await failover.callAll('m', [], text);
+      t.same(counts(), [1, 2]);
+      servers[1]!.behave((_, response) => answer(response, '', 500));
+      await failed(failover.callAll('m', [], text));
+      servers[0]!.behave(() => 'first');
+      t.equal(await failover.callAny('m', [], text), 'first');
+    },
+  );
+  await t.test('a request to all endpoints fails with each endpoint’s own reason', async (t) => {
     const { failover, servers } = await setup(
       t,
       [(_, response) => answer(response, '', 500), () => HANDLED],
@@ -534,7 +540,7 @@ void t.test('requests to all endpoints at once', async (t) => {
       ],
     );
   });
-  await t.test('fails with a refusal when there is one', async (t) => {
+  await t.test('a request to all endpoints fails with a refusal when there is one', async (t) => {
     const { failover } = await setup(t, [
       (_, response) => answer(response, '', 500),
       () => rpcError(-32602, 'Invalid param'),

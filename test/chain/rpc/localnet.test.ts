@@ -386,7 +386,7 @@ void t.test(
     };
     const hash = async () => (await rpc.getLatestBlockhash()).blockhash;
 
-    await t.test('too little money, until it is topped up', async (t) => {
+    await t.test('a wallet with too little money fails until it is topped up', async (t) => {
       const { parties } = await subscriber(plan, AMOUNT - 1n);
       t.equal(await charge(parties), 'subscriber insufficient_funds');
       t.equal(
@@ -397,7 +397,7 @@ void t.test(
       await fund(parties.subscriber, { usdc: 1n });
       t.equal(await charge(parties), 'paid');
     });
-    await t.test('the approval revoked, and given again', async (t) => {
+    await t.test('a wallet that revoked its approval fails until it approves again', async (t) => {
       const { parties, wallet } = await subscriber(plan);
       t.equal(
         await land(
@@ -430,44 +430,47 @@ void t.test(
         'another authority than the one subscribed with',
       );
     });
-    await t.test('cancelled, resumed, cancelled and over, closed, subscribed again', async (t) => {
-      const { parties, wallet } = await subscriber(plan);
-      t.equal(await charge(parties), 'paid');
-      t.equal(await land(rpc, cancelTransaction(programId, parties, await hash()), wallet), null);
-      const { subscription } = await readState(plan, wallet.address);
-      t.equal(subscription?.expiresAt, subscription!.periodStart + HOUR);
-      const back = resumeTransaction(
-        programId,
-        { ...parties, mint, expiresAt: subscription!.expiresAt },
-        await hash(),
-      );
-      t.equal(await land(rpc, back, wallet), null);
-      t.equal((await readState(plan, wallet.address)).subscription?.expiresAt, 0n);
-      t.equal(await land(rpc, cancelTransaction(programId, parties, await hash()), wallet), null);
-      await advance(HOUR);
-      t.equal(await charge(parties), 'cancelled');
+    await t.test(
+      'a subscription is cancelled, resumed, cancelled until its end, closed and opened again',
+      async (t) => {
+        const { parties, wallet } = await subscriber(plan);
+        t.equal(await charge(parties), 'paid');
+        t.equal(await land(rpc, cancelTransaction(programId, parties, await hash()), wallet), null);
+        const { subscription } = await readState(plan, wallet.address);
+        t.equal(subscription?.expiresAt, subscription!.periodStart + HOUR);
+        const back = resumeTransaction(
+          programId,
+          { ...parties, mint, expiresAt: subscription!.expiresAt },
+          await hash(),
+        );
+        t.equal(await land(rpc, back, wallet), null);
+        t.equal((await readState(plan, wallet.address)).subscription?.expiresAt, 0n);
+        t.equal(await land(rpc, cancelTransaction(programId, parties, await hash()), wallet), null);
+        await advance(HOUR);
+        t.equal(await charge(parties), 'cancelled');
 
-      const { err } = await subscribe(plan, wallet, { previous: null });
-      t.match(err, { InstructionError: [2, { Custom: 517 }] }, 'the old account is in the way');
-      t.equal((await subscribe(plan, wallet)).err, null, 'and is closed by the same transaction');
-      t.equal((await readState(plan, wallet.address)).subscription?.amountPulled, 0n);
+        const { err } = await subscribe(plan, wallet, { previous: null });
+        t.match(err, { InstructionError: [2, { Custom: 517 }] }, 'the old account is in the way');
+        t.equal((await subscribe(plan, wallet)).err, null, 'and is closed by the same transaction');
+        t.equal((await readState(plan, wallet.address)).subscription?.amountPulled, 0n);
 
-      t.equal(await land(rpc, cancelTransaction(programId, parties, await hash()), wallet), null);
-      await advance(HOUR);
-      const lamports = await rpc.getBalance(wallet.address);
-      t.equal(
-        await land(
-          rpc,
-          closeTransaction(programId, { ...parties, payer: wallet.address }, await hash()),
-          wallet,
-        ),
-        null,
-      );
-      t.equal((await readState(plan, wallet.address)).subscription, null);
-      t.ok((await rpc.getBalance(wallet.address)) > lamports, 'the rent came back');
-      t.equal(await charge(parties), 'subscription_closed');
-    });
-    await t.test('cancelled at once by both', async (t) => {
+        t.equal(await land(rpc, cancelTransaction(programId, parties, await hash()), wallet), null);
+        await advance(HOUR);
+        const lamports = await rpc.getBalance(wallet.address);
+        t.equal(
+          await land(
+            rpc,
+            closeTransaction(programId, { ...parties, payer: wallet.address }, await hash()),
+            wallet,
+          ),
+          null,
+        );
+        t.equal((await readState(plan, wallet.address)).subscription, null);
+        t.ok((await rpc.getBalance(wallet.address)) > lamports, 'the rent came back');
+        t.equal(await charge(parties), 'subscription_closed');
+      },
+    );
+    await t.test('a subscription is cancelled at once with both signatures', async (t) => {
       const { parties, wallet } = await subscriber(plan);
       const { subscription } = await readState(plan, wallet.address);
       const { periodStart } = subscription!;
@@ -480,7 +483,7 @@ void t.test(
       t.equal(await land(rpc, now, wallet, merchant), null);
       t.equal(await charge(parties), 'cancelled');
     });
-    await t.test('a plan that ended, paid up to its last second', async (t) => {
+    await t.test('a plan that ended is paid up to its last second', async (t) => {
       const { now } = await readState(plan, merchant.address);
       const ending = await publish(2n, now + 2n * HOUR);
       const { parties } = await subscriber(ending);
@@ -498,16 +501,19 @@ void t.test(
       t.match(pullPeriod(over.subscription!, over.plan, over.now), { verdict: 'plan_ended' });
       t.equal(await charge(parties), 'plan_ended');
     });
-    await t.test('not the keeper’s to pull, not the treasury’s to receive', async (t) => {
-      const { parties } = await subscriber(plan);
-      const stranger = generateKeypair().address;
-      await fund(stranger, { usdc: 1n });
-      t.equal(await charge(parties, { treasury: stranger }), 'ours destination_refused');
-      t.equal(
-        await charge(parties, { merchant: generateKeypair().address }),
-        'ours receiver_account_missing',
-      );
-    });
+    await t.test(
+      'a treasury that the plan does not name and a merchant without an account are refused as keeper failures',
+      async (t) => {
+        const { parties } = await subscriber(plan);
+        const stranger = generateKeypair().address;
+        await fund(stranger, { usdc: 1n });
+        t.equal(await charge(parties, { treasury: stranger }), 'ours destination_refused');
+        t.equal(
+          await charge(parties, { merchant: generateKeypair().address }),
+          'ours receiver_account_missing',
+        );
+      },
+    );
     await t.test(
       'a sunset plan is still collected, and accepts no new subscriptions',
       async (t) => {
@@ -600,7 +606,7 @@ void t.test(
   },
 );
 
-void t.test('figures of the chain', async (t) => {
+void t.test('heights, slots, clock, balances, rent and fees are those of the chain', async (t) => {
   const { rpc, keeper } = await setup(t);
   const { blockhash, lastValidBlockHeight, blockHeight } = await rpc.getLatestBlockhash();
   t.equal(lastValidBlockHeight - blockHeight, 150n);

@@ -128,7 +128,7 @@ void t.test(
   },
 );
 
-void t.test('how far a transaction is, also where a node leaves the commitment out', async (t) => {
+void t.test('a status has its commitment, also when a node leaves it out', async (t) => {
   const commitmentOf = (status: Record<string, unknown>) =>
     responses.statuses([{ slot: 1, err: null, ...status }], 1)[0]?.commitment;
   for (const commitment of ['processed', 'confirmed', 'finalized'])

@@ -31,7 +31,7 @@ function setup() {
 const [one, other, third] = [{}, {}, {}];
 
 void t.test(
-  'one endpoint: its first slot is believed, then what elapsed time explains',
+  'one endpoint’s first slot is believed, later ones as far as elapsed time explains them',
   async (t) => {
     const { believes, reported, pass } = setup();
     t.equal(believes(one, 5000), true);
@@ -48,28 +48,34 @@ void t.test(
   },
 );
 
-void t.test('another endpoint counts, not the own last slot', async (t) => {
-  const { believes, report, pass } = setup();
-  report(one, 5000);
-  report(other, 1_000_000);
-  t.equal(believes(other, 1_000_000), false, 'it lies');
-  t.equal(believes(one, 5001), true);
-  pass(10);
-  t.equal(believes(other, 5400), true);
-  t.equal(believes(other, 5401), false);
-});
+void t.test(
+  'an endpoint’s slot is compared with another endpoint’s, not with its own last one',
+  async (t) => {
+    const { believes, report, pass } = setup();
+    report(one, 5000);
+    report(other, 1_000_000);
+    t.equal(believes(other, 1_000_000), false, 'it lies');
+    t.equal(believes(one, 5001), true);
+    pass(10);
+    t.equal(believes(other, 5400), true);
+    t.equal(believes(other, 5401), false);
+  },
+);
 
-void t.test('two endpoints that agree are right, whatever one of them said before', async (t) => {
-  const { believes, report } = setup();
-  report(one, 5000);
-  report(other, 5000);
-  t.equal(believes(one, 90_000), false);
-  report(one, 90_000);
-  report(other, 90_000);
-  t.equal(believes(one, 90_001), true);
-  report(third, 4_000_000);
-  t.equal(believes(third, 4_000_000), false);
-});
+void t.test(
+  'two endpoints that agree are believed, whatever one of them reported before',
+  async (t) => {
+    const { believes, report } = setup();
+    report(one, 5000);
+    report(other, 5000);
+    t.equal(believes(one, 90_000), false);
+    report(one, 90_000);
+    report(other, 90_000);
+    t.equal(believes(one, 90_001), true);
+    report(third, 4_000_000);
+    t.equal(believes(third, 4_000_000), false);
+  },
+);
 
 void t.test('an endpoint that hangs, or catches up, has an old clock', async (t) => {
   const { believes, report } = setup();

@@ -98,14 +98,14 @@ void t.test(
   },
 );
 
-void t.test('an endpoint without the method is there: no outage', async (t) => {
+void t.test('an endpoint without the method begins no outage', async (t) => {
   const { ask, outage, said } = watched(unreachable('unsupported'));
   await ask();
   t.equal(outage(), undefined);
   t.same(said, []);
 });
 
-void t.test('a refusal is a response: the endpoint is there', async (t) => {
+void t.test('a refusal is a response and begins no outage', async (t) => {
   const refusal = new RpcError('http://0', 'getSlot', -32602, 'Invalid params');
   const { ask, outage, said } = watched(unreachable('unreachable'), refusal, refusal);
   await ask();

@@ -5,6 +5,8 @@ import { Transaction, VersionedMessage, VersionedTransaction } from '@solana/web
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';
+import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
+import { generateKeypair } from '../../../src/chain/keypair.ts';
 import {
   COMPUTE_BUDGET_PROGRAM,
   MEMO_PROGRAM,
@@ -12,7 +14,7 @@ import {
   subscriptionAddress,
   tokenAccountAddress,
 } from '../../../src/chain/program/addresses.ts';
-import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
+import { classifyPullError, failedInstruction } from '../../../src/chain/program/errors.ts';
 import {
   blockhashOf,
   type Collection,
@@ -23,8 +25,6 @@ import {
   transferPlaces,
   transfersOf,
 } from '../../../src/chain/transactions/collection.ts';
-import { classifyPullError, failedInstruction } from '../../../src/chain/program/errors.ts';
-import { generateKeypair } from '../../../src/chain/keypair.ts';
 import type { TransactionVersion } from '../../../src/chain/transactions/room.ts';
 
 const program = SUBSCRIPTIONS_PROGRAM;

@@ -1,14 +1,14 @@
 // web3.js decodes what the encoder writes, kit decodes and encodes it.
 import assert from 'node:assert/strict';
 import { PublicKey, TransactionInstruction, VersionedTransaction } from '@solana/web3.js';
+import bs58 from 'bs58';
+import fc from 'fast-check';
 import {
   getCompiledTransactionMessageDecoder,
   getCompiledTransactionMessageEncoder,
   getTransactionDecoder,
   getTransactionEncoder,
 } from 'kit8';
-import bs58 from 'bs58';
-import fc from 'fast-check';
 import t from 'tap';
 import { generateKeypair, signatureOf } from '../../../src/chain/keypair.ts';
 import { compileMessageV1, signTransactionV1 } from '../../../src/chain/transactions/message-v1.ts';
@@ -84,48 +84,51 @@ function rightsIn(feePayer: string, instructions: readonly TransactionInstructio
   );
 }
 
-void t.test('web3.js decodes the same instructions, rights, fee and limits', (t) => {
-  fc.assert(
-    fc.property(transaction, ({ feePayer, instructions, budget }) => {
-      const bytes = compileMessageV1(feePayer, instructions, blockhash, budget);
-      const signatures = Buffer.alloc(64 * bytes.readUInt8(1));
-      const { message } = VersionedTransaction.deserialize(Buffer.concat([bytes, signatures]));
-      assert.equal(message.version, 1);
-      assert.deepEqual('transactionConfig' in message && message.transactionConfig, {
-        computeUnitLimit: budget.computeUnits,
-        heapSize: null,
-        loadedAccountsDataSizeLimit: budget.loadedDataBytes,
-        priorityFee: Number(budget.priorityFee),
-      });
-      assert.equal(message.recentBlockhash, blockhash);
-      const address = (index: number) => message.staticAccountKeys[index]?.toBase58() ?? '';
-      assert.equal(address(0), feePayer);
-      const expected = rightsIn(feePayer, instructions);
-      const found = new Map(
-        message.staticAccountKeys.map((key, index) => [
-          key.toBase58(),
-          `${message.isAccountSigner(index)} ${message.isAccountWritable(index)}`,
-        ]),
-      );
-      assert.deepEqual(new Map([...found].sort()), new Map([...expected].sort()));
-      assert.deepEqual(
-        message.compiledInstructions.map(({ programIdIndex, accountKeyIndexes, data }) => ({
-          program: address(programIdIndex),
-          accounts: accountKeyIndexes.map(
-            (index) => `${address(index)} ${found.get(address(index)) ?? ''}`,
-          ),
-          data: Buffer.from(data).toString('hex'),
-        })),
-        plain(instructions, expected),
-      );
-    }),
-    { numRuns: 200 },
-  );
-  t.pass();
-  t.end();
-});
+void t.test(
+  'web3.js decodes the same instructions, rights, fee and limits from a version 1 message',
+  (t) => {
+    fc.assert(
+      fc.property(transaction, ({ feePayer, instructions, budget }) => {
+        const bytes = compileMessageV1(feePayer, instructions, blockhash, budget);
+        const signatures = Buffer.alloc(64 * bytes.readUInt8(1));
+        const { message } = VersionedTransaction.deserialize(Buffer.concat([bytes, signatures]));
+        assert.equal(message.version, 1);
+        assert.deepEqual('transactionConfig' in message && message.transactionConfig, {
+          computeUnitLimit: budget.computeUnits,
+          heapSize: null,
+          loadedAccountsDataSizeLimit: budget.loadedDataBytes,
+          priorityFee: Number(budget.priorityFee),
+        });
+        assert.equal(message.recentBlockhash, blockhash);
+        const address = (index: number) => message.staticAccountKeys[index]?.toBase58() ?? '';
+        assert.equal(address(0), feePayer);
+        const expected = rightsIn(feePayer, instructions);
+        const found = new Map(
+          message.staticAccountKeys.map((key, index) => [
+            key.toBase58(),
+            `${message.isAccountSigner(index)} ${message.isAccountWritable(index)}`,
+          ]),
+        );
+        assert.deepEqual(new Map([...found].sort()), new Map([...expected].sort()));
+        assert.deepEqual(
+          message.compiledInstructions.map(({ programIdIndex, accountKeyIndexes, data }) => ({
+            program: address(programIdIndex),
+            accounts: accountKeyIndexes.map(
+              (index) => `${address(index)} ${found.get(address(index)) ?? ''}`,
+            ),
+            data: Buffer.from(data).toString('hex'),
+          })),
+          plain(instructions, expected),
+        );
+      }),
+      { numRuns: 200 },
+    );
+    t.pass();
+    t.end();
+  },
+);
 
-void t.test('kit decodes it and encodes the result to the same bytes', (t) => {
+void t.test('kit decodes a version 1 message and encodes the result to the same bytes', (t) => {
   fc.assert(
     fc.property(transaction, ({ feePayer, instructions, budget }) => {
       const bytes = compileMessageV1(feePayer, instructions, blockhash, budget);
@@ -153,7 +156,7 @@ const hello = (...signers: string[]) =>
     data: Buffer.from('hello'),
   });
 
-void t.test('a signed transaction has its signature at the end, and its id is that', (t) => {
+void t.test('a signed version 1 transaction ends with its signature, which is its id', (t) => {
   const keeper = generateKeypair();
   const { bytes, signature } = signTransactionV1(keeper, [hello()], blockhash, budget);
   const decoded = getTransactionDecoder().decode(bytes);

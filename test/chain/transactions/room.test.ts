@@ -3,13 +3,12 @@ import assert from 'node:assert/strict';
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';
-import { planAddress, subscriptionAddress } from '../../../src/chain/program/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
-import { transferSubscription } from '../../../src/chain/program/instructions.ts';
 import { generateKeypair } from '../../../src/chain/keypair.ts';
+import { planAddress, subscriptionAddress } from '../../../src/chain/program/addresses.ts';
+import { transferSubscription } from '../../../src/chain/program/instructions.ts';
 import { signTransactionV1 } from '../../../src/chain/transactions/message-v1.ts';
 import { compileMessage, serializeTransaction } from '../../../src/chain/transactions/message.ts';
-import { memo } from '../../../src/chain/transactions/system-instructions.ts';
 import {
   add,
   type Contents,
@@ -19,6 +18,7 @@ import {
   TRANSACTION_LIMITS,
   type TransactionVersion,
 } from '../../../src/chain/transactions/room.ts';
+import { memo } from '../../../src/chain/transactions/system-instructions.ts';
 
 const program = SUBSCRIPTIONS_PROGRAM;
 const blockhash = bs58.encode(Buffer.alloc(32, 7));
@@ -111,17 +111,20 @@ const many = (of: (place: number) => Payment) =>
 const payment = { plan: 0, subscriber: 0, pulls: 2, units: 30_000 };
 const paymentsIn = ({ instructions }: Contents) => (instructions.length - 1) / 2;
 
-void t.test('ten payments fit a transaction of version 1, the eleventh has no trace left', (t) => {
-  for (const [name, of] of [
-    ['one plan', (subscriber: number) => ({ ...payment, subscriber })],
-    ['a plan each', (place: number) => ({ ...payment, plan: place, subscriber: place })],
-  ] as const) {
-    const packed = pack(1, many(of));
-    t.equal(paymentsIn(packed), 10, name);
-    t.equal(sizeOf(packed).traceEntries, 61);
-  }
-  t.end();
-});
+void t.test(
+  'ten payments fit a transaction of version 1; an eleventh would exceed its trace entries',
+  (t) => {
+    for (const [name, of] of [
+      ['one plan', (subscriber: number) => ({ ...payment, subscriber })],
+      ['a plan each', (place: number) => ({ ...payment, plan: place, subscriber: place })],
+    ] as const) {
+      const packed = pack(1, many(of));
+      t.equal(paymentsIn(packed), 10, name);
+      t.equal(sizeOf(packed).traceEntries, 61);
+    }
+    t.end();
+  },
+);
 
 void t.test('a legacy transaction takes two payments, three of one plan without a memo', (t) => {
   const onePlan = many((subscriber) => ({ ...payment, subscriber }));
@@ -141,7 +144,7 @@ void t.test('a legacy transaction takes two payments, three of one plan without 
   t.end();
 });
 
-void t.test('compute units and loaded data end a transaction too', (t) => {
+void t.test('compute units and loaded data also limit the payments of a transaction', (t) => {
   const heavy = many((subscriber) => ({ ...payment, subscriber, units: 500_000 }));
   t.equal(paymentsIn(pack(1, heavy)), 2);
   const start = emptyTransaction(1, keeper.address);

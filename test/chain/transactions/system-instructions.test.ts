@@ -1,10 +1,10 @@
 import t from 'tap';
+import { generateKeypair } from '../../../src/chain/keypair.ts';
 import {
   COMPUTE_BUDGET_PROGRAM,
   MEMO_PROGRAM,
   tokenAccountAddress,
 } from '../../../src/chain/program/addresses.ts';
-import { generateKeypair } from '../../../src/chain/keypair.ts';
 import {
   createTokenAccount,
   loadedDataLimit,

@@ -3,7 +3,7 @@ import t from 'tap';
 import { keyFault } from '../../../src/cli/develop/api-client.ts';
 import { generateKey } from '../../../src/domain/accounts/keys.ts';
 
-void t.test('generated keys pass the check, and other text is refused with the reason', (t) => {
+void t.test('keyFault accepts generated API keys and gives the reason for other text', (t) => {
   for (let made = 0; made < 200; made += 1) {
     t.equal(keyFault(generateKey('development').key), undefined);
     t.equal(keyFault(generateKey('production').key), undefined);

@@ -52,7 +52,7 @@ async function developer() {
 const bodyOf = ({ body }: Received) => body.toString();
 
 void t.test(
-  'events come as they happen, byte for byte, with both signatures of the secret that it printed; ctrl-C ends it with 0',
+  'listen forwards events at once and byte for byte, signed with the secret that it printed; ctrl-C ends it with 0',
   async (t) => {
     const { env, merchant, happen, bodies } = await developer();
     const receiver = await startReceiver(t);
@@ -99,7 +99,7 @@ void t.test(
 );
 
 void t.test(
-  'the connection breaks while waiting and within a response: each event is forwarded once and in order',
+  'listen, with the connection lost while waiting and within a response, forwards each event once and in order',
   async (t) => {
     const { env, happen, bodies } = await developer();
     const receiver = await startReceiver(t);
@@ -139,7 +139,7 @@ void t.test(
 );
 
 void t.test(
-  'the server is killed and restarted: events in between are forwarded once each',
+  'listen forwards events of the time in which serve is killed and restarted once each',
   async (t) => {
     const { env, happen, bodies } = await developer();
     const receiver = await startReceiver(t);
@@ -163,7 +163,7 @@ void t.test(
 );
 
 void t.test(
-  'a marked sample of each type reaches the endpoint and the listeners, without a change to subscriptions, events and payments',
+  'trigger: a marked sample of each type reaches the endpoint and the listeners, without a change to subscriptions, events and payments',
   async (t) => {
     const { env, merchant, endpoint: createEndpoint } = await developer();
     const { sql } = served;
@@ -236,7 +236,7 @@ void t.test(
 );
 
 void t.test(
-  'a sample to a failing endpoint exits with 1; a missing endpoint is reported; samples are refused in production',
+  'trigger to a failing endpoint exits with 1; a missing endpoint is reported; samples are refused in production',
   async (t) => {
     const { env, endpoint: createEndpoint } = await developer();
     t.match(await runShared(['trigger', 'ping'], env), {
@@ -264,7 +264,7 @@ void t.test(
 );
 
 void t.test(
-  'an unreachable local server: the event is reported as failed, and the next one is forwarded',
+  'listen reports an event as failed when the local server is unreachable, and forwards the next one',
   async (t) => {
     const { env, happen } = await developer();
     const receiver = await startReceiver(t, (_response, _received, request) =>
@@ -282,30 +282,27 @@ void t.test(
   },
 );
 
-void t.test(
-  'a key that is revoked meanwhile ends it with a clear line and exit code 1',
-  async (t) => {
-    const { env, merchant, happen } = await developer();
-    const receiver = await startReceiver(t);
-    const listening = start(t, ['listen', '--forward-to', receiver.url], env);
-    await listening.line(/^whsec_/);
-    await happen();
-    await receiver.got(1);
-    const [{ id: keyId }] = await served.call<[{ id: string }]>('GET', '/merchant/api-keys', {
-      token: merchant.token,
-    });
-    await served.call('DELETE', `/merchant/api-keys/${keyId}`, { token: merchant.token });
-    // A request that was let in before waits for an event, and is answered; the next one is
-    // refused.
-    await happen();
-    t.match(await listening.ended, {
-      code: 1,
-      stderr: 'billing: The API key is unknown or has been revoked.\n',
-    });
-  },
-);
+void t.test('a revoked key ends listen with a clear line and exit code 1', async (t) => {
+  const { env, merchant, happen } = await developer();
+  const receiver = await startReceiver(t);
+  const listening = start(t, ['listen', '--forward-to', receiver.url], env);
+  await listening.line(/^whsec_/);
+  await happen();
+  await receiver.got(1);
+  const [{ id: keyId }] = await served.call<[{ id: string }]>('GET', '/merchant/api-keys', {
+    token: merchant.token,
+  });
+  await served.call('DELETE', `/merchant/api-keys/${keyId}`, { token: merchant.token });
+  // A request that was let in before waits for an event, and is answered; the next one is
+  // refused.
+  await happen();
+  t.match(await listening.ended, {
+    code: 1,
+    stderr: 'billing: The API key is unknown or has been revoked.\n',
+  });
+});
 
-void t.test('a closed pipe ends it', async (t) => {
+void t.test('a closed pipe ends listen', async (t) => {
   const { env, happen } = await developer();
   const receiver = await startReceiver(t);
   const listening = start(t, ['listen', '--forward-to', receiver.url], env);
@@ -318,7 +315,7 @@ void t.test('a closed pipe ends it', async (t) => {
 });
 
 void t.test(
-  'wrong usage: a clear line, the right exit code, no stack trace, and never the key',
+  'wrong usage of listen and trigger: a clear line, the right exit code, no stack trace, and never the key',
   async (t) => {
     const { env, merchant } = await developer();
     const listen = ['listen', '--forward-to', 'localhost:3000'];
@@ -417,7 +414,7 @@ void t.test(
 );
 
 void t.test(
-  'the key is read from a file, or from a hidden prompt on a terminal, where ctrl-C stops without an effect',
+  'the API key is read from a file, or from a hidden prompt on a terminal, where ctrl-C stops without an effect',
   async (t) => {
     const { env, merchant } = await developer();
     const keyless = { BILLING_API_URL: env.BILLING_API_URL };

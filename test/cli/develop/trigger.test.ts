@@ -5,7 +5,7 @@ import { startReceiver } from '../../fixtures/receiver.ts';
 import { startServe } from '../../fixtures/serve.ts';
 import { until } from '../../fixtures/webhooks.ts';
 
-void t.test('it says how many listen, at whichever serve they do', async (t) => {
+void t.test('trigger reports the number of listeners of all serve processes', async (t) => {
   const served = await startServe(t);
   const other = start(t, ['serve'], { ...served.env, PORT: '0' });
   const { address } = JSON.parse(await other.line('"listening"')) as { address: string };

@@ -5,7 +5,7 @@ import { childrenOf, isRunning } from '../../fixtures/children.ts';
 import { start } from '../../fixtures/command.ts';
 
 void t.test(
-  '--once, ctrl-C in the middle of the play: one line, exit code 130, everything stopped',
+  'sandbox --once, ctrl-C in the middle of the scenario: one line, exit code 130, everything stopped',
   async (t) => {
     const running = start(t, ['sandbox', '--once', '--subscribers', '8', '--periods', '40']);
     await running.line('period 1 of 40');
@@ -23,7 +23,7 @@ void t.test(
 );
 
 void t.test(
-  'interrupted during the start, and again while it stops: no process is left',
+  'sandbox interrupted during its start, and again while it stops, leaves no process',
   async (t) => {
     const running = start(t, ['sandbox', '--once']);
     let started: number[] = [];

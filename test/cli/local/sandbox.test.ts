@@ -4,7 +4,7 @@ import { childrenOf, isRunning } from '../../fixtures/children.ts';
 import { startTerminal } from '../../fixtures/terminal.ts';
 
 void t.test(
-  'on a terminal: money and webhooks as they flow, at 80x24 and 200x50; URLs and keys; the deliveries; ctrl-C stops everything',
+  'sandbox on a terminal shows payments and webhooks at 80x24 and 200x50, URLs and keys, and the deliveries; ctrl-C stops everything',
   async (t) => {
     const terminal = startTerminal(t, [
       'sandbox',

@@ -5,7 +5,7 @@ import { testDatabase } from '../../fixtures/postgres.ts';
 import { insertMerchant, insertPlan } from '../../fixtures/rows.ts';
 
 void t.test(
-  'collection is held and resumed: told, recorded, and seen by billing status',
+  'collection hold and resume are printed, recorded, and shown by billing status',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const merchant = await insertMerchant(sql);
@@ -60,7 +60,7 @@ void t.test(
   },
 );
 
-void t.test('a wrong command says what is wrong', async (t) => {
+void t.test('wrong usage of collection names the fault', async (t) => {
   const { sql, url } = await testDatabase(t);
   const { wallet } = await insertMerchant(sql);
   const env = { DATABASE_URL: url, SOLANA_CLUSTER: 'localnet' };

@@ -19,7 +19,7 @@ async function withDeliveries(t: Test, count: number) {
 }
 
 void t.test(
-  'a table of the newest, or JSON lines, without colour; filters as on the screen',
+  'deliveries prints a table of the newest, or JSON lines, without colour, with the filters of the screen',
   async (t) => {
     const { sql, app, ids, env } = await withDeliveries(t, 60);
     await finishDeliveries(sql, 'failed', { ids: ids.slice(0, 3), attempts: 6 });
@@ -52,7 +52,7 @@ void t.test(
 );
 
 void t.test(
-  'wrong usage: one line with the right form, exit code 2, and no stack trace',
+  'wrong usage of deliveries: one line with the right form, exit code 2, and no stack trace',
   async (t) => {
     const { env } = await withDeliveries(t, 1);
     const cases: [string[], number, RegExp][] = [
@@ -83,19 +83,22 @@ void t.test(
   },
 );
 
-void t.test('a terminal that cannot be drawn on gets the table', async (t) => {
-  const { url, ids } = await withDeliveries(t, 1);
-  const terminal = openDeliveries(t, { url }, [], {
-    columns: 200,
-    rows: 24,
-    env: { TERM: 'dumb' },
-  });
-  t.match(await terminal.ended, { code: 0 });
-  t.match(terminal.screen(), ids[0]);
-  t.notMatch(terminal.written(), /\x1b\[\?1049h/);
-});
+void t.test(
+  'deliveries prints the table on a terminal that cannot be drawn on (TERM=dumb)',
+  async (t) => {
+    const { url, ids } = await withDeliveries(t, 1);
+    const terminal = openDeliveries(t, { url }, [], {
+      columns: 200,
+      rows: 24,
+      env: { TERM: 'dumb' },
+    });
+    t.match(await terminal.ended, { code: 0 });
+    t.match(terminal.screen(), ids[0]);
+    t.notMatch(terminal.written(), /\x1b\[\?1049h/);
+  },
+);
 
-void t.test('a closed stdout (| head) is not a failure', async (t) => {
+void t.test('deliveries into a closed stdout (| head) is not a failure', async (t) => {
   const { env } = await withDeliveries(t, 3000);
   const child = spawn(
     '/bin/sh',
@@ -120,7 +123,7 @@ void t.test('a closed stdout (| head) is not a failure', async (t) => {
 });
 
 void t.test(
-  'interrupted, or Postgres gone while it reads: a line and exit code 130 or 1',
+  'deliveries interrupted, or Postgres lost while it reads: one line and exit code 130 or 1',
   async (t) => {
     const { sql, env } = await withDeliveries(t, 1);
     const altering = await sql.reserve();

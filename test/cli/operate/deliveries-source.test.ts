@@ -77,7 +77,7 @@ async function withDeliveries(t: Test) {
 }
 
 void t.test(
-  'Postgres outage: rows stay on the screen, keys work, and updates resume afterwards',
+  'the deliveries screen in an outage of Postgres: rows stay, keys work, and updates resume afterwards',
   async (t) => {
     const { database, app } = await withDeliveries(t);
     const way = await startWay(t, database);
@@ -106,7 +106,7 @@ void t.test(
 );
 
 void t.test(
-  'a slow Postgres is shown as waiting, delays no key and does not prevent leaving',
+  'the deliveries screen shows a slow Postgres as waiting; it delays no key and does not prevent leaving',
   async (t) => {
     const { database } = await withDeliveries(t);
     const way = await startWay(t, database);
@@ -136,24 +136,27 @@ void t.test(
   },
 );
 
-void t.test('a question to a locked or silent Postgres is given up, and asked again', async (t) => {
-  const { database } = await withDeliveries(t);
-  const way = await startWay(t, database);
-  const terminal = openDeliveries(t, { url: way.url });
-  await terminal.waitFor('1 of 30');
-  // An ALTER TABLE locks the table exclusively.
-  const altering = await database.sql.reserve();
-  await altering`begin`;
-  await altering`lock table deliveries in access exclusive mode`;
-  await terminal.waitFor(/ago · Postgres/);
-  terminal.press('down', 'down', 'down');
-  await terminal.waitFor('4 of 30');
-  await altering`rollback`;
-  altering.release();
-  await terminal.waitFor(/live, as of[^]*4 of 30/);
-  way.silence(true);
-  await terminal.waitFor('did not answer within 5 s');
-  terminal.press('ctrl-c');
-  t.match(await terminal.ended, { code: 0 });
-  t.equal(terminal.buffer(), 'normal');
-});
+void t.test(
+  'a query of the deliveries screen to a locked or silent Postgres is given up and repeated',
+  async (t) => {
+    const { database } = await withDeliveries(t);
+    const way = await startWay(t, database);
+    const terminal = openDeliveries(t, { url: way.url });
+    await terminal.waitFor('1 of 30');
+    // An ALTER TABLE locks the table exclusively.
+    const altering = await database.sql.reserve();
+    await altering`begin`;
+    await altering`lock table deliveries in access exclusive mode`;
+    await terminal.waitFor(/ago · Postgres/);
+    terminal.press('down', 'down', 'down');
+    await terminal.waitFor('4 of 30');
+    await altering`rollback`;
+    altering.release();
+    await terminal.waitFor(/live, as of[^]*4 of 30/);
+    way.silence(true);
+    await terminal.waitFor('did not answer within 5 s');
+    terminal.press('ctrl-c');
+    t.match(await terminal.ended, { code: 0 });
+    t.equal(terminal.buffer(), 'normal');
+  },
+);

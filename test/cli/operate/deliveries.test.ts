@@ -1,8 +1,8 @@
 // `billing deliveries` in a real terminal: keys pressed, the screen read.
 import t, { type Test } from 'tap';
 import { large, openDeliveries, scene, small, type Scene } from '../../fixtures/deliveries.ts';
-import { runDispatcher } from '../../fixtures/webhooks.ts';
 import type { Terminal } from '../../fixtures/terminal.ts';
+import { runDispatcher } from '../../fixtures/webhooks.ts';
 
 const linesWith = (screen: string, text: string) =>
   screen.split('\n').filter((line) => line.includes(text));
@@ -150,45 +150,48 @@ async function showsOne(
   t.same(await terminal.ended, { code: 0, signal: 0 });
 }
 
-void t.test('list, filters and one delivery, at 80x24 and 200x50', async (t) => {
-  const stage = await scene(t);
-  for (const size of [small, large]) {
-    const name = `${size.columns}x${size.rows}`;
-    await t.test(
-      `${name}: the list, and filters by status, type, app and time, one at a time and together`,
-      (t) => showsListAndFilters(t, stage, size),
-    );
-    await t.test(
-      `${name}: attempts with the headers that were sent, body and answer laid out; the secret nowhere`,
-      (t) => showsOne(t, stage, size),
-    );
-  }
-  await t.test(
-    'a terminal that changes its size is filled again, down to one too small for anything',
-    async (t) => {
-      const terminal = openDeliveries(t, stage.database, [], large);
-      await terminal.waitFor('?of=letters');
-      terminal.resize(80, 24);
-      let screen = await terminal.waitFor(
-        /^Deliveries(?![^]*of=letters)[^]*QUEUED, UTC[^]*q leave[^\n]*\n$/,
+void t.test(
+  'the deliveries screen: list, filters and one delivery, at 80x24 and 200x50',
+  async (t) => {
+    const stage = await scene(t);
+    for (const size of [small, large]) {
+      const name = `${size.columns}x${size.rows}`;
+      await t.test(
+        `${name}: the list, and filters by status, type, app and time, one at a time and together`,
+        (t) => showsListAndFilters(t, stage, size),
       );
-      t.equal(linesWith(screen, 'QUEUED, UTC').length, 1, 'nothing of the old picture is left');
-      t.equal(linesWith(screen, 'Deliveries').length, 1);
-      t.match(screen.split('\n').at(-2), /q leave/, 'the keys at its foot');
-      terminal.resize(40, 6);
-      screen = await terminal.waitFor(/^Deliveries[^]*payment_[^]*q leave/);
-      t.equal(linesWith(screen, 'payment_').length, 1, 'the row of the cursor has a place');
-      terminal.resize(5, 2);
-      terminal.resize(120, 30);
-      await terminal.waitFor(/^Deliveries +live(?:[^]*payment_){8}[^]*1 of 8/);
-      terminal.press('q');
-      t.match(await terminal.ended, { code: 0 });
-    },
-  );
-});
+      await t.test(
+        `${name}: attempts with the headers that were sent, body and answer laid out; the secret nowhere`,
+        (t) => showsOne(t, stage, size),
+      );
+    }
+    await t.test(
+      'a terminal that changes its size is filled again, down to one too small for anything',
+      async (t) => {
+        const terminal = openDeliveries(t, stage.database, [], large);
+        await terminal.waitFor('?of=letters');
+        terminal.resize(80, 24);
+        let screen = await terminal.waitFor(
+          /^Deliveries(?![^]*of=letters)[^]*QUEUED, UTC[^]*q leave[^\n]*\n$/,
+        );
+        t.equal(linesWith(screen, 'QUEUED, UTC').length, 1, 'nothing of the old picture is left');
+        t.equal(linesWith(screen, 'Deliveries').length, 1);
+        t.match(screen.split('\n').at(-2), /q leave/, 'the keys at its foot');
+        terminal.resize(40, 6);
+        screen = await terminal.waitFor(/^Deliveries[^]*payment_[^]*q leave/);
+        t.equal(linesWith(screen, 'payment_').length, 1, 'the row of the cursor has a place');
+        terminal.resize(5, 2);
+        terminal.resize(120, 30);
+        await terminal.waitFor(/^Deliveries +live(?:[^]*payment_){8}[^]*1 of 8/);
+        terminal.press('q');
+        t.match(await terminal.ended, { code: 0 });
+      },
+    );
+  },
+);
 
 void t.test(
-  'replay: the marked rows after yes, the row under the cursor, no row after no; the list shows the results',
+  'replay on the deliveries screen: the marked rows after yes, the row under the cursor, no row after no; the list shows the results',
   async (t) => {
     const { database, receiver, ids } = await scene(t);
     const { sql } = database;

@@ -32,60 +32,69 @@ async function merchantWith(count: number, failed: number) {
   return { merchant, env, ids, replayed };
 }
 
-void t.test('deliveries: a table of the newest, JSON lines over all pages, filters', async (t) => {
-  const { env, ids, merchant } = await merchantWith(130, 3);
-  const shown = await runShared(['deliveries', '--limit', '2'], env);
-  t.equal(shown.code, 0, shown.stderr);
-  t.match(shown.stdout, /^DELIVERY +QUEUED +STATUS +TYPE +TRIES +NEXT ATTEMPT +ENDPOINT$/m);
-  t.same(shown.stdout.match(/^[0-9a-f-]{36}/gm), ids.slice(0, 2));
-  t.match(shown.stderr, 'These are the newest 2: --limit <n> shows more.');
-  const idsOf = (stdout: string) =>
-    stdout.split('\n').map((line) => (JSON.parse(line) as { id: string }).id);
-  const all = await runShared(['deliveries', '--json', '--limit', '1000'], env);
-  t.same(idsOf(all.stdout), ids);
-  const file = join(t.testdir(), 'key');
-  await writeFile(file, merchant.key);
-  const keyed = ['--api-url', served.url, '--api-key-file', file];
-  const failed = await runShared(
-    ['deliveries', '--json', '--status', 'failed', '--since', '1h', ...keyed],
-    {
-      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
-    },
-  );
-  t.same(idsOf(failed.stdout), ids.slice(0, 3), 'the flags come before DATABASE_URL');
-  t.match(await runShared(['deliveries', '--until', '7d'], env), {
-    code: 0,
-    stdout: '',
-    stderr: 'No delivery matches.\n',
-  });
-});
-
-void t.test('replay by filters counts, asks, and waits until all are queued', async (t) => {
-  const { env, ids, replayed } = await merchantWith(5, 3);
-  const args = ['replay', '--status', 'failed', '--since', '30m'];
-  t.match(await runShared([...args, '--dry-run'], env), { code: 0, stdout: '3 match (3 failed).' });
-  t.match(await runShared(args, env), { code: 2, stderr: /add --yes to queue them/ });
-  const asked = startTerminal(t, args, { env });
-  await asked.waitFor('Queue 3 again? [y/N]');
-  asked.press('ctrl-c');
-  t.match(await asked.ended, { code: 130 });
-  t.same(await replayed(), []);
-  const done = runShared([...args, '--yes', '--json'], env);
-  // As the loop of `serve` does, in case another process's loop has it.
-  await workOnReplays(served.sql);
-  const { code, stdout } = await done;
-  t.equal(code, 0);
-  t.match(JSON.parse(stdout), {
-    matching: [{ status: 'failed', count: 3 }],
-    deliverable: 3,
-    queued: 3,
-    finished: true,
-  });
-  t.same((await replayed()).toSorted(), ids.slice(0, 3).toSorted());
-});
+void t.test(
+  'deliveries over the API: a table of the newest, JSON lines over all pages, filters',
+  async (t) => {
+    const { env, ids, merchant } = await merchantWith(130, 3);
+    const shown = await runShared(['deliveries', '--limit', '2'], env);
+    t.equal(shown.code, 0, shown.stderr);
+    t.match(shown.stdout, /^DELIVERY +QUEUED +STATUS +TYPE +TRIES +NEXT ATTEMPT +ENDPOINT$/m);
+    t.same(shown.stdout.match(/^[0-9a-f-]{36}/gm), ids.slice(0, 2));
+    t.match(shown.stderr, 'These are the newest 2: --limit <n> shows more.');
+    const idsOf = (stdout: string) =>
+      stdout.split('\n').map((line) => (JSON.parse(line) as { id: string }).id);
+    const all = await runShared(['deliveries', '--json', '--limit', '1000'], env);
+    t.same(idsOf(all.stdout), ids);
+    const file = join(t.testdir(), 'key');
+    await writeFile(file, merchant.key);
+    const keyed = ['--api-url', served.url, '--api-key-file', file];
+    const failed = await runShared(
+      ['deliveries', '--json', '--status', 'failed', '--since', '1h', ...keyed],
+      {
+        DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
+      },
+    );
+    t.same(idsOf(failed.stdout), ids.slice(0, 3), 'the flags come before DATABASE_URL');
+    t.match(await runShared(['deliveries', '--until', '7d'], env), {
+      code: 0,
+      stdout: '',
+      stderr: 'No delivery matches.\n',
+    });
+  },
+);
 
 void t.test(
-  'replay by ids beyond the rate of requests waits for the next minute, and queues each once; after a failure it says which are left',
+  'replay over the API by filters counts, asks, and waits until all are queued',
+  async (t) => {
+    const { env, ids, replayed } = await merchantWith(5, 3);
+    const args = ['replay', '--status', 'failed', '--since', '30m'];
+    t.match(await runShared([...args, '--dry-run'], env), {
+      code: 0,
+      stdout: '3 match (3 failed).',
+    });
+    t.match(await runShared(args, env), { code: 2, stderr: /add --yes to queue them/ });
+    const asked = startTerminal(t, args, { env });
+    await asked.waitFor('Queue 3 again? [y/N]');
+    asked.press('ctrl-c');
+    t.match(await asked.ended, { code: 130 });
+    t.same(await replayed(), []);
+    const done = runShared([...args, '--yes', '--json'], env);
+    // As the loop of `serve` does, in case another process's loop has it.
+    await workOnReplays(served.sql);
+    const { code, stdout } = await done;
+    t.equal(code, 0);
+    t.match(JSON.parse(stdout), {
+      matching: [{ status: 'failed', count: 3 }],
+      deliverable: 3,
+      queued: 3,
+      finished: true,
+    });
+    t.same((await replayed()).toSorted(), ids.slice(0, 3).toSorted());
+  },
+);
+
+void t.test(
+  'replay over the API by ids beyond the rate limit waits for the next minute and queues each once; after a failure it names those left',
   async (t) => {
     const { sql } = served;
     let wasRefused = false;
@@ -111,21 +120,24 @@ void t.test(
   },
 );
 
-void t.test('replay by ids; wrong usage and another merchant’s', async (t) => {
-  const { env, ids, replayed } = await merchantWith(2, 2);
-  const other = await merchantWith(1, 1);
-  t.match(await runShared(['replay', ...ids, '--yes'], env), { code: 0, stdout: /Queued 2\./ });
-  t.same((await replayed()).toSorted(), ids.toSorted());
-  t.match(await runShared(['replay', other.ids[0]!, '--yes'], env), {
-    code: 1,
-    stderr: 'billing: There is no such delivery.\n',
-  });
-  t.match(await runShared(['replay', '--webhook', ids[0]!], env), {
-    code: 2,
-    stderr: /Over the API a replay selects by app/,
-  });
-  t.match(await runShared(['replay', '--since', 'yesterday'], env), {
-    code: 2,
-    stderr: /or 30m, 6h, 7d before now/,
-  });
-});
+void t.test(
+  'replay over the API by ids; wrong usage and deliveries of another merchant',
+  async (t) => {
+    const { env, ids, replayed } = await merchantWith(2, 2);
+    const other = await merchantWith(1, 1);
+    t.match(await runShared(['replay', ...ids, '--yes'], env), { code: 0, stdout: /Queued 2\./ });
+    t.same((await replayed()).toSorted(), ids.toSorted());
+    t.match(await runShared(['replay', other.ids[0]!, '--yes'], env), {
+      code: 1,
+      stderr: 'billing: There is no such delivery.\n',
+    });
+    t.match(await runShared(['replay', '--webhook', ids[0]!], env), {
+      code: 2,
+      stderr: /Over the API a replay selects by app/,
+    });
+    t.match(await runShared(['replay', '--since', 'yesterday'], env), {
+      code: 2,
+      stderr: /or 30m, 6h, 7d before now/,
+    });
+  },
+);

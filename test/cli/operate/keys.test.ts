@@ -1,19 +1,24 @@
 // billing keys, beside a running serve that the keys are for.
 import t from 'tap';
+import { secretBox } from '../../../src/domain/accounts/secrets.ts';
 import { runShared } from '../../fixtures/command.ts';
+import { testDatabase } from '../../fixtures/postgres.ts';
 import { insertMerchant } from '../../fixtures/rows.ts';
 import { startServe } from '../../fixtures/serve.ts';
+import { encryptionKey, seedApp } from '../../fixtures/webhooks.ts';
 
 const served = await startServe(t);
 const { sql } = served;
 const env = { DATABASE_URL: served.databaseUrl };
+const newKey = 'n'.repeat(32);
+const otherKey = 'o'.repeat(32);
 const reads = (key: string) =>
   fetch(`${served.url}/merchant/profile`, { headers: { authorization: `Bearer ${key}` } }).then(
     ({ status }) => status,
   );
 
 void t.test(
-  'a new key is printed once, only on stdout; it gives access to the API until it is revoked, which works once',
+  'keys create prints the key once, only on stdout; it gives access to the API until keys revoke, which works once',
   async (t) => {
     const merchant = await insertMerchant(sql);
     const made = await runShared(['keys', 'create', merchant.wallet], env);
@@ -58,7 +63,7 @@ void t.test(
   },
 );
 
-void t.test('--json: one object each; production keys carry their marker', async (t) => {
+void t.test('keys --json prints one object each; production keys carry their marker', async (t) => {
   const merchant = await insertMerchant(sql);
   const made = await runShared(['keys', 'create', merchant.id, '--json'], {
     ...env,
@@ -80,4 +85,49 @@ void t.test('--json: one object each; production keys carry their marker', async
     code: 0,
     stdout: 'There are no keys.',
   });
+});
+
+void t.test(
+  'keys reseal re-encrypts secrets with the newest key, once; an undecipherable secret is listed and kept',
+  async (t) => {
+    const { sql, url: DATABASE_URL } = await testDatabase(t);
+    const [one, two, lost] = [
+      await seedApp(sql, 'http://a'),
+      await seedApp(sql, 'http://b'),
+      await seedApp(sql, 'http://c'),
+    ];
+    const sealedElsewhere = secretBox([otherKey]).seal(lost.secret, lost.endpointId);
+    await sql`update webhook_endpoints set secret = ${sealedElsewhere} where id = ${lost.endpointId}`;
+    const reseal = (ENCRYPTION_KEY: string) =>
+      runShared(['keys', 'reseal', '--json'], { DATABASE_URL, ENCRYPTION_KEY });
+
+    const first = await reseal(`${newKey},${encryptionKey}`);
+    t.equal(first.code, 1);
+    t.same(JSON.parse(first.stdout), { resealed: 2, current: 0, unreadable: [lost.endpointId] });
+    for (const { endpointId, secret } of [one, two]) {
+      const [row] = await sql<
+        { secret: Buffer }[]
+      >`select secret from webhook_endpoints where id = ${endpointId}`;
+      t.equal(
+        secretBox([newKey]).open(row?.secret ?? Buffer.alloc(0), endpointId),
+        secret,
+        'the new key alone opens it',
+      );
+    }
+    const [left] = await sql<
+      { secret: Buffer }[]
+    >`select secret from webhook_endpoints where id = ${lost.endpointId}`;
+    t.same(left?.secret, sealedElsewhere);
+
+    const second = await reseal(`${newKey},${otherKey}`);
+    t.equal(second.code, 0);
+    t.same(JSON.parse(second.stdout), { resealed: 1, current: 2, unreadable: [] });
+  },
+);
+
+void t.test('keys reseal without ENCRYPTION_KEY names the missing variable', async (t) => {
+  const { url: DATABASE_URL } = await testDatabase(t);
+  const { code, stderr } = await runShared(['keys', 'reseal'], { DATABASE_URL });
+  t.equal(code, 2);
+  t.match(stderr, /^billing: ENCRYPTION_KEY is required: .+\n$/);
 });

@@ -15,7 +15,7 @@ const served = await startServe(t);
 const { sql } = served;
 const env = { DATABASE_URL: served.databaseUrl };
 
-void t.test('show adds up a merchant’s amounts to the base unit', async (t) => {
+void t.test('merchants show adds up amounts to the base unit', async (t) => {
   const merchant = await insertMerchant(sql, { name: 'Beans' });
   const planId = await insertPlan(sql, merchant);
   const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId });
@@ -49,7 +49,7 @@ void t.test('show adds up a merchant’s amounts to the base unit', async (t) =>
 });
 
 void t.test(
-  'a tier holds from the next request on, a fee change shows the old fee; lists filter by tier',
+  'merchants set-tier applies from the next request, set-fee shows the old fee, list filters by tier',
   async (t) => {
     const merchant = await served.merchant();
     const limit = async () =>
@@ -92,7 +92,7 @@ void t.test(
 );
 
 void t.test(
-  'erase removes a merchant’s personal data and leaves the books and other merchants unchanged',
+  'merchants erase removes personal data and leaves the books and other merchants unchanged',
   async (t) => {
     const { merchant: made, ...shop } = await (async () => {
       const merchant = await served.merchant();

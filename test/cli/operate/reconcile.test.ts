@@ -17,7 +17,7 @@ function reconcilerOf({ sql, rpc, net, keeper }: Stage, other: Rpc = rpc) {
 const range = { since: new Date(0), until: new Date('2100-01-01') };
 
 void t.test(
-  'books that equal the chain have no difference; missing, invented and altered payments are named, missing ones recorded',
+  'reconcile: books that equal the chain have no difference; missing, invented and altered payments are named, missing ones recorded',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });
@@ -91,7 +91,7 @@ void t.test(
 );
 
 void t.test(
-  'a run over the default range is stored under a role that only reads, and the keepers show it; another range is not',
+  'reconcile stores the result of the default range under a role that only reads, and the keepers show it; another range is not stored',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -129,7 +129,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment in flight is no difference, and only the given range is compared',
+  'reconcile: a payment in flight is no difference, and only the given range is compared',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -154,7 +154,7 @@ void t.test(
 );
 
 void t.test(
-  'a listed transaction of the keeper that no endpoint returns is named as unreadable, recorded or not, and is never called absent',
+  'reconcile names a listed transaction that no endpoint returns as unreadable, recorded or not, and never as absent',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -190,7 +190,7 @@ void t.test(
 );
 
 void t.test(
-  'since is inclusive, until exclusive, to the millisecond; a payment without a known time is in every range',
+  'reconcile: since is inclusive, until exclusive, to the millisecond; a payment without a known time is in every range',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -234,7 +234,7 @@ void t.test(
 );
 
 void t.test(
-  'two concurrent repairs and a keeper: a missing payment is recorded once, with one event',
+  'two concurrent repairs of reconcile and a keeper record a missing payment once, with one event',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());

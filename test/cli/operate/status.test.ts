@@ -14,7 +14,7 @@ import {
 } from '../../fixtures/rows.ts';
 
 void t.test(
-  'well: exit code 0 and one screen; past a limit: each named, exit code 1',
+  'status: all well, exit code 0 and one screen; past a limit, each named and exit code 1',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const chain = await startTestChain(t);
@@ -81,7 +81,7 @@ void t.test(
 );
 
 void t.test(
-  'without Postgres the chain and the keeper’s SOL are shown; a wrong configuration is no status',
+  'status without Postgres shows the chain and the keeper’s SOL; a wrong configuration gives no status',
   async (t) => {
     const chain = await startTestChain(t);
     const keeper = generateKeypair().address;
@@ -116,7 +116,7 @@ void t.test(
   },
 );
 
-void t.test('an RPC endpoint that is far behind the others is a problem', async (t) => {
+void t.test('status: an RPC endpoint far behind the others is a problem', async (t) => {
   const { url } = await testDatabase(t);
   const chain = await startTestChain(t, { lagPort: 0, blockMs: 0 });
   const env = {
@@ -136,7 +136,7 @@ void t.test('an RPC endpoint that is far behind the others is a problem', async 
 });
 
 void t.test(
-  'failed checks give the state "unchecked", and --require turns them into problems',
+  'status: parts without a check give the state "unchecked", and --require turns them into problems',
   async (t) => {
     const { url } = await testDatabase(t);
     const env = { DATABASE_URL: url };
@@ -180,7 +180,7 @@ void t.test(
 );
 
 void t.test(
-  'the wallets with the most payments that failed on chain in the last day, with the merchant',
+  'status lists the wallets with the most payments that failed on chain in the last day, with the merchant',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const env = { DATABASE_URL: url };

@@ -1,10 +1,9 @@
-// The deliveries screen as a component: what it shows of the views that it is told of. In a
+// The deliveries screen as a component: what it shows of the views that its source reports. In a
 // terminal, with Postgres: test/cli/operate/deliveries.test.ts.
+import stringWidth from 'string-width';
 import t, { type Test } from 'tap';
-import {
-  type DeliveriesSource,
-  DeliveriesScreen,
-} from '../../../src/cli/terminal/deliveries-screen.tsx';
+import { DeliveriesScreen } from '../../../src/cli/terminal/deliveries-screen.tsx';
+import type { DetailView, DeliveriesSource } from '../../../src/cli/terminal/deliveries-screen.tsx';
 import {
   type DeliveryFilter,
   type DeliveryItem,
@@ -12,8 +11,6 @@ import {
   noFilter,
   noRows,
 } from '../../../src/cli/terminal/deliveries-state.ts';
-import type { DetailView } from '../../../src/cli/terminal/delivery-detail.tsx';
-import { widthOf } from '../../../src/cli/terminal/width.ts';
 import { renderScreen } from '../../fixtures/screen.ts';
 import { until } from '../../fixtures/webhooks.ts';
 import { whole } from '../../fixtures/whole-delivery.ts';
@@ -35,41 +32,41 @@ const item = (number: number, fields: Partial<DeliveryItem> = {}): DeliveryItem 
 const items = (from: number, to: number) =>
   Array.from({ length: from - to + 1 }, (_, index) => item(from - index));
 
-/** A source that is told what to tell. */
+/** A source that reports what the test says. */
 function stagedSource() {
-  let tell: (list: ListView) => void = () => undefined;
-  let tellOfOne: ((detail: DetailView) => void) | undefined;
+  let report: (list: ListView) => void = () => undefined;
+  let reportOne: ((detail: DetailView) => void) | undefined;
   const filters: DeliveryFilter[] = [];
   let wanted = 0;
   const source: DeliveriesSource = {
-    watch(filter, told) {
+    watch(filter, given) {
       filters.push(filter);
-      tell = told;
+      report = given;
       return {
         want(rows) {
           wanted = Math.max(wanted, rows);
         },
-        look: () => undefined,
+        readNow: () => undefined,
         stop: () => undefined,
       };
     },
-    watchOne(_id, told) {
-      tellOfOne = told;
-      return { look: () => undefined, stop: () => undefined };
+    watchOne(_id, given) {
+      reportOne = given;
+      return { readNow: () => undefined, stop: () => undefined };
     },
     apps: () => Promise.resolve([]),
-    watchFate: () => ({ stop: () => undefined }),
-    outlook: () => Promise.reject(new Error('Postgres did not answer within 5 s')),
+    watchReplay: () => ({ stop: () => undefined }),
+    previewReplay: () => Promise.reject(new Error('Postgres did not answer within 5 s')),
   };
   return {
     source,
     filters,
     wanted: () => wanted,
-    tell: (list: Partial<ListView>) => tell({ ...noRows, asOf: new Date(), ...list }),
+    report: (list: Partial<ListView>) => report({ ...noRows, asOf: new Date(), ...list }),
     /** Waits until one is asked for, which comes after the picture. */
-    tellOfOne: async (item: DetailView['item']) => {
-      await until(() => tellOfOne !== undefined);
-      tellOfOne?.({ item, asOf: new Date(), askedAt: null, trouble: null });
+    reportOne: async (item: DetailView['item']) => {
+      await until(() => reportOne !== undefined);
+      reportOne?.({ item, asOf: new Date(), waitingSince: null, failure: null });
     },
   };
 }
@@ -87,39 +84,39 @@ async function screen(t: Test, size = { columns: 80, rows: 24 }) {
 const cursorLine = (lines: string[]) => lines.find((line) => line.startsWith('>'));
 
 void t.test(
-  'rows that arrive do not move the cursor off its row, nor its row on the screen; at the top it stays at the top',
+  'new rows move neither the cursor off its row nor its row on the screen; a cursor at the top stays at the top',
   async (t) => {
-    const { tell, shows, press, lines } = await screen(t);
-    tell({ rows: items(50, 1) });
+    const { report, shows, press, lines } = await screen(t);
+    report({ rows: items(50, 1) });
     await shows('1 of 50');
-    tell({ rows: items(51, 1) });
+    report({ rows: items(51, 1) });
     await shows('1 of 51');
-    t.match(cursorLine(lines()), 'app 51', 'nobody has chosen a row: the newest');
+    t.match(cursorLine(lines()), 'app 51', 'without a chosen row: the newest');
     press('j', 'j', 'j');
     await shows('4 of 51');
     const at = lines().findIndex((line) => line.startsWith('>'));
     t.match(lines()[at], 'app 48');
-    tell({ rows: items(60, 1) });
+    report({ rows: items(60, 1) });
     await shows('13 of 60');
     t.match(lines()[at], /^>.*app 48/);
   },
 );
 
 void t.test('a list whose rows fit starts at its first row', async (t) => {
-  const { tell, shows, press, lines } = await screen(t);
-  tell({ rows: items(50, 1) });
+  const { report, shows, press, lines } = await screen(t);
+  report({ rows: items(50, 1) });
   await shows('1 of 50');
   press('G');
   await shows('50 of 50');
-  tell({ rows: items(5, 1) });
+  report({ rows: items(5, 1) });
   await shows('5 of 5');
   t.match(cursorLine(lines()), 'app 1');
   t.equal(lines().filter((line) => / app \d/.test(line)).length, 5, 'none is scrolled away');
 });
 
 void t.test('scrolling asks for more before the end is reached', async (t) => {
-  const { tell, shows, press, wanted } = await screen(t);
-  tell({ rows: items(100, 1), more: true });
+  const { report, shows, press, wanted } = await screen(t);
+  report({ rows: items(100, 1), more: true });
   await shows('1 of 100 or more');
   const before = wanted();
   press('G');
@@ -134,8 +131,8 @@ void t.test(
   async (t) => {
     const evil = '\x1b[2J\x07\u202eevil\n\t東京🎉'.repeat(20);
     for (const columns of [20, 80, 130, 200]) {
-      const { tell, shows, lines, text } = await screen(t, { columns, rows: 24 });
-      tell({
+      const { report, shows, lines, text } = await screen(t, { columns, rows: 24 });
+      report({
         rows: [
           item(1, { appName: evil, url: evil, lastError: 'timeout' }),
           item(2, { appName: evil }),
@@ -143,7 +140,7 @@ void t.test(
       });
       await shows(/^>/m);
       t.ok(
-        lines().every((line) => widthOf(line) <= columns),
+        lines().every((line) => stringWidth(line) <= columns),
         `at ${columns} columns`,
       );
       t.ok(lines().length < 24);
@@ -153,15 +150,15 @@ void t.test(
 );
 
 void t.test(
-  'trouble stands beside how old the rows are; a replay that cannot be counted cannot be said yes to',
+  'a failed read is shown beside the age of the rows; a replay that cannot be counted cannot be confirmed',
   async (t) => {
-    const { tell, shows, press, text } = await screen(t);
-    tell({ rows: items(3, 1) });
+    const { report, shows, press, text } = await screen(t);
+    report({ rows: items(3, 1) });
     await shows('live, as of');
-    tell({
+    report({
       rows: items(3, 1),
       asOf: new Date(Date.now() - 65_000),
-      trouble: 'Postgres did not answer within 5 s',
+      failure: 'Postgres did not answer within 5 s',
     });
     await shows('1 min ago · Postgres did not answer within 5 s');
     press('r');
@@ -175,8 +172,8 @@ void t.test(
 void t.test(
   'a chosen filter is requested from the source at once; results of another filter are not shown',
   async (t) => {
-    const { tell, shows, press, filters, text } = await screen(t);
-    tell({ rows: items(3, 1) });
+    const { report, shows, press, filters, text } = await screen(t);
+    report({ rows: items(3, 1) });
     await shows('1 of 3');
     press('s');
     await shows('Which status?');
@@ -186,21 +183,21 @@ void t.test(
     t.same(filters.at(-1), { ...noFilter, status: 'delivered' });
     await shows('Reading...');
     t.notMatch(text(), 'app 3');
-    tell({ rows: [], asOf: null, lookedBackTo: new Date(Date.UTC(2026, 1, 1)) });
+    report({ rows: [], asOf: null, readBackTo: new Date(Date.UTC(2026, 1, 1)) });
     await shows('looked back to 2026-02-01 00:00:00');
-    tell({ rows: [] });
+    report({ rows: [] });
     await shows('No delivery matches.');
   },
 );
 
-void t.test('a key pressed the moment a picture stands is about that picture', async (t) => {
-  const { tell, tellOfOne, shows, drawn, press } = await screen(t);
-  tell({ rows: items(3, 1) });
+void t.test('a key pressed at the moment a picture is drawn is about that picture', async (t) => {
+  const { report, reportOne, shows, drawn, press } = await screen(t);
+  report({ rows: items(3, 1) });
   await shows('1 of 3');
   press('\r');
   await shows('Reading...');
   const read = drawn('lines 1 to').then(() => press(' '));
-  await tellOfOne({
+  await reportOne({
     ...whole,
     body: JSON.stringify(Array.from({ length: 100 }, (_, line) => line)),
   });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
+import stringWidth from 'string-width';
 import t from 'tap';
 import { deliveryLines, type WholeItem } from '../../../src/cli/terminal/delivery-lines.ts';
-import { widthOf } from '../../../src/cli/terminal/width.ts';
 import { now, whole } from '../../fixtures/whole-delivery.ts';
 
 const textOf = (item: WholeItem, width = 80) =>
@@ -10,7 +10,7 @@ const textOf = (item: WholeItem, width = 80) =>
     .join('\n');
 
 void t.test(
-  'before the first attempt, while it is retried, after it has ended, of a deleted endpoint, as a replay',
+  'the lines of a delivery before its first attempt, while it is retried, after its end, of a deleted endpoint, as a replay',
   async (t) => {
     t.match(
       textOf({ ...whole, attempts: 0, attemptLog: [] }),
@@ -32,7 +32,7 @@ void t.test(
 );
 
 void t.test(
-  'for any bodies, answers and names each line fits and holds no control sequence',
+  'every line of a delivery fits and holds no control sequence, for any bodies, responses and names',
   async () => {
     fc.assert(
       fc.property(
@@ -65,7 +65,7 @@ void t.test(
           for (const { text } of deliveryLines(item, null, { width, now })) {
             if (/[\p{Cc}\p{Cf}\u2028\u2029]/u.test(text))
               throw new Error(`steers the terminal: ${JSON.stringify(text)}`);
-            if (widthOf(text) > width)
+            if (stringWidth(text) > width)
               throw new Error(`wider than ${width}: ${JSON.stringify(text)}`);
           }
         },

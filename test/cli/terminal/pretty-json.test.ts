@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { prettyJson } from '../../../src/cli/terminal/pretty-json.ts';
 
-void t.test('tokens stay as they were written', async (t) => {
+void t.test('prettyJson keeps each token as it was written', async (t) => {
   t.equal(
     prettyJson('{"n":9007199254740993,"e":1.50e3,"a":[1,[],{}],"n":"x, {y}: [\\"z\\"]"}'),
     [
@@ -22,7 +22,7 @@ void t.test('tokens stay as they were written', async (t) => {
     t.equal(prettyJson(text), undefined, text);
 });
 
-void t.test('it equals JSON.stringify’s layout for every value', async () => {
+void t.test('prettyJson has the layout of JSON.stringify for every value', async () => {
   fc.assert(
     fc.property(
       fc.oneof(fc.array(fc.jsonValue()), fc.dictionary(fc.string(), fc.jsonValue())),
@@ -31,7 +31,7 @@ void t.test('it equals JSON.stringify’s layout for every value', async () => {
   );
 });
 
-void t.test('deep nesting is not formatted, and costs no time', async (t) => {
+void t.test('prettyJson does not format deep nesting, and spends no time on it', async (t) => {
   const deep = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
   // Of the processor: a busy machine may keep the test waiting.
   const began = process.cpuUsage();

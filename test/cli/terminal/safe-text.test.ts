@@ -10,7 +10,7 @@ import {
 const harmful =
   /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff\u2028\u2029]|\p{Cs}/u;
 
-void t.test('control characters are spelled out', async (t) => {
+void t.test('control characters are escaped', async (t) => {
   t.equal(safeText('\x1b[2J\x07\x9b1m'), '\\x1b[2J\\x07\\x9b1m');
   t.equal(safeText('a\nb\r\tc\0'), 'a\\nb\\r\\tc\\x00');
   t.equal(safeText('abc\u202egpj.exe\u200b'), 'abc\\u202egpj.exe\\u200b');
@@ -43,7 +43,7 @@ void t.test('bytes are shown as text, text with escapes, or a hex dump', async (
   );
 });
 
-void t.test('no bytes and no text put anything harmful on the screen', async () => {
+void t.test('neither bytes nor text put a control character on the screen', async () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) =>
       bytesAsLines(Buffer.from(bytes)).every((line) => !harmful.test(line)),

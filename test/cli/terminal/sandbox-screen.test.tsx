@@ -1,12 +1,12 @@
 // The sandbox's screen as a component. In a terminal, with everything running:
 // test/cli/local/sandbox.test.ts.
+import stringWidth from 'string-width';
 import t from 'tap';
 import {
   type Flow,
   SandboxScreen,
   type SandboxView,
 } from '../../../src/cli/terminal/sandbox-screen.tsx';
-import { widthOf } from '../../../src/cli/terminal/width.ts';
 import { renderScreen } from '../../fixtures/screen.ts';
 import { until } from '../../fixtures/webhooks.ts';
 
@@ -51,11 +51,11 @@ const flow: Flow = {
 };
 const view: SandboxView = {
   flow,
-  act: 'period 3 of 6: due payments are settled',
+  step: 'period 3 of 6: due payments are settled',
   outcome: null,
   asOf: new Date(),
-  askedAt: null,
-  trouble: null,
+  waitingSince: null,
+  failure: null,
 };
 
 for (const size of [
@@ -66,18 +66,18 @@ for (const size of [
   void t.test(
     `${size.columns}x${size.rows}: sums, money and webhooks, as many as fit, and no line too wide`,
     async (t) => {
-      const wishes: string[] = [];
+      const commands: string[] = [];
       let stopped = 0;
       const source = {
         apiUrl: 'http://127.0.0.1:45671',
-        watch(tell: (told: SandboxView) => void) {
-          tell(view);
+        watch(report: (view: SandboxView) => void) {
+          report(view);
           return { stop: () => (stopped += 1) };
         },
       };
       const { text, lines, shows, press } = await renderScreen(
         t,
-        <SandboxScreen source={source} onWish={(wish) => wishes.push(wish)} />,
+        <SandboxScreen source={source} onCommand={(command) => commands.push(command)} />,
         size,
       );
       await shows(/44 active/);
@@ -97,11 +97,11 @@ for (const size of [
       t.match(lines()[2], /^Wallets +44 active/);
       t.match(lines().at(-1), /^q stop everything/);
       t.ok(lines().length < size.rows);
-      t.ok(lines().every((line) => widthOf(line) <= size.columns));
+      t.ok(lines().every((line) => stringWidth(line) <= size.columns));
       t.notMatch(text(), '\u202e');
       press('k');
       await until(() => stopped === 1);
-      t.same(wishes, ['access']);
+      t.same(commands, ['access']);
     },
   );
 }

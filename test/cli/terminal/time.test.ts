@@ -25,6 +25,15 @@ void t.test('times are read as people type them', async (t) => {
   t.equal(read('2026-11-20T09:30+02:00'), '2026-11-20T07:30:00.000Z');
   t.equal(read('6h'), '2026-11-21T06:00:00.500Z');
   t.equal(read('90m'), '2026-11-21T10:30:00.500Z');
-  for (const text of ['', 'yesterday', '12', '7w', '2026-13-01', '2026-02-30T25:00Z', '20260101'])
+  for (const text of [
+    '',
+    'yesterday',
+    '12',
+    '7w',
+    '2026-13-01',
+    '2026-02-30T25:00Z',
+    '2027-02-29',
+    '20260101',
+  ])
     t.equal(read(text), undefined, text);
 });

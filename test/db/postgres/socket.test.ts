@@ -31,22 +31,19 @@ const numbered = async (sql: Queryable, n: number) => {
 for (const tls of [false, true]) {
   const over = tls ? 'over TLS' : 'over TCP';
 
-  void t.test(
-    `after a reset in a statement, the next statements get their own rows, ${over}`,
-    async (t) => {
-      const { sql, wire } = await wired(t, tls);
-      await numbered(sql, 0);
-      for (let round = 0; round < 3; round += 1) {
-        setTimeout(() => wire.reset(), 20);
-        await t.rejects(Promise.resolve(sql`select pg_sleep(5)`), { code: 'CONNECTION_CLOSED' });
-        const answers = [1, 2, 3, 4, 5].map((n) => numbered(sql, n));
-        t.same(await Promise.all(answers), [1, 2, 3, 4, 5]);
-      }
-      t.equal(wire.connections, 4);
-    },
-  );
+  void t.test(`statements after a reset in a statement get their own rows, ${over}`, async (t) => {
+    const { sql, wire } = await wired(t, tls);
+    await numbered(sql, 0);
+    for (let round = 0; round < 3; round += 1) {
+      setTimeout(() => wire.reset(), 20);
+      await t.rejects(Promise.resolve(sql`select pg_sleep(5)`), { code: 'CONNECTION_CLOSED' });
+      const answers = [1, 2, 3, 4, 5].map((n) => numbered(sql, n));
+      t.same(await Promise.all(answers), [1, 2, 3, 4, 5]);
+    }
+    t.equal(wire.connections, 4);
+  });
 
-  void t.test(`after a reset in a transaction, the pool connects again, ${over}`, async (t) => {
+  void t.test(`the pool connects again after a reset in a transaction, ${over}`, async (t) => {
     const { sql, wire } = await wired(t, tls);
     for (let round = 0; round < 3; round += 1) {
       const error: unknown = await sql
@@ -81,7 +78,7 @@ for (const tls of [false, true]) {
   );
 
   void t.test(
-    `while connections are reset again and again, each statement gets its own rows or an error, ${over}`,
+    `each statement gets its own rows or an error while connections are reset repeatedly, ${over}`,
     async (t) => {
       const { sql, wire } = await wired(t, tls, 4);
       let isOver = false;

@@ -10,8 +10,12 @@ import type { KeeperSubscription } from '../../../src/db/subscription-work.ts';
 import { type AttemptEnd, outcomeOf } from '../../../src/domain/collecting/attempt-end.ts';
 import type { ChainView, Pull } from '../../../src/domain/collecting/chain-view.ts';
 import { decide, registeredAccount } from '../../../src/domain/collecting/decide.ts';
-import type { Decision, LookupResult } from '../../../src/domain/collecting/decision.ts';
-import { type KnownPull, recordPull } from '../../../src/domain/collecting/pulls.ts';
+import type { Decision } from '../../../src/domain/collecting/decision.ts';
+import {
+  type LookupResult,
+  type KnownPull,
+  recordPull,
+} from '../../../src/domain/collecting/pulls.ts';
 import {
   type SubscriptionUpdate,
   updateOf,
@@ -19,11 +23,11 @@ import {
 } from '../../../src/domain/collecting/transitions.ts';
 import { asSigned, landedPull } from '../../../src/keeper/landed-pull.ts';
 import {
-  heldSubscription,
+  keeperSubscription,
   planAccount,
   START,
   subscriptionAccount,
-} from '../../fixtures/held-subscription.ts';
+} from '../../fixtures/keeper-subscription.ts';
 
 const HOUR = 3600n;
 const keeper = 'keeper';
@@ -107,7 +111,7 @@ const plain: Terms = {
 
 function newWorld(payer: string, given: Terms = plain): World {
   return {
-    row: heldSubscription(START + 10n, given),
+    row: keeperSubscription(START + 10n, given),
     now: START + 10n,
     slot: 10n,
     plan: planAccount(),
@@ -711,7 +715,7 @@ const acts: Record<string, (world: World, size: number) => void> = {
     const hadTrial = world.earlier.some((one) => one.row.trialEndsAt !== null);
     const { start } = pullPeriod(account, plan, world.now);
     const trialEndsAt = hadTrial || hours === 0n ? null : timeOf(start + hours * HOUR);
-    world.row = heldSubscription(world.now, {
+    world.row = keeperSubscription(world.now, {
       id: `subscription ${world.earlier.length}`,
       observedSlot: world.slot - 1n,
       trialEndsAt,

@@ -9,10 +9,10 @@ import { decide } from '../../../src/domain/collecting/decide.ts';
 import { refuse } from '../../../src/domain/collecting/refusal.ts';
 import { applyFailure, updateOf } from '../../../src/domain/collecting/transitions.ts';
 import {
-  heldSubscription,
+  keeperSubscription,
   planAccount,
   subscriptionAccount,
-} from '../../fixtures/held-subscription.ts';
+} from '../../fixtures/keeper-subscription.ts';
 
 const T = 1_800_000_100n;
 const HOUR = 3600n;
@@ -87,7 +87,7 @@ function toggled(row: KeeperSubscription, now: bigint, times: number) {
 void t.test(
   'after a failure on chain two top-ups of the period count; the retry and the next period stay due',
   async (t) => {
-    const first = failed(heldSubscription(T), T + 1n, { signature: 'failed' });
+    const first = failed(keeperSubscription(T), T + 1n, { signature: 'failed' });
     t.match(first, { chainFailurePeriod: timeOf(T), earlyTries: 0 });
     const { tries, row } = toggled(first, T + 1n, 50);
     t.equal(tries, 2);
@@ -110,7 +110,7 @@ void t.test(
 void t.test(
   'without a failure on chain every top-up counts, and no payment is simulated first',
   async (t) => {
-    let row = failed(heldSubscription(T), T + 1n, { signature: null });
+    let row = failed(keeperSubscription(T), T + 1n, { signature: null });
     for (let round = 1n; round <= 20n; round += 1n) {
       const { collect, update } = decide(row, funded(T + 1n + round), rules);
       t.match(collect, { isDoubted: false });
@@ -122,7 +122,7 @@ void t.test(
 
 /** A past-due row whose payment failed on chain, and the decision to collect it again at `now`. */
 function doubted(now: bigint) {
-  const row = failed(heldSubscription(T), T + 1n, { signature: 'failed' });
+  const row = failed(keeperSubscription(T), T + 1n, { signature: 'failed' });
   const view = funded(now);
   const { update, collect } = decide(row, view, rules);
   return { row, view, update, collect: collect! };

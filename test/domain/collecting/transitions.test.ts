@@ -14,14 +14,14 @@ import {
   updateOf,
   type FailedTry,
 } from '../../../src/domain/collecting/transitions.ts';
-import { heldSubscription } from '../../fixtures/held-subscription.ts';
+import { keeperSubscription } from '../../fixtures/keeper-subscription.ts';
 
 const HOUR = 3600n;
 const at = (seconds: bigint) => new Date(Number(seconds) * 1000);
 const T = 1_800_000_000n;
 
 const row = (changes: Partial<KeeperSubscription> = {}): KeeperSubscription =>
-  heldSubscription(T, { amount: 100n, setbacks: 2, failedPacks: 1, ...changes });
+  keeperSubscription(T, { amount: 100n, setbacks: 2, failedPacks: 1, ...changes });
 
 const pull = (start: bigint, changes: Partial<Pull> = {}): Pull => ({
   signature: `from ${start}`,

@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
-import { EventFeed, startFeed, type FeedPage } from '../../../src/domain/outbox/event-feed.ts';
-import { createSample } from '../../../src/domain/outbox/samples.ts';
-import { appendEvents } from '../../../src/domain/outbox/events.ts';
-import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { readFeedBound } from '../../../src/db/event-feed.ts';
-import { appName, createNotifier, DELIVERIES_QUEUED } from '../../../src/db/postgres/notify.ts';
+import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { timeOfId } from '../../../src/db/postgres/ids.ts';
+import { appName, createNotifier, DELIVERIES_QUEUED } from '../../../src/db/postgres/notify.ts';
+import { EventFeed, startFeed, type FeedPage } from '../../../src/domain/outbox/event-feed.ts';
+import { appendEvents } from '../../../src/domain/outbox/events.ts';
+import { createSample } from '../../../src/domain/outbox/samples.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 import { seedApp, until } from '../../fixtures/webhooks.ts';
 

@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { on, once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { claimDeliveries, recordOutcomes } from '../../../src/db/delivery-queue.ts';
 import { deleteEndpoint, insertEndpoint, newEndpointId } from '../../../src/db/endpoints.ts';
+import type { Sql } from '../../../src/db/postgres/connect.ts';
 import {
   planReplay,
   replayDelivery,

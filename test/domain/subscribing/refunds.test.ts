@@ -3,18 +3,18 @@
 import assert from 'node:assert/strict';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { generateKeypair, type Keypair } from '../../../src/chain/keypair.ts';
+import { createRpc } from '../../../src/chain/rpc/client.ts';
+import { addSignature, unsignedTransaction } from '../../../src/chain/transactions/message.ts';
 import { refundTransaction } from '../../../src/chain/transactions/refund.ts';
 import {
   askRefund,
   readRefundGround,
   recordRefunds,
 } from '../../../src/domain/subscribing/refunds.ts';
-import { generateKeypair, type Keypair } from '../../../src/chain/keypair.ts';
-import { createRpc } from '../../../src/chain/rpc/client.ts';
 import type { LocalnetOptions } from '../../../src/local/chain/start.ts';
-import { addSignature, unsignedTransaction } from '../../../src/chain/transactions/message.ts';
-import { startRewritingEndpoint } from '../../fixtures/bad-endpoint.ts';
 import { paidOnce } from '../../fixtures/agreement.ts';
+import { startRewritingEndpoint } from '../../fixtures/bad-endpoint.ts';
 import { type Stage, startStage, type Subscription } from '../../fixtures/billing.ts';
 import { naming } from '../../fixtures/junk.ts';
 

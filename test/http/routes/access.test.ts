@@ -1,7 +1,7 @@
 // GET /merchant/apps/{appId}/access: one answer for a customer, by own id or by wallet.
 import t from 'tap';
-import { randomAddress, testApi } from '../../fixtures/http.ts';
 import { readAccess } from '../../../src/db/access.ts';
+import { randomAddress, testApi } from '../../fixtures/http.ts';
 import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 
 interface Access {
@@ -16,7 +16,7 @@ interface Access {
 const hours = (count: number) => new Date(Date.now() + count * 3_600_000);
 
 void t.test(
-  'access by externalId and by wallet, of any plan or of one; the answer says why and how long it holds',
+  'access is read by externalId or wallet, of any plan or of one; the response has the reason and how long it holds',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -104,7 +104,7 @@ void t.test(
 );
 
 void t.test(
-  'exactly one of externalId and wallet; another merchant’s app is 403, an unknown one 404',
+  'a request names exactly one of externalId and wallet; another merchant’s app is 403, an unknown one 404',
   async (t) => {
     const api = await testApi(t);
     const [merchant, other] = [await api.merchant(), await api.merchant()];

@@ -255,7 +255,7 @@ void t.test('for a range until now the states equal those of the lists', async (
   t.match(body.data.daily.at(-1), { active: 1, pastDue: 0 });
 });
 
-void t.test('later writes do not move an end', async (t) => {
+void t.test('later writes to an ended subscription do not move its end', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const planId = await insertPlan(api.sql, merchant);
@@ -284,35 +284,38 @@ void t.test('later writes do not move an end', async (t) => {
   t.same(await expired(), ['2026-01-05']);
 });
 
-void t.test('one that was past due before the range begins is so until it is paid', async (t) => {
-  const api = await testApi(t);
-  const merchant = await api.merchant();
-  const planId = await insertPlan(api.sql, merchant);
-  const id = await insertSubscription(
-    api.sql,
-    { appId: merchant.appId, planId },
-    { createdAt: day(1) },
-  );
-  const failed = { failureReason: 'insufficient_funds' };
-  await insertPayment(api.sql, id, day(2).toISOString());
-  await insertPayment(api.sql, id, day(8).toISOString(), failed);
-  await insertPayment(api.sql, id, day(9).toISOString(), { ...failed, attempt: 2 });
-  await insertPayment(api.sql, id, day(12).toISOString());
-  const { body } = await api.call<Report>(
-    'GET',
-    `/merchant/apps/${merchant.appId}/analytics?from=2026-01-10&to=2026-01-14`,
-    { token: merchant.key },
-  );
-  t.same(
-    body.data.daily.map(({ active, pastDue }) => [active, pastDue]),
-    [
-      [0, 1],
-      [0, 1],
-      [1, 0],
-      [1, 0],
-    ],
-  );
-});
+void t.test(
+  'a subscription that was past due before the range begins is past due until it is paid',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const planId = await insertPlan(api.sql, merchant);
+    const id = await insertSubscription(
+      api.sql,
+      { appId: merchant.appId, planId },
+      { createdAt: day(1) },
+    );
+    const failed = { failureReason: 'insufficient_funds' };
+    await insertPayment(api.sql, id, day(2).toISOString());
+    await insertPayment(api.sql, id, day(8).toISOString(), failed);
+    await insertPayment(api.sql, id, day(9).toISOString(), { ...failed, attempt: 2 });
+    await insertPayment(api.sql, id, day(12).toISOString());
+    const { body } = await api.call<Report>(
+      'GET',
+      `/merchant/apps/${merchant.appId}/analytics?from=2026-01-10&to=2026-01-14`,
+      { token: merchant.key },
+    );
+    t.same(
+      body.data.daily.map(({ active, pastDue }) => [active, pastDue]),
+      [
+        [0, 1],
+        [0, 1],
+        [1, 0],
+        [1, 0],
+      ],
+    );
+  },
+);
 
 void t.test(
   'the default is the last 30 days; an app without anything has zeros and nulls',

@@ -57,7 +57,7 @@ const send = (api: ChainApi, { token, transaction }: { token: string; transactio
   api.call<Relayed>('POST', '/subscriber/transactions', { token, body: { transaction } });
 
 void t.test(
-  'a session leads to a subscription with its ids, and shows it; the answer to a lost answer is the same',
+  'a session leads to a subscription with its ids, and shows it; a repeated request gets the same response',
   async (t) => {
     const { api, plan, session, read } = await stage(t);
     const ids = { externalId: 'customer-1', metadata: { order_id: '7' } };
@@ -103,7 +103,7 @@ void t.test('an app’s sessions are listed newest first, page by page', async (
 });
 
 void t.test(
-  'two wallets in one session: the first to send owns it, and no transaction of the other is sent',
+  'the first of two wallets to send owns a session, and no transaction of the other is sent',
   async (t) => {
     const { api, plan, session, read } = await stage(t);
     const { id } = await session();
@@ -130,7 +130,7 @@ void t.test(
 );
 
 void t.test(
-  'an expired session, another plan’s and an unknown one give no transaction; one that was begun in time is registered',
+  'an expired session, another plan’s and an unknown one give no transaction; a session that was begun in time is registered',
   async (t) => {
     const { api, merchant, plan, session, read } = await stage(t);
     const other = await api.publishedPlan(merchant);

@@ -12,7 +12,7 @@ interface Subscription {
 const due = { nextPaymentDue: new Date('2026-02-01T00:00:00Z') };
 
 void t.test(
-  'percentOff or amountOff, for some payments or all; the amount stays, nextAmount is reduced, null removes the discount',
+  'a discount is percentOff or amountOff, for some payments or all; the amount stays, nextAmount is reduced, null removes it',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -14,45 +14,48 @@ async function pro(api: TestApi) {
   return { ...merchant, path: `/merchant/apps/${merchant.appId}/transactions/export` };
 }
 
-void t.test('Free gets 403, also of an app that is not there; Pro gets text/csv', async (t) => {
-  const api = await testApi(t);
-  const merchant = await api.merchant();
-  const path = `/merchant/apps/${merchant.appId}/transactions/export`;
-  t.match(await api.call('GET', path, { token: merchant.key }), {
-    status: 403,
-    body: { success: false, data: null, error: { code: 'FORBIDDEN' } },
-  });
-  await api.sql`update merchants set tier = 'pro'`;
-  const exported = await api.call('GET', path, { token: merchant.key });
-  t.match(exported, {
-    status: 200,
-    headers: {
-      'content-type': 'text/csv; charset=utf-8',
-      'content-disposition': /^attachment; filename="/,
-    },
-  });
-  t.equal(exported.text, `${header}\r\n`, 'a header line, and CRLF');
-  const other = await api.merchant();
-  t.equal(
-    (
-      await api.call('GET', `/merchant/apps/${other.appId}/transactions/export`, {
-        token: merchant.key,
-      })
-    ).status,
-    403,
-  );
-  t.equal(
-    (
-      await api.call(
-        'GET',
-        `/merchant/apps/01999999-0000-7000-8000-000000000000/transactions/export`,
-        { token: merchant.key },
-      )
-    ).status,
-    404,
-  );
-  t.equal((await api.call('GET', `${path}?limit=5`, { token: merchant.key })).status, 400);
-});
+void t.test(
+  'a Free merchant gets 403, also for an unknown app; a Pro merchant gets text/csv',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const path = `/merchant/apps/${merchant.appId}/transactions/export`;
+    t.match(await api.call('GET', path, { token: merchant.key }), {
+      status: 403,
+      body: { success: false, data: null, error: { code: 'FORBIDDEN' } },
+    });
+    await api.sql`update merchants set tier = 'pro'`;
+    const exported = await api.call('GET', path, { token: merchant.key });
+    t.match(exported, {
+      status: 200,
+      headers: {
+        'content-type': 'text/csv; charset=utf-8',
+        'content-disposition': /^attachment; filename="/,
+      },
+    });
+    t.equal(exported.text, `${header}\r\n`, 'a header line, and CRLF');
+    const other = await api.merchant();
+    t.equal(
+      (
+        await api.call('GET', `/merchant/apps/${other.appId}/transactions/export`, {
+          token: merchant.key,
+        })
+      ).status,
+      403,
+    );
+    t.equal(
+      (
+        await api.call(
+          'GET',
+          `/merchant/apps/01999999-0000-7000-8000-000000000000/transactions/export`,
+          { token: merchant.key },
+        )
+      ).status,
+      404,
+    );
+    t.equal((await api.call('GET', `${path}?limit=5`, { token: merchant.key })).status, 400);
+  },
+);
 
 void t.test('cells are quoted as RFC 4180 says, and formulas are made harmless', async (t) => {
   const api = await testApi(t);
@@ -92,8 +95,20 @@ void t.test('cells are quoted as RFC 4180 says, and formulas are made harmless',
   t.match(lines[0], /^[0-9a-f-]{36},2026-01-01T00:00:00\.000Z,succeeded,10000000,100000,9900000,/);
 });
 
+void t.test('with bom=1 it begins with a byte order mark, for spreadsheets', async (t) => {
+  const api = await testApi(t);
+  const { key: token, path } = await pro(api);
+  t.equal((await api.call('GET', `${path}?bom=1`, { token })).text, `\uFEFF${header}\r\n`);
+  for (const plain of [path, `${path}?bom=0`])
+    t.equal((await api.call('GET', plain, { token })).text, `${header}\r\n`);
+  t.match(await api.call('GET', `${path}?bom=yes`, { token }), {
+    status: 400,
+    body: { error: { details: [{ path: 'bom' }] } },
+  });
+});
+
 void t.test(
-  'it has every row of the list, in its order and under its filters, over many pages',
+  'the export has every row of the list, in its order and under its filters, over many pages',
   async (t) => {
     const api = await testApi(t);
     const merchant = await pro(api);
@@ -124,47 +139,50 @@ void t.test(
   },
 );
 
-void t.test('it is streamed: rows are only read as fast as the client reads them', async (t) => {
-  const api = await testApi(t);
-  const merchant = await pro(api);
-  const subscription = await insertSubscription(api.sql, {
-    appId: merchant.appId,
-    planId: await insertPlan(api.sql, merchant),
-  });
-  await api.sql`
+void t.test(
+  'the export is streamed: rows are only read as fast as the client reads them',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await pro(api);
+    const subscription = await insertSubscription(api.sql, {
+      appId: merchant.appId,
+      planId: await insertPlan(api.sql, merchant),
+    });
+    await api.sql`
     insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
       platform_fee, amount_net, tx_signature, occurred_at)
     select app_id, plan_id, id, subscription_pda, subscriber_wallet, 'succeeded', at, at + interval '1 hour', 100, 1, 99, 'signature' || n, at
     from subscriptions, lateral (select n, timestamptz '2020-01-01' + n * interval '1 hour' as at from generate_series(1, 40000) as n) as made
     where id = ${subscription}`;
-  let pages = 0;
-  const { sql } = api;
-  api.deps.reports = new Proxy(sql, {
-    apply(target, self, [strings, ...values]: [TemplateStringsArray, ...unknown[]]) {
-      if (strings.join('').includes('plan_name')) pages += 1;
-      return Reflect.apply(target, self, [strings, ...values]) as unknown;
-    },
-  });
-  const origin = await api.app.listen({ host: '127.0.0.1', port: 0 });
-  const response = await fetch(`${origin}${merchant.path}`, {
-    headers: { authorization: `Bearer ${merchant.key}` },
-  });
-  const reader = response.body!.getReader();
-  await reader.read();
-  // Rows that the client has not read stay in Postgres, except those in the buffers of sockets and
-  // streams.
-  const settled = await quiet(() => pages);
-  t.ok(
-    settled > 0 && settled < 175,
-    `${settled} of 200 pages were read for a client that took one chunk`,
-  );
-  const second = await api.call('GET', merchant.path, { token: merchant.key });
-  t.match(second, { status: 429, headers: { 'retry-after': '10' } }, 'one export at a time');
-  await reader.cancel();
-  t.equal(await quiet(() => pages), settled, 'nothing more is read for a client that has gone');
-  const url = `${merchant.path}?until=2020-01-02`;
-  t.equal((await api.call('GET', url, { token: merchant.key })).status, 200);
-});
+    let pages = 0;
+    const { sql } = api;
+    api.deps.reports = new Proxy(sql, {
+      apply(target, self, [strings, ...values]: [TemplateStringsArray, ...unknown[]]) {
+        if (strings.join('').includes('plan_name')) pages += 1;
+        return Reflect.apply(target, self, [strings, ...values]) as unknown;
+      },
+    });
+    const origin = await api.app.listen({ host: '127.0.0.1', port: 0 });
+    const response = await fetch(`${origin}${merchant.path}`, {
+      headers: { authorization: `Bearer ${merchant.key}` },
+    });
+    const reader = response.body!.getReader();
+    await reader.read();
+    // Rows that the client has not read stay in Postgres, except those in the buffers of sockets
+    // and streams.
+    const settled = await quiet(() => pages);
+    t.ok(
+      settled > 0 && settled < 175,
+      `${settled} of 200 pages were read for a client that took one chunk`,
+    );
+    const second = await api.call('GET', merchant.path, { token: merchant.key });
+    t.match(second, { status: 429, headers: { 'retry-after': '10' } }, 'one export at a time');
+    await reader.cancel();
+    t.equal(await quiet(() => pages), settled, 'nothing more is read for a client that has gone');
+    const url = `${merchant.path}?until=2020-01-02`;
+    t.equal((await api.call('GET', url, { token: merchant.key })).status, 200);
+  },
+);
 
 /** The count once it has not moved for three seconds. */
 async function quiet(count: () => number): Promise<number> {
@@ -175,7 +193,7 @@ async function quiet(count: () => number): Promise<number> {
   }
 }
 
-void t.test('a part of a name after a semicolon is no formula either', async (t) => {
+void t.test('a part of a name after a semicolon is made harmless as well', async (t) => {
   const api = await testApi(t);
   const merchant = await pro(api);
   const planId = await insertPlan(api.sql, merchant);

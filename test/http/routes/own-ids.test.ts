@@ -36,7 +36,7 @@ void t.test(
 );
 
 void t.test(
-  'the merchant changes them: omitted fields stay, metadata is replaced as a whole, null clears the id',
+  'the merchant changes ids and metadata: omitted fields stay, metadata is replaced as a whole, null clears the id',
   async (t) => {
     const api = await testApi(t);
     const [merchant, other] = [await api.merchant(), await api.merchant()];
@@ -68,7 +68,7 @@ void t.test(
 );
 
 void t.test(
-  'up to 20 strings and 4 KiB, ids of 1 to 120 characters; other values are refused with the field',
+  'metadata has up to 20 strings and 4 KiB, ids 1 to 120 characters; other values are refused with the field',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -191,7 +191,7 @@ void t.test(
 );
 
 void t.test(
-  'dunning per plan: up to 10 ascending delays and 1 to 90 days, given at creation or by PATCH; null is the default',
+  "a plan's dunning has up to 10 ascending delays and 1 to 90 days, given at creation or by PATCH; null is the default",
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

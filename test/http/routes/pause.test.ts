@@ -11,7 +11,7 @@ interface Subscription {
 }
 
 void t.test(
-  'paused: no payment is due, access ends with the paid period, one event; unpaused: due after the paid period',
+  'a paused subscription has no payment due, and its access ends with the paid period; unpaused, it is due after that period',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

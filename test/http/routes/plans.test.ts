@@ -7,8 +7,8 @@ import {
   COMPUTE_BUDGET_PROGRAM,
   planAddress,
 } from '../../../src/chain/program/addresses.ts';
-import { createPlan } from '../../../src/chain/program/plan-instructions.ts';
 import { decodePlan } from '../../../src/chain/program/layouts.ts';
+import { createPlan } from '../../../src/chain/program/plan-instructions.ts';
 import { unsignedTransaction } from '../../../src/chain/transactions/message.ts';
 import { chainApi, randomAddress, testApi, type ChainApi } from '../../fixtures/http.ts';
 import { insertPlan } from '../../fixtures/rows.ts';
@@ -419,7 +419,7 @@ void t.test('a merchant has at most 20 pending plans, in all its apps', async (t
 });
 
 void t.test(
-  'after a rotation the merchant signs the new pullers; without anything to change it is a CONFLICT',
+  'the merchant signs the new pullers after a rotation; without anything to change it is a CONFLICT',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

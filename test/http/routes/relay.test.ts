@@ -120,40 +120,43 @@ void t.test('a signed subscription is sent, confirmed and registered, once', asy
   t.equal((await api.sql`select 1 from events where type = 'subscription_created'`).length, 1);
 });
 
-void t.test('cancel, resume and publish go the same way', async (t) => {
-  const api = await stage(t);
-  const { subscriber, keypair, transaction } = await opening(api);
-  const { body } = await send(api, subscriber.token, sign(keypair, transaction));
-  const id = body.data.subscription?.id ?? '';
-  for (const verb of ['cancel', 'resume']) {
-    const built = await api.call<{ transaction: string }>(
+void t.test(
+  'signed cancels, resumes and publications are sent and confirmed in the same way',
+  async (t) => {
+    const api = await stage(t);
+    const { subscriber, keypair, transaction } = await opening(api);
+    const { body } = await send(api, subscriber.token, sign(keypair, transaction));
+    const id = body.data.subscription?.id ?? '';
+    for (const verb of ['cancel', 'resume']) {
+      const built = await api.call<{ transaction: string }>(
+        'POST',
+        `/subscriber/subscriptions/${id}/${verb}`,
+        { token: subscriber.token },
+      );
+      const sent = await send(api, subscriber.token, sign(keypair, built.body.data.transaction));
+      t.match(sent.body.data, { status: 'confirmed', subscription: { id } }, verb);
+    }
+    const selling = await api.merchant();
+    api.localnet.fund(selling.wallet, { lamports: 1_000_000_000n });
+    const update = await api.call<{ id: string; transaction: string }>(
       'POST',
-      `/subscriber/subscriptions/${id}/${verb}`,
-      { token: subscriber.token },
+      `/merchant/apps/${selling.appId}/plans`,
+      { token: selling.token, body: { name: 'Yearly', amount: '5', periodHours: 8760 } },
     );
-    const sent = await send(api, subscriber.token, sign(keypair, built.body.data.transaction));
-    t.match(sent.body.data, { status: 'confirmed', subscription: { id } }, verb);
-  }
-  const selling = await api.merchant();
-  api.localnet.fund(selling.wallet, { lamports: 1_000_000_000n });
-  const update = await api.call<{ id: string; transaction: string }>(
-    'POST',
-    `/merchant/apps/${selling.appId}/plans`,
-    { token: selling.token, body: { name: 'Yearly', amount: '5', periodHours: 8760 } },
-  );
-  const published = await api.call<{ status: string; plan: { status: string } }>(
-    'POST',
-    '/merchant/transactions',
-    {
-      token: selling.key,
-      body: { transaction: sign(selling.keypair, update.body.data.transaction) },
-    },
-  );
-  t.match(published.body.data, {
-    status: 'confirmed',
-    plan: { id: update.body.data.id, status: 'active' },
-  });
-});
+    const published = await api.call<{ status: string; plan: { status: string } }>(
+      'POST',
+      '/merchant/transactions',
+      {
+        token: selling.key,
+        body: { transaction: sign(selling.keypair, update.body.data.transaction) },
+      },
+    );
+    t.match(published.body.data, {
+      status: 'confirmed',
+      plan: { id: update.body.data.id, status: 'active' },
+    });
+  },
+);
 
 void t.test('assertion instructions are allowed anywhere', async (t) => {
   const api = await stage(t);
@@ -398,7 +401,7 @@ void t.test('other transactions are refused and not sent', async (t) => {
   t.equal(value, null, 'nothing is on chain');
 });
 
-void t.test('any changed byte: refused and not sent', async (t) => {
+void t.test('a transaction with any changed byte is refused and not sent', async (t) => {
   let sent = 0;
   const api = await chainApi(t);
   const { subscriber, keypair, transaction } = await opening(api);

@@ -1,13 +1,13 @@
 // Replacing an endpoint, and sending again over the API: an event, or all that a filter matches.
 import t from 'tap';
 import { connect } from '../../../src/db/postgres/connect.ts';
+import { appendEvents } from '../../../src/domain/outbox/events.ts';
 import {
   planReplay,
   runReplay,
   everything,
   workOnReplays,
 } from '../../../src/domain/outbox/replay.ts';
-import { appendEvents } from '../../../src/domain/outbox/events.ts';
 import { testApi, type TestApi } from '../../fixtures/http.ts';
 import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 import { finishDeliveries } from '../../fixtures/webhooks.ts';
@@ -91,15 +91,18 @@ void t.test(
   },
 );
 
-void t.test('after seven days no delivery is queued again', async (t) => {
-  const api = await testApi(t);
-  const own = await shop(api);
-  const first = await own.create();
-  await own.event();
-  await own.remove(first.id);
-  await api.sql`update webhook_endpoints set deleted_at = now() - interval '7 days 1 second'`;
-  t.equal((await own.create()).requeuedDeliveries, 0);
-});
+void t.test(
+  'an endpoint that replaces another after seven days gets no pending deliveries',
+  async (t) => {
+    const api = await testApi(t);
+    const own = await shop(api);
+    const first = await own.create();
+    await own.event();
+    await own.remove(first.id);
+    await api.sql`update webhook_endpoints set deleted_at = now() - interval '7 days 1 second'`;
+    t.equal((await own.create()).requeuedDeliveries, 0);
+  },
+);
 
 void t.test(
   'a second endpoint is a CONFLICT whose message explains the effect of a deletion',
@@ -114,7 +117,7 @@ void t.test(
 );
 
 void t.test(
-  'deliveries of an app: to deleted endpoints too, in pages, each with its attempts and its replay',
+  'deliveries of an app are listed in pages, to deleted endpoints too, each with its attempts and its replay',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);

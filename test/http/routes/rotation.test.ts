@@ -2,13 +2,13 @@
 import { createHmac } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
-import { testApi } from '../../fixtures/http.ts';
-import { startReceiver, type Received } from '../../fixtures/receiver.ts';
-import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
-import { testDatabase } from '../../fixtures/postgres.ts';
-import { attempted, encryptionKey, runDispatcher } from '../../fixtures/webhooks.ts';
 import { secretBox } from '../../../src/domain/accounts/secrets.ts';
 import { sendPing } from '../../../src/webhooks/ping.ts';
+import { testApi } from '../../fixtures/http.ts';
+import { testDatabase } from '../../fixtures/postgres.ts';
+import { startReceiver, type Received } from '../../fixtures/receiver.ts';
+import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+import { attempted, encryptionKey, runDispatcher } from '../../fixtures/webhooks.ts';
 
 interface Rotated {
   id: string;
@@ -32,7 +32,7 @@ const service = (secret: string, { headers, body }: Received) =>
     .digest('hex')}`;
 
 void t.test(
-  'after a rotation webhook-signature is made with both secrets during the overlap, X-Service-Signature with the new one immediately',
+  'webhook-signature is made with both secrets during the overlap of a rotation, X-Service-Signature with the new one immediately',
   async (t) => {
     const database = await testDatabase(t);
     const config = {

@@ -146,7 +146,7 @@ void t.test('registration checks the chain', async (t) => {
     });
   const missing = '01999999-0000-7000-8000-000000000000';
 
-  await t.test('no account there is NOT_FOUND', async (t) => {
+  await t.test('a registration of an address without an account is NOT_FOUND', async (t) => {
     t.match(await register({ subscriptionPda: randomAddress() }), {
       status: 404,
       body: { error: { code: 'NOT_FOUND' } },

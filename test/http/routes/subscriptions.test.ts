@@ -133,7 +133,7 @@ void t.test(
 );
 
 void t.test(
-  'filters: status, planId, subscriberWallet, since (inclusive), until (exclusive)',
+  'lists are filtered by status, planId, subscriberWallet, since (inclusive) and until (exclusive)',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -177,7 +177,7 @@ void t.test(
 );
 
 void t.test(
-  'a query that is not right, and a cursor that was not issued for the list, are VALIDATION_ERROR',
+  'a malformed query, and a cursor that was not issued for the list, are VALIDATION_ERROR',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -298,7 +298,7 @@ void t.test(
 );
 
 void t.test(
-  'cancel at period end: no payment is due, one cancel_requested event, the status stays until paidThrough',
+  'a cancel at period end leaves no payment due, has one cancel_requested event, and keeps the status until paidThrough',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -392,7 +392,7 @@ void t.test(
 );
 
 void t.test(
-  'force cancels immediately, with cancel_forced; an ended subscription is CONFLICT',
+  'a forced cancel ends at once, with cancel_forced; an ended subscription is CONFLICT',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -17,7 +17,7 @@ async function insertAttempts(sql: Sql, subscriptionId: string, states: readonly
       from signed, subscriptions s where s.id = ${subscriptionId}`;
 }
 
-void t.test('a subscription’s story is one list, newest first', async (t) => {
+void t.test('the timeline of a subscription is one list, newest first', async (t) => {
   const api = await testApi(t);
   const [mine, other] = [await api.merchant(), await api.merchant()];
   await api.call('POST', `/merchant/apps/${mine.appId}/webhooks`, {

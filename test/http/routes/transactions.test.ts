@@ -52,7 +52,7 @@ void t.test(
 );
 
 void t.test(
-  'since is inclusive, until exclusive, on the payment’s time; status, planId and subscriptionId narrow it down',
+  'lists are filtered by the payment’s time, since inclusive and until exclusive, by status, planId and subscriptionId',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -24,7 +24,7 @@ async function register(api: ChainApi, subscriber: Signed, appId: string, planId
 }
 
 void t.test(
-  'in a trial no payment is due before its end, access is granted until then and through the grace period, and the first payment is for the rest of the period',
+  'a trial has no payment due before its end, grants access until then and through the grace period, and its first payment is for the rest of the period',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -78,7 +78,7 @@ void t.test(
 );
 
 void t.test(
-  'once per wallet and app: not on another plan of the app, nor after an end; another app and another wallet have their own, also concurrently',
+  'a wallet has one trial per app: not on another plan of the app, nor after an end; another app and another wallet have their own, also concurrently',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

@@ -1,14 +1,14 @@
 // docs/contract.md, Webhook endpoint: one per app, secret once, ping.
-import { finishDeliveries } from '../../fixtures/webhooks.ts';
 import { createHmac } from 'node:crypto';
-import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
-import { createSsrfGuard } from '../../../src/webhooks/ssrf-guard.ts';
 import { sendPing } from '../../../src/webhooks/ping.ts';
+import { createSsrfGuard } from '../../../src/webhooks/ssrf-guard.ts';
 import { testApi } from '../../fixtures/http.ts';
 import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+import { finishDeliveries } from '../../fixtures/webhooks.ts';
 
 interface Endpoint {
   id: string;
@@ -97,7 +97,7 @@ void t.test(
 );
 
 void t.test(
-  'HTTPS is required in production, and an address inside a private network is refused there',
+  'production requires HTTPS and refuses an address inside a private network',
   async (t) => {
     const guard = createSsrfGuard({ enabled: true, allow: [], deny: [], nameServers: [] });
     const api = await testApi(t, {
@@ -133,6 +133,10 @@ void t.test(
       'https://169.254.169.254/',
       'https://2130706433/',
       'https://0x7f.1/',
+      'https://shop.test:0/',
+      'https://shop.test:00/hooks',
+      // 2,000 characters that become 3 each.
+      `https://shop.test/${'"'.repeat(2000)}`,
     ];
     for (const target of bad)
       t.match(
@@ -143,6 +147,33 @@ void t.test(
     t.equal((await post('https://shop.test:8443/hooks?a=b')).status, 201);
   },
 );
+
+for (const [given, called] of [
+  ['HTTPS://Shop.Test:443/a/../hooks#part', 'https://shop.test/hooks'],
+  ['https://shop.test', 'https://shop.test/'],
+  ['https://shop.test:8443/b%20c?d=é', 'https://shop.test:8443/b%20c?d=%C3%A9'],
+  ['https://bücher.test/?', 'https://xn--bcher-kva.test/'],
+  ['https://0x8.8.8.8/', 'https://8.8.8.8/'],
+] as const) {
+  void t.test(`${given} is stored as it is called: ${called}`, async (t) => {
+    const api = await testApi(t);
+    const { appId, key } = await api.merchant();
+    const path = `/merchant/apps/${appId}/webhooks`;
+    const made = await api.call<Endpoint>('POST', path, { token: key, body: { url: given } });
+    t.match(made, { status: 201, body: { data: { url: called } } });
+    t.match(await api.call('GET', path, { token: key }), { body: { data: [{ url: called }] } });
+  });
+}
+
+void t.test('the message about port 0 names the ports that are right', async (t) => {
+  const api = await testApi(t);
+  const { appId, key } = await api.merchant();
+  const body = { url: 'https://shop.test:0/' };
+  t.match(await api.call('POST', `/merchant/apps/${appId}/webhooks`, { token: key, body }), {
+    status: 400,
+    body: { error: { details: [{ path: 'url', message: /port from 1 to 65535/ }] } },
+  });
+});
 
 void t.test('deleting an endpoint cancels its pending deliveries', async (t) => {
   const api = await testApi(t);

@@ -22,6 +22,7 @@ import {
   type KeyPairSigner,
   type Signature,
 } from '@solana/kit';
+import { getAssociatedTokenAddressSync } from '@solana/spl-token';
 import {
   fetchPlan,
   fetchPlansForOwner,
@@ -44,7 +45,6 @@ import {
   SUBSCRIPTIONS_ERROR__AMOUNT_EXCEEDS_PERIOD_LIMIT,
   SUBSCRIPTIONS_ERROR__INVALID_INSTRUCTION_DATA,
 } from '@solana/subscriptions';
-import { getAssociatedTokenAddressSync } from '@solana/spl-token';
 import { PublicKey } from '@solana/web3.js';
 import t, { type Test } from 'tap';
 import { startTestChain } from '../../fixtures/localnet.ts';
@@ -261,7 +261,7 @@ void t.test(
 );
 
 void t.test(
-  'the kit’s subscriptions get slots, accounts, programs, logs and signatures',
+  'subscriptions of kit get slots, accounts, programs, logs and signatures',
   async (t) => {
     const { chain, rpc, rpcSubscriptions } = await setup(t);
     const abortController = new AbortController();
@@ -271,7 +271,7 @@ void t.test(
     const { address: owner } = chain.wallet({ usdc: 0n });
     chain.mineBlocks(2);
     const wallet = address(owner);
-    // The kit drops what comes before somebody waits for it.
+    // kit drops notifications that come before they are waited for.
     const next = async <T>(source: Promise<AsyncIterable<T>>): Promise<T> => {
       for await (const item of await source) return item;
       throw new Error('the subscription ended');

@@ -41,7 +41,6 @@ import {
   subscribe,
   transferSubscription,
 } from '../../../src/chain/program/instructions.ts';
-import { createPlan } from '../../../src/chain/program/plan-instructions.ts';
 import {
   AUTHORITY_LENGTH,
   decodeAuthority,
@@ -49,6 +48,7 @@ import {
   decodeSubscription,
   PLAN_LENGTH,
 } from '../../../src/chain/program/layouts.ts';
+import { createPlan } from '../../../src/chain/program/plan-instructions.ts';
 import type { LocalnetOptions } from '../../../src/local/chain/start.ts';
 import { FINALITY_BLOCKS } from '../../../src/local/chain/state.ts';
 import { startTestChain, type TestChain } from '../../fixtures/localnet.ts';
@@ -75,7 +75,7 @@ async function setup(
   // Asked twice for the same, web3.js waits for another finalized blockhash: a chain this old has a
   // new one each block.
   chain.mineBlocks(FINALITY_BLOCKS);
-  // Without a wsEndpoint web3.js looks for the WebSocket one port up.
+  // Without a wsEndpoint web3.js expects the WebSocket one port up.
   const connection = new Connection(chain.rpcUrl, commitment);
   const send = (
     signers: readonly [Keypair, ...Keypair[]],
@@ -219,7 +219,7 @@ void t.test(
   },
 );
 
-void t.test('when the second transfer of a payment fails, the first is undone', async (t) => {
+void t.test('a failed second transfer of a payment undoes the first', async (t) => {
   const all = await setup(t);
   const { connection, send, ata } = all;
   const { merchant, treasury, keeper, subscriber, pull } = await subscribed(all);
@@ -445,8 +445,8 @@ void t.test('accounts are found by program, content and length, whole and in par
       .subarray(32, 64)
       .equals(new PublicKey(subscriber.address).toBuffer()),
   );
-  const nobody = await connection.getTokenAccountsByOwner(Keypair.generate().publicKey, { mint });
-  t.same(nobody.value, []);
+  const stranger = await connection.getTokenAccountsByOwner(Keypair.generate().publicKey, { mint });
+  t.same(stranger.value, []);
   t.match((await connection.getParsedAccountInfo(mint)).value?.data, {
     parsed: { type: 'mint', info: { decimals: 6, isInitialized: true } },
   });
@@ -713,20 +713,23 @@ void t.test('spl-token’s helpers open, read and move token accounts', async (t
   t.equal((await connection.getTokenSupply(mint)).value.amount, String(supply));
 });
 
-void t.test('the chain answers web3.js’s questions about the cluster', async (t) => {
-  const { chain, connection }: { chain: TestChain; connection: Connection } = await setup(t, {
-    blockMs: 0,
-  });
-  chain.mineBlocks(3);
-  const slot = await connection.getSlot();
-  t.equal(slot, chain.slot() - 1);
-  t.equal(await connection.getSlot('processed'), chain.slot());
-  t.match(await connection.getVersion(), { 'solana-core': /^\d+\.\d+\.\d+$/ });
-  t.match(await connection.getGenesisHash(), /^[1-9A-HJ-NP-Za-km-z]{32,44}$/);
-  t.equal(await connection.getBlockTime(chain.slot()), Math.floor(chain.now() / 1000));
-  const epoch = await connection.getEpochInfo();
-  t.equal(epoch.absoluteSlot, slot);
-  t.equal(epoch.epoch * epoch.slotsInEpoch + epoch.slotIndex, slot);
-  t.equal(await connection.getMinimumBalanceForRentExemption(165), 1_488_440);
-  t.match(await connection.getRecentPrioritizationFees(), [{ prioritizationFee: 0 }]);
-});
+void t.test(
+  'web3.js reads slots, version, genesis hash, epoch, rent and fees from the chain',
+  async (t) => {
+    const { chain, connection }: { chain: TestChain; connection: Connection } = await setup(t, {
+      blockMs: 0,
+    });
+    chain.mineBlocks(3);
+    const slot = await connection.getSlot();
+    t.equal(slot, chain.slot() - 1);
+    t.equal(await connection.getSlot('processed'), chain.slot());
+    t.match(await connection.getVersion(), { 'solana-core': /^\d+\.\d+\.\d+$/ });
+    t.match(await connection.getGenesisHash(), /^[1-9A-HJ-NP-Za-km-z]{32,44}$/);
+    t.equal(await connection.getBlockTime(chain.slot()), Math.floor(chain.now() / 1000));
+    const epoch = await connection.getEpochInfo();
+    t.equal(epoch.absoluteSlot, slot);
+    t.equal(epoch.epoch * epoch.slotsInEpoch + epoch.slotIndex, slot);
+    t.equal(await connection.getMinimumBalanceForRentExemption(165), 1_488_440);
+    t.match(await connection.getRecentPrioritizationFees(), [{ prioritizationFee: 0 }]);
+  },
+);

@@ -14,7 +14,7 @@ void t.test('base58 agrees with bs58 on any bytes, leading zeros included', asyn
   t.equal(base58(''), '');
 });
 
-void t.test('a key goes to bytes, to Base58 and back', async () => {
+void t.test('a key converts to bytes, to Base58 and back', async () => {
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 32, maxLength: 32 }), (value) => {
       const key = keyOf(value);
@@ -24,7 +24,7 @@ void t.test('a key goes to bytes, to Base58 and back', async () => {
 });
 
 void t.test(
-  'text that is not Base58 of the length is undefined, and a malformed address in the code throws',
+  'a text that is not Base58 of the length is undefined, and a malformed address constant throws',
   async (t) => {
     for (const text of ['', '0OIl', 'abc', '1'.repeat(31), '1'.repeat(33), '1'.repeat(200)])
       t.equal(parseBase58(text, 32), undefined, text);

@@ -1,4 +1,5 @@
 // Every HTTP method answers in a validator's shape, and refuses with a validator's errors.
+import { getAssociatedTokenAddressSync } from '@solana/spl-token';
 import {
   Keypair,
   PublicKey,
@@ -7,10 +8,9 @@ import {
   TransactionMessage,
   VersionedTransaction,
 } from '@solana/web3.js';
-import { getAssociatedTokenAddressSync } from '@solana/spl-token';
 import bs58 from 'bs58';
 import t, { type Test } from 'tap';
-import { MAX_BODY_BYTES } from '../../../src/local/chain/http-server.ts';
+import { MAX_BODY_BYTES } from '../../../src/local/chain/rpc/http-server.ts';
 import { BLOCKHASH_AGE, FINALITY_BLOCKS } from '../../../src/local/chain/state.ts';
 import {
   post,
@@ -117,163 +117,169 @@ const failure = (promise: Promise<unknown>) =>
     (error: unknown) => error as RpcFailure,
   );
 
-void t.test('slots, blockhashes, epochs and fees answer in the shape of a validator', async (t) => {
-  const { chain, payer, stranger } = await setup(t);
-  chain.mineBlocks(40);
-  const blockhash = await latest(chain);
-  const transfer = signedTransfer(payer, stranger, 1_000_000, blockhash.blockhash);
-  const message = Transaction.from(transfer.bytes).serializeMessage().toString('base64');
-  const shapes: [method: string, params: unknown[], types: unknown][] = [
-    ['getHealth', [], 'string'],
-    ['getVersion', [], { 'feature-set': 'number', 'solana-core': 'string' }],
-    ['getGenesisHash', [], 'string'],
-    ['getSlot', [{ commitment: 'confirmed' }], 'number'],
-    ['getBlockHeight', [], 'number'],
-    ['getBlockTime', [chain.slot() - 1], 'number'],
-    [
-      'getLatestBlockhash',
-      [],
-      { context: CONTEXT, value: { blockhash: 'string', lastValidBlockHeight: 'number' } },
-    ],
-    [
-      'isBlockhashValid',
-      [blockhash.blockhash, { commitment: 'confirmed' }],
-      { context: CONTEXT, value: 'boolean' },
-    ],
-    [
-      'getEpochInfo',
-      [],
-      {
-        absoluteSlot: 'number',
-        blockHeight: 'number',
-        epoch: 'number',
-        slotIndex: 'number',
-        slotsInEpoch: 'number',
-        transactionCount: 'number',
-      },
-    ],
-    ['getMinimumBalanceForRentExemption', [165], 'number'],
-    [
-      'getFeeForMessage',
-      [message, { commitment: 'confirmed' }],
-      { context: CONTEXT, value: 'number' },
-    ],
-    [
-      'getFeeForMessage',
-      [message, { commitment: 'finalized' }],
-      { context: CONTEXT, value: 'null' },
-    ],
-    [
-      'getRecentPrioritizationFees',
-      [[payer.address]],
-      [{ slot: 'number', prioritizationFee: 'number' }],
-    ],
-  ];
-  for (const [method, params, types] of shapes)
-    t.strictSame(typesOf(await chain.rpc(method, ...params)), types, method);
-  t.equal(await chain.rpc('getHealth'), 'ok');
-  t.equal(bs58.decode(await chain.rpc('getGenesisHash')).length, 32);
-  t.equal(
-    await chain.rpc('getMinimumBalanceForRentExemption', 165),
-    1_488_440,
-    'the rent of a token account on every cluster',
-  );
-  t.match(await chain.rpc('getFeeForMessage', message, { commitment: 'confirmed' }), {
-    value: FEE,
-  });
-  const [processed, confirmed, finalized] = await Promise.all(
-    ['processed', 'confirmed', 'finalized'].map((commitment) =>
-      chain.rpc<number>('getSlot', { commitment }),
-    ),
-  );
-  t.strictSame(
-    [processed, confirmed, finalized],
-    [chain.slot(), chain.slot() - 1, chain.slot() - FINALITY_BLOCKS],
-  );
-  t.equal(await chain.rpc('getSlot'), finalized, 'finalized is the default');
-  t.equal(await chain.rpc('getBlockTime', chain.slot()), Math.floor(chain.now() / 1000));
-});
+void t.test(
+  "responses about slots, blockhashes, epochs and fees have the shape of a validator's",
+  async (t) => {
+    const { chain, payer, stranger } = await setup(t);
+    chain.mineBlocks(40);
+    const blockhash = await latest(chain);
+    const transfer = signedTransfer(payer, stranger, 1_000_000, blockhash.blockhash);
+    const message = Transaction.from(transfer.bytes).serializeMessage().toString('base64');
+    const shapes: [method: string, params: unknown[], types: unknown][] = [
+      ['getHealth', [], 'string'],
+      ['getVersion', [], { 'feature-set': 'number', 'solana-core': 'string' }],
+      ['getGenesisHash', [], 'string'],
+      ['getSlot', [{ commitment: 'confirmed' }], 'number'],
+      ['getBlockHeight', [], 'number'],
+      ['getBlockTime', [chain.slot() - 1], 'number'],
+      [
+        'getLatestBlockhash',
+        [],
+        { context: CONTEXT, value: { blockhash: 'string', lastValidBlockHeight: 'number' } },
+      ],
+      [
+        'isBlockhashValid',
+        [blockhash.blockhash, { commitment: 'confirmed' }],
+        { context: CONTEXT, value: 'boolean' },
+      ],
+      [
+        'getEpochInfo',
+        [],
+        {
+          absoluteSlot: 'number',
+          blockHeight: 'number',
+          epoch: 'number',
+          slotIndex: 'number',
+          slotsInEpoch: 'number',
+          transactionCount: 'number',
+        },
+      ],
+      ['getMinimumBalanceForRentExemption', [165], 'number'],
+      [
+        'getFeeForMessage',
+        [message, { commitment: 'confirmed' }],
+        { context: CONTEXT, value: 'number' },
+      ],
+      [
+        'getFeeForMessage',
+        [message, { commitment: 'finalized' }],
+        { context: CONTEXT, value: 'null' },
+      ],
+      [
+        'getRecentPrioritizationFees',
+        [[payer.address]],
+        [{ slot: 'number', prioritizationFee: 'number' }],
+      ],
+    ];
+    for (const [method, params, types] of shapes)
+      t.strictSame(typesOf(await chain.rpc(method, ...params)), types, method);
+    t.equal(await chain.rpc('getHealth'), 'ok');
+    t.equal(bs58.decode(await chain.rpc('getGenesisHash')).length, 32);
+    t.equal(
+      await chain.rpc('getMinimumBalanceForRentExemption', 165),
+      1_488_440,
+      'the rent of a token account on every cluster',
+    );
+    t.match(await chain.rpc('getFeeForMessage', message, { commitment: 'confirmed' }), {
+      value: FEE,
+    });
+    const [processed, confirmed, finalized] = await Promise.all(
+      ['processed', 'confirmed', 'finalized'].map((commitment) =>
+        chain.rpc<number>('getSlot', { commitment }),
+      ),
+    );
+    t.strictSame(
+      [processed, confirmed, finalized],
+      [chain.slot(), chain.slot() - 1, chain.slot() - FINALITY_BLOCKS],
+    );
+    t.equal(await chain.rpc('getSlot'), finalized, 'finalized is the default');
+    t.equal(await chain.rpc('getBlockTime', chain.slot()), Math.floor(chain.now() / 1000));
+  },
+);
 
-void t.test('accounts answer in the shape of a validator, in every encoding', async (t) => {
-  const { chain, payer, stranger } = await setup(t);
-  const ata = getAssociatedTokenAddressSync(
-    new PublicKey(chain.mint),
-    payer.keypair.publicKey,
-  ).toBase58();
-  const at = { commitment: 'confirmed' };
-  const account = (data: unknown) => ({
-    data,
-    executable: 'boolean',
-    lamports: 'number',
-    owner: 'string',
-    rentEpoch: 'number',
-    space: 'number',
-  });
-  const parsed = {
-    program: 'string',
-    parsed: {
-      type: 'string',
-      info: {
-        isNative: 'boolean',
-        mint: 'string',
-        owner: 'string',
-        state: 'string',
-        tokenAmount: TOKEN_AMOUNT,
+void t.test(
+  "responses about accounts have the shape of a validator's, in every encoding",
+  async (t) => {
+    const { chain, payer, stranger } = await setup(t);
+    const ata = getAssociatedTokenAddressSync(
+      new PublicKey(chain.mint),
+      payer.keypair.publicKey,
+    ).toBase58();
+    const at = { commitment: 'confirmed' };
+    const account = (data: unknown) => ({
+      data,
+      executable: 'boolean',
+      lamports: 'number',
+      owner: 'string',
+      rentEpoch: 'number',
+      space: 'number',
+    });
+    const parsed = {
+      program: 'string',
+      parsed: {
+        type: 'string',
+        info: {
+          isNative: 'boolean',
+          mint: 'string',
+          owner: 'string',
+          state: 'string',
+          tokenAmount: TOKEN_AMOUNT,
+        },
       },
-    },
-    space: 'number',
-  };
-  const shapes: [method: string, params: unknown[], types: unknown][] = [
-    [
-      'getAccountInfo',
-      [payer.address, { ...at, encoding: 'base58' }],
-      { context: CONTEXT, value: account(['string']) },
-    ],
-    [
-      'getAccountInfo',
-      [ata, { ...at, ...BASE64 }],
-      { context: CONTEXT, value: account(['string']) },
-    ],
-    [
-      'getAccountInfo',
-      [ata, { ...at, encoding: 'jsonParsed' }],
-      { context: CONTEXT, value: account(parsed) },
-    ],
-    ['getAccountInfo', [stranger.toBase58(), at], { context: CONTEXT, value: 'null' }],
-    [
-      'getMultipleAccounts',
-      [[ata, stranger.toBase58()], at],
-      { context: CONTEXT, value: [account(['string']), 'null'] },
-    ],
-    [
-      'getProgramAccounts',
-      [TOKEN_PROGRAM, { ...at, ...BASE64 }],
-      [{ account: account(['string']), pubkey: 'string' }],
-    ],
-    [
-      'getTokenAccountsByOwner',
-      [payer.address, { mint: chain.mint }, { ...at, encoding: 'jsonParsed' }],
-      { context: CONTEXT, value: [{ account: account(parsed), pubkey: 'string' }] },
-    ],
-    ['getBalance', [payer.address, at], { context: CONTEXT, value: 'number' }],
-    ['getTokenAccountBalance', [ata, at], { context: CONTEXT, value: TOKEN_AMOUNT }],
-  ];
-  for (const [method, params, types] of shapes)
-    t.strictSame(typesOf(await chain.rpc(method, ...params)), types, method);
-  t.match(await chain.rpc('getTokenAccountBalance', ata, at), {
-    value: { amount: '1000000000', decimals: 6, uiAmount: 1000, uiAmountString: '1000' },
-  });
-  t.match(await chain.rpc('getAccountInfo', ata, { ...at, encoding: 'jsonParsed' }), {
-    value: {
-      owner: TOKEN_PROGRAM,
-      data: {
-        program: 'spl-token',
-        parsed: { info: { owner: payer.address, mint: chain.mint } },
-        space: 165,
+      space: 'number',
+    };
+    const shapes: [method: string, params: unknown[], types: unknown][] = [
+      [
+        'getAccountInfo',
+        [payer.address, { ...at, encoding: 'base58' }],
+        { context: CONTEXT, value: account(['string']) },
+      ],
+      [
+        'getAccountInfo',
+        [ata, { ...at, ...BASE64 }],
+        { context: CONTEXT, value: account(['string']) },
+      ],
+      [
+        'getAccountInfo',
+        [ata, { ...at, encoding: 'jsonParsed' }],
+        { context: CONTEXT, value: account(parsed) },
+      ],
+      ['getAccountInfo', [stranger.toBase58(), at], { context: CONTEXT, value: 'null' }],
+      [
+        'getMultipleAccounts',
+        [[ata, stranger.toBase58()], at],
+        { context: CONTEXT, value: [account(['string']), 'null'] },
+      ],
+      [
+        'getProgramAccounts',
+        [TOKEN_PROGRAM, { ...at, ...BASE64 }],
+        [{ account: account(['string']), pubkey: 'string' }],
+      ],
+      [
+        'getTokenAccountsByOwner',
+        [payer.address, { mint: chain.mint }, { ...at, encoding: 'jsonParsed' }],
+        { context: CONTEXT, value: [{ account: account(parsed), pubkey: 'string' }] },
+      ],
+      ['getBalance', [payer.address, at], { context: CONTEXT, value: 'number' }],
+      ['getTokenAccountBalance', [ata, at], { context: CONTEXT, value: TOKEN_AMOUNT }],
+    ];
+    for (const [method, params, types] of shapes)
+      t.strictSame(typesOf(await chain.rpc(method, ...params)), types, method);
+    t.match(await chain.rpc('getTokenAccountBalance', ata, at), {
+      value: { amount: '1000000000', decimals: 6, uiAmount: 1000, uiAmountString: '1000' },
+    });
+    t.match(await chain.rpc('getAccountInfo', ata, { ...at, encoding: 'jsonParsed' }), {
+      value: {
+        owner: TOKEN_PROGRAM,
+        data: {
+          program: 'spl-token',
+          parsed: { info: { owner: payer.address, mint: chain.mint } },
+          space: 165,
+        },
       },
-    },
-  });
-});
+    });
+  },
+);
 
 void t.test(
   'getProgramAccounts filters by memcmp and dataSize, and cuts data with dataSlice',
@@ -333,7 +339,7 @@ void t.test(
   },
 );
 
-void t.test('transactions answer in the shape of a validator', async (t) => {
+void t.test("responses about transactions have the shape of a validator's", async (t) => {
   const { chain, payer, stranger } = await setup(t);
   const transfer = signedTransfer(payer, stranger, 1_000_000, (await latest(chain)).blockhash);
   const simulated = await chain.rpc<{ value: object }>('simulateTransaction', transfer.text, {
@@ -522,7 +528,7 @@ void t.test(
   },
 );
 
-void t.test('a batch answers each of its requests, and notifications get no answer', async (t) => {
+void t.test('each request of a batch gets a response, and notifications get none', async (t) => {
   const { chain } = await setup(t);
   const request = (id: unknown, method: string, params: unknown[] = []) => ({
     jsonrpc: '2.0',
@@ -806,7 +812,7 @@ void t.test(
 );
 
 void t.test(
-  'in a large batch too each forged transaction is refused, and each good one runs once',
+  'each forged transaction of a large batch is refused, and each valid one runs once',
   async (t) => {
     const { chain, payer, stranger } = await setup(t);
     const { blockhash } = await latest(chain);
@@ -911,7 +917,7 @@ void t.test('a client without support of version 0 gets -32015', async (t) => {
 });
 
 void t.test(
-  'slots without a block have no time: skipped ones -32007, those to come -32004',
+  'a slot without a block has no time: -32007 if it was skipped, -32004 if it is to come',
   async (t) => {
     const { chain } = await setup(t);
     const slot = chain.slot();
@@ -1005,7 +1011,7 @@ void t.test(
   },
 );
 
-void t.test('a blockhash is good for 150 blocks and not one more', async (t) => {
+void t.test('a blockhash is valid for 150 blocks and not one more', async (t) => {
   const { chain, payer, stranger } = await setup(t);
   const { blockhash, lastValidBlockHeight } = await latest(chain);
   const height = () => chain.rpc<number>('getBlockHeight', { commitment: 'processed' });
@@ -1033,7 +1039,7 @@ void t.test('a blockhash is good for 150 blocks and not one more', async (t) => 
   t.equal(
     await sendOf(chain, late, { skipPreflight: true }),
     late.signature,
-    'without preflight nobody is told',
+    'without preflight there is no error',
   );
   chain.mineBlocks();
   t.equal(await statusOf(chain, late), null);
@@ -1042,7 +1048,7 @@ void t.test('a blockhash is good for 150 blocks and not one more', async (t) => 
 });
 
 void t.test(
-  'preflight looks for the blockhash at its own commitment, finalized by default',
+  'preflight checks the blockhash at its own commitment, finalized by default',
   async (t) => {
     const { chain, payer, stranger } = await setup(t);
     chain.mineBlocks(FINALITY_BLOCKS + 1);

@@ -1,10 +1,10 @@
 // Settings of the chain that clusters change: rent and block time; and the rate limits of
 // providers.
 import { Keypair, SystemProgram, Transaction } from '@solana/web3.js';
-import { Agent, type Dispatcher, request } from 'undici';
 import t, { type Test } from 'tap';
-import { SLOT_MS } from '../../../src/local/chain/state.ts';
+import { Agent, type Dispatcher, request } from 'undici';
 import { startLocalnet } from '../../../src/local/chain/start.ts';
+import { SLOT_MS } from '../../../src/local/chain/state.ts';
 import { stopClock } from '../../fixtures/clock.ts';
 import { call, post, startTestChain, type TestChain } from '../../fixtures/localnet.ts';
 
@@ -12,7 +12,7 @@ const TOKEN_ACCOUNT = 165;
 const rentOf = (chain: { rpcUrl: string }, length = TOKEN_ACCOUNT) =>
   call<number>(chain.rpcUrl, 'getMinimumBalanceForRentExemption', length);
 
-void t.test('rent follows the setting, step by step', async (t) => {
+void t.test('the rent follows its setting, step by step', async (t) => {
   const chain = await startTestChain(t, { blockMs: 0 });
   t.equal(await rentOf(chain), 1_488_440, 'today');
   for (const [rate, tokenAccount] of [
@@ -27,7 +27,7 @@ void t.test('rent follows the setting, step by step', async (t) => {
   await t.rejects(chain.rpc('localnet_setRent', 0), { code: -32602 });
 });
 
-void t.test('execution asks for the rent of the setting', async (t) => {
+void t.test('a transaction needs the rent of the setting', async (t) => {
   const chain = await startTestChain(t, { blockMs: 0, rentLamportsPerByte: 696 });
   const payer = chain.wallet();
   chain.mineBlocks();
@@ -116,7 +116,7 @@ void t.test('requests and sends above the rate per second get 429', async (t) =>
   t.equal(await statusOf(chain, 'getSlot'), 200);
 });
 
-void t.test('a second later there is room again', async (t) => {
+void t.test('a rate limit has room again after a second', async (t) => {
   const wait = stopClock(t);
   const chain = await startTestChain(t, { blockMs: 0 });
   await limit(chain, { requests: 2 });
@@ -134,7 +134,7 @@ function client(t: Test): Dispatcher {
   return agent;
 }
 
-void t.test('a limit per connection counts each one for itself', async (t) => {
+void t.test('a rate limit per connection counts each connection for itself', async (t) => {
   stopClock(t);
   const chain = await startTestChain(t, { blockMs: 0 });
   await limit(chain, { requests: 2, per: 'connection' });

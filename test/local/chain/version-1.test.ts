@@ -26,10 +26,14 @@ import {
 } from 'kit8';
 import t, { type Test } from 'tap';
 import { offerOf } from '../../../src/local/chain/fee.ts';
-import { decodeMessage, decodeTransaction, namesKey } from '../../../src/local/chain/wire.ts';
-import { signaturesOf } from '../../../src/local/chain/wire-message.ts';
-import { WireError } from '../../../src/local/chain/wire-reader.ts';
-import { signedOnes } from '../../../src/local/chain/verify.ts';
+import {
+  decodeMessage,
+  decodeTransaction,
+  namesKey,
+} from '../../../src/local/chain/wire/decode.ts';
+import { signaturesOf } from '../../../src/local/chain/wire/message.ts';
+import { WireError } from '../../../src/local/chain/wire/reader.ts';
+import { verifiedTransactions } from '../../../src/local/chain/wire/verify.ts';
 import { type RpcFailure, startTestChain, type TestChain } from '../../fixtures/localnet.ts';
 
 const LIMITS = { computeUnitLimit: 20_000, loadedAccountsDataSizeLimit: 1_000_000 };
@@ -110,7 +114,7 @@ async function landed(t: Test, options: { dataDir?: string } = {}) {
   return { chain, keypair, payer, to, ...built };
 }
 
-void t.test('a kit client sends one and reads it back', async (t) => {
+void t.test('a kit client sends a version 1 transaction and reads it back', async (t) => {
   const chain = await startTestChain(t, { blockMs: 100 });
   const rpc = createSolanaRpc(chain.rpcUrl);
   const rpcSubscriptions = createSolanaRpcSubscriptions(chain.wsUrl);
@@ -139,7 +143,7 @@ void t.test('a kit client sends one and reads it back', async (t) => {
   );
 });
 
-void t.test('web3.js decodes it in every encoding', async (t) => {
+void t.test('web3.js decodes a version 1 transaction in every encoding', async (t) => {
   const { chain, id, wire, to, payer } = await landed(t);
   const connection = new Connection(chain.rpcUrl, 'confirmed');
   const read = await connection.getTransaction(id, { maxSupportedTransactionVersion: 1 });
@@ -186,7 +190,7 @@ void t.test(
   },
 );
 
-void t.test('limits that are not set are zero, so it never lands', async (t) => {
+void t.test('a version 1 transaction without limits never lands: they count as zero', async (t) => {
   const chain = await startTestChain(t, { blockMs: 0 });
   const { keypair, address: payer } = chain.wallet();
   const send = async (config: V1TransactionConfig) => {
@@ -206,43 +210,46 @@ void t.test('limits that are not set are zero, so it never lands', async (t) => 
   await t.rejects(send({ loadedAccountsDataSizeLimit: 1_000_000 }), { code: -32002 });
 });
 
-void t.test('a failed one lands, is listed, and reaches the streams with its logs', async (t) => {
-  const chain = await startTestChain(t, { blockMs: 0 });
-  const { keypair, address: payer } = chain.wallet();
-  chain.mineBlocks();
-  const stop = new AbortController();
-  t.teardown(() => stop.abort());
-  const notifications = await createSolanaRpcSubscriptions(chain.wsUrl)
-    .logsNotifications({ mentions: [address(payer)] }, { commitment: 'confirmed' })
-    .subscribe({ abortSignal: stop.signal });
-  const { wire, id } = await build(keypair, await latest(chain), [
-    transfer(payer, payer, 10n ** 15n),
-  ]);
-  const err = { InstructionError: [0, { Custom: 1 }] };
-  const text = wire.toString('base64');
-  const settings = { ...encoded, sigVerify: true };
-  const { value: simulated } = await chain.rpc<{ value: object }>(
-    'simulateTransaction',
-    text,
-    settings,
-  );
-  t.match(simulated, { err });
-  await chain.rpc('sendTransaction', text, { ...encoded, skipPreflight: true });
-  chain.mineBlocks();
-  for await (const { value } of notifications) {
-    t.equal(value.signature, id);
-    t.match(value.err, { InstructionError: [0n, { Custom: 1n }] });
-    t.match(value.logs.at(-1), /failed: custom program error: 0x1/);
-    break;
-  }
-  const read = await new Connection(chain.rpcUrl, 'confirmed').getTransaction(id, {
-    maxSupportedTransactionVersion: 1,
-  });
-  t.same(read?.meta?.err, err);
-  t.equal(read?.meta?.fee, 5_000);
-});
+void t.test(
+  'a failed version 1 transaction lands, is listed, and reaches the streams with its logs',
+  async (t) => {
+    const chain = await startTestChain(t, { blockMs: 0 });
+    const { keypair, address: payer } = chain.wallet();
+    chain.mineBlocks();
+    const stop = new AbortController();
+    t.teardown(() => stop.abort());
+    const notifications = await createSolanaRpcSubscriptions(chain.wsUrl)
+      .logsNotifications({ mentions: [address(payer)] }, { commitment: 'confirmed' })
+      .subscribe({ abortSignal: stop.signal });
+    const { wire, id } = await build(keypair, await latest(chain), [
+      transfer(payer, payer, 10n ** 15n),
+    ]);
+    const err = { InstructionError: [0, { Custom: 1 }] };
+    const text = wire.toString('base64');
+    const settings = { ...encoded, sigVerify: true };
+    const { value: simulated } = await chain.rpc<{ value: object }>(
+      'simulateTransaction',
+      text,
+      settings,
+    );
+    t.match(simulated, { err });
+    await chain.rpc('sendTransaction', text, { ...encoded, skipPreflight: true });
+    chain.mineBlocks();
+    for await (const { value } of notifications) {
+      t.equal(value.signature, id);
+      t.match(value.err, { InstructionError: [0n, { Custom: 1n }] });
+      t.match(value.logs.at(-1), /failed: custom program error: 0x1/);
+      break;
+    }
+    const read = await new Connection(chain.rpcUrl, 'confirmed').getTransaction(id, {
+      maxSupportedTransactionVersion: 1,
+    });
+    t.same(read?.meta?.err, err);
+    t.equal(read?.meta?.fee, 5_000);
+  },
+);
 
-void t.test('logs are cut at 10,000 bytes', async (t) => {
+void t.test('logs of a version 1 transaction are cut at 10,000 bytes', async (t) => {
   const chain = await startTestChain(t, { blockMs: 0 });
   const { keypair } = chain.wallet();
   const memos = Array.from({ length: 20 }, (_, i) => ({
@@ -265,7 +272,7 @@ void t.test('logs are cut at 10,000 bytes', async (t) => {
 });
 
 void t.test(
-  'the feature account says since when, and without it version 1 is refused',
+  'the feature account has the slot of the activation, and without it version 1 is refused',
   async (t) => {
     const chain = await startTestChain(t, { blockMs: 0 });
     const { keypair, address: payer } = chain.wallet();
@@ -301,7 +308,7 @@ void t.test(
   },
 );
 
-void t.test('forks and restarts keep it', async (t) => {
+void t.test('a version 1 transaction survives forks and restarts', async (t) => {
   const dataDir = t.testdir();
   const { chain, id, wire, to } = await landed(t, { dataDir });
   await chain.rpc('localnet_forgetBlocks', 1, { replay: true });
@@ -348,7 +355,7 @@ const lifetime = {
   lastValidBlockHeight: 1n,
 };
 
-void t.test('its decoder agrees with web3.js and kit', async (t) => {
+void t.test('the decoder of version 1 agrees with web3.js and kit', async (t) => {
   const to = Keypair.generate().publicKey;
   const payer = key.publicKey.toBase58();
   const config = { ...LIMITS, priorityFeeLamports: 9n, heapSize: 65_536 };
@@ -373,13 +380,13 @@ void t.test('its decoder agrees with web3.js and kit', async (t) => {
   const bare = getCompiledTransactionMessageEncoder().encode(compileTransactionMessage(message));
   t.same(decodeMessage(Buffer.from(bare)).keys, mine.message.keys);
   t.same(decodeTransaction(Buffer.concat([wire, Buffer.alloc(3)])).bytes, wire);
-  t.equal((await signedOnes([mine, mine, mine, mine])).length, 4);
+  t.equal((await verifiedTransactions([mine, mine, mine, mine])).length, 4);
   const forged = Buffer.from(wire);
   forged.writeUInt8(forged.readUInt8(200) ^ 1, 200);
-  t.equal((await signedOnes([decodeTransaction(forged)])).length, 0);
+  t.equal((await verifiedTransactions([decodeTransaction(forged)])).length, 0);
 });
 
-void t.test('bytes that validators refuse are refused, not passed on', async (t) => {
+void t.test('bytes of version 1 that validators refuse do not reach LiteSVM', async (t) => {
   const payer = key.publicKey.toBase58();
   const { wire } = await build(key, lifetime, [
     transfer(payer, Keypair.generate().publicKey.toBase58(), 5n),

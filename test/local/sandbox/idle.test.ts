@@ -8,7 +8,7 @@ import { runShared, start } from '../../fixtures/command.ts';
 import { until } from '../../fixtures/webhooks.ts';
 
 void t.test(
-  'without --once, --json prints the addresses, and --no-play leaves the wallets idle; SIGINT ends it with 0',
+  '--json without --once prints the addresses, and --no-play leaves the wallets idle; SIGINT ends the sandbox with 0',
   async (t) => {
     const wallets = join(t.testdir(), 'made', 'wallets');
     const running = start(t, [
@@ -43,7 +43,7 @@ void t.test(
     );
     t.notMatch(JSON.stringify(ready.demo), '#');
     await t.test(
-      '--write-wallets: keypair files and env, readable only by their owner',
+      '--write-wallets writes keypair files and an env file that only their owner can read',
       async (t) => {
         const files = await readdir(wallets);
         t.equal(files.filter((name) => name.startsWith('subscriber')).length, 8);
@@ -77,7 +77,7 @@ void t.test(
         headers: { authorization: `Bearer ${credential ?? ''}` },
       });
       t.equal(response.status, 200);
-      t.same(await response.json(), { success: true, data: [] }, 'nobody has subscribed');
+      t.same(await response.json(), { success: true, data: [] }, 'no wallet has subscribed');
     }
     const mine = await fetch(`${ready.apiUrl}/subscriber/subscriptions`, {
       headers: { authorization: `Bearer ${ready.subscribers[0]?.token ?? ''}` },

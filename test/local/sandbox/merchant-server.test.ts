@@ -21,7 +21,7 @@ const post = async (
 };
 
 void t.test(
-  'the played merchant refuses another secret, a changed byte and an old timestamp, and keeps each event once',
+  "the merchants' server refuses another secret, a changed byte and an old timestamp, and stores each event once",
   async (t) => {
     const server = await startMerchantServer();
     t.teardown(() => server.close());
@@ -41,13 +41,16 @@ void t.test(
   },
 );
 
-void t.test('while it fails it returns 503 and stores no event', async (t) => {
-  const server = await startMerchantServer();
-  t.teardown(() => server.close());
-  server.setSecret(2, secret);
-  server.setFailing(2, true);
-  t.equal(await post(server.urlFor(2), body), 503);
-  t.equal(server.events.size, 0);
-  server.setFailing(2, false);
-  t.equal(await post(server.urlFor(2), body), 204);
-});
+void t.test(
+  "the merchants' server returns 503 and stores no event while it is set to fail",
+  async (t) => {
+    const server = await startMerchantServer();
+    t.teardown(() => server.close());
+    server.setSecret(2, secret);
+    server.setFailing(2, true);
+    t.equal(await post(server.urlFor(2), body), 503);
+    t.equal(server.events.size, 0);
+    server.setFailing(2, false);
+    t.equal(await post(server.urlFor(2), body), 204);
+  },
+);

@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import t from 'tap';
 import { freePorts } from '../../../src/local/sandbox/ports.ts';
 
-void t.test('consecutive free ports below the ephemeral range', async (t) => {
+void t.test('free ports are consecutive and below the ephemeral range', async (t) => {
   for (let round = 0; round < 20; round += 1) {
     const ports = await freePorts(6);
     t.same(

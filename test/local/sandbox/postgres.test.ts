@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import postgres from 'postgres';
 import t from 'tap';
-import { emptyDirectory } from '../../fixtures/directory.ts';
 import { startEmbeddedPostgres } from '../../../src/local/sandbox/postgres.ts';
 import { keepPostgres } from '../../../src/local/sandbox/processes.ts';
+import { emptyDirectory } from '../../fixtures/directory.ts';
 
 void t.test(
-  'a kept data directory survives kill -9: the next start has all committed rows, on the same port',
+  'a data directory survives kill -9: the next start has all committed rows, on the same port',
   async (t) => {
     const dataDir = await emptyDirectory(t);
     const first = await startEmbeddedPostgres({ dataDir });

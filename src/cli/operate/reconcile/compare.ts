@@ -1,6 +1,6 @@
-// `billing reconcile`: checks that each recorded payment is on chain as recorded, and that each
-// keeper pull on chain is recorded (missing.ts). With `repair` it records missing payments. It
-// deletes and changes nothing.
+// The comparison of `billing reconcile`. Each recorded payment must be on chain with the recorded
+// values. Each keeper pull on chain must be recorded (missing.ts). With `repair`, missing payments
+// are recorded. Reconciliation never deletes or changes recorded payments.
 import bs58 from 'bs58';
 import type {
   ConfirmedTransaction,
@@ -23,13 +23,12 @@ import {
 } from '../../../domain/collecting/differences.ts';
 import { pullsIn } from '../../../domain/collecting/pulls.ts';
 import { each } from '../../../each.ts';
-import { compareOnChain, nameUnknown } from './missing.ts';
-import { nameUnexplained } from './unexplained.ts';
+import { compareOnChain, nameUnexplained, nameUnknown } from './missing.ts';
 
 export interface Reconciliation {
-  /** Number of recorded payments compared. */
+  /** Number of recorded payments that were compared with the chain. */
   recorded: number;
-  /** Number of keeper pulls on chain compared. */
+  /** Number of keeper pulls on chain that were compared with the books. */
   onChain: number;
   differences: Difference[];
 }
@@ -38,7 +37,7 @@ export interface Reconciler {
   sql: Sql;
   rpc: Rpc;
   programId: string;
-  /** Keeper wallets, including former ones. */
+  /** The current and all former keeper wallets. */
   keepers: readonly string[];
 }
 
@@ -48,11 +47,14 @@ export interface Range {
   since: Date;
   until: Date;
   repair: boolean;
-  /** Called after each step with the number of pulls read and recorded payments compared. */
+  /**
+   * Called after each step. `onChain` counts the pulls read so far, `recorded` the recorded
+   * payments compared so far.
+   */
   onProgress?: (progress: { onChain: number; recorded: number }) => void;
 }
 
-/** Treasuries, and the transactions read so far. */
+/** The treasuries, and the transactions read so far by signature. */
 interface Seen {
   readonly treasuries: readonly string[];
   readonly transactions: Map<string, ConfirmedTransaction>;
@@ -60,9 +62,9 @@ interface Seen {
 }
 
 /**
- * Compares everything from `since` (inclusive) to `until` (exclusive), by block time. With
- * `repair`, records missing payments with their events. A transaction that no endpoint returns in a
- * readable form is reported as `unreadable`.
+ * Compares all payments from `since` (inclusive) to `until` (exclusive), by block time. With
+ * `repair`, records missing payments and their events. Reports a transaction as `unreadable` when
+ * no endpoint returns a readable form of it.
  */
 export async function reconcile(
   reconciler: Reconciler,
@@ -89,8 +91,8 @@ export async function reconcile(
 }
 
 /**
- * The pulls of the keeper wallets in the range, from the transactions that name one of them;
- * includes transactions without a block time.
+ * Returns the pulls of the keeper wallets in the range. The pulls come from transactions that name
+ * a keeper wallet, including transactions without a block time.
  */
 async function keeperPulls(
   reconciler: Reconciler,
@@ -102,7 +104,7 @@ async function keeperPulls(
   const { treasuries } = seen;
   const found: KeeperPull[] = [];
   const take = async ({ signature }: SignatureInfo) => {
-    // A transaction may name several keeper wallets.
+    // A transaction that names several keeper wallets is listed for each of them, but is read once.
     if (seen.transactions.has(signature) || seen.unreadable.has(signature)) return;
     const transaction = await readListed(rpc, signature);
     const pulls =
@@ -121,7 +123,7 @@ async function keeperPulls(
   return found;
 }
 
-/** Runs `work` for the successful transactions of a wallet in the range. */
+/** Calls `work` for each successful transaction that names `wallet` in the range. */
 async function eachListed(
   rpc: Rpc,
   wallet: string,
@@ -197,8 +199,8 @@ async function compareRecorded(
 }
 
 /**
- * A recorded transaction. Null only when its signature is malformed, or no endpoint lists it,
- * returns it or has a status of it.
+ * Returns the transaction of a recorded payment. Returns null when the signature is malformed, or
+ * when no endpoint has the signature in a history, as a transaction or as a status.
  */
 async function transactionOf(
   rpc: Rpc,

@@ -1,10 +1,11 @@
-// Pulls of the keeper on chain that the books lack, and their repair.
+// Finds and repairs payments that the books lack. Sources are keeper pulls on chain that are not
+// recorded, and attempts and transactions whose payment is uncertain.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../../chain/time.ts';
 import { readPulled } from '../../../db/payments.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
-import { claimOne, findOwner, listKnown } from '../../../db/reconciliation.ts';
+import { claimOne, findOwner, listKnown, listUnexplained } from '../../../db/reconciliation.ts';
 import { readSubscriptions } from '../../../db/subscription-work.ts';
 import type { Pull } from '../../../domain/collecting/chain-view.ts';
 import type { Difference, KeeperPull } from '../../../domain/collecting/differences.ts';
@@ -17,13 +18,13 @@ const PAGE = 500;
 
 interface Repair {
   repair: boolean;
-  /** Signatures of recorded payments that the chain does not have. */
+  /** Signatures of recorded payments that are missing on chain. */
   unfounded: ReadonlySet<string>;
 }
 
 /**
- * A difference for each of these pulls that is not recorded. With `repair` it is recorded, the
- * oldest first.
+ * Returns a difference for each of `pulls` that is not recorded. With `repair`, records those
+ * pulls, oldest first.
  */
 export async function compareOnChain(
   sql: Sql,
@@ -47,7 +48,7 @@ export async function compareOnChain(
   return differences;
 }
 
-/** The difference of one pull that is not recorded, after its repair. */
+/** Returns the difference of one unrecorded pull. With `repair`, records the pull first. */
 async function missing(
   sql: Sql,
   { subscriptionPda, pull }: KeeperPull,
@@ -63,8 +64,8 @@ async function missing(
     return { ...about, kind: 'no_subscription', detail, repaired: false };
   }
   const recorded = await readPulled(sql, [{ subscriptionPda, periodStart }]);
-  // A payment of the period that the chain does not have: an operator decides which of the two is
-  // right.
+  // The books already have a payment for this period, and that payment is missing on chain. An
+  // operator decides which payment is right.
   const isDoubtful = recorded.some(({ txSignature }) => unfounded.has(txSignature));
   const repaired = repair && !isDoubtful && (await record(sql, id, pull));
   const detail = `${moved}, and it is not recorded`;
@@ -75,8 +76,8 @@ async function missing(
 }
 
 /**
- * Differences for listed transactions that are unreadable and unknown. Recorded ones are already
- * reported, open ones are in flight.
+ * Returns a difference for each unreadable transaction that the books do not know. Recorded
+ * transactions are already reported, and open ones are in flight.
  */
 export async function nameUnknown(sql: Sql, unreadable: readonly string[]): Promise<Difference[]> {
   const known = new Set((await listKnown(sql, unreadable)).map(({ signature }) => signature));
@@ -93,8 +94,8 @@ export async function nameUnknown(sql: Sql, unreadable: readonly string[]): Prom
 }
 
 /**
- * Records one pull, with its event unless its period is paid. False when a keeper holds the lease
- * for a minute.
+ * Records one pull. The pull gets an event unless its period is already paid. Returns false when a
+ * keeper holds the subscription's lease for a minute.
  */
 async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
   const claimId = randomUUID();
@@ -107,10 +108,45 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
     assess: rowByRow([{ id, claimId, notices: 0 }], (row, mark) => {
       const update = updateOf(row);
       recordPull(update, mark(pull), timeOf(pull.periodEnd));
-      // Makes the subscription due, so that the keeper derives the rest of its state.
+      // The subscription becomes due at once, so that the keeper derives the rest of its state.
       if (isLive(update.state)) update.state.dueAt = timeOf(pull.at);
       return { update };
     }),
   });
   return written.length > 0;
+}
+
+/**
+ * Returns a difference for each attempt in the range that ended as `unexplained`, unless its pull
+ * is recorded or in `onChain`. The subscription account of such an attempt counted a pull that was
+ * in no history. Either the books lack a payment, or the merchant pulled.
+ */
+export async function nameUnexplained(
+  sql: Sql,
+  range: { since: Date; until: Date },
+  onChain: readonly KeeperPull[],
+): Promise<Difference[]> {
+  const attempts = await listUnexplained(sql, range);
+  const recorded = await listKnown(
+    sql,
+    attempts.map(({ signature }) => signature),
+  );
+  const found = onChain.map(({ subscriptionPda, pull: { signature } }) => ({
+    signature,
+    subscriptionPda,
+  }));
+  const keyOf = (one: { signature: string; subscriptionPda: string }) =>
+    `${one.signature} ${one.subscriptionPda}`;
+  const isKnown = new Set([...recorded, ...found].map(keyOf));
+  return attempts
+    .filter((one) => !isKnown.has(keyOf(one)))
+    .map(({ signature, subscriptionPda, amountGross, periodStart, createdAt }) => ({
+      kind: 'unexplained',
+      signature,
+      subscriptionPda,
+      detail:
+        `${amountGross.toString()} for the period from ${periodStart.toISOString()} were signed for, and no history shows whether they were moved: ` +
+        `compare again with --since ${createdAt.toISOString().slice(0, 10)} and an RPC endpoint with the whole history`,
+      repaired: false,
+    }));
 }

@@ -1,5 +1,4 @@
-// Reads the state of each RPC endpoint separately, so that a working endpoint does not hide one
-// that is down.
+// Reads the state of each RPC endpoint separately. A working endpoint must not hide a broken one.
 import { clusterMismatch } from '../../../chain/clusters.ts';
 import { createRpc } from '../../../chain/rpc/client.ts';
 import { RpcError, RpcUnreachable } from '../../../chain/rpc/errors.ts';
@@ -10,33 +9,31 @@ import { messageOf } from '../../../errors.ts';
 import type { Log } from '../../../log.ts';
 
 export interface EndpointStatus {
-  /** Scheme, host and port: the rest of an RPC URL may hold a key. */
+  /** Scheme, host and port of the RPC URL. The rest of the URL may hold a key. */
   name: string;
-  /** null when the endpoint did not answer. */
+  /** The endpoint's slot, or null when the endpoint did not respond. */
   slot: number | null;
-  /** Slots behind the best endpoint. */
+  /** Number of slots behind the endpoint with the highest slot. */
   lag: number | null;
   answeredMs: number | null;
-  /**
-   * The reason why the endpoint cannot be used: it did not respond, or it serves another cluster.
-   */
+  /** Why the endpoint is unusable: no response, or another cluster. Null when it is usable. */
   fault: string | null;
 }
 
 export interface ChainStatus {
   cluster: string;
-  /** The chain's clock, which decides when payments are due; null when no endpoint answered. */
+  /** The chain's clock, which decides when payments are due. Null when no endpoint responded. */
   time: Date | null;
   endpoints: EndpointStatus[];
 }
 
-/** Time without a response after which an endpoint counts as down. */
+/** Milliseconds without a response after which an endpoint counts as down. */
 const TIMEOUT_MS = 5000;
 const LAMPORTS_PER_SOL = 1_000_000_000;
 
 /**
- * `chain` is null without a configured endpoint, `keeper` without a configured address. Throws an
- * OperatorError for a malformed keypair file.
+ * Reads the chain and the keeper's balance. `chain` is null when no endpoint is configured,
+ * `keeper` when no keeper address is. Throws an OperatorError for a malformed keypair file.
  */
 export async function chainStatus(
   config: Pick<Config, 'rpcUrls' | 'cluster' | 'keeperAddress' | 'keeperKeypair'>,

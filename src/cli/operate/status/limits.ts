@@ -1,38 +1,28 @@
-// Compares the facts with the limits. Pure.
+// Compares the facts of a status with the limits. Pure functions.
 import type { DaemonRow } from '../../../db/daemons.ts';
 import { heldInWords } from '../../../domain/collecting/brake.ts';
-import type { Facts } from '../status.ts';
-
-export interface Limits {
-  /** Maximum age in seconds of a due payment or an open attempt. */
-  maxPaymentDelay: number;
-  /** Maximum age in seconds of a due delivery. */
-  maxDeliveryDelay: number;
-  /** Minimum balance of the keeper in SOL. */
-  minSol: number;
-}
-
-export type Checkable = 'chain' | 'keeper' | 'secrets';
+import type { Checkable, Facts, Limits } from './facts.ts';
 
 /**
- * Maximum lag in seconds of a public chain's clock (at the best endpoint) behind the database's
- * clock.
+ * Maximum seconds that a public chain's clock, read from the best endpoint, may be behind the
+ * database's clock.
  */
 const MAX_CHAIN_LAG = 120;
 /**
- * Maximum lag in slots between endpoints, some 50 s; the same limit as the alert
- * BillingRpcEndpointBehind.
+ * Maximum slots between the best and another endpoint, some 50 s. The alert
+ * BillingRpcEndpointBehind has the same limit.
  */
 const MAX_ENDPOINT_LAG = 150;
-/** Seconds without a heartbeat (every 5 s) after which a daemon counts as gone. */
+/** A daemon without a heartbeat for this many seconds counts as gone. Heartbeats come every 5 s. */
 const MAX_SILENCE = 20;
 /**
- * Maximum number of consecutive failures that are not the subscriber's; the sixth comes some ten
- * minutes after the first.
+ * After this many consecutive failures to collect a payment, the status has a problem. Failures
+ * caused by the subscriber do not count. The sixth failure happens some ten minutes after the
+ * first.
  */
-const MAX_SETBACKS = 6;
+const MAX_KEEPER_FAILURES = 6;
 
-/** A message for each exceeded limit; empty when all is well. */
+/** Returns a message for each exceeded limit. The list is empty when no limit is exceeded. */
 export function problemsOf(
   facts: Facts,
   { maxPaymentDelay, maxDeliveryDelay, minSol, local }: Limits & { local: boolean },
@@ -55,7 +45,7 @@ export function problemsOf(
       maxPaymentDelay,
       'the end of a signed payment has been unknown',
     );
-    if (payments.maxSetbacks >= MAX_SETBACKS)
+    if (payments.maxSetbacks >= MAX_KEEPER_FAILURES)
       problems.push(
         `a payment could not be collected ${payments.maxSetbacks} times in a row, and the subscriber is not the reason`,
       );
@@ -89,8 +79,8 @@ export function problemsOf(
 }
 
 /**
- * The parts that could not be checked, and why. An RPC endpoint or Postgres that does not answer is
- * also a problem.
+ * Returns the parts that could not be checked, with the reasons. When an RPC endpoint or Postgres
+ * does not respond, problemsOf also reports it.
  */
 export function uncheckedOf({
   database,
@@ -123,7 +113,10 @@ export function uncheckedOf({
   };
 }
 
-/** Problems that the daemons report, and kinds of daemon without a recent heartbeat. */
+/**
+ * Returns problems that daemons report about themselves, and kinds of daemon without a recent
+ * heartbeat.
+ */
 function daemonProblems(daemons: readonly DaemonRow[], at: Date): string[] {
   const silentFor = ({ seenAt }: DaemonRow) => Math.floor((at.getTime() - seenAt.getTime()) / 1000);
   const running = daemons.filter((daemon) => silentFor(daemon) <= MAX_SILENCE);
@@ -139,7 +132,7 @@ function daemonProblems(daemons: readonly DaemonRow[], at: Date): string[] {
   return [...troubled, ...gone];
 }
 
-/** Formats seconds: 45 s, 3 min, 2 h, 5 days. */
+/** Formats seconds in one unit, such as 45 s, 3 min, 2 h or 5 days. */
 export function duration(seconds: number): string {
   if (seconds < 120) return `${seconds} s`;
   if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;

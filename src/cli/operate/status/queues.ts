@@ -1,4 +1,4 @@
-// Reads queue depths and ages from Postgres.
+// Reads from Postgres how many payments and deliveries are due, and how late they are.
 import { type Hold, listHolds, readBrake } from '../../../db/collection-holds.ts';
 import { listDaemons, type DaemonRow } from '../../../db/daemons.ts';
 import { countDue, findDueEndpoints } from '../../../db/delivery-queue.ts';
@@ -24,29 +24,32 @@ import { fingerprintsOf } from '../../../domain/accounts/secrets.ts';
 export interface QueueStatus {
   database: DatabaseFacts & { answeredMs: number };
   payments: PaymentFacts & {
-    /** Due subscriptions without a lease, counted up to 10,000. */
+    /** Number of due subscriptions without a lease. The count stops at 10,000. */
     due: number;
     oldestDueAt: Date | null;
-    /** By the chain's clock, or by the database's when the chain did not answer. */
+    /**
+     * Delay in seconds of the oldest due payment by the chain's clock. If the chain did not
+     * respond, the delay is by the database's clock.
+     */
     lateSeconds: number;
     judgedBy: 'chain' | 'database';
     oldestOpenSeconds: number;
-    /** The wallets with the most payments that failed on chain within a day. */
+    /** Wallets with the most payments that failed on chain in the last day. */
     failedOnChain: CostlyWallet[];
   };
   deliveries: DeliveryFacts & {
-    /** Due deliveries, counted up to 10,000. */
+    /** Number of due deliveries. The count stops at 10,000. */
     due: number;
     lateSeconds: number;
-    /** Endpoints with due deliveries. */
+    /** Number of webhook endpoints with due deliveries. */
     endpoints: number;
   };
   collection: {
-    /** What operators hold, and what a keeper holds since the database lacks payments. */
+    /** Holds of operators, and the hold that a keeper sets when the database has lost payments. */
     holds: Hold[];
     /**
-     * Postgres failed over: nothing is signed before this block height is finalized; null unless
-     * keepers wait.
+     * After a failover of Postgres, keepers sign nothing until this block height is finalized. Null
+     * when keepers do not wait.
      */
     waitsForHeight: bigint | null;
   };
@@ -58,7 +61,10 @@ export interface QueueStatus {
 const ERRORS_SHOWN = 5;
 const WALLETS_LISTED = 10;
 
-/** Reads everything in one short read-only transaction. `chainNow`: the chain's clock, if known. */
+/**
+ * Reads all facts in one short read-only transaction. `chainNow` is the chain's clock, or null when
+ * it is unknown.
+ */
 export async function queueStatus(
   sql: Sql,
   chainNow: Date | null,

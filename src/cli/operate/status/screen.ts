@@ -1,12 +1,12 @@
-// Renders the status as text.
+// Formats the status as text.
 import { MAX_COUNTED } from '../../../db/status.ts';
-import type { Paint } from '../../terminal/colour.ts';
+import type { Paint } from '../../terminal/print.ts';
 import { safeText } from '../../terminal/safe-text.ts';
 import { table } from '../../terminal/table.ts';
-import type { Status } from '../status.ts';
+import type { Status } from './facts.ts';
 import { duration } from './limits.ts';
 
-/** The status as text, within 24 lines. */
+/** Returns the status as text of at most 24 lines. */
 export function screen(status: Status, paint: Paint): string {
   const { state, problems, unchecked, at, environment, errors } = status;
   const blind = Object.keys(unchecked);
@@ -85,7 +85,7 @@ function queueFacts({ database, payments, deliveries, collection }: Status): [st
   ];
 }
 
-/** The wait after a failover. Holds are shown among the problems. */
+/** Returns the line about the wait after a failover. Holds appear among the problems. */
 function collectionFacts(collection: Status['collection']): [string, string][] {
   const height = collection?.waitsForHeight ?? null;
   if (height === null) return [];
@@ -94,7 +94,10 @@ function collectionFacts(collection: Status['collection']): [string, string][] {
   ];
 }
 
-/** The wallet that cost the keeper the most failed transactions. `--json` lists more. */
+/**
+ * Returns the line about the wallet that cost the keeper the most failed transactions. `--json`
+ * lists more wallets.
+ */
 function costFacts([first]: NonNullable<Status['payments']>['failedOnChain']): [string, string][] {
   if (first === undefined) return [];
   const { failures, subscriberWallet } = first;

@@ -1,0 +1,8 @@
+// The queues that the dispatcher is compared with, installed from bench/dispatch/peers.
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { installPackages } from '../../test/fixtures/packages.ts';
+
+export const requirePeer = createRequire(
+  join(await installPackages('bench/dispatch/peers'), 'package.json'),
+);

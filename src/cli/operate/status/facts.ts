@@ -1,0 +1,58 @@
+// The facts that `billing status` reads, the limits, and the result. --json prints a Status.
+import type { DaemonRow } from '../../../db/daemons.ts';
+import type { ChainStatus } from './chain.ts';
+import type { QueueStatus } from './queues.ts';
+
+export interface Limits {
+  /** Maximum delay in seconds of a due payment, and maximum age of an open attempt. */
+  maxPaymentDelay: number;
+  /** Maximum delay in seconds of a due delivery. */
+  maxDeliveryDelay: number;
+  /** Minimum balance of the keeper wallet in SOL. */
+  minSol: number;
+}
+
+/**
+ * A part of the status. It is unchecked when its configuration is missing or its source does not
+ * respond.
+ */
+export type Checkable = 'chain' | 'keeper' | 'secrets';
+
+export interface Status {
+  /** True when no value is past its limit. */
+  ok: boolean;
+  /** `unchecked` means that no value is past its limit, but a part could not be checked. */
+  state: 'ok' | 'unchecked' | 'past_limit';
+  /** The parts that could not be checked, each with the reason. */
+  unchecked: Partial<Record<Checkable, string>>;
+  /** One message for each value past its limit. */
+  problems: string[];
+  at: Date;
+  environment: string;
+  /**
+   * `fault` is the reason why Postgres did not respond. When `fault` is null, the other fields are
+   * present.
+   */
+  database: Partial<QueueStatus['database']> & { address: string; fault: string | null };
+  /** This and the next two fields are null when Postgres did not respond. */
+  payments: QueueStatus['payments'] | null;
+  deliveries: QueueStatus['deliveries'] | null;
+  collection: QueueStatus['collection'] | null;
+  daemons: DaemonRow[];
+  /**
+   * Number of webhook secrets that no key of ENCRYPTION_KEY decrypts. Null when ENCRYPTION_KEY is
+   * not configured or Postgres did not respond.
+   */
+  undecipherableSecrets: number | null;
+  /** Null when SOLANA_RPC_URL is not configured. */
+  chain: ChainStatus | null;
+  /**
+   * Null when neither KEEPER_ADDRESS nor KEEPER_KEYPAIR is configured. `sol` is null when the chain
+   * did not respond.
+   */
+  keeper: { address: string; sol: number | null } | null;
+  errors: QueueStatus['errors'];
+}
+
+/** The facts of a status before the comparison with the limits. */
+export type Facts = Omit<Status, 'ok' | 'state' | 'problems' | 'unchecked'>;

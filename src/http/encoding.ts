@@ -1,0 +1,50 @@
+// Bytes of a request as text. Text that is not UTF-8 is refused: decoders would put U+FFFD in the
+// place of what they cannot read, and that would be stored.
+import type { FastifyRequest } from 'fastify';
+import { invalidField, ServiceError } from '../errors.ts';
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** The text of a body, or the VALIDATION_ERROR of one that is encoded or is not UTF-8. */
+export function bodyText(request: FastifyRequest, body: Buffer): string | ServiceError {
+  const encoding = request.headers['content-encoding'];
+  if (encoding !== undefined && !/^(identity)?$/i.test(encoding))
+    return new ServiceError(
+      'VALIDATION_ERROR',
+      'Content-Encoding is not supported: send the body as it is, without compression.',
+    );
+  try {
+    return utf8.decode(body);
+  } catch {
+    return new ServiceError('VALIDATION_ERROR', 'The body is not valid UTF-8.');
+  }
+}
+
+/**
+ * The VALIDATION_ERROR of the first query parameter that is not percent-encoded UTF-8; undefined
+ * for a good query, and for routes that take no query.
+ */
+export function brokenQuery({ raw, routeOptions }: FastifyRequest): ServiceError | undefined {
+  const { url = '' } = raw;
+  const start = url.indexOf('?');
+  if (start === -1 || !url.includes('%', start)) return undefined;
+  const schema = routeOptions.schema as { querystring?: unknown } | undefined;
+  if (schema?.querystring === undefined) return undefined;
+  for (const parameter of url.slice(start + 1).split('&')) {
+    if (isEncoded(parameter)) continue;
+    const [name = ''] = parameter.split('=', 1);
+    return isEncoded(name)
+      ? invalidField(decodeURIComponent(name).slice(0, 120), 'must be percent-encoded UTF-8')
+      : new ServiceError('VALIDATION_ERROR', 'The query must be percent-encoded UTF-8.');
+  }
+  return undefined;
+}
+
+function isEncoded(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

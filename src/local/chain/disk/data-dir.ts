@@ -1,0 +1,75 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { messageOf, OperatorError } from '../../../errors.ts';
+
+/**
+ * Creates the directory of --data-dir. Throws an OperatorError (exit code 2) when the directory is
+ * not writable.
+ */
+export function makeDataDir(dir: string): void {
+  try {
+    make(resolve(dir));
+    const probe = join(dir, `.probe-${process.pid}`);
+    writeFileSync(probe, '');
+    rmSync(probe);
+  } catch (error) {
+    throw new OperatorError(`--data-dir cannot be used: ${messageOf(error)}`, 2, { cause: error });
+  }
+}
+
+// Creates missing parents itself, because mkdir with `recursive` never returns below a directory
+// that accepts no files (such as /proc).
+function make(path: string): void {
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST' && statSync(path).isDirectory()) return;
+    if (code !== 'ENOENT' || existsSync(dirname(path))) throw error;
+    make(dirname(path));
+    mkdirSync(path);
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/**
+ * Paths of the lock files that this process holds. In a container a process often gets the id of
+ * its predecessor. A lock file with this process's id is therefore stale unless its path is in this
+ * set.
+ */
+const held = new Set<string>();
+
+/**
+ * Locks a data directory for this process and returns a function that unlocks it. Throws an
+ * OperatorError when another process holds the lock.
+ */
+export function lockDataDir(dir: string): () => void {
+  const path = resolve(dir, 'lock');
+  const take = () => writeFileSync(path, String(process.pid), { flag: 'wx' });
+  try {
+    take();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    const pid = Number(readFileSync(path, 'utf8'));
+    if (pid === process.pid ? held.has(path) : Number.isInteger(pid) && pid > 0 && isRunning(pid)) {
+      throw new OperatorError(
+        `the data directory ${dir} is in use by process ${pid}: stop it, or name another --data-dir`,
+      );
+    }
+    rmSync(path);
+    take();
+  }
+  held.add(path);
+  return () => {
+    held.delete(path);
+    rmSync(path, { force: true });
+  };
+}

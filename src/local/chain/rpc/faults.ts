@@ -1,0 +1,171 @@
+// Faults of a node, which tests switch on and off over RPC.
+import { type ResponseFault, type Chain, type Faults, MAX_LAG, type RateLimit } from '../state.ts';
+import {
+  choice,
+  integer,
+  type LocalEndpoint,
+  required,
+  settings,
+  type Settings,
+} from './params.ts';
+import { invalidParams } from './rpc-error.ts';
+
+const MAX_HOLD = 100_000;
+const MAX_HEIGHT = 1_000_000_000;
+
+const countOf = (from: Settings) =>
+  from['count'] === undefined ? Infinity : integer(from['count'], 'count', 1);
+
+const endpointOf = (from: Settings) =>
+  choice(from['endpoint'], 'endpoint', ['main', 'lagging', 'both'] as const, 'both');
+
+function responseFault(from: Settings, status: ResponseFault['status']): ResponseFault {
+  const methods = from['methods'];
+  if (
+    methods !== undefined &&
+    (!Array.isArray(methods) || !methods.every((name) => typeof name === 'string'))
+  ) {
+    throw invalidParams('Invalid params: methods should be an array of method names');
+  }
+  return {
+    status,
+    retryAfter:
+      from['retryAfter'] === undefined ? 1 : integer(from['retryAfter'], 'retryAfter', 0, 3600),
+    methods: methods === undefined ? null : new Set(methods),
+    endpoint: endpointOf(from),
+    count: countOf(from),
+  };
+}
+
+function rateLimit(from: Settings): RateLimit {
+  const limit = (name: string) =>
+    from[name] === undefined ? Infinity : integer(from[name], name, 0);
+  const [sends, requests] = [limit('sends'), limit('requests')];
+  if (sends === Infinity && requests === Infinity)
+    throw invalidParams('Invalid params: give sends or requests, per second');
+  const per = choice(from['per'], 'per', ['endpoint', 'connection'] as const, 'endpoint');
+  return { sends, requests, per };
+}
+
+/**
+ * localnet_setFault [{kind, ...}] switches a fault on for `count` requests, or until it is cleared.
+ * Requests of surfnet_ and localnet_ methods are not affected. The faults are:
+ * - `{kind: 'drop', count?}`: transactions are accepted and never run.
+ * - `{kind: 'hold', blocks, count?}`: transactions run `blocks` later, if their blockhash is still
+ *   valid.
+ * - `{kind: 'status', status: 429 | 500, count?, methods?, retryAfter?, endpoint?}`: requests get
+ *   this HTTP status.
+ * - `{kind: 'silence', count?, methods?, endpoint?}`: requests get no response.
+ * - `{kind: 'rate', sends?, requests?, per?}`: requests above these numbers a second get a 429. The
+ *   numbers are per endpoint, or with per: 'connection' per connection.
+ * - `{kind: 'lag', slots}`: the lagging endpoint is this many blocks behind (0..160).
+ * - `{kind: 'height', blocks, endpoint?}`: reported block heights are too high by `blocks`, which
+ *   may be negative.
+ */
+function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
+  const from = settings([required(params, 0)], 0);
+  const { faults } = chain;
+  switch (
+    choice(
+      from['kind'],
+      'kind',
+      ['drop', 'hold', 'status', 'silence', 'rate', 'lag', 'height', ''] as const,
+      '',
+    )
+  ) {
+    case 'drop':
+      faults.drop = countOf(from);
+      break;
+    case 'hold':
+      faults.hold = {
+        blocks: integer(from['blocks'], 'blocks', 1, MAX_HOLD),
+        count: countOf(from),
+      };
+      break;
+    case 'status': {
+      const status = integer(from['status'], 'status', 429, 500);
+      if (status !== 429 && status !== 500)
+        throw invalidParams('Invalid params: status should be 429 or 500');
+      faults.responses.push(responseFault(from, status));
+      break;
+    }
+    case 'silence':
+      faults.responses.push(responseFault(from, null));
+      break;
+    case 'rate':
+      faults.rate = rateLimit(from);
+      break;
+    case 'lag':
+      faults.lag = integer(from['slots'], 'slots', 0, MAX_LAG);
+      break;
+    case 'height':
+      faults.height = {
+        blocks: integer(from['blocks'], 'blocks', -MAX_HEIGHT, MAX_HEIGHT),
+        endpoint: endpointOf(from),
+      };
+      break;
+    case '':
+      throw invalidParams(
+        'Invalid params: kind should be one of drop, hold, status, silence, rate, lag, height',
+      );
+  }
+  return null;
+}
+
+/**
+ * Clears every fault. Transactions that are held remain held. Connections that got no response are
+ * closed.
+ */
+export function clearFaults(chain: Chain): void {
+  Object.assign(chain.faults, {
+    drop: 0,
+    hold: null,
+    lag: 0,
+    height: null,
+    rate: null,
+    responses: [],
+  } satisfies Faults);
+  chain.events.emit('faultsCleared');
+}
+
+const isAt = ({ endpoint }: Pick<ResponseFault, 'endpoint'>, lagging: boolean) =>
+  endpoint === 'both' || (endpoint === 'lagging') === lagging;
+
+/** The block height that an endpoint reports instead of the true `height`. */
+export function reportedHeight({ chain, lagging }: LocalEndpoint, height: number): number {
+  const fault = chain.faults.height;
+  return fault !== null && isAt(fault, lagging) ? Math.max(0, height + fault.blocks) : height;
+}
+
+/**
+ * The fault that applies to a request of these methods; undefined without one. The fault's count
+ * goes down by one.
+ */
+export function responseFaultFor(
+  { chain, lagging }: LocalEndpoint,
+  methodsOf: () => readonly string[],
+): ResponseFault | undefined {
+  const { faults } = chain;
+  if (faults.responses.length === 0) return undefined;
+  const methods = methodsOf();
+  if (methods.some((name) => name.startsWith('localnet_') || name.startsWith('surfnet_')))
+    return undefined;
+  const found = faults.responses.find(
+    (fault) =>
+      isAt(fault, lagging) &&
+      (fault.methods === null || methods.some((name) => fault.methods?.has(name))),
+  );
+  if (found === undefined) return undefined;
+  found.count -= 1;
+  faults.responses = faults.responses.filter(({ count }) => count > 0);
+  return found;
+}
+
+/** The RPC methods of this file by name. */
+export const faultMethods = {
+  localnet_setFault: setFault,
+  localnet_clearFaults: (_: readonly unknown[], { chain }: LocalEndpoint) => {
+    clearFaults(chain);
+    return null;
+  },
+};

@@ -1,0 +1,63 @@
+// Limits the number of requests per second, as RPC providers do.
+import type { RateLimit } from '../state.ts';
+import type { LocalEndpoint } from './params.ts';
+
+const WINDOW_MS = 1_000;
+
+/** The times (ms) of the requests that were accepted within the last second. */
+class Window {
+  readonly #times: number[] = [];
+
+  /** Whether `count` more requests stay within `limit` now. */
+  fits(count: number, limit: number, now: number): boolean {
+    while ((this.#times[0] ?? now) <= now - WINDOW_MS) this.#times.shift();
+    return this.#times.length + count <= limit;
+  }
+
+  take(count: number, now: number): void {
+    for (let taken = 0; taken < count; taken += 1) this.#times.push(now);
+  }
+}
+
+interface Windows {
+  readonly requests: Window;
+  readonly sends: Window;
+}
+
+// Windows by limit, then by endpoint or connection. A new limit has new windows, so it counts from
+// 0.
+const windows = new WeakMap<RateLimit, WeakMap<object, Windows>>();
+
+function windowsOf(limit: RateLimit, subject: object): Windows {
+  const bySubject = windows.get(limit) ?? new WeakMap<object, Windows>();
+  windows.set(limit, bySubject);
+  const own = bySubject.get(subject) ?? { requests: new Window(), sends: new Window() };
+  bySubject.set(subject, own);
+  return own;
+}
+
+/**
+ * Whether a body that calls these methods exceeds the chain's rate limit. A body within the limit
+ * is counted.
+ */
+export function exceedsRate(
+  endpoint: LocalEndpoint,
+  connection: object,
+  methods: readonly string[],
+): boolean {
+  const { rate } = endpoint.chain.faults;
+  if (rate === null) return false;
+  if (methods.some((name) => name.startsWith('localnet_') || name.startsWith('surfnet_')))
+    return false;
+  const own = windowsOf(rate, rate.per === 'connection' ? connection : endpoint);
+  const now = performance.now();
+  const sends = methods.filter((name) => name === 'sendTransaction').length;
+  if (
+    !own.requests.fits(methods.length, rate.requests, now) ||
+    !own.sends.fits(sends, rate.sends, now)
+  )
+    return true;
+  own.requests.take(methods.length, now);
+  own.sends.take(sends, now);
+  return false;
+}

@@ -1,0 +1,100 @@
+import type { Socket } from 'node:net';
+import websocket, { type WebSocket } from '@fastify/websocket';
+import fastify, { type FastifyInstance } from 'fastify';
+import type { Chain } from '../state.ts';
+import { MAX_BODY_BYTES } from './http-server.ts';
+import { errorResponse, parseBody, positional, readCall, resultResponse } from './json-rpc.ts';
+import { invalidRequest, methodNotFound } from './rpc-error.ts';
+import { Subscriptions } from './subscriptions.ts';
+
+/**
+ * Maximum number of bytes that may wait for a client. A client above this limit does not read and
+ * is disconnected.
+ */
+const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
+
+/** Milliseconds that a client has to close its side of the connection when the chain stops. */
+const CLOSE_GRACE_MS = 500;
+
+function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
+  let corked = false;
+  // A block may cause hundreds of messages. They are collected and written to the socket together.
+  const cork = () => {
+    if (corked) return;
+    corked = true;
+    stream.cork();
+    process.nextTick(() => {
+      corked = false;
+      stream.uncork();
+    });
+  };
+  const send = (text: string) => {
+    if (socket.readyState !== socket.OPEN) return;
+    cork();
+    if (socket.bufferedAmount > MAX_BUFFERED_BYTES) socket.terminate();
+    else socket.send(text);
+  };
+  const subscriptions = new Subscriptions(chain, (kind, subscription, result) =>
+    send(
+      `{"jsonrpc":"2.0","method":"${kind}Notification","params":{"result":${result},"subscription":${subscription}}}`,
+    ),
+  );
+
+  function handle(value: unknown): string | null {
+    const { id, method, params } = readCall(value);
+    if (method === null) return errorResponse(id, invalidRequest());
+    // A request without an id is a notification and gets no response. web3.js sends the
+    // notification `ping` to keep its connection alive.
+    if (id === undefined) return null;
+    try {
+      const result = subscriptions.call(method, positional(params));
+      if (result === undefined) throw methodNotFound();
+      return resultResponse(id, result);
+    } catch (error) {
+      return errorResponse(id, error);
+    }
+  }
+
+  function onMessage(text: string): void {
+    let parsed: unknown;
+    try {
+      parsed = parseBody(text);
+    } catch (error) {
+      send(errorResponse(null, error));
+      return;
+    }
+    if (Array.isArray(parsed) && parsed.length === 0) {
+      send(errorResponse(null, invalidRequest()));
+      return;
+    }
+    const responses = (Array.isArray(parsed) ? parsed : [parsed])
+      .map(handle)
+      .filter((one) => one !== null);
+    if (responses.length > 0)
+      send(Array.isArray(parsed) ? `[${responses.join(',')}]` : (responses[0] ?? ''));
+  }
+
+  socket.on('message', (data) => onMessage((data as Buffer).toString('utf8')));
+  socket.on('close', () => subscriptions.close());
+  // The error is ignored, because a broken connection also emits `close`.
+  socket.on('error', () => undefined);
+}
+
+/**
+ * Builds the WebSocket server of a chain, which serves subscriptions on /. The caller starts it.
+ */
+export async function buildWs(chain: Chain): Promise<FastifyInstance> {
+  const app = fastify({ forceCloseConnections: true });
+  const preClose = (done: () => void) => {
+    const { clients } = app.websocketServer;
+    // With close code 1000 web3.js does not reconnect.
+    for (const client of clients) client.close(1000);
+    setTimeout(() => clients.forEach((client) => client.terminate()), CLOSE_GRACE_MS).unref();
+    app.websocketServer.close(done);
+  };
+  await app.register(websocket, { options: { maxPayload: MAX_BODY_BYTES }, preClose });
+  app.get('/', { websocket: true }, (socket, request) =>
+    connect(chain, socket, request.raw.socket),
+  );
+  return app;
+}

@@ -1,0 +1,95 @@
+// The parts of a decoded transaction.
+import type { Key } from '../keys.ts';
+
+/**
+ * An instruction as offsets into the bytes of its message, so that decoding copies neither accounts
+ * nor data.
+ */
+export interface WireInstruction {
+  readonly programIndex: number;
+  readonly accountsAt: number;
+  readonly accountsLength: number;
+  readonly dataAt: number;
+  readonly dataLength: number;
+}
+
+/** The entries of one address lookup table that a version 0 message uses. */
+export interface TableLookup {
+  readonly table: Key;
+  readonly writable: Buffer;
+  readonly readonly: Buffer;
+}
+
+/**
+ * The limits and the priority fee in a version 1 message. A field is null when the message does not
+ * set it.
+ */
+export interface MessageConfig {
+  /** Priority fee in lamports for the whole transaction. */
+  readonly priorityFee: bigint | null;
+  readonly computeUnitLimit: number | null;
+  readonly loadedAccountsDataSizeLimit: number | null;
+  readonly heapSize: number | null;
+}
+
+/**
+ * A decoded message. `keys` has only the static keys. `config` is null for legacy and version 0
+ * messages.
+ */
+export interface WireMessage {
+  /** The bytes that the offsets of the instructions refer to. */
+  readonly source: Buffer;
+  readonly version: 'legacy' | 0 | 1;
+  readonly requiredSignatures: number;
+  readonly readonlySigned: number;
+  readonly readonlyUnsigned: number;
+  readonly keys: readonly Key[];
+  readonly blockhash: Key;
+  readonly instructions: readonly WireInstruction[];
+  readonly lookups: readonly TableLookup[];
+  readonly config: MessageConfig | null;
+}
+
+/**
+ * A decoded transaction. `id` is its first signature. The signers sign the bytes from `signedAt` to
+ * `signedEnd`.
+ */
+export interface WireTransaction {
+  readonly bytes: Buffer;
+  readonly id: Key;
+  readonly signaturesAt: number;
+  readonly keysAt: number;
+  readonly signedAt: number;
+  readonly signedEnd: number;
+  readonly message: WireMessage;
+}
+
+/** Length of a signature in bytes. */
+export const SIGNATURE_LENGTH = 64;
+/** Length of a public key or blockhash in bytes. */
+export const KEY_LENGTH = 32;
+
+/** The indexes of an instruction's accounts, one byte each. */
+export const accountsOf = (
+  { source }: WireMessage,
+  { accountsAt, accountsLength }: WireInstruction,
+): Buffer => source.subarray(accountsAt, accountsAt + accountsLength);
+
+/** The data of an instruction. */
+export const dataOf = ({ source }: WireMessage, { dataAt, dataLength }: WireInstruction): Buffer =>
+  source.subarray(dataAt, dataAt + dataLength);
+
+/** All signatures of a transaction, in the order of its signers. */
+export const signaturesOf = ({ bytes, signaturesAt, message }: WireTransaction): Buffer[] =>
+  Array.from({ length: message.requiredSignatures }, (_, signer) => {
+    const begin = signaturesAt + signer * SIGNATURE_LENGTH;
+    return bytes.subarray(begin, begin + SIGNATURE_LENGTH);
+  });
+
+/** Whether the header of the message makes the static account at `index` writable. */
+export function isWritable(message: WireMessage, index: number): boolean {
+  const { requiredSignatures, readonlySigned, readonlyUnsigned, keys } = message;
+  return index < requiredSignatures
+    ? index < requiredSignatures - readonlySigned
+    : index < keys.length - readonlyUnsigned;
+}

@@ -1,0 +1,75 @@
+// Receivers that end kept-alive connections without announcing it.
+import type { Socket } from 'node:net';
+import t from 'tap';
+import type { Sql } from '../../src/db/postgres/connect.ts';
+import { testDatabase } from '../fixtures/postgres.ts';
+import { startReceiver, type Receiver } from '../fixtures/receiver.ts';
+import {
+  deliveryState,
+  queueDeliveries,
+  runDispatcher,
+  seedApp,
+  until,
+} from '../fixtures/webhooks.ts';
+
+const COUNT = 400;
+
+const endings: Record<string, (socket: Socket) => void> = {
+  'with its answer': (socket) => socket.end(),
+  'one turn of its event loop after its answer': (socket) => setImmediate(() => socket.end()),
+  'a millisecond after its answer': (socket) => setTimeout(() => socket.end(), 1),
+};
+for (const [when, end] of Object.entries(endings)) {
+  void t.test(
+    `a receiver that ends each connection ${when} gets every delivery at the first attempt`,
+    async (t) => {
+      const database = await testDatabase(t);
+      const { sql } = database;
+      const receiver = await startReceiver(t, (_response, _received, { socket }) => {
+        socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
+        end(socket);
+      });
+      const app = await seedApp(sql, receiver.url);
+      const ids = await queueDeliveries(sql, app, COUNT);
+      await runDispatcher(t, database);
+      t.equal(await deliveredAtFirst(sql, ids), COUNT);
+      t.ok(Math.max(...timesReceived(receiver)) <= 2, 'sent again once at most');
+    },
+  );
+}
+
+void t.test(
+  'a request that a reused connection ends without an answer is sent again, once, in the same attempt',
+  async (t) => {
+    const database = await testDatabase(t);
+    const { sql } = database;
+    // Reads the second request of each connection, and ends the connection in place of an answer.
+    const served = new WeakSet();
+    const receiver = await startReceiver(t, (response, _received, { socket }) => {
+      if (served.has(socket)) socket.end();
+      else response.end('ok');
+      served.add(socket);
+    });
+    const app = await seedApp(sql, receiver.url);
+    const ids = await queueDeliveries(sql, app, COUNT);
+    await runDispatcher(t, database);
+    t.equal(await deliveredAtFirst(sql, ids), COUNT);
+    t.ok(receiver.requests.length > COUNT, 'some were sent again');
+    t.ok(Math.max(...timesReceived(receiver)) <= 2, 'none more than once');
+  },
+);
+
+/** Waits for the first attempts; returns how many were delivered by it alone. */
+async function deliveredAtFirst(sql: Sql, ids: readonly string[]): Promise<number> {
+  await until(async () => (await sql`select from delivery_attempts`).length >= ids.length);
+  const states = await Promise.all(ids.map((id) => deliveryState(sql, id)));
+  return states.filter(({ status, attempts }) => status === 'delivered' && attempts === 1).length;
+}
+
+/** How often the receiver got each delivery. */
+function timesReceived({ requests }: Receiver): number[] {
+  const times = new Map<unknown, number>();
+  for (const { headers } of requests)
+    times.set(headers['webhook-id'], (times.get(headers['webhook-id']) ?? 0) + 1);
+  return [...times.values()];
+}
