@@ -1365,6 +1365,8 @@ export interface components {
             id: string;
             /** As stored on chain; empty if there is none. */
             metadataUri: string;
+            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+            minContextSlot?: number;
             /**
              * Format: address
              * A Solana address in Base58.
@@ -1431,6 +1433,8 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
+            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+            minContextSlot: number;
             /**
              * Format: date-time
              * Block time of the transfer.
@@ -4501,6 +4505,8 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
+                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            minContextSlot: number;
                             /**
                              * Format: uuid
                              * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
@@ -4538,6 +4544,8 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
+                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            minContextSlot: number;
                             /**
                              * Format: uuid
                              * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
@@ -5594,6 +5602,8 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
+                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            minContextSlot: number;
                             /**
                              * Format: uuid
                              * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
@@ -5752,6 +5762,8 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
+                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            minContextSlot: number;
                             /**
                              * Format: uuid
                              * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
@@ -5788,6 +5800,8 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
+                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            minContextSlot: number;
                             /**
                              * Format: uuid
                              * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
@@ -5824,6 +5838,8 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
+                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            minContextSlot: number;
                             /**
                              * Format: uuid
                              * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
@@ -5860,6 +5876,8 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
+                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            minContextSlot: number;
                             /**
                              * Format: uuid
                              * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).

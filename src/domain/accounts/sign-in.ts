@@ -31,13 +31,27 @@ export interface Origins {
 const includes = (urls: readonly string[], origin: string) =>
   urls.some((url) => new URL(url).origin === origin);
 
-/** The page of a sign-in: the request's Origin if CORS allows it, else PUBLIC_URL. */
+/** Names of this machine. A PUBLIC_URL with one of them is that of a developer. */
+const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
+
+/**
+ * The origins of the service's own pages. A developer opens the page under any name of the machine,
+ * so a PUBLIC_URL with one of these names stands for all of them, with its scheme and port.
+ */
+function ownOrigins(publicUrl: string): string[] {
+  const own = new URL(publicUrl);
+  if (!LOOPBACK.includes(own.hostname)) return [own.origin];
+  return LOOPBACK.map((name) => Object.assign(new URL(own), { hostname: name }).origin);
+}
+
+/** The page of a sign-in: the request's Origin if its page is allowed, else PUBLIC_URL. */
 export function signInPage(
   origin: string | undefined,
   { publicUrl, corsOrigins, dashboardOrigins }: Origins,
 ): string {
-  const isAllowed = origin !== undefined && includes([...corsOrigins, ...dashboardOrigins], origin);
-  return isAllowed ? origin : publicUrl;
+  const allowed = [...ownOrigins(publicUrl), ...corsOrigins, ...dashboardOrigins];
+  if (origin === undefined || origin === new URL(publicUrl).origin) return publicUrl;
+  return includes(allowed, origin) ? origin : publicUrl;
 }
 
 /**
@@ -48,7 +62,8 @@ export function rolesOf(
   origin: string | undefined,
   { publicUrl, dashboardOrigins }: Pick<Origins, 'publicUrl' | 'dashboardOrigins'>,
 ): readonly Role[] {
-  const isOwn = origin === undefined || includes([publicUrl, ...dashboardOrigins], origin);
+  const isOwn =
+    origin === undefined || includes([...ownOrigins(publicUrl), ...dashboardOrigins], origin);
   return isOwn ? roles : ['subscriber'];
 }
 

@@ -35,12 +35,14 @@ export type ChainSender = ChainReader &
   >;
 
 /**
- * An unsigned transaction (base64), its blockhash, and the last block height at which it can land.
+ * An unsigned transaction (base64), its blockhash, the last block height at which it can land, and
+ * the slot as of which endpoints know the blockhash.
  */
 export interface Unsigned {
   readonly transaction: string;
   readonly blockhash: string;
   readonly lastValidBlockHeight: bigint;
+  readonly slot: bigint;
 }
 
 /**

@@ -26,6 +26,15 @@ const RESEND_MS = 2000;
  */
 const MESSAGE_OFFSET = 65;
 
+/** What a wallet needs to sign an unsigned transaction, and to send it by itself. */
+export interface Offer {
+  transaction: string;
+  /** Names the transaction in the relay's request. */
+  offerId: string;
+  /** The slot that an endpoint must have reached to know the blockhash. */
+  minContextSlot: number;
+}
+
 export interface SignedOffer {
   offer: OfferedTransaction;
   bytes: Buffer;
@@ -45,12 +54,12 @@ export interface RelayOutcome {
 }
 
 /**
- * Stores an unsigned transaction that the service offers to a wallet. The relay only accepts stored
- * transactions. Returns the offer's id, which the relay's request may name.
+ * Stores an unsigned transaction that the service offers to a wallet, and returns the offer. The
+ * relay only accepts stored transactions.
  */
 export async function offerTransaction(
   sql: Queryable,
-  { transaction, blockhash, lastValidBlockHeight }: Unsigned,
+  { transaction, blockhash, lastValidBlockHeight, slot }: Unsigned,
   what: {
     wallet: string;
     purpose: Purpose;
@@ -58,9 +67,9 @@ export async function offerTransaction(
     subscriptionPda?: string;
     checkoutSessionId?: string | null;
   },
-): Promise<string> {
+): Promise<Offer> {
   const message = Buffer.from(transaction, 'base64').subarray(MESSAGE_OFFSET);
-  return insertOffer(sql, {
+  const offerId = await insertOffer(sql, {
     subscriptionPda: null,
     checkoutSessionId: null,
     ...what,
@@ -68,6 +77,7 @@ export async function offerTransaction(
     blockhash,
     lastValidBlockHeight,
   });
+  return { transaction, offerId, minContextSlot: Number(slot) };
 }
 
 /**

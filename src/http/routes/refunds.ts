@@ -15,8 +15,7 @@ import {
   oneOf,
   PathId,
   Time,
-  OfferId,
-  UnsignedTransaction,
+  offerFields,
   Wallet,
 } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
@@ -43,10 +42,7 @@ const fields = {
   createdAt: Time,
 };
 const Refund = Type.Object(fields, { title: 'Refund' });
-const NewRefund = Type.Object(
-  { ...fields, transaction: UnsignedTransaction, offerId: OfferId },
-  { title: 'NewRefund' },
-);
+const NewRefund = Type.Object({ ...fields, ...offerFields }, { title: 'NewRefund' });
 const params = Type.Object({ appId: PathId, transactionId: PathId });
 const tags = ['transactions'];
 
@@ -105,8 +101,7 @@ export function refundRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
           const wanted = amount === undefined ? null : BigInt(amount);
           const { refund, unsigned } = await askRefund(tx, payment, wanted, ground);
           const what = { wallet: merchant, purpose: 'refund', planId, subscriptionPda } as const;
-          const offerId = await offerTransaction(tx, unsigned, what);
-          return { ...refund, transaction: unsigned.transaction, offerId };
+          return { ...refund, ...(await offerTransaction(tx, unsigned, what)) };
         };
       });
     },

@@ -7,16 +7,7 @@ import { readStanding, type Shortage, shortagesOf } from '../../domain/subscribi
 import { openingTransaction } from '../../domain/subscribing/subscribing.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import {
-  Amount,
-  Id,
-  meaning,
-  nullable,
-  PathId,
-  Pda,
-  OfferId,
-  UnsignedTransaction,
-} from '../fields.ts';
+import { Amount, Id, meaning, nullable, PathId, Pda, offerFields } from '../fields.ts';
 import { Plan, planView } from '../plan-schemas.ts';
 
 const tags = ['subscriber'];
@@ -39,8 +30,7 @@ const warnings = Type.Array(
 );
 
 const Opening = Type.Object({
-  transaction: UnsignedTransaction,
-  offerId: OfferId,
+  ...offerFields,
   subscriptionPda: Pda,
   warnings,
 });
@@ -100,15 +90,15 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
         openingTransaction(chain, network, plan, wallet),
         readStanding(deps, plan, wallet, session),
       ]);
-      const { transaction, subscriptionPda } = opening;
-      const offerId = await offerTransaction(sql, opening, {
+      const { subscriptionPda } = opening;
+      const offer = await offerTransaction(sql, opening, {
         wallet,
         purpose: 'subscribe',
         planId: plan.id,
         subscriptionPda,
         checkoutSessionId,
       });
-      return ok({ transaction, offerId, subscriptionPda, warnings: shortagesOf(standing) });
+      return ok({ ...offer, subscriptionPda, warnings: shortagesOf(standing) });
     },
   );
 }

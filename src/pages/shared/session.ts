@@ -3,7 +3,14 @@ import { type Client, createClient } from '../../client/client.ts';
 import type { components } from '../../client/openapi.ts';
 import { AlteredTransaction, isCode, WalletRefusal } from './errors.ts';
 import { obstacleOf, signInWay, signInWith } from './wallet-sign-in.ts';
-import { connect, type Connected, signTransaction, type SolanaWallet } from './wallets.ts';
+import {
+  connect,
+  type Connected,
+  noteLapse,
+  type Offer,
+  signTransaction,
+  type SolanaWallet,
+} from './wallets.ts';
 
 export type Subscription = components['schemas']['OwnSubscription'];
 export type Plan = components['schemas']['Plan'];
@@ -64,25 +71,30 @@ async function signInAs(connected: Connected, role: Role): Promise<Session> {
 }
 
 /**
- * Asks the wallet to sign a transaction that the service built, and sends the transaction through
- * the service. Throws a WalletRefusal, an AlteredTransaction or the service's error.
+ * Has the wallet sign a transaction, and sends it through the service unless the wallet sends. The
+ * service builds the transaction (`ask`) when the wallet is about to be asked, because its
+ * blockhash ages while the user decides. Throws a WalletRefusal, an AlteredTransaction or the
+ * service's error.
  */
 export async function submit(
   session: Session,
   role: Role,
-  transaction: string,
+  ask: () => Promise<Offer>,
   step: (name: 'sign' | 'send') => void,
 ): Promise<Submitted> {
+  const offer = await ask();
   step('sign');
-  const result = await signTransaction(session, transaction);
+  const result = await signTransaction(session, offer);
   step('send');
   if ('sent' in result) return { status: 'sent', reason: null, signature: result.sent };
   const path = role === 'subscriber' ? '/subscriber/transactions' : '/merchant/transactions';
   for (;;) {
-    const sent = session.client.post(path, { body: { transaction: result.signed } });
+    const body = { transaction: result.signed, offerId: offer.offerId };
+    const sent = session.client.post(path, { body });
     const { status, reason, signature } = await sent.catch((error: unknown) => {
       throw isCode(error, 'VALIDATION_ERROR') ? new AlteredTransaction(error) : error;
     });
+    if (status === 'lapsed') noteLapse(session.wallet);
     if (status !== 'pending') return { status, reason, signature };
   }
 }

@@ -107,18 +107,48 @@ export function onSwitch({ wallet, account }: Connected, switched: () => void): 
   );
 }
 
+/** Wallets one of whose transactions lapsed before the service could send it. */
+const lapsed = new WeakSet<SolanaWallet>();
+
+/** Remembers that a transaction of the wallet lapsed: the wallet sends the next one itself. */
+export function noteLapse(wallet: SolanaWallet): void {
+  lapsed.add(wallet);
+}
+
 /**
- * Asks the wallet to sign a transaction (Base64). A wallet that can only sign and send sends the
- * transaction itself. Throws a WalletRefusal.
+ * Whether the wallet sends its transactions itself: it can do nothing else, it lists that feature
+ * first, or it was too slow for the service. A wallet that sends can take a newer blockhash.
+ */
+function sendsItself(wallet: SolanaWallet): boolean {
+  const names = Object.keys(wallet.features);
+  const send = names.indexOf('solana:signAndSendTransaction');
+  const sign = names.indexOf('solana:signTransaction');
+  return send !== -1 && (sign === -1 || send < sign || lapsed.has(wallet));
+}
+
+/** A transaction that the service offers to the wallet. */
+export interface Offer {
+  readonly transaction: string;
+  readonly offerId: string;
+  readonly minContextSlot: number;
+}
+
+/**
+ * Asks the wallet to sign a transaction, or to sign and send it. Throws a WalletRefusal.
  */
 export async function signTransaction(
-  { wallet: { features }, account }: Connected,
-  transaction: string,
+  { wallet, account }: Connected,
+  { transaction, minContextSlot }: Offer,
 ): Promise<{ signed: string } | { sent: string }> {
-  const input = { account, chain, transaction: fromBase64(transaction) };
+  const { features } = wallet;
+  const options = { preflightCommitment: 'confirmed', minContextSlot } as const;
+  const input = { account, chain, transaction: fromBase64(transaction), options };
   try {
-    const [signed] = (await features['solana:signTransaction']?.signTransaction(input)) ?? [];
-    if (signed !== undefined) return { signed: toBase64(signed.signedTransaction) };
+    if (!sendsItself(wallet)) {
+      const [signed] = (await features['solana:signTransaction']?.signTransaction(input)) ?? [];
+      if (signed === undefined) throw new Error('It returned no transaction.');
+      return { signed: toBase64(signed.signedTransaction) };
+    }
     const [sent] =
       (await features['solana:signAndSendTransaction']?.signAndSendTransaction(input)) ?? [];
     if (sent === undefined) throw new Error('It returned no signature.');

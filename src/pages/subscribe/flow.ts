@@ -147,11 +147,12 @@ async function proceed(
   const standing = await readStanding(signedIn, order);
   const place = await placeOf(signedIn, order, standing);
   if (place !== undefined) return place;
-  const { transaction } = await signedIn.client.post('/subscriber/plans/{planId}/subscribe', {
-    path: { planId: plan.id },
-    ...(checkoutSessionId !== undefined && { body: { checkoutSessionId } }),
-  });
-  const submitted = await submit(signedIn, 'subscriber', transaction, show);
+  const ask = () =>
+    signedIn.client.post('/subscriber/plans/{planId}/subscribe', {
+      path: { planId: plan.id },
+      ...(checkoutSessionId !== undefined && { body: { checkoutSessionId } }),
+    });
+  const submitted = await submit(signedIn, 'subscriber', ask, show);
   if (submitted.status !== 'confirmed' && submitted.status !== 'sent')
     return unsuccessful(submitted);
   show('confirm');
@@ -169,11 +170,11 @@ async function restore(
   how: 'repair' | 'resume',
   show: (step: Step) => void,
 ): Promise<View> {
-  const { transaction } = await session.client.post(
-    `/subscriber/subscriptions/{subscriptionId}/${how}`,
-    { path: { subscriptionId } },
-  );
-  const submitted = await submit(session, 'subscriber', transaction, show);
+  const ask = () =>
+    session.client.post(`/subscriber/subscriptions/{subscriptionId}/${how}`, {
+      path: { subscriptionId },
+    });
+  const submitted = await submit(session, 'subscriber', ask, show);
   if (submitted.status !== 'confirmed' && submitted.status !== 'sent')
     return unsuccessful(submitted);
   show('confirm');

@@ -92,11 +92,11 @@ async function opening(api: ChainApi, keypair = api.funded()) {
   const merchant = await api.merchant();
   const plan = await api.publishedPlan(merchant);
   const subscriber = await api.signIn('subscriber', keypair);
-  const { body } = await api.call<{ transaction: string; subscriptionPda: string }>(
-    'POST',
-    `/subscriber/plans/${plan.id}/subscribe`,
-    { token: subscriber.token },
-  );
+  const { body } = await api.call<{
+    transaction: string;
+    subscriptionPda: string;
+    minContextSlot: number;
+  }>('POST', `/subscriber/plans/${plan.id}/subscribe`, { token: subscriber.token });
   return { merchant, plan, subscriber, keypair, ...body.data };
 }
 
@@ -328,6 +328,22 @@ void t.test('a request may name the offer; without a name one offer must fit', a
   const path = `/merchant/apps/${merchant.appId}/checkout-sessions/${session.body.data.id}`;
   const { body } = await api.call('GET', path, { token: merchant.key });
   t.match(body.data, { status: 'complete' }, 'the named offer was made in the checkout');
+});
+
+void t.test('an offer names the slot as of which its blockhash is known', async (t) => {
+  const api = await chainApi(t);
+  const first = await opening(api);
+  api.localnet.mineBlocks(7);
+  const second = await opening(api, first.keypair);
+  t.ok(second.minContextSlot >= first.minContextSlot + 7);
+  const { recentBlockhash } = messageOf(second.transaction);
+  const { value } = await rpcCall<{ value: boolean }>(
+    api.localnet.rpcUrl,
+    'isBlockhashValid',
+    recentBlockhash,
+    { commitment: 'confirmed', minContextSlot: second.minContextSlot },
+  );
+  t.ok(value);
 });
 
 void t.test('a blockhash of the wallet is dead when endpoints accept it no more', async (t) => {
