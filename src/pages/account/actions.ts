@@ -58,7 +58,7 @@ export async function act(
   });
   const ask = () =>
     session.client.post(`/subscriber/subscriptions/{subscriptionId}/${verb}`, { path });
-  const { status, reason } = await submit(session, 'subscriber', ask, (name) =>
+  const { status, reason } = await submit(session, ask, (name) =>
     step(name === 'sign' ? 'Confirm in your wallet…' : 'Waiting for the network…'),
   );
   if (status === 'lapsed')

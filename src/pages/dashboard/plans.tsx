@@ -61,7 +61,7 @@ export function Plans({ place }: { place: Place }): ReactElement {
       const path = { appId: app.id, planId: plan.id };
       const ask = () =>
         session.client.post('/merchant/apps/{appId}/plans/{planId}/transaction', { path });
-      const { status, reason } = await submit(session, 'merchant', ask, (step) =>
+      const { status, reason } = await submit(session, ask, (step) =>
         setBusy({
           id: plan.id,
           text: step === 'sign' ? 'Confirm in your wallet…' : 'Waiting for the network…',

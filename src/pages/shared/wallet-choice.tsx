@@ -2,8 +2,8 @@ import { useState } from 'react';
 import type { ReactElement } from 'react';
 import { encode } from 'uqr';
 import { Button } from './parts.tsx';
-import type { Role } from './session.ts';
 import { foreign } from './text.ts';
+import type { Role } from './token-store.ts';
 import { obstacleOf } from './wallet-sign-in.ts';
 import type { SolanaWallet } from './wallets.ts';
 

@@ -2,7 +2,7 @@
 import type { WalletAccount } from '@wallet-standard/base';
 import { WalletRefusal } from './errors.ts';
 import { chain } from './installation.ts';
-import type { Role } from './session.ts';
+import type { Role } from './token-store.ts';
 import { type Connected, fromBase64, type SolanaWallet, toBase58, toBase64 } from './wallets.ts';
 
 /** In the order of preference. The last resort is a transaction that is never sent. */

@@ -95,6 +95,20 @@ export async function connect(wallet: SolanaWallet): Promise<Connected> {
 }
 
 /**
+ * Returns the accounts that the wallet shares with the page without asking the user. Returns none
+ * when the wallet has to ask.
+ */
+export async function sharedAccounts({
+  features,
+}: SolanaWallet): Promise<readonly WalletAccount[]> {
+  try {
+    return (await features['standard:connect']?.connect({ silent: true }))?.accounts ?? [];
+  } catch {
+    return [];
+  }
+}
+
+/**
  * Calls `switched` when the wallet no longer offers this account to the page. Returns a function
  * that stops the calls.
  */

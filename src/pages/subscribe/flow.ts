@@ -57,9 +57,21 @@ export interface Order {
   checkoutSessionId: string | undefined;
 }
 
-/** Calls `switched` when the wallet switches to another account. */
-function useSwitch(session: Session | undefined, switched: () => void): void {
-  useEffect(() => (session === undefined ? undefined : onSwitch(session, switched)), [session]);
+/** Calls `left` when the session ends: `switched` if the wallet shows another account. */
+function useEnd(session: Session | undefined, left: (why: 'offer' | 'switched') => void): void {
+  useEffect(() => {
+    if (session === undefined) return;
+    const ended = () => left('offer');
+    session.ended.addEventListener('abort', ended);
+    const off = onSwitch(session, () => {
+      session.end();
+      left('switched');
+    });
+    return () => {
+      session.ended.removeEventListener('abort', ended);
+      off();
+    };
+  }, [session]);
 }
 
 export function useFlow(order: Order): Flow {
@@ -69,10 +81,10 @@ export function useFlow(order: Order): Flow {
   const [trialHours, setTrialHours] = useState(order.plan.trialHours);
   const offered = { ...order, trialHours };
 
-  useSwitch(session, () => {
+  useEnd(session, (why) => {
     runs.current += 1;
     setSession(undefined);
-    setView({ at: 'switched' });
+    setView({ at: why });
   });
 
   /** Runs `work` and shows its result, unless stop() or another run comes first. */
@@ -91,7 +103,6 @@ export function useFlow(order: Order): Flow {
       },
       (error: unknown) => {
         if (runs.current !== mine || error instanceof Superseded) return;
-        if (isCode(error, 'UNAUTHORIZED')) setSession(undefined);
         setView(problemOf(error));
       },
     );
@@ -152,7 +163,7 @@ async function proceed(
       path: { planId: plan.id },
       ...(checkoutSessionId !== undefined && { body: { checkoutSessionId } }),
     });
-  const submitted = await submit(signedIn, 'subscriber', ask, show);
+  const submitted = await submit(signedIn, ask, show);
   if (submitted.status !== 'confirmed' && submitted.status !== 'sent')
     return unsuccessful(submitted);
   show('confirm');
@@ -174,7 +185,7 @@ async function restore(
     session.client.post(`/subscriber/subscriptions/{subscriptionId}/${how}`, {
       path: { subscriptionId },
     });
-  const submitted = await submit(session, 'subscriber', ask, show);
+  const submitted = await submit(session, ask, show);
   if (submitted.status !== 'confirmed' && submitted.status !== 'sent')
     return unsuccessful(submitted);
   show('confirm');

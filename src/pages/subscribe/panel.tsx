@@ -284,7 +284,10 @@ function SignedInAs({ session }: { session: Session }): ReactElement {
   return (
     <p className="muted small">
       Signed in as <Address of={session.address} label="your address" /> with{' '}
-      <bdi>{foreign(session.wallet.name, 40)}</bdi>
+      <bdi>{foreign(session.wallet.name, 40)}</bdi>{' '}
+      <Button kind="link" onClick={session.end}>
+        Use another wallet
+      </Button>
     </p>
   );
 }
