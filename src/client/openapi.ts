@@ -2819,6 +2819,8 @@ export interface components {
              * ISO 8601, UTC.
              */
             endsAt: string | null;
+            /** Whether the issuer of USDC has frozen the wallet’s token account: it can neither pay nor subscribe. */
+            frozen: boolean;
             /** Lamports (9 decimals of SOL) as a string. */
             lamports: string;
             /** Rent of the missing accounts, the network fee and the minimum balance, together. */

@@ -49,3 +49,13 @@ void t.test('the subscribe page', async (t) => {
     await page.getByText('a merchant signs in with a message').waitFor();
   });
 });
+
+void t.test('a merchant signs in under each name of a developer’s machine', async (t) => {
+  const stage = await startStage(t, { keeper: false });
+  const wallet = createTestWallet(stage.chain.rpcUrl, stage.merchant.keypairOnChain);
+  const { page } = await stage.open({ prepare: (one) => wallet.install(one) });
+  await page.goto(`${stage.origin.replace('127.0.0.1', 'localhost')}/dashboard`);
+  await page.getByRole('button', { name: /^Sign in with/ }).click();
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  t.same(wallet.asked, ['connect', 'signIn']);
+});

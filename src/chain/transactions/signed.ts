@@ -1,6 +1,7 @@
 // Parses a transaction that a wallet signed and compares it with the transaction that the service
 // built. Import this module on demand, because it loads web3.js.
 import { VersionedMessage } from '@solana/web3.js';
+import { formatSol } from '../../format.ts';
 import { isSigned, SIGNATURE_LENGTH } from '../keypair.ts';
 import { COMPUTE_BUDGET_PROGRAM } from '../program/addresses.ts';
 import { LAMPORTS_PER_SIGNATURE, MICRO } from './system-instructions.ts';
@@ -159,7 +160,7 @@ function changedBudget(budget: readonly DecodedInstruction[]): string | undefine
   const price = prices[0]?.readBigUInt64LE(1) ?? 0n;
   const fee = LAMPORTS_PER_SIGNATURE + (units * price + MICRO - 1n) / MICRO;
   return fee > MAX_FEE_LAMPORTS
-    ? `its fee of ${fee} lamports is above ${MAX_FEE_LAMPORTS} (0.01 SOL)`
+    ? `its fee of ${formatSol(fee)} SOL is above ${formatSol(MAX_FEE_LAMPORTS)} SOL`
     : undefined;
 }
 

@@ -198,6 +198,7 @@ const reasons: Readonly<Record<string, string>> = {
   SubscriptionAlreadyCancelled: 'The subscription is cancelled already.',
   SubscriptionNotCancelled: 'The subscription is not cancelled.',
 };
+const FROZEN = 'The wallet’s USDC account is frozen by the issuer of USDC.';
 const TOO_LITTLE_SOL = 'The wallet has too little SOL for this transaction.';
 
 /** Purposes of transactions as phrases for messages. */
@@ -213,6 +214,8 @@ function failureOf(err: unknown, { purpose }: OfferedTransaction): string {
   const code = /"Custom":(\d+)/.exec(text)?.[1];
   // 1 is the code of the system program and the token program for insufficient funds.
   if (code === '1') return TOO_LITTLE_SOL;
+  // 17 is the token program's; the codes of the Subscriptions program begin at 100.
+  if (code === '17') return FROZEN;
   const name = code === undefined ? undefined : PROGRAM_ERRORS.get(Number(code));
   return (
     reasons[name ?? ''] ??

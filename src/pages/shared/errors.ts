@@ -47,7 +47,7 @@ export function wordsOf(error: unknown): string {
     return error.reason;
   }
   if (error instanceof WalletRefusal) {
-    const words = foreign(error.message);
+    const words = foreign(error.message).replace(/[^.!?]$/, '$&.');
     if (!error.byPerson) return `Your wallet says: ${words}`;
     // A device declines for reasons of its own, such as a setting, which its owner has to read.
     return USUAL.test(words) ? 'You declined in your wallet.' : `Your wallet declined: ${words}`;

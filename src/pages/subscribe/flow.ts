@@ -218,6 +218,11 @@ async function placeOf(
       at: 'closed',
       why: 'This is the merchant’s own wallet. Use another one to subscribe.',
     };
+  if (standing.frozen)
+    return {
+      at: 'closed',
+      why: 'The USDC account of this wallet is frozen by the issuer of USDC, so it cannot pay. Use another wallet.',
+    };
   if (!standing.planOpen)
     return { at: 'closed', why: 'The plan takes no new subscriptions on chain any more.' };
   if (standing.trialHours !== trialHours) return { at: 'otherTerms', standing };

@@ -237,8 +237,8 @@ void t.test('every other change of a wallet is refused by name', async (t) => {
   const fixed = (message: TransactionMessage) =>
     message.instructions.filter((one) => !isBudget(one));
   const changes: [RegExp, (message: TransactionMessage) => void][] = [
-    [/fee of 10005000 lamports is above 10000000/, priced(10_000_000, 1_000_000)],
-    [/fee of \d+ lamports is above/, priced(10_000_000)],
+    [/fee of 0\.010005 SOL is above 0\.01 SOL/, priced(10_000_000, 1_000_000)],
+    [/fee of [\d.]+ SOL is above/, priced(10_000_000)],
     [/twice/, ({ instructions }) => void instructions.push(instructions.find(isBudget)!)],
     [
       /more of the compute budget/,
@@ -463,6 +463,21 @@ void t.test('a wallet without SOL is refused before anything is sent', async (t)
   api.localnet.mineBlocks(3);
   const { body } = await send(api, subscriber.token, sign(keypair, transaction));
   t.match(body.data, { status: 'failed', reason: /too little SOL/ });
+});
+
+void t.test('a frozen wallet is named as such, and before it signs', async (t) => {
+  const api = await chainApi(t);
+  const { plan, subscriber, keypair, transaction } = await opening(api);
+  const { rpcUrl, mint } = api.localnet;
+  const standing = async () =>
+    (await api.call('GET', `/subscriber/plans/${plan.id}/standing`, { token: subscriber.token }))
+      .body.data;
+  t.match(await standing(), { frozen: false });
+  await rpcCall(rpcUrl, 'surfnet_setTokenAccount', keypair.address, mint, { state: 'frozen' });
+  api.localnet.mineBlocks(3);
+  t.match(await standing(), { frozen: true });
+  const { body } = await send(api, subscriber.token, sign(keypair, transaction));
+  t.match(body.data, { status: 'failed', reason: /USDC account is frozen/ });
 });
 
 void t.test(
