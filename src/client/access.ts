@@ -1,12 +1,12 @@
-// For a merchant's server: tells for each request of a customer whether the customer has access.
-// Responses of the service are cached until the time in their field `revalidateAfter`.
+// For a merchant's server: tells, for each request from a customer, whether this customer has
+// access. Each response of the service is cached until the time in its field `revalidateAfter`.
 import { BillingError } from './error.ts';
 import type { Client, Data } from './routes.ts';
 
 export type Access = Data<'/merchant/apps/{appId}/access', 'get'> & {
   /**
-   * Whether this is the last cached response because the service cannot be reached. `hasAccess`
-   * becomes false when `accessUntil` has passed.
+   * True when the service cannot be reached and this response is an old one from the cache.
+   * `hasAccess` becomes false when `accessUntil` has passed.
    */
   stale: boolean;
 };
@@ -20,13 +20,13 @@ export type Customer = ({ externalId: string } | { wallet: string }) & { planId?
 export interface AccessGuardOptions {
   appId: string;
   /**
-   * Seconds after its `revalidateAfter` for which the last response is still used while the service
-   * is unreachable. Default: 3600.
+   * While the service is unreachable, a cached response is used for this many seconds after its
+   * `revalidateAfter`. Default: 3600.
    */
   keepSeconds?: number;
   /**
-   * Seconds between two requests for the same customer while the service is unreachable. Default:
-   * 5.
+   * While the service is unreachable, no second request is sent for the same customer within this
+   * many seconds. Default: 5.
    */
   retrySeconds?: number;
   /** Maximum number of customers whose responses are cached. Default: 10,000. */
@@ -48,10 +48,10 @@ interface Cached {
 }
 
 /**
- * Returns a function that a server calls for each request of a customer. This function rejects with
- * a BillingError when the service refuses. While the service is unreachable, it rejects if the
- * cache has no response for the customer, or if `revalidateAfter` of the cached response passed
- * more than `keepSeconds` ago.
+ * Returns a function that a server calls for each request of a customer. The function rejects with
+ * a BillingError when the service refuses. While the service is unreachable, the function rejects
+ * if the cache has no response for the customer, or if `revalidateAfter` of the cached response
+ * passed more than `keepSeconds` ago.
  */
 export function createAccessGuard(
   client: Client,
@@ -117,8 +117,8 @@ export function createAccessGuard(
 }
 
 /**
- * Returns whether an error means that the service is unreachable: it sent no response, or a
- * response with the status 429 or from 500.
+ * Returns whether an error means that the service is unreachable. This is so when the service sent
+ * no response, or a response with the status 429 or a status from 500.
  */
 function isAway(error: unknown): boolean {
   return !(error instanceof BillingError) || error.status >= 500 || error.status === 429;

@@ -1,5 +1,5 @@
 // A client of the API for TypeScript, with types from the OpenAPI document. The client has no
-// dependencies. It uses the global fetch of browsers and of Node 20 and newer.
+// dependencies. The client uses the global fetch of browsers and of Node 20 and newer.
 import { type Asked, BillingConnectionError, errorOf } from './error.ts';
 import { idempotentPosts } from './openapi.ts';
 import type { CallOptions, Client, Method } from './routes.ts';
@@ -18,8 +18,8 @@ export interface ClientOptions {
   /** URL of the API, such as https://billing.example. */
   baseUrl: string;
   /**
-   * An API key (on servers only) or an access token. If `token` is a function, the client calls it
-   * before each request, and it returns the key or access token.
+   * An API key (on servers only) or an access token. If `token` is a function, the client calls the
+   * function before each request to get the key or token.
    */
   token?: string | (() => string | undefined | Promise<string | undefined>) | undefined;
   /**
@@ -35,8 +35,8 @@ export interface ClientOptions {
    */
   maxWaitSeconds?: number;
   /**
-   * Milliseconds in which the headers of a response must arrive after the request is sent. Default:
-   * 30,000.
+   * Maximum time in milliseconds from sending a request until the headers of its response arrive.
+   * Default: 30,000.
    */
   timeoutMs?: number;
   /** Function that sends the requests. Default: the global fetch. */

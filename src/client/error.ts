@@ -34,7 +34,7 @@ export class BillingConnectionError extends Error implements Asked {
 
 /**
  * Returns the message of the innermost cause of an error. Node's fetch throws "fetch failed", and
- * the cause of that error is the informative one.
+ * only the cause of that error names the problem.
  */
 function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -53,8 +53,8 @@ export class BillingError extends Error implements Asked {
   readonly method: string;
   readonly url: string;
   /**
-   * The explanation that the service gave. `message` has the same explanation with the request and
-   * the status.
+   * The service's explanation of the refusal. `message` adds the request and the status to this
+   * explanation.
    */
   readonly reason: string;
   /** The error code of the service. Undefined when a proxy or another server responded. */

@@ -64,7 +64,8 @@ export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
   (Given<Operation<P, M>, 'header'> extends { 'idempotency-key'?: string }
     ? {
         /**
-         * Key that lets the service carry out a repeated request only once. Default: a random key.
+         * Idempotency key: the service carries out requests with the same key only once. Default: a
+         * random key.
          */
         idempotencyKey?: string | undefined;
       }

@@ -116,8 +116,8 @@ function reader(headers: WebhookHeaders): (name: string) => string | undefined {
       if (given.toLowerCase() !== name || value === undefined) return [];
       return typeof value === 'string' ? [value] : value;
     });
-    // The service sends each header only once. If a header is repeated, its values are joined, and
-    // the result is not a valid signature.
+    // The service sends each header only once. If a request repeats a header, the values are joined
+    // here, and the joined text is not a valid signature.
     return values.length === 0 ? undefined : values.join(', ');
   };
 }
@@ -160,7 +160,7 @@ function eventOf(body: Uint8Array): WebhookEvent {
     if (typeof event === 'object' && event !== null && 'id' in event && 'type' in event)
       return event as WebhookEvent;
   } catch {
-    // Invalid JSON is refused below, like JSON that is not an object.
+    // Invalid JSON causes the error below, like JSON that is not an object.
   }
   throw new WebhookVerificationError('bad_body', 'The body is signed but is not an event.');
 }

@@ -16,8 +16,8 @@ export interface ClockOffsets {
 
 export interface ClockDifference extends ClockOffsets {
   /**
-   * The clock that is wrong. It differs from the two other clocks, and these two agree. Null when
-   * only two clocks are known, or when no two clocks agree.
+   * The clock that is wrong. The wrong clock differs from the two other clocks, while the other two
+   * agree. Null when only two clocks are known, or when no two clocks agree.
    */
   odd: ClockName | null;
   /**

@@ -20,10 +20,10 @@ export interface MadeRoles {
 }
 
 /**
- * Creates the roles. In `directory` it creates files such as `serve_database_url`, which only their
- * owner can read. An existing file keeps its password, but gets the host and database of
- * `databaseUrl`. Throws an OperatorError when file access fails or the user has no right to create
- * roles.
+ * Creates a Postgres role for each daemon. For each role, creates a file in `directory`, such as
+ * `serve_database_url`, which only its owner can read. An existing file keeps its password, but
+ * gets the host and database of `databaseUrl`. Throws an OperatorError when file access fails or
+ * the user may not create roles.
  */
 export async function makeDatabaseRoles(
   sql: Sql,

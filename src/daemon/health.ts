@@ -27,8 +27,8 @@ const PATIENCE_MS = 5000;
 
 /**
  * Creates the health of a daemon and registers its metrics in `registry`. Calls `onOutage` when an
- * outage of Postgres begins. `log` returns the logger; it is called again for each log line,
- * because the logger may be created later.
+ * outage of Postgres begins. Calls `log` to get the logger before each log line, because the logger
+ * may be created later.
  */
 export function createHealth(registry: Registry, log: () => Log, onOutage: () => void): Health {
   const failures = new Counter({

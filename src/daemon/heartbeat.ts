@@ -26,8 +26,8 @@ interface HeartbeatParts {
 }
 
 /**
- * Updates the daemon's row in Postgres every HEARTBEAT_MS, which `billing status` reads. Also
- * compares the clocks of Postgres, the host and the chain.
+ * Updates the daemon's row in Postgres every HEARTBEAT_MS. `billing status` reads these rows. Each
+ * heartbeat also compares the clocks of Postgres, the host and the chain.
  */
 export function startHeartbeat(
   name: string,
@@ -66,8 +66,8 @@ export function startHeartbeat(
       lost.set(await countLostDaemons(sql, name));
       return false;
     },
-    // A failed heartbeat needs no handling here, because the health of the daemon (health.ts)
-    // counts and reports it.
+    // A failed heartbeat needs no handling here, because health.ts counts and reports failed
+    // heartbeats.
     onError: () => undefined,
   });
   return {

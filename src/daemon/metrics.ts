@@ -84,9 +84,9 @@ async function reasonWithin(ready: Readiness): Promise<string | undefined> {
 }
 
 /**
- * Starts the metrics server. If `port` is taken, the server uses the next free port of the hundred
- * above, so several daemons can share a machine. Port 0 means any free port. While the daemon is
- * ready, /readyz shows the text that `note` returns.
+ * Starts the metrics server. If `port` is taken, the server uses the next free port of the 100
+ * ports above `port`, so several daemons can share a machine. Port 0 means any free port. While the
+ * daemon is ready, /readyz shows the text that `note` returns.
  */
 export async function serveMetrics(
   registry: Registry,

@@ -1,5 +1,5 @@
 // Runs a command or daemon. Opens configuration, log and Postgres before the run, and closes them
-// in reverse order after it.
+// in reverse order afterwards.
 import type { Registry } from 'prom-client';
 import { loadConfig, required, type Config } from '../config/config.ts';
 import { supervision } from '../config/supervision.ts';
@@ -44,7 +44,7 @@ export interface DaemonResources extends Resources {
   trouble: () => string | undefined;
 }
 
-/** A running daemon: the collect, dispatch or API process of the service. */
+/** A running daemon: serve, keeper or dispatch. */
 export interface Daemon {
   ready: Readiness;
   /**
@@ -76,8 +76,8 @@ export async function runDaemon(
   load: () => Promise<(resources: DaemonResources) => Promise<Daemon>>,
 ): Promise<number> {
   const loading = load();
-  // `loading` is awaited below. If the configuration or Postgres fails before that, a rejection of
-  // `loading` must not count as unhandled.
+  // `loading` is awaited only later. If the configuration or Postgres fails first, nothing awaits
+  // `loading`, and its rejection would end the process.
   loading.catch(() => undefined);
   const registry = createRegistry(role);
   let log: Log | undefined;
@@ -88,8 +88,8 @@ export async function runDaemon(
     () => heartbeat?.wake(),
   );
   const isReported = (error: unknown) => health.takes(error);
-  // When a connection opens, postgres.js runs a query for array types and does not handle its
-  // rejection. If the connection is lost at that moment, the process must not end.
+  // When a connection opens, postgres.js runs a query for array types and does not handle the
+  // rejection of this query. A connection that is lost at that moment must not end the process.
   process.on('unhandledRejection', (error) => {
     if (!health.takes(error)) throw error;
   });
@@ -142,8 +142,8 @@ export async function runDaemon(
 /**
  * Runs one admin command with Postgres and a log on stderr, and returns its exit code. A signal
  * ends the command with Interrupted (exit code 129, 130 or 143). With `drains`, the command itself
- * stops when `signal` aborts, and only a second signal interrupts it. Throws an OperatorError for
- * an unusable configuration, Postgres or schema.
+ * stops when `signal` aborts, and only a second signal interrupts the command. Throws an
+ * OperatorError for an unusable configuration, Postgres or schema.
  */
 export async function runCommand(
   envFile: string | undefined,
@@ -215,8 +215,8 @@ async function withResources(
 ): Promise<number> {
   const config = loadConfig(role, { envFile });
   const isCommand = role === 'admin' || role === 'reconcile';
-  // Only serve and keeper use plans and payments. The dispatcher needs no configuration for them,
-  // so it skips these checks.
+  // Only serve and keeper use plans and payments. The dispatcher needs no configuration for plans
+  // and payments, so it skips these checks.
   const handlesPayments = role === 'serve' || role === 'keeper';
   const name = isCommand ? 'admin' : role;
   const pretty = process[logging.stream].isTTY;
@@ -240,9 +240,8 @@ async function withResources(
 }
 
 /**
- * Connects to Postgres, checks with assertUsable() that it is usable, runs `use` and disconnects.
- * Throws an OperatorError when Postgres is unusable, refuses a statement, or is lost while `use`
- * runs.
+ * Connects to Postgres, checks the database with assertUsable(), runs `use` and disconnects. Throws
+ * an OperatorError when Postgres is unusable, refuses a statement, or is lost while `use` runs.
  */
 export async function withPostgres<T>(
   databaseUrl: string,

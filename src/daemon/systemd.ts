@@ -1,7 +1,7 @@
 // Notifies systemd of a daemon's state: READY=1 when the daemon is ready, WATCHDOG=1 regularly,
 // STATUS= with a text, and STOPPING=1. Node has no Unix datagram sockets, so the program
-// systemd-notify sends each message. It exits only when systemd has processed the message: from an
-// exited process, systemd could not tell the sender's unit (NotifyAccess=all).
+// systemd-notify sends each message. systemd-notify exits only after systemd has processed the
+// message, because systemd cannot find the unit of a sender that has exited (NotifyAccess=all).
 import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';

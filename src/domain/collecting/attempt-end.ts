@@ -25,8 +25,9 @@ import { applyFailure, type SubscriptionUpdate, updateOf, isLive } from './trans
 /** How one payment attempt ended. */
 export type AttemptEnd =
   /**
-   * The attempt's transaction landed and `pull` is its payment. `earlier` has payments by other
-   * pullers, for periods from the signed period up to the period in which the transaction landed.
+   * The attempt's transaction landed, and `pull` is its payment. `earlier` lists payments that
+   * other pullers collected, from the signed period up to the period in which the transaction
+   * landed.
    */
   | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
   | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
@@ -58,8 +59,9 @@ export function isCharged(
 }
 
 /**
- * Returns how one payment ended whose transaction failed with `err`. Only the payment that contains
- * the failed instruction counts as failed; the other payments of the transaction are signed again.
+ * Returns how one payment of a transaction that failed with `err` has ended. Only the payment that
+ * contains the failed instruction counts as failed. The other payments of the transaction are
+ * signed again.
  */
 export function failedEnd(
   programId: string,
@@ -79,15 +81,15 @@ export function failedEnd(
   return { kind: 'failed', failure, error };
 }
 
-/** What was read from the chain before the end of the attempt is written. */
+/** The chain state that was read before the end of the attempt is written. */
 interface Seen {
   /** The subscription's accounts, read after the attempt ended. */
   view: View;
   /** The chain's clock when the accounts were read, in Unix seconds. */
   now: bigint;
   /**
-   * Adds to an on-chain payment of the subscription whether it is recorded, and whether a recorded
-   * payment has paid its period.
+   * Returns an on-chain payment together with two facts from the books: whether the payment is
+   * recorded, and whether its period is paid.
    */
   mark: (pull: Pull) => KnownPull;
 }
@@ -115,7 +117,8 @@ export function outcomeOf(
     error,
   });
   if (end.kind === 'signed_again') {
-    // The payment itself did not fail, so it is due again at once.
+    // Another payment of the transaction failed, not this one. This payment is therefore due again
+    // at once.
     if (isLive(state)) state.dueAt = timeOf(now);
     state.failedPacks += 1;
     return { update, resolution: resolve('failed', `another payment failed: ${end.error}`) };
@@ -134,7 +137,7 @@ export function outcomeOf(
         ? timeOf(pull.periodEnd)
         : nextAfter(pull.periodStart, account, period);
     // recordPull() sets the next due time only if the period was unpaid until now. If the period
-    // was already paid, the subscription stays due now, and its accounts are read again.
+    // was already paid, the subscription remains due now, and its accounts are read again.
     if (isLive(state)) state.dueAt = timeOf(now);
     recordPull(update, mark(pull), next);
     return { update, resolution: resolve('landed', null) };

@@ -1,5 +1,5 @@
-// The books: which on-chain payments are recorded, and which periods they paid. The books are read
-// in the database transaction that writes new payments.
+// The books: which on-chain payments are recorded in the database, and which periods they paid. The
+// books are read in the database transaction that writes new payments.
 import { type PaymentRow, readPulled, readRecorded } from '../../db/payments.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { Pull } from './chain-view.ts';
@@ -26,8 +26,8 @@ export class Books {
   }
 
   /**
-   * Adds to an on-chain payment whether it is recorded, and whether a recorded payment has paid its
-   * period.
+   * Returns an on-chain payment together with two facts from the books: whether the payment is
+   * recorded, and whether its period is paid.
    */
   mark(subscriptionPda: string, pull: Pull): KnownPull {
     return {

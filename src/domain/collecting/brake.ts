@@ -41,9 +41,9 @@ export function isBraked({ collect, needs, update }: Decision): boolean {
 }
 
 /**
- * Returns a function that tells whether an attempt must not be committed in `tx`. This function
- * takes the shared lock of holds, so call it before any row is locked. `timeline` is the timeline
- * of Postgres at the time of the read of the accounts; undefined allows any timeline.
+ * Returns a function that tells whether an attempt must not be committed in `tx`. stopped() itself
+ * takes the shared lock of holds, so callers call stopped() before they lock any row. `timeline` is
+ * the timeline of Postgres when the accounts were read; undefined allows any timeline.
  */
 export async function stopped(
   tx: Transaction,

@@ -39,7 +39,7 @@ export const backupsOf = ({ treasury, mint }: Addressed, treasuries: readonly st
 /** The accounts that belong to one subscription, all read at the same slot. */
 export interface ChainView {
   readonly slot: bigint;
-  /** The cluster's clock at that slot, in Unix seconds. */
+  /** The cluster's clock at `slot`, in Unix seconds. */
   readonly now: bigint;
   readonly subscription: SubscriptionAccount | null;
   readonly plan: PlanAccount | null;
@@ -52,8 +52,9 @@ export interface ChainView {
   readonly merchantTokens: TokenAccount | null;
   readonly treasuryTokens: TokenAccount | null;
   /**
-   * The configured treasuries other than the plan's treasury, in order of preference. When the
-   * plan's treasury cannot receive the fee, the first of these that can receive it does.
+   * The configured treasuries other than the plan's treasury, in order of preference. If the plan's
+   * treasury cannot receive the fee, the first of these treasuries that can receive it gets the
+   * fee.
    */
   readonly backupTreasuries?: readonly Receiver[];
 }

@@ -11,7 +11,9 @@ import { decide, registeredAccount } from './decide.ts';
 import type { Rules } from './decision.ts';
 import { hasUnknownPull } from './pulls.ts';
 
-/** Returns whether the accounts show a change that the row does not have yet. Pure. */
+/**
+ * Returns whether the accounts show a change that the subscription's row does not have yet. Pure.
+ */
 export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): boolean {
   if (view instanceof Error) return false;
   const { update, needs } = decide(row, view, rules);

@@ -113,7 +113,10 @@ export function retryAt(update: SubscriptionUpdate, at: bigint): Decision {
   return { update };
 }
 
-/** Makes the subscription due when the state that is now confirmed is probably finalized. */
+/**
+ * Makes the subscription due again in FINALITY_READ_SECONDS, when its confirmed state may be
+ * finalized.
+ */
 export function awaitFinality(update: SubscriptionUpdate, view: ChainView): Decision {
   return retrySoon(update, view, FINALITY_READ_SECONDS);
 }

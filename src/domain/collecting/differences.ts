@@ -30,7 +30,7 @@ export interface Difference {
   subscriptionPda: string;
   /** The values in the database and on chain, as text. */
   detail: string;
-  /** Whether reconcile has corrected the database. */
+  /** Whether `billing reconcile` has corrected the database. */
   repaired: boolean;
 }
 

@@ -1,7 +1,10 @@
-// The retry schedule of past-due subscriptions. It is part of docs/contract.md (Subscription
-// status).
+// The schedule on which payments of past-due subscriptions are retried. docs/contract.md
+// (Subscription status) promises this schedule to merchants.
 
-/** Retry times of plans that set none, in hours after the first failed payment. */
+/**
+ * Default retry times in hours after the first failed payment, for plans without retry times of
+ * their own.
+ */
 export const RETRY_HOURS = [1, 6, 24, 72, 120] as const;
 
 const HOUR_MS = 3_600_000;
@@ -15,10 +18,10 @@ export function expiryOf(pastDueSince: Date, days: number): Date {
 }
 
 /**
- * Returns when to try again after a payment failed at `now`, by the chain's clock. This is the next
- * scheduled retry, the start of the next period or the expiry, whichever comes first. The start of
- * the next period ends the chance to collect the unpaid period. The expiry is the last try; after
- * it returns null.
+ * Returns when to try again after a payment failed at `now`, by the chain's clock: at the next
+ * scheduled retry, the start of the next period or the expiry, whichever comes first. From the
+ * start of the next period on, the unpaid period can no longer be collected. The last try is at the
+ * expiry; from then on the function returns null.
  */
 export function nextAttemptAt(
   now: Date,

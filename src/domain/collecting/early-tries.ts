@@ -30,7 +30,8 @@ export function noteChainFailure(state: SubscriptionState, periodStart: Date): v
 
 /**
  * Makes the payment of the period that starts at `start` due at `now`, before its scheduled retry.
- * Does nothing when the early tries of that period are used up.
+ * Does nothing if a payment of that period failed on chain and MAX_EARLY_TRIES top-ups have already
+ * made the payment due since then.
  */
 export function tryEarly(state: SubscriptionState, start: bigint, now: Date): void {
   if (state.nextPaymentDue === null || now >= state.nextPaymentDue) return;

@@ -101,10 +101,10 @@ export function end(
 }
 
 /**
- * Decides about a subscription that has ended. On-chain payments from before the end are still
- * recorded. But if the subscriber registered the same account again, the newer registration records
- * them. If the address now has another account, the payments of the closed account are found in the
- * address's history.
+ * Decides about a subscription that has ended. The keeper still records on-chain payments from
+ * before the end, except when a newer registration has the same on-chain account and records them
+ * itself. If another account has taken the address, the payments of the closed account are in the
+ * history of the address.
  */
 export function afterTheEnd(
   update: SubscriptionUpdate,
@@ -154,8 +154,8 @@ function recordLastPulls(
   const { row } = update;
   if (known.kind === 'not_final') return awaitFinality(update, view);
   if (known.kind === 'too_long') return { ...keeperFailure(update, view), ...pullNotFound(row) };
-  // No keeper has read the account while it existed, so its period boundaries are unknown. No
-  // payment can be assigned to it without them.
+  // No keeper has read the account while it existed, so the boundaries of its periods are unknown.
+  // Without the boundaries, no payment can be assigned to the account.
   if (row.periodAnchor === null) return undefined;
   if (known.kind === 'needed') return { update, needs: 'pulls' };
   const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];

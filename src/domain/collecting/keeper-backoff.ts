@@ -1,6 +1,6 @@
 // Backoff after keeper failures: failures that the subscriber did not cause, such as an unreadable
-// history. A keeper failure never changes the subscription's status. The payment stays due and is
-// retried.
+// transaction history. A keeper failure never changes the subscription's status. The payment stays
+// due and is retried.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 
 const FIRST_SECONDS = 10;
@@ -30,8 +30,8 @@ export function putOffUntil(now: Date): Date {
 
 /**
  * Returns when the keeper decides again about a payment that was held at `now` (Unix seconds), by
- * the chain's clock. The keeper looks every minute, so it collects all held payments within a
- * minute after the hold ends.
+ * the chain's clock. The keeper decides again every minute, so all held payments are collected
+ * within a minute after the hold ends.
  */
 export function heldUntil(now: bigint): Date {
   return timeOf(now + HELD_SECONDS);

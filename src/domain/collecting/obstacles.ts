@@ -53,8 +53,8 @@ export function pullerAmong(
 }
 
 /**
- * Returns the reason why the plan's payments cannot be paid to this receiver, or undefined when
- * they can.
+ * Returns the reason why the plan's payments cannot be paid to this receiver, or undefined when the
+ * receiver can be paid.
  */
 function receiverObstacle(
   { destinations }: PlanAccount,
@@ -62,8 +62,8 @@ function receiverObstacle(
 ): BlockReason | undefined {
   const isNamed = destinations.length === 0 || destinations.includes(wallet);
   if (!isNamed || (tokens !== null && tokens.owner !== wallet)) return 'destination_refused';
-  // The keeper does not create the missing token account: it would have to pay the rent, and the
-  // wallet could then close the account and keep the rent.
+  // The keeper does not create the missing token account. The keeper would pay the rent of the
+  // account, and the wallet could then close the account and keep the rent.
   if (tokens === null) return 'receiver_account_missing';
   return tokens.state === 'frozen' ? 'receiver_frozen' : undefined;
 }

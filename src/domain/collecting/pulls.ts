@@ -23,15 +23,15 @@ export interface KnownPull extends Pull {
 }
 
 /**
- * Number of keeper failures (half an hour, by keeper-backoff.ts) after which the keeper gives up a
- * payment that is finalized on chain but that no RPC history shows. From then on, this payment no
- * longer delays other payments.
+ * Number of keeper failures after which the keeper stops looking for a payment that is finalized on
+ * chain but that no RPC history shows. From then on, this payment no longer delays other payments.
+ * The failures take half an hour (keeper-backoff.ts).
  */
 const MAX_FAILED_LOOKUPS = 8;
 
 /**
- * Returns whether the keeper has given up a payment that is finalized on chain but that no RPC
- * history shows.
+ * Returns whether the keeper has stopped looking for a payment that is finalized on chain but that
+ * no RPC history shows.
  */
 export const isGivenUp = ({ setbacks }: KeeperSubscription) => setbacks >= MAX_FAILED_LOOKUPS;
 
@@ -47,7 +47,10 @@ export type PullLookup =
    * may not be finalized either, so they cannot be read yet.
    */
   | { readonly kind: 'not_final' }
-  /** The transaction history is too long to read, and the keeper has not given up yet. */
+  /**
+   * The transaction history is too long to read, and the keeper has not stopped looking yet
+   * (isGivenUp).
+   */
   | { readonly kind: 'too_long' }
   | {
       readonly kind: 'known';
@@ -60,8 +63,8 @@ export type PullLookup =
 
 /**
  * Derives from the result of a look-up what is known about the subscription's on-chain payments.
- * When the history is too long to read and the keeper has given up, the history counts as empty.
- * Otherwise anyone could stop a subscription by making its history long.
+ * When the history is too long to read and the keeper has stopped looking, the history counts as
+ * empty. Otherwise anyone could delay all payments of a subscription by making its history long.
  */
 export function pullLookup(row: KeeperSubscription, result: LookupResult): PullLookup {
   const { pulls, tooMany, unreadable, pulledFinally, closingNotFinal } = result;
@@ -84,7 +87,7 @@ export function hasUnknownPull(
   if (account.amountPulled === 0n) return false;
   if (!isPaid(state, account)) return true;
   // If the database has recorded a payment of a later period, the account came from an RPC endpoint
-  // that lags behind. Its amount then says nothing new.
+  // that lags behind. The amount in such an account is out of date.
   const paidFor =
     state.paidThrough === null ? 0n : unixSeconds(state.paidThrough) - account.periodStart;
   return paidFor <= periodSeconds(account.periodHours) && account.amountPulled > state.periodPulled;
@@ -99,8 +102,9 @@ export function isPaid(
 }
 
 /**
- * Sorts on-chain payments by period, then by block time. `pulls` comes from the chain's history,
- * newest first, and payments of the same second are put in the opposite order.
+ * Sorts on-chain payments by period, then by block time. `pulls` has the order of the chain's
+ * history, newest first. The list is reversed first, so that payments of the same second are oldest
+ * first.
  */
 export const oldestFirst = (pulls: readonly KnownPull[]) =>
   [...pulls].reverse().sort((a, b) => Number(a.periodStart - b.periodStart) || Number(a.at - b.at));
@@ -164,8 +168,9 @@ export function startOfNext(period: PullPeriod): Date | null {
 
 /**
  * Finds the on-chain payments of newly registered subscriptions in the database. A subscription is
- * in the result only if earlier registrations have recorded the full amount that the account
- * counts. It then needs no RPC history, which an endpoint may not keep for a whole period.
+ * in the result only if earlier registrations have recorded the full amount that the on-chain
+ * account counts. No RPC history is then needed for it. An RPC endpoint may not keep the history of
+ * a whole period.
  */
 export async function findInBooks(
   sql: Sql,
@@ -213,8 +218,8 @@ export interface PullParties {
   readonly treasuries: readonly string[];
   readonly subscriptionPda: string;
   /**
-   * Platform fee in basis points of the gross amount, which the merchant owes when another puller
-   * collects a payment. Omit it when owed fees do not matter.
+   * Platform fee in basis points of the gross amount. The merchant owes this fee when another
+   * puller collects a payment. Omit the fee when owed fees do not matter.
    */
   readonly feeBps?: number;
 }
@@ -278,8 +283,8 @@ export interface LookupResult {
    */
   readonly unreadable?: true;
   /**
-   * All payments that the account counts are finalized or recorded. A payment that the RPC history
-   * still lacks now may be missing there for good.
+   * All payments that the account counts are finalized or recorded. If the RPC history still lacks
+   * a payment now, it may lack that payment for good.
    */
   readonly pulledFinally?: true;
   /**

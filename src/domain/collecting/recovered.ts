@@ -1,5 +1,5 @@
-// Marks the events of payments whose commit was lost, for example in a failover of Postgres.
-// Webhook receivers may already have received an event about the same payment before the loss
+// Marks the events of payments whose commit was lost, for example in a failover of Postgres. Before
+// the loss, webhook receivers may have received another event about the same payment
 // (docs/contract.md).
 import { findUncommitted } from '../../db/history.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';

@@ -44,8 +44,8 @@ export interface Refused {
 /**
  * Decides after a failed simulation; no transaction is sent. If the subscriber is at fault and the
  * payment was due by schedule, the payment counts as failed. If a top-up made the payment due
- * early, it waits for its scheduled retry, without an event. With `reason` null, it is a keeper
- * failure, and the top-up does not count as an early try.
+ * early, the payment waits for its scheduled retry, without an event. A null `reason` counts as a
+ * keeper failure, and the top-up does not count as an early try.
  */
 export function refuse(
   { update, collect: { amounts }, reason }: Refused,

@@ -33,8 +33,8 @@ import type { SubscriptionUpdate } from './transitions.ts';
 export const LEASE_SECONDS = 45;
 
 /**
- * The claim of a subscription. `notices` is the subscription's count of chain notifications when
- * the keeper read it.
+ * The claim of a subscription. `notices` is the number of chain notifications about the
+ * subscription that had been counted when the keeper read its row.
  */
 export interface ClaimedRow extends ClaimKey {
   notices: number;
@@ -96,8 +96,8 @@ const nothing: Settled<never> = {
 /**
  * Writes assessments. A row whose claim is lost, or whose address has another open attempt, is in
  * neither list of the result. An attempt is only committed while collection is not held. `timeline`
- * is the timeline of Postgres when the assessment began; if it has changed, no attempt is
- * committed.
+ * is the timeline of Postgres when the assessment began; if the timeline has changed since, no
+ * attempt is committed.
  */
 export async function settle<A extends ClaimedAssessment>(
   sql: Sql,
@@ -181,8 +181,8 @@ async function write<A extends ClaimedAssessment>(
 }
 
 /**
- * Returns the assessments without those whose transaction is incomplete. A signed transaction pays
- * for several subscriptions and is committed with all of its payments or not at all.
+ * Removes each assessment whose signed transaction also pays for a subscription that is missing in
+ * `assessments`. A signed transaction is committed with all of its payments or not at all.
  */
 function wholeTransactions<A extends ClaimedAssessment>(assessments: readonly A[]): A[] {
   const present = new Map<string, number>();
@@ -260,8 +260,8 @@ export async function settleRows<A extends ClaimedAssessment>(
 
 /**
  * Turns `assess`, a pure function for one row, into AssessRows. When `assess` returns undefined,
- * the row is not written. `mark` adds to an on-chain payment whether it is recorded, and whether
- * its period is paid.
+ * the row is not written. `mark` returns an on-chain payment together with two facts: whether the
+ * payment is recorded, and whether its period is paid.
  */
 export function rowByRow<O extends Assessment>(
   claims: readonly ClaimedRow[],

@@ -16,8 +16,8 @@ export function generateWebhookSecret(): string {
 
 /**
  * Returns the decrypted signing secrets of an endpoint, or undefined when the endpoint is deleted.
- * During a rotation there is also a previous secret. It is left out when no configured key decrypts
- * it, so a merchant can rotate away from a secret whose encryption key is lost.
+ * During a rotation there is also a previous secret. A previous secret that no configured key
+ * decrypts is left out, so a merchant can rotate a secret whose encryption key is lost.
  */
 export async function openSecrets(
   sql: Queryable,
@@ -38,8 +38,8 @@ export async function openSecrets(
 
 /**
  * Returns the signing secret for `billing listen`, which cannot read the endpoint's own secret. The
- * secret is derived from the API key and the app, so it is the same in each run. The API key cannot
- * be derived from the secret.
+ * secret is derived from the API key and the app, so the secret is the same in each run. Nobody can
+ * derive the API key from the secret.
  */
 export function listenSecret(apiKey: string, appId: string): string {
   return `whsec_${Buffer.from(hkdfSync('sha256', apiKey, '', `billing listen ${appId}`, 32)).toString('base64')}`;

@@ -8,14 +8,13 @@ import { DELIVERIES_QUEUED, namedIn } from '../../db/postgres/notify.ts';
 
 /** A position in the event feed of an app. */
 export interface FeedPage {
-  /** Id of the last event before this position. The events that follow have higher ids. */
+  /** An event id. The events after this position have higher ids. */
   after: string;
 }
 
 /**
- * Delay in milliseconds before a reader that was woken reads again, because it found no event. An
- * older transaction that is still open may hide the event. The delay quadruples with each further
- * read.
+ * First delay in milliseconds before a woken reader that found no event reads again. An older
+ * transaction that is still open may hide the event. The delay quadruples with each further read.
  */
 const FIRST_RETRY_MS = 50;
 
@@ -35,8 +34,8 @@ export class EventFeed {
   }
 
   /**
-   * Returns the events after `page`, and the position after these events. If there is none, waits
-   * for the first event for up to `waitMs` milliseconds, or until `signal` aborts.
+   * Returns the events after `page`, and the position after these events. If there are no events
+   * yet, waits for the first event for up to `waitMs` milliseconds, or until `signal` aborts.
    */
   async next(
     appId: string,
@@ -82,8 +81,8 @@ export class EventFeed {
     this.#listening ??= this.#sql.listen(
       DELIVERIES_QUEUED,
       (payload) => wake(namedIn(payload).apps),
-      // This callback also runs after each reconnect. Notifications may have been missed before it,
-      // so all waiting requests are woken.
+      // This callback also runs after each reconnect. Notifications may have been missed before the
+      // reconnect, so all waiting requests are woken.
       () => wake(undefined),
     );
     try {

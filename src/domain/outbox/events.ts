@@ -18,7 +18,7 @@ type Extra = Record<string, string | number | boolean | bigint | Date | null>;
 
 /**
  * An event about one change of a subscription. `extra` contains the data fields that only this
- * event type has. Its bigint amounts and Dates are sent as strings.
+ * event type has. Amounts (bigint) and Dates in `extra` are sent as strings.
  */
 export interface NewEvent {
   subscriptionId: string;
@@ -40,7 +40,8 @@ export async function appendEvents(
   let rest = [...events];
   while (rest.length > 0) {
     // Each round assigns one sequence number per subscription. If a subscription has several
-    // events, its second event is written in the second round, and so on.
+    // events, the first event is written in the first round, the second event in the second round,
+    // and so on.
     const round = new Map<string, NewEvent>();
     const later: NewEvent[] = [];
     for (const event of rest) {

@@ -185,9 +185,9 @@ export function workOnReplays(sql: Sql, batch = BATCH_ROWS): Promise<boolean> {
 
 /**
  * When an app gets a new endpoint within seven days after its previous endpoint was deleted, queues
- * the unfinished deliveries of the previous endpoint for the new one. Unfinished deliveries were
- * cancelled by the deletion, or a dispatcher still has them claimed. Runs in the transaction that
- * stores the new endpoint. Resolves with the number of queued deliveries.
+ * the unfinished deliveries of the previous endpoint for the new endpoint. The deletion cancelled
+ * these deliveries, or a dispatcher still has a claim on them. Runs in the transaction that stores
+ * the new endpoint. Resolves with the number of queued deliveries.
  */
 export async function requeueForNext(
   tx: Transaction,
@@ -197,9 +197,9 @@ export async function requeueForNext(
   if (replaced === undefined) return 0;
   let total = 0;
   // Pending deliveries are queued before cancelled ones. A claimed delivery whose request fails
-  // moves from pending to cancelled and never back, so this order misses none. Each round reads
-  // `until` again. The rows that the first round queued are then newer than the second round's
-  // bound, so no event is queued twice.
+  // moves from pending to cancelled and never back, so this order misses no delivery. Each round
+  // reads `until` again, so deliveries that the first round queued are newer than `until` of the
+  // second round. No event is therefore queued twice.
   for (const status of ['pending', 'cancelled']) {
     const selection = { ...everything, endpointId: replaced, status };
     const until = await readNow(tx);

@@ -8,14 +8,14 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
 /**
- * Delays after failed attempts in milliseconds. Entry 0 is the time from the end of attempt 1 to
- * attempt 2, entry 4 that from attempt 5 to attempt 6.
+ * Delays in milliseconds after failed attempts. The first delay is the time from the end of attempt
+ * 1 to attempt 2, the last delay the time from the end of attempt 5 to attempt 6.
  */
 const retryDelays: readonly number[] = [MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 12 * HOUR];
 
 /**
- * Maximum delay in milliseconds that a Retry-After header can cause. A longer Retry-After is cut to
- * it.
+ * Maximum delay in milliseconds that a Retry-After header can cause. A longer Retry-After is
+ * shortened to this delay.
  */
 export const MAX_RETRY_AFTER = 12 * HOUR;
 
@@ -24,7 +24,7 @@ export type Verdict = { status: 'delivered' | 'failed' } | { status: 'pending'; 
 /**
  * Decides the next state of a delivery after attempt `number` (1 to 6). `httpStatus` is null when
  * there was no response. After a 429 or 503, a `retryAfterMs` that is longer than the scheduled
- * delay replaces the delay. The number of attempts stays the same.
+ * delay replaces that delay. The maximum number of attempts stays the same.
  */
 export function judge(number: number, httpStatus: number | null, retryAfterMs = 0): Verdict {
   if (httpStatus !== null && httpStatus >= 200 && httpStatus < 300) return { status: 'delivered' };

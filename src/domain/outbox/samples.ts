@@ -39,8 +39,8 @@ export async function createSample(
 }
 
 /**
- * Builds one sample event. The ids are those of the event, subscription, plan, refund and payment.
- * Pure except for the random addresses.
+ * Builds one sample event. The list of ids has the ids of the event, subscription, plan, refund and
+ * payment, in this order. Pure except for the random addresses.
  */
 function sampleEvent(
   type: SampleType,

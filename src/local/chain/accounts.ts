@@ -25,9 +25,9 @@ export function blockAt(chain: Chain, height: number): Block | undefined {
 }
 
 /**
- * Returns the height of the newest block at a commitment. Processed is the block being built,
- * confirmed is the last sealed block, and finalized is FINALITY_BLOCKS below the block being built.
- * `lag` lowers the height by that many blocks.
+ * Returns the height of the newest block at a commitment. Processed means the block being built,
+ * confirmed means the last sealed block, and finalized means the block FINALITY_BLOCKS below the
+ * block being built. The result is `lag` blocks lower.
  */
 export function heightOf(chain: Chain, commitment: Commitment, lag = 0): number {
   const back = commitment === 'processed' ? 0 : commitment === 'confirmed' ? 1 : FINALITY_BLOCKS;
@@ -77,8 +77,8 @@ export function programAccountsAt(
 }
 
 /**
- * Records in the block being built that an account has changed. `before` and `after` are its
- * states. When `after` is undefined, a later read gets the new state from LiteSVM.
+ * Records in the block being built that an account has changed. `before` and `after` are the states
+ * of the account. When `after` is undefined, a later read gets the new state from LiteSVM.
  */
 export function noteChange(
   chain: Chain,

@@ -1,6 +1,6 @@
 // The settings of a cluster that can change while the cluster runs: the rent, and the feature that
-// enables version 1 transactions. Accounts hold both settings. A fork and a data directory
-// therefore restore them together with all other accounts.
+// enables version 1 transactions. Both settings are stored in accounts. A fork and a data directory
+// restore all accounts, and therefore also the settings.
 import { SYSTEM_PROGRAM } from '../../chain/program/addresses.ts';
 import { current, noteChange, overwrite } from './accounts.ts';
 import { addressKey } from './keys.ts';
@@ -36,7 +36,7 @@ export function setRent(chain: Chain, lamportsPerByte: number): void {
   noteChange(chain, RENT_SYSVAR, before, current(chain, RENT_SYSVAR));
 }
 
-/** Whether the chain accepts version 1 transactions. */
+/** Returns whether the chain accepts version 1 transactions. */
 export function takesV1(chain: Chain): boolean {
   const feature = current(chain, V1_FEATURE);
   return feature?.owner === FEATURE_PROGRAM && feature.data[0] === 1;

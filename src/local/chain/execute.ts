@@ -97,7 +97,7 @@ export function loadKeys(
 
 /**
  * Returns the token balances of an account before and after a transaction. Returns null when the
- * account was a token account neither before nor after it.
+ * account was a token account neither before nor after the transaction.
  */
 export function tokenChange(
   chain: Chain,
@@ -133,9 +133,9 @@ export function hasLiveBlockhash(
 
 /**
  * Runs a transaction in the block being built. A failed transaction lands with its error and pays
- * its fee; with `undoFailure` (preflight) it is refused without any change. A wrong signature, or a
- * payer without the lamports for the fee, also causes a refusal. `verified` skips the check of
- * signatures.
+ * its fee. With `undoFailure` (preflight), a failed transaction is refused without any change. A
+ * wrong signature, or a payer without the lamports for the fee, also causes a refusal. `verified`
+ * skips the check of signatures.
  */
 export function execute(
   chain: Chain,
@@ -158,8 +158,8 @@ export function execute(
   const [payer] = keys;
   const { err, record } = chain.vm.execute(transaction.bytes, !verified);
   if (err !== null && payer !== undefined) {
-    // LiteSVM undoes a failed transaction except for the fee, which it takes from the first
-    // account.
+    // LiteSVM undoes a failed transaction except for the fee. LiteSVM takes the fee from the first
+    // account, the payer.
     const charged = chain.vm.lamports(payer) < (before[0] ?? 0n);
     if (charged && undoFailure) refund(chain, payer, before[0] ?? 0n);
     if (!charged || undoFailure) return { refused: err, record };
@@ -195,8 +195,8 @@ export function execute(
 
 /**
  * Returns the state of an account before a transaction runs. Returns undefined when an earlier
- * transaction of this block has changed the account and nothing has read it since: a read takes 7
- * us, and the state may never be needed.
+ * transaction of this block has changed the account and no code has read the account since. A read
+ * takes 7 us, and the state may never be needed.
  */
 function stateBefore(chain: Chain, key: Key): AccountState | null | undefined {
   const known = chain.hot.get(key);
@@ -210,9 +210,9 @@ function refund(chain: Chain, payer: Key, lamports: bigint): void {
 }
 
 /**
- * Records every writable account of a transaction as changed, as a validator does. The new state is
- * read here only if the account may now be a token account: former token accounts, new accounts,
- * and wallets other than the payer. All other accounts are read on demand.
+ * Records every writable account of a transaction as changed, as a validator does. The new state of
+ * an account is read here only if the account may now be a token account: former token accounts,
+ * new accounts, and wallets other than the payer. All other accounts are read on demand.
  */
 function recordChanges(
   chain: Chain,

@@ -6,7 +6,8 @@ import type { MessageConfig, WireMessage } from './wire/message.ts';
 const COMPUTE_BUDGET = addressKey(COMPUTE_BUDGET_PROGRAM);
 const LAMPORTS_PER_SIGNATURE = 5_000;
 // Compute units that the fee counts for each instruction when the transaction sets no limit. An
-// instruction of a builtin program of the runtime counts BUILTIN_INSTRUCTION_UNITS (SIMD-0170).
+// instruction of a builtin program of the runtime counts only BUILTIN_INSTRUCTION_UNITS
+// (SIMD-0170).
 const DEFAULT_INSTRUCTION_UNITS = 200_000;
 const BUILTIN_INSTRUCTION_UNITS = 3_000;
 const BUILTINS: ReadonlySet<Key> = new Set(
@@ -33,8 +34,8 @@ export interface Offer {
 }
 
 /**
- * Returns the price and the compute unit limit of a legacy or version 0 message. Its compute-budget
- * instructions set them.
+ * Returns the price and the compute unit limit of a legacy or version 0 message. The message sets
+ * both with compute-budget instructions.
  */
 function budgetOf({ source, keys, instructions }: WireMessage) {
   let price = 0n;

@@ -12,8 +12,8 @@ import { addressKey, bytesOf, type Key, keyOf } from './keys.ts';
 import type { AccountState, Vm } from './vm.ts';
 
 /**
- * The USDC mint of every local chain. The address was chosen as readable text, so no private key of
- * it is known.
+ * The address of the USDC mint of every local chain. The address was chosen as readable text, so
+ * nobody has its private key.
  */
 export const LOCALNET_MINT = 'USDCLoca1net1111111111111111111111111111111';
 /** Number of decimal places of USDC: one USDC has 10^6 base units. */
@@ -22,13 +22,16 @@ export const MINT_DECIMALS = 6;
 const FAUCET_SEED = createHash('sha256').update('billing localnet faucet').digest();
 
 /**
- * The keypair that funds wallets. It is the mint authority and freeze authority of the local USDC.
- * The seed is public and the same on every machine, because the keypair controls nothing outside a
- * local chain.
+ * The keypair that funds wallets. The keypair is also the mint authority and freeze authority of
+ * the local USDC. The seed is public and the same on every machine, because the keypair controls
+ * nothing outside a local chain.
  */
 export const faucet = keypairFromSecret(nacl.sign.keyPair.fromSeed(FAUCET_SEED).secretKey);
 
-/** The genesis hash of every local chain. It tells a local chain from the public clusters. */
+/**
+ * The genesis hash of every local chain. Clients can tell a local chain from a public cluster by
+ * this hash.
+ */
 export const GENESIS_HASH: Key = keyOf(
   createHash('sha256').update('billing localnet genesis').digest(),
 );

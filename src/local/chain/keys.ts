@@ -1,8 +1,8 @@
 import bs58 from 'bs58';
 
 /**
- * A public key, hash or signature, as a latin1 string of its bytes. A Buffer would not work as the
- * key of a Map, which compares objects by identity.
+ * A public key, hash or signature, as a latin1 string of its bytes. Maps compare strings by content
+ * but Buffers by identity, so only a string works as the key of a Map.
  */
 export type Key = string;
 

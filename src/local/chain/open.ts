@@ -61,9 +61,9 @@ function assemble(blockMs: number, restored: Restored, store: Store | null): Cha
 
 /**
  * Opens a new chain, or the chain stored in `dataDir`, whose blocks count as finalized. With
- * `blockMs` 0, blocks are made only on demand, SLOT_MS apart. Without `rentLamportsPerByte`, a new
- * chain uses RENT_LAMPORTS_PER_BYTE and a stored chain keeps its rent. Throws an OperatorError when
- * the program's binary is missing or the directory is unusable.
+ * `blockMs` 0, blocks are made only on demand, with times SLOT_MS apart. Without
+ * `rentLamportsPerByte`, a new chain uses RENT_LAMPORTS_PER_BYTE and a stored chain keeps its rent.
+ * Throws an OperatorError when the program's binary is missing or the directory is unusable.
  */
 export function openChain(
   blockMs: number,
@@ -77,7 +77,7 @@ export function openChain(
     if (restored === null) {
       chain.vm.setRent(rentLamportsPerByte ?? RENT_LAMPORTS_PER_BYTE);
       writeGenesis(chain.vm);
-      // The clock of a new LiteSVM does not start at slot 0, so it is set to slot 0 here.
+      // The clock of a new LiteSVM does not start at slot 0, so the clock is set to slot 0 here.
       chain.vm.setClock({
         slot: 0,
         epoch: 0,

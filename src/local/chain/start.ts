@@ -46,8 +46,8 @@ export interface LocalnetOptions {
 }
 
 /**
- * A running local chain. Some of these functions have the name of an RPC method, and the same
- * effect.
+ * A running local chain. A function that is named like an RPC method has the same effect as that
+ * method.
  */
 export interface Localnet {
   readonly rpcUrl: string;
@@ -107,8 +107,8 @@ async function listenPair(
       return [http, ws];
     } catch (error) {
       await http.close();
-      // The HTTP port was free, but the port after it is taken. When any port will do, another pair
-      // of ports is tried.
+      // The HTTP port was free, but the port after it is taken. If the caller accepts any ports,
+      // another pair of ports is tried.
       if (port !== 0 || wsPort !== undefined || attempt === PAIR_ATTEMPTS) throw error;
     }
   }

@@ -18,8 +18,8 @@ export interface Submission {
 /**
  * Accepts a transaction as sendTransaction does. With preflight, returns a Refusal if the
  * transaction would fail, or if its blockhash is newer than the block at `preflightHeight`. Without
- * preflight, always returns null, as a validator does: an expired, unsigned or repeated transaction
- * just never lands.
+ * preflight, always returns null, as a validator does. An expired, unsigned or repeated transaction
+ * then just never lands.
  */
 export function submit(
   chain: Chain,

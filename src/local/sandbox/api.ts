@@ -8,7 +8,7 @@ interface CallOptions {
   body?: unknown;
   /**
    * IP address of the client, sent as X-Forwarded-For. The service limits sign-ins per IP address,
-   * so each wallet signs in from another one.
+   * so each wallet has an address of its own.
    */
   from?: string;
 }

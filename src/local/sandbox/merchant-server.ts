@@ -1,6 +1,6 @@
-// The merchants' webhook server. As docs/contract.md asks, the server compares the signature over
-// the raw body in constant time, tolerates timestamps up to 300 s off, and deduplicates events by
-// id.
+// The merchants' webhook server. The server follows docs/contract.md: it compares the signature
+// over the raw body in constant time, tolerates timestamps up to 300 s off, and deduplicates events
+// by id.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';

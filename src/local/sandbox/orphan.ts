@@ -1,5 +1,6 @@
-// Ends the embedded Postgres when the process that started it ends. A guard process does so. If the
-// guard is killed too, the next start on the same data directory stops the server.
+// Ends the embedded Postgres when the process that started it ends. A guard, a separate process,
+// does this. If the guard is killed too, the next start on the same data directory stops the old
+// server.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, readlink, realpath } from 'node:fs/promises';
@@ -25,7 +26,8 @@ export function guardOf(server: ChildProcess): ChildProcess | undefined {
 /** Ends the guard process of a server that has ended. */
 export async function dismiss(guard: ChildProcess | undefined): Promise<void> {
   if (guard?.pid === undefined || guard.exitCode !== null || guard.signalCode !== null) return;
-  // The guard is unreferenced, so Node would exit during this wait if it had no other work.
+  // An unreferenced child process does not keep Node running, so Node could exit during the wait
+  // below.
   guard.ref();
   guard.kill('SIGKILL');
   await once(guard, 'exit');

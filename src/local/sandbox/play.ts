@@ -85,7 +85,7 @@ export async function play(options: PlayOptions): Promise<void> {
       const waiting = await retrying(() => bringRetriesForward(processes.sql));
       report(`a merchant's server is back: ${waiting} deliveries are tried again`);
     }
-    // The target is one minute after the last subscription of the period becomes due.
+    // `due` is one minute after the last subscription of the period becomes due.
     const due = start + BigInt(period) * periodSeconds + 60n;
     if (period > 0) await passTimeUntil(options, due);
     await untilIdle(options);

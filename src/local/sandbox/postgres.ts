@@ -183,8 +183,8 @@ async function packagedBinaries(): Promise<string> {
 }
 
 /**
- * Returns the directory of the Postgres binaries. If `identity` may not enter one of its parent
- * directories, the binaries are copied once to a temporary directory.
+ * Returns the directory of the Postgres binaries. If `identity` may not enter a parent of this
+ * directory, the binaries are copied once to a temporary directory.
  */
 async function enterableBinaries(native: string, identity: Identity): Promise<string> {
   if (identity.uid === undefined || (await openToAll(native))) return checked(native);
@@ -206,9 +206,9 @@ async function openToAll(path: string): Promise<boolean> {
 }
 
 /**
- * Returns the directory `native` if its links to versioned libraries exist, and throws an
- * OperatorError if they are missing. A script of the package creates these links; npm 12 and
- * --ignore-scripts skip the script.
+ * Returns the directory `native`. Throws an OperatorError if the links to versioned libraries are
+ * missing in `native`. A script of the package creates these links; npm 12 and --ignore-scripts
+ * skip the script.
  */
 async function checked(native: string): Promise<string> {
   const libraries = await readdir(join(native, 'lib'));

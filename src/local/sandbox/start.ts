@@ -24,8 +24,8 @@ export interface SandboxOptions {
   /** Number of processes to kill while the scenario is played. */
   chaos: number;
   /**
-   * Whether the scenario is played. Without it, people use the sandbox, and blocks take as long as
-   * on a public cluster.
+   * Whether the scenario is played. If not, people use the sandbox, and blocks take as long as on a
+   * public cluster.
    */
   play: boolean;
   dataDir?: string | undefined;
@@ -33,7 +33,7 @@ export interface SandboxOptions {
   report: (line: string) => void;
   log: Log;
   /**
-   * When this signal aborts, the sandbox stops its start or the scenario, and throws the signal's
+   * When this signal aborts, the start of the sandbox or the scenario stops and throws the signal's
    * reason.
    */
   signal: AbortSignal;

@@ -54,7 +54,7 @@ export interface Stage {
 
 const path = ({ subscriptionId }: Subscriber) => `/subscriber/subscriptions/${subscriptionId}`;
 
-/** Returns the number of periods that the USDC pays for which the wallet gets at the start. */
+/** Returns for how many periods the wallet's initial USDC is enough. */
 export function fundedPeriods(
   { role, at }: Pick<Subscriber, 'role' | 'at'>,
   periods: number,
@@ -82,8 +82,8 @@ export async function subscribe({ api, chain }: Stage, subscriber: Subscriber): 
 }
 
 /**
- * Takes the action of the subscriber's role in the middle of a paid period. After a cancellation or
- * resumption by the subscriber, waits until the API shows its effect.
+ * Takes the action of the subscriber's role in the middle of a paid period. If the subscriber
+ * cancels or resumes, waits until the API shows the change.
  */
 export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promise<void> {
   const { api, chain } = stage;

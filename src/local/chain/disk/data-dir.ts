@@ -18,7 +18,7 @@ export function makeDataDir(dir: string): void {
 }
 
 // Creates a directory and its missing parents. Node's mkdir with `recursive` is not used, because
-// it never returns for a path below a directory that accepts no files (such as /proc).
+// this mkdir never returns for a path below a directory that accepts no files (such as /proc).
 function make(path: string): void {
   try {
     mkdirSync(path);

@@ -25,8 +25,8 @@ const FEATURE_SET = 3_640_012_085;
 const MAX_FEE_ACCOUNTS = 128;
 
 /**
- * Returns the block whose blockhash getLatestBlockhash reports when a request reads the state at
- * `block`. The block being built has no blockhash yet, so its parent is returned instead.
+ * Returns the block whose blockhash getLatestBlockhash reports for a request that reads the state
+ * at `block`. The block being built has no blockhash yet, so its parent is returned instead.
  */
 function latestHash(chain: Chain, block: Block): Block {
   return block === head(chain) ? (chain.blocks.at(-2) ?? block) : block;
@@ -45,8 +45,8 @@ function getLatestBlockhash(params: readonly unknown[], endpoint: LocalEndpoint)
 }
 
 /**
- * Returns whether a transaction with the blockhash `hash` could land in the block after the one at
- * `height`, the block whose state a request reads.
+ * Returns whether a transaction with the blockhash `hash` could land in the next block after
+ * `height`. `height` is the height of the state that a request reads.
  */
 const isLive = (chain: Chain, hash: Key, { height }: View) =>
   blockOfHash(chain, hash, Math.min(height + 1, head(chain).height)) !== undefined;
@@ -78,7 +78,7 @@ function getBlockTime(params: readonly unknown[], { chain }: LocalEndpoint) {
   return Math.floor(block.time / 1000);
 }
 
-/** Builds the response of getEpochInfo when a request reads the state at this block. */
+/** Builds the response of getEpochInfo for a request that reads the state at this block. */
 export function epochInfo(chain: Chain, { slot, height }: Block) {
   return {
     absoluteSlot: slot,

@@ -37,7 +37,10 @@ const MAX_WALLETS = 1_000;
 const WALLET_LAMPORTS = 10_000_000_000n;
 const WALLET_USDC = 1_000_000_000n;
 
-/** Runs a function. If the function throws a ChainRefusal, throws it as a JSON-RPC error. */
+/**
+ * Runs a function. If the function throws a ChainRefusal, throws a JSON-RPC error with the same
+ * message.
+ */
 function refusable<T>(run: () => T): T {
   try {
     return run();
@@ -73,8 +76,8 @@ function surfnetTimeTravel(params: readonly unknown[], { chain }: LocalEndpoint)
   return epochInfo(chain, head(chain));
 }
 
-// Reads rentEpoch from a JSON number. JSON.parse rounds 2^64 - 1 up to 2^64, so any number from
-// there on means exempt from rent.
+// Reads rentEpoch from a JSON number. JSON.parse rounds 2^64 - 1 up to 2^64, so every number that
+// is at least as high means exempt from rent.
 const rentEpochOf = (value: unknown) =>
   typeof value === 'number' && value >= Number(RENT_EXEMPT_FOREVER)
     ? RENT_EXEMPT_FOREVER
@@ -237,8 +240,8 @@ function localnetWallets(params: readonly unknown[], { chain }: LocalEndpoint) {
 }
 
 /**
- * localnet_setRent [lamportsPerByte]: sets the rent from the block being built on. The rent of a
- * token account is that of 293 bytes.
+ * localnet_setRent [lamportsPerByte]: sets the rent. The new rent applies from the block being
+ * built. A token account needs the rent of 293 bytes.
  */
 function localnetSetRent(params: readonly unknown[], { chain }: LocalEndpoint) {
   setRent(chain, integer(required(params, 0), 'lamportsPerByte', 1, MAX_RENT));

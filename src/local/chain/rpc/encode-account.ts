@@ -17,8 +17,8 @@ const CLOCK = addressKey(CLOCK_SYSVAR);
 const TOKEN_STATES = ['uninitialized', 'initialized', 'frozen'];
 
 /**
- * The encoding in which a request wants account data, and the part of the data. A null `slice`
- * means all data.
+ * The encoding in which a request wants account data, and the slice of the data that it wants. A
+ * null `slice` means all data.
  */
 export interface AccountEncoding {
   readonly encoding: (typeof ENCODINGS)[number];
@@ -166,7 +166,7 @@ function ownerOf({ owner }: AccountState): string {
 
 /**
  * Encodes an account for a JSON-RPC response. Returns null when the account does not exist. The
- * decimals of a token account come from its mint as it was at `height`.
+ * decimals of a token account come from its mint, read at the same `height`.
  */
 export function encodeAccount(
   chain: Chain,

@@ -30,8 +30,8 @@ function runDetails(payload: Payload): Details {
 }
 
 /**
- * Returns the logs of a transaction's run. To copy only the logs takes a fifth of the time of a
- * copy of the whole record.
+ * Returns the logs of a transaction's run. Copying only the logs from LiteSVM takes a fifth of the
+ * time that a copy of the whole record takes.
  */
 export function runLogs({ details }: Payload): readonly string[] {
   return 'units' in details ? details.logs : details.logs();

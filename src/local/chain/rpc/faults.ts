@@ -1,5 +1,5 @@
-// Faults of an RPC node, such as lost transactions and failing requests. Tests switch them on and
-// off over RPC.
+// Faults of an RPC node, such as lost transactions and failing requests. Tests switch these faults
+// on and off over RPC.
 import { type ResponseFault, type Chain, type Faults, MAX_LAG, type RateLimit } from '../state.ts';
 import {
   choice,
@@ -134,8 +134,8 @@ const isAt = ({ endpoint }: Pick<ResponseFault, 'endpoint'>, lagging: boolean) =
   endpoint === 'both' || (endpoint === 'lagging') === lagging;
 
 /**
- * Returns the block height that an endpoint reports when the true height is `height`. The two
- * differ while the fault 'height' is on.
+ * Returns the block height that an endpoint reports when the true height is `height`. The reported
+ * height differs only while the fault 'height' is on.
  */
 export function reportedHeight({ chain, lagging }: LocalEndpoint, height: number): number {
   const fault = chain.faults.height;
@@ -144,7 +144,7 @@ export function reportedHeight({ chain, lagging }: LocalEndpoint, height: number
 
 /**
  * Returns the first fault that applies to a request with these methods, or undefined if no fault
- * applies. The fault's remaining count goes down by one.
+ * applies. Each request lowers the remaining count of its fault by one.
  */
 export function responseFaultFor(
   { chain, lagging }: LocalEndpoint,

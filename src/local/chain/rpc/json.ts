@@ -28,8 +28,8 @@ export function toJson(value: unknown): string {
 }
 
 /**
- * Encodes an array. An array of strings takes a faster path, because logs are arrays of strings and
- * most of the output.
+ * Encodes an array. An array of strings takes a faster path, because most of the output is logs,
+ * which are arrays of strings.
  */
 function listOf(values: readonly unknown[]): string {
   return values.every((one) => typeof one === 'string')

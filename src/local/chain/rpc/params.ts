@@ -144,7 +144,7 @@ export interface View {
 export const API_VERSION = '3.1.0';
 
 /**
- * Returns the newest state at a commitment that an endpoint shows. The lagging endpoint shows an
+ * Returns the newest state that an endpoint shows at a commitment. The lagging endpoint shows an
  * older state while the fault 'lag' is on.
  */
 export function viewAt({ chain, lagging }: LocalEndpoint, commitment: Commitment): View {

@@ -1,6 +1,6 @@
 // Encodes instructions in the encoding jsonParsed. The instructions that billing transactions use
-// are parsed. For any other instruction the response has accounts, data and program, as a
-// validator's response has for a program without parser.
+// are parsed. Any other instruction is encoded as accounts, data and program. A validator does the
+// same for a program without parser.
 import bs58 from 'bs58';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
@@ -54,8 +54,8 @@ function parseSystem(data: Buffer, at: AddressAt): Parsed | undefined {
   }
 }
 
-// The SPL Token number of the extension ImmutableOwner. The associated token program asks for the
-// account size with this extension and with no other.
+// The SPL Token number of the extension ImmutableOwner. The associated token program requests the
+// account size only with this extension, never with another one.
 const IMMUTABLE_OWNER = 7;
 const extensionTypes = (data: Buffer) =>
   data.length === 3 && data.readUInt16LE(1) === IMMUTABLE_OWNER

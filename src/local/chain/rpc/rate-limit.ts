@@ -25,7 +25,7 @@ interface Windows {
 }
 
 // The accepted requests by limit, then by endpoint or connection. A new limit has no accepted
-// requests yet, so it counts from 0.
+// requests yet, so its count starts at 0.
 const windows = new WeakMap<RateLimit, WeakMap<object, Windows>>();
 
 function windowsOf(limit: RateLimit, subject: object): Windows {
@@ -37,8 +37,8 @@ function windowsOf(limit: RateLimit, subject: object): Windows {
 }
 
 /**
- * Returns whether a request body that calls these methods exceeds the chain's rate limit. A body
- * within the limit counts towards the limit.
+ * Returns whether a request body that calls these methods exceeds the chain's rate limit. If the
+ * body is within the limit, its requests are counted.
  */
 export function exceedsRate(
   endpoint: LocalEndpoint,

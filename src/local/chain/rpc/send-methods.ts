@@ -36,8 +36,8 @@ import {
 import { internalError, invalidParams, RpcError } from './rpc-error.ts';
 
 const WIRE_TYPE = 'solana_transaction::versioned::VersionedTransaction';
-// Maximum number of characters of an encoded transaction. It is the length of MAX_V1_LENGTH bytes
-// in each encoding.
+// Maximum number of characters of an encoded transaction: the encoded length of MAX_V1_LENGTH
+// bytes.
 const MAX_LENGTH = { base58: 5_594, base64: 5_464 };
 const NOT_RUN: Details = { logs: [], inner: [], returnData: null, units: 0 };
 
@@ -95,7 +95,8 @@ const VERIFIED_TOGETHER = 4;
 
 /**
  * Verifies the signatures of many sendTransaction requests before the requests run. `requests` has
- * the parameters of each request. A malformed request is skipped here; it fails when it runs.
+ * the parameters of each request. A malformed request is skipped here, and gets its error when it
+ * runs.
  */
 export async function verifyAhead(
   chain: Chain,

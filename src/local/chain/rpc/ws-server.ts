@@ -21,7 +21,7 @@ const CLOSE_GRACE_MS = 500;
 
 function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
   let corked = false;
-  // A block may cause hundreds of messages to one client. Until the next tick they are collected,
+  // A block may cause hundreds of messages to one client. The messages of one tick are collected,
   // then written to the socket together.
   const cork = () => {
     if (corked) return;
