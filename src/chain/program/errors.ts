@@ -10,7 +10,10 @@ export interface PullLayout {
   readonly pulls: readonly number[];
 }
 
-/** The reason why the subscriber cannot be charged; reported as `failureReason`. */
+/**
+ * The reason why the subscriber cannot be charged. The API shows it as `failureReason` of the
+ * payment.
+ */
 export type SubscriberReason =
   | 'insufficient_funds'
   | 'allowance_exhausted'

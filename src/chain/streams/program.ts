@@ -30,8 +30,8 @@ export interface FollowOptions {
   readonly urls: readonly string[];
   readonly programId: string;
   /**
-   * Lists of filters. Each list makes one subscription; an account must match all filters of the
-   * list.
+   * Lists of filters. Each list makes one program subscription, and an account must match all
+   * filters of the list.
    */
   readonly filters?: readonly (readonly AccountFilter[])[];
   readonly commitment?: Commitment;

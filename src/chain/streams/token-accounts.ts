@@ -32,7 +32,7 @@ export interface TokenAccountsOptions {
    * when a wallet has become able to pay a past-due amount.
    */
   readonly onChange: (wallet: string, slot: bigint) => void;
-  /** Called when changes may have been missed. */
+  /** Called when changes of followed accounts may have been missed. */
   readonly onGap: () => void;
   /** Called when a node refuses to follow an account. */
   readonly onRefused?: () => void;
