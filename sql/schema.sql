@@ -828,6 +828,22 @@ CREATE UNIQUE INDEX one_live_registration_per_pda ON public.subscriptions USING 
 CREATE UNIQUE INDEX one_trial_per_wallet ON public.subscriptions USING btree (app_id, subscriber_wallet) WHERE (trial_ends_at IS NOT NULL);
 CREATE CONSTRAINT TRIGGER counter_has_event AFTER UPDATE OF event_sequence ON public.subscriptions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.event_sequence <> old.event_sequence)) EXECUTE FUNCTION check_event_counter();
 
+create table suspensions (
+  id uuid not null default uuid_v7(),
+  role text not null,
+  wallet text not null,
+  reason text not null,
+  waiting boolean not null default false,
+  since timestamp with time zone not null default now(),
+  constraint merchants_wait CHECK (((NOT waiting) OR (role = 'merchant'::text))),
+  constraint suspensions_reason_check CHECK (((length(reason) >= 1) AND (length(reason) <= 500))),
+  constraint suspensions_role_check CHECK ((role = ANY (ARRAY['merchant'::text, 'subscriber'::text]))),
+  constraint suspensions_pkey PRIMARY KEY (id),
+  constraint one_suspension_per_wallet UNIQUE (role, wallet)
+);
+comment on table suspensions is 'a suspended wallet changes nothing over the API, and none of its payments is signed';
+comment on column suspensions.waiting is 'a new merchant that waits for the operator''s approval (MERCHANTS=approval)';
+
 create table sweeps (
   name text not null,
   lap bigint not null default 0,

@@ -14,7 +14,7 @@ export interface paths {
         get?: never;
         /**
          * Exchange the signed message for a JWT
-         * A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier.
+         * A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier. Where the operator approves merchants, it can only read until then.
          */
         post: operations["verifySignIn"];
         delete?: never;
@@ -2248,6 +2248,8 @@ export interface components {
             appId: string;
             /** The app’s name. */
             appName: string;
+            /** Whether the merchant may take subscribers; false while the operator has suspended it. */
+            available: boolean;
             /**
              * Format: date-time
              * ISO 8601, UTC.

@@ -195,6 +195,13 @@ export const variables = {
       'base URL that clients use: issuer and audience of JWTs, domain of the sign-in message; default: http://HOST:PORT',
     parse: url('http:', 'https:'),
   },
+  merchants: {
+    name: 'MERCHANTS',
+    about:
+      'open: any wallet can sign in as a merchant; approval: a new merchant can only read until "billing merchants approve"',
+    fallback: 'open',
+    parse: oneOf<'open' | 'approval'>('open', 'approval'),
+  },
   corsOrigins: {
     name: 'CORS_ORIGINS',
     about: 'origins from which browsers may call the API, comma-separated',

@@ -35,6 +35,8 @@ export interface ApiDeps {
   cluster: string;
   environment: Environment;
   publicUrl: string;
+  /** `approval`: a new merchant can only read until an operator approves it. Default: `open`. */
+  merchants?: 'open' | 'approval';
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
   /** Minimum price of a plan per period, in USDC base units. */
@@ -96,6 +98,10 @@ export interface SubscriberCaller {
 export type Caller = MerchantCaller | SubscriberCaller;
 
 declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** True for routes other than GET that a suspended account may use: cancel, close, revoke. */
+    openToSuspended?: true;
+  }
   interface FastifyInstance {
     /** Returns the methods of a path. The list of an unknown path is empty. */
     methodsOf: (url: string) => string[];

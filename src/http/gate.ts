@@ -1,9 +1,12 @@
-// Checks that run before a handler: credentials (401), rate limit (429), role (403).
+// Checks that run before a handler: credentials (401), rate limit (429), role and suspension (403).
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type Account, findSuspensions, type Suspension } from '../db/suspensions.ts';
+import { suspended } from '../domain/accounts/suspended.ts';
 import type { Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
 import { addressSubject } from './addresses.ts';
 import { admit, type Admission, createIdentify } from './auth.ts';
+import { createBatch } from './batch.ts';
 import { type ApiDeps, type Caller, callerKey } from './context.ts';
 import type { Limiter, Allowance } from './limits.ts';
 
@@ -16,7 +19,7 @@ const CALLERS_PER_ADDRESS = 20;
 export interface Gate {
   /**
    * Authenticates the request, spends the budgets of the caller and the address, and checks the
-   * role.
+   * role and that the caller is not suspended.
    */
   caller(request: FastifyRequest, reply: FastifyReply, admission: Admission): Promise<void>;
   /** Spends the budget of the client's address, for a request without a caller. */
@@ -29,6 +32,19 @@ export interface Gate {
 export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gate {
   const { free } = deps.requestsPerMinute;
   const identify = createIdentify(deps, tokens);
+  const findSuspension = createBatch<Account, Suspension>(
+    (accounts) => findSuspensions(deps.sql, accounts),
+    ({ role, wallet }) => `${role} ${wallet}`,
+  );
+
+  /** Throws FORBIDDEN when the caller is suspended and the route changes something. */
+  const refuseSuspended = async ({ method, routeOptions }: FastifyRequest, caller: Caller) => {
+    const isRead = method === 'GET' || method === 'HEAD';
+    if (isRead || routeOptions.config.openToSuspended === true) return;
+    const { role, wallet } = caller;
+    const suspension = await findSuspension({ role, wallet });
+    if (suspension !== undefined) throw suspended(suspension);
+  };
 
   /**
    * Counts a request of `subject` and sets the RateLimit headers. Throws RATE_LIMITED when the
@@ -66,6 +82,7 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
       ]);
       if (ceiling !== undefined) refuse(reply, ceiling);
       admit(caller, admission);
+      await refuseSuspended(request, caller);
     },
     address: (request, reply) => spend(reply, addressSubject(request.ip), free),
     showBudget(request, reply) {

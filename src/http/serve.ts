@@ -165,6 +165,7 @@ function settings(
     cluster: config.cluster,
     environment: config.env,
     publicUrl: config.publicUrl,
+    merchants: config.merchants,
     jwtSecrets,
     secretBox: secretBox(encryptionKeys),
     planMinimumAmount: BigInt(config.planMinimumAmount),

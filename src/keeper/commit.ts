@@ -8,7 +8,7 @@ import {
   type KeeperSubscriptionForEvents,
 } from '../db/subscription-work.ts';
 import type { Books } from '../domain/collecting/books.ts';
-import { isBraked, isHeld } from '../domain/collecting/brake.ts';
+import { isBraked } from '../domain/collecting/brake.ts';
 import type { Collectable, Decision } from '../domain/collecting/decision.ts';
 import { heldUntil } from '../domain/collecting/keeper-backoff.ts';
 import {
@@ -117,8 +117,8 @@ export async function commit(
 
 /**
  * Reads the accounts and decides about the batch. `decide` repeats the decision about one row with
- * the current records of its pulls. `isStopped` tells whether a hold forbids to carry out a
- * decision now.
+ * the current records of its pulls. `isStopped` tells whether a hold or a suspension forbids to
+ * carry out a decision now.
  */
 async function read(
   context: Context,
@@ -127,7 +127,7 @@ async function read(
 ) {
   // The timeline of Postgres is read before the accounts. Payments decided from these accounts are
   // only committed on the same timeline.
-  const brake = await readBrake(context.sql);
+  const brake = await readBrake(context.sql, batch);
   const minSlot = brake.readsFromSlot;
   const {
     snapshot,
@@ -135,7 +135,7 @@ async function read(
     decisions,
   } = await assessAll(context, batch, { ...how, minSlot });
   const isStopped = (row: KeeperSubscriptionForEvents, decision: Decision | undefined) =>
-    decision !== undefined && isBraked(decision) && isHeld(brake, row);
+    decision !== undefined && isBraked(brake, decision, row);
   const decide = (row: KeeperSubscriptionForEvents, books: Books) => {
     const known = lookups.get(row.id);
     // The records only matter for rows with lookup results. For other rows the earlier decision

@@ -22,6 +22,7 @@ import { withProgress } from '../terminal/progress.ts';
 import { table, type Cell } from '../terminal/table.ts';
 import { merchantOf } from './named-merchant.ts';
 import { printList } from './print-list.ts';
+import { addApprove, addSuspending } from './suspend.ts';
 
 interface ListFlags extends CommonFlags {
   tier?: Tier;
@@ -34,6 +35,8 @@ interface EraseFlags extends CommonFlags {
 export function addMerchants(merchants: Command, finish: Finish): void {
   addReading(merchants, finish);
   addChanges(merchants, finish);
+  addSuspending(merchants, finish, 'merchant');
+  addApprove(merchants, finish);
 }
 
 function addReading(merchants: Command, finish: Finish): void {
@@ -101,13 +104,14 @@ function listMerchants({ envFile, tier, json = false }: ListFlags): Promise<numb
       what: 'merchants',
       json,
       page: (after, limit) => listMerchantsAdmin(sql, { tier: tier ?? null, after, limit }),
-      head: ['ID', 'WALLET', 'NAME', 'TIER', 'FEE', 'CREATED'],
-      row: ({ id, wallet, name, tier: its, feeBps, createdAt }) => [
+      head: ['ID', 'WALLET', 'NAME', 'TIER', 'FEE', 'STATE', 'CREATED'],
+      row: ({ id, wallet, name, tier: its, feeBps, suspension, createdAt }) => [
         id,
         wallet,
         name,
         its,
         feeInWords(feeBps, config.feeBps),
+        stateInWords(suspension),
         createdAt,
       ],
       none: 'There are no merchants.',
@@ -206,6 +210,11 @@ function feeInWords(bps: number | null, fallback: number): string {
   return bps === null ? `${percent(fallback)} (default)` : percent(bps);
 }
 
+function stateInWords(suspension: MerchantAdminRow['suspension']): string {
+  if (suspension === null) return 'active';
+  return suspension.waiting ? 'waiting' : 'suspended';
+}
+
 function percent(bps: number): string {
   return `${bps / 100}%`;
 }
@@ -219,6 +228,10 @@ function describe(merchant: MerchantAdminRow, totals: MerchantTotals, fallback: 
     ['E-mail', merchant.email],
     ['Tier', `${merchant.tier}, ${requestsPerMinute[merchant.tier]} requests per minute`],
     ['Fee', feeInWords(merchant.feeBps, fallback)],
+    [
+      'State',
+      `${stateInWords(merchant.suspension)}${merchant.suspension === null ? '' : `: ${merchant.suspension.reason}`}`,
+    ],
     ['Since', merchant.createdAt],
     ['Live keys', totals.keys],
     ['Plans', totals.plans],

@@ -64,10 +64,12 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'offered_transactions',
       'checkout_sessions',
       'replays',
+      'suspensions',
     ],
     insert: [
       ...running.insert,
       'merchants',
+      'suspensions',
       'api_keys',
       'auth_nonces',
       'apps',
@@ -129,6 +131,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'webhook_endpoints',
       'delivery_queue',
       'collection_holds',
+      'suspensions',
       'admin_actions',
     ],
     insert: [

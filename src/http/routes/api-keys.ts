@@ -80,6 +80,7 @@ function addRevoke(api: Api, { sql, log }: ApiDeps): void {
   api.delete(
     '/api-keys/:keyId',
     {
+      config: { openToSuspended: true },
       schema: {
         summary: 'Revoke an API key',
         description:

@@ -91,14 +91,14 @@ const SignedMessage = Type.Object(
   { additionalProperties: false },
 );
 
-function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
+function verifyRoute(api: Api, { sql, merchants }: ApiDeps, tokens: Tokens): void {
   api.post(
     '/auth/verify',
     {
       schema: {
         summary: 'Exchange the signed message for a JWT',
         description:
-          'A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier.',
+          'A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier. Where the operator approves merchants, it can only read until then.',
         tags: ['sign-in'],
         body: SignedMessage,
         response: {
@@ -125,7 +125,8 @@ function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
         );
       assertSigned(taken.message, body);
       const { role } = taken;
-      if (role === 'merchant') await ensureMerchant(sql, wallet);
+      if (role === 'merchant')
+        await ensureMerchant(sql, wallet, { approval: merchants === 'approval' });
       const { token, expiresAt } = await tokens.issue({ wallet, role });
       return ok({ token, tokenType: 'Bearer' as const, expiresAt, role, wallet });
     },
