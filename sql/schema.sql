@@ -249,6 +249,8 @@ create table checkout_sessions (
 comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent; no other wallet can use the session';
 comment on column checkout_sessions.subscription_id is 'the subscription registered in the session; null while it is open and after it expired';
 CREATE INDEX checkout_sessions_by_app ON public.checkout_sessions USING btree (app_id, id);
+CREATE INDEX checkout_sessions_by_expiry ON public.checkout_sessions USING btree (expires_at);
+CREATE INDEX checkout_sessions_open ON public.checkout_sessions USING btree (app_id, expires_at) WHERE (subscription_id IS NULL);
 
 create table collection_holds (
   id uuid not null default uuid_v7(),
@@ -485,6 +487,7 @@ comment on table offered_transactions is 'unsigned transactions offered to walle
 comment on column offered_transactions.message is 'the message that the wallet signs, byte for byte';
 comment on column offered_transactions.checkout_session_id is 'the session in which the wallet subscribes';
 CREATE INDEX offered_transactions_by_age ON public.offered_transactions USING btree (created_at);
+CREATE INDEX offered_transactions_by_session ON public.offered_transactions USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
 CREATE INDEX offered_transactions_by_wallet ON public.offered_transactions USING btree (wallet, blockhash);
 
 create table payment_attempts (

@@ -42,7 +42,7 @@ export interface paths {
         get: operations["listApiKeys"];
         /**
          * Create an API key
-         * Needs no body. The key is only shown in this response.
+         * Needs no body. The key is only shown in this response. A merchant has at most 50 live keys.
          */
         post: operations["createApiKey"];
         delete?: never;
@@ -61,7 +61,10 @@ export interface paths {
     "/merchant/apps": {
         /** List the apps */
         get: operations["listApps"];
-        /** Create an app */
+        /**
+         * Create an app
+         * A merchant has at most 100 apps.
+         */
         post: operations["createApp"];
         delete?: never;
         patch?: never;
@@ -102,7 +105,7 @@ export interface paths {
         get: operations["listCheckoutSessions"];
         /**
          * Create a checkout session
-         * Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.
+         * Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount. A merchant has at most 10,000 open sessions; ended ones are deleted after 30 days.
          */
         post: operations["createCheckoutSession"];
         delete?: never;

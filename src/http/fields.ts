@@ -15,6 +15,9 @@ const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?
 // breaks and tabs are refused.
 const unstorable = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]|\p{Surrogate}/u;
 
+// A host name has at most 253 characters.
+const MAX_ORIGIN = 270;
+
 // The length is counted in code points, like length() in Postgres.
 const isText = (text: string, maxLength: number) =>
   !unstorable.test(text) && Array.from(text).length <= maxLength;
@@ -54,7 +57,8 @@ export const formats = {
     message: 'must be an http:// or https:// URL of at most 2048 characters without white space',
   },
   origin: {
-    fits: (text: string) => isHttpUrl(text) && new URL(text).origin === text,
+    fits: (text: string) =>
+      text.length <= MAX_ORIGIN && isHttpUrl(text) && new URL(text).origin === text,
     message: 'must be an origin such as https://coffee.example: scheme, host and port alone',
   },
   'metadata-uri': {

@@ -97,6 +97,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'sample_events',
       'event_readers',
       'offered_transactions',
+      'checkout_sessions',
     ],
     update: {
       ...running.update,

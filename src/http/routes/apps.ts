@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { insertApp, listApps, updateApp } from '../../db/apps.ts';
+import { checkQuota } from '../../domain/accounts/quotas.ts';
 import { absent, type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, Name, nullable, Time, PathId } from '../fields.ts';
@@ -86,6 +87,7 @@ function writeRoutes(api: Api, deps: ApiDeps): void {
     {
       schema: {
         summary: 'Create an app',
+        description: 'A merchant has at most 100 apps.',
         tags,
         headers: idempotencyHeaders,
         body: Type.Object({ name: Name, ...optional }, { additionalProperties: false }),
@@ -93,13 +95,11 @@ function writeRoutes(api: Api, deps: ApiDeps): void {
       },
     },
     async (request, reply) =>
-      respondOnce(
-        deps,
-        request,
-        reply,
-        201,
-        async () => (tx) => insertApp(tx, merchantOf(request).id, request.body),
-      ),
+      respondOnce(deps, request, reply, 201, async () => async (tx) => {
+        const { id } = merchantOf(request);
+        await checkQuota(tx, id, 'apps');
+        return insertApp(tx, id, request.body);
+      }),
   );
 
   api.patch(
