@@ -1,6 +1,8 @@
 // Queue of unfinished deliveries. Dispatchers claim rows; a claim expires at claimed_until. Every
 // write for a claimed row repeats the claim id in its WHERE, so an expired claim changes nothing.
 import type { Queryable } from './postgres/connect.ts';
+import { idsBetween } from './postgres/ids.ts';
+import type { Fragment } from './postgres/lists.ts';
 
 /** Asks for up to `room` deliveries of one endpoint. */
 export interface ClaimRequest {
@@ -236,21 +238,115 @@ const MAX_CANCELLED = 1000;
  * claim ends.
  */
 export async function cancelUnclaimed(sql: Queryable, endpointId: string): Promise<void> {
+  const ofEndpoint = sql`endpoint_id = ${endpointId}`;
+  for (let count = MAX_CANCELLED; count === MAX_CANCELLED;)
+    count = await cancelSome(sql, ofEndpoint);
+}
+
+/** Selects pending deliveries that match every non-null filter. */
+export interface PendingFilters {
+  appId: string | null;
+  endpointId: string | null;
+  type: string | null;
+  /** Range of the time at which the delivery was queued: from `since`, before `until`. */
+  since: Date | null;
+  until: Date | null;
+}
+
+const matches = (
+  sql: Queryable,
+  { appId, endpointId, type, since, until }: PendingFilters,
+): Fragment => {
+  const { first, end } = idsBetween(since, until);
+  return sql`id >= ${first}::uuid and id < ${end}::uuid
+    and (${endpointId}::uuid is null or endpoint_id = ${endpointId})
+    and (${appId}::uuid is null or endpoint_id in (select id from webhook_endpoints
+      where app_id = ${appId}))
+    and (${type}::text is null or event_type = ${type})`;
+};
+
+/** Counts the pending deliveries that match, claimed or not. */
+export async function countPending(sql: Queryable, filters: PendingFilters): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from delivery_queue where ${matches(sql, filters)}`;
+  return row?.count ?? 0;
+}
+
+/**
+ * Cancels the unclaimed deliveries that match, in batches. Returns the number cancelled, which
+ * `onProgress` also gets after each batch.
+ */
+export async function cancelMatching(
+  sql: Queryable,
+  filters: PendingFilters,
+  onProgress: (count: number) => void = () => undefined,
+): Promise<number> {
+  let total = 0;
   for (let count = MAX_CANCELLED; count === MAX_CANCELLED;) {
-    ({ count } = await sql`
-      with free as (
-        select id from delivery_queue
-        where endpoint_id = ${endpointId} and (claimed_until is null
-          or claimed_until < clock_timestamp())
-        order by id limit ${MAX_CANCELLED} for update skip locked
-      ), ended as (
-        delete from delivery_queue where id = any(array(select id from free)) returning *
-      )
-      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, replay_of,
-        replayed, finished_at)
-      select id, endpoint_id, event_id, event_type, 'cancelled', attempts, replay_of, replayed,
-        clock_timestamp() from ended`);
+    count = await cancelSome(sql, matches(sql, filters));
+    total += count;
+    onProgress(total);
   }
+  return total;
+}
+
+async function cancelSome(sql: Queryable, condition: Fragment): Promise<number> {
+  const { count } = await sql`
+    with free as (
+      select id from delivery_queue
+      where ${condition} and (claimed_until is null or claimed_until < clock_timestamp())
+      order by id limit ${MAX_CANCELLED} for update skip locked
+    ), ended as (
+      delete from delivery_queue where id = any(array(select id from free)) returning *
+    )
+    insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, replay_of,
+      replayed, finished_at)
+    select id, endpoint_id, event_id, event_type, 'cancelled', attempts, replay_of, replayed,
+      clock_timestamp() from ended`;
+  return count;
+}
+
+/** An endpoint with unfinished deliveries, for operators. Counts stop at a limit. */
+export interface QueuedEndpoint {
+  endpointId: string;
+  appId: string;
+  appName: string;
+  url: string;
+  pending: number;
+  /** Unfinished deliveries with at least one failed attempt. */
+  retrying: number;
+  due: number;
+  /** Seconds since the oldest delivery became due; 0 when none is due. */
+  lateSeconds: number;
+}
+
+/**
+ * Lists the endpoints with unfinished deliveries, the latest ones first. A loose index scan finds
+ * the endpoints; of each, `most` rows are counted.
+ */
+export function listQueuedEndpoints(
+  sql: Queryable,
+  { most, limit }: { most: number; limit: number },
+): Promise<QueuedEndpoint[]> {
+  return sql<QueuedEndpoint[]>`
+    with recursive head as (
+      (select endpoint_id from delivery_queue order by endpoint_id limit 1)
+      union all
+      select next.* from head cross join lateral (
+        select endpoint_id from delivery_queue where endpoint_id > head.endpoint_id
+          order by endpoint_id limit 1
+      ) as next
+    )
+    select e.id as endpoint_id, e.app_id, a.name as app_name, e.url, counted.*
+    from head join webhook_endpoints e on e.id = head.endpoint_id join apps a on a.id = e.app_id
+      cross join lateral (
+        select count(*)::int as pending, count(*) filter (where attempts > 0)::int as retrying,
+          count(*) filter (where due_at <= now())::int as due,
+          greatest(0, extract(epoch from now() - min(due_at)))::int as late_seconds
+        from (select attempts, due_at from delivery_queue where endpoint_id = e.id
+          order by due_at, id limit ${most}) as first
+      ) as counted
+    order by counted.late_seconds desc, counted.pending desc, e.id limit ${limit}`;
 }
 
 function recordsOf(outcomes: readonly Outcome[]): string {

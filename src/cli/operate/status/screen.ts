@@ -120,3 +120,21 @@ function chainFacts(chain: Status['chain']): [string, string][] {
 function most(count: number): string {
   return count >= MAX_COUNTED ? `${MAX_COUNTED} or more` : String(count);
 }
+
+/** Formats the webhook endpoints with unfinished deliveries as a table. */
+export function endpointTable(endpoints: NonNullable<Status['endpoints']>, paint: Paint): string {
+  if (endpoints.length === 0) return 'No webhook endpoint has unfinished deliveries.';
+  return table(
+    ['ENDPOINT', 'APP', 'PENDING', 'RETRYING', 'DUE', 'LATE', 'URL'],
+    endpoints.map(({ endpointId, appName, pending, retrying, due, lateSeconds, url }) => [
+      endpointId,
+      appName,
+      most(pending),
+      most(retrying),
+      most(due),
+      due === 0 ? null : duration(lateSeconds),
+      url,
+    ]),
+    paint,
+  ).trimEnd();
+}
