@@ -3780,8 +3780,8 @@ export interface operations {
                      */
                     description?: string | null;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name: string;
                     /** Origins that a checkout session may redirect to. */
@@ -3844,8 +3844,8 @@ export interface operations {
                      */
                     description?: string | null;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name?: string;
                     /** Origins that a checkout session may redirect to. */
@@ -4335,8 +4335,8 @@ export interface operations {
                      */
                     metadataUri?: string;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name: string;
                     /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
@@ -4404,8 +4404,8 @@ export interface operations {
                     /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
                     graceHours?: number | null;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name?: string;
                     /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
@@ -5285,8 +5285,8 @@ export interface operations {
                      */
                     email?: string | null;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name?: string | null;
                 };

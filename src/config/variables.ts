@@ -4,6 +4,7 @@ import ipaddr from 'ipaddr.js';
 import {
   address,
   cidr,
+  contact,
   flag,
   integer,
   list,
@@ -201,6 +202,12 @@ export const variables = {
       'open: any wallet can sign in as a merchant; approval: a new merchant can only read until "billing merchants approve"',
     fallback: 'open',
     parse: oneOf<'open' | 'approval'>('open', 'approval'),
+  },
+  reportUrl: {
+    name: 'REPORT_URL',
+    about:
+      'where subscribers report abuse, an https:// URL or a mailto: address: the pages link to it, with the id of the plan',
+    parse: contact,
   },
   corsOrigins: {
     name: 'CORS_ORIGINS',

@@ -37,6 +37,8 @@ export interface ApiDeps {
   publicUrl: string;
   /** `approval`: a new merchant can only read until an operator approves it. Default: `open`. */
   merchants?: 'open' | 'approval';
+  /** Where the pages let subscribers report abuse. */
+  reportUrl?: string | undefined;
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
   /** Minimum price of a plan per period, in USDC base units. */

@@ -3,6 +3,7 @@
 import { Type, type Static, type TSchema } from '@sinclair/typebox';
 import { isAddress } from '../chain/program/addresses.ts';
 import { isId } from '../db/postgres/ids.ts';
+import { isDisplayName } from '../domain/names.ts';
 import { invalidField } from '../errors.ts';
 import { isCalendarDay } from '../format.ts';
 
@@ -43,6 +44,11 @@ export const formats = {
     fits: (text: string) =>
       text.trim() !== '' && !/[\p{Cc}\p{Cf}\u2028\u2029]/u.test(text) && isText(text, 120),
     message: 'must be 1 to 120 characters on one line, none of them control or format characters',
+  },
+  'display-name': {
+    fits: isDisplayName,
+    message:
+      'must be 1 to 120 characters on one line: none invisible or for private use, at most two combining marks in a row, and letters of one script in each word',
   },
   text: {
     fits: (text: string) => isText(text, 2000),
@@ -108,6 +114,13 @@ export const Pda = Type.String({
 export const Name = Type.String({
   format: 'name',
   description: '1 to 120 characters.',
+  examples: ['Coffee club'],
+});
+/** A name that subscribers see. Requests only: earlier names stay as they are. */
+export const NameInput = Type.String({
+  format: 'display-name',
+  description:
+    '1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.',
   examples: ['Coffee club'],
 });
 export const UnsignedTransaction = Type.String({

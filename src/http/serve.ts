@@ -167,6 +167,7 @@ function settings(
     environment: config.env,
     publicUrl: config.publicUrl,
     merchants: config.merchants,
+    reportUrl: config.reportUrl,
     jwtSecrets,
     secretBox: secretBox(encryptionKeys),
     planMinimumAmount: BigInt(config.planMinimumAmount),

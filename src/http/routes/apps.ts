@@ -3,7 +3,7 @@ import { insertApp, listApps, updateApp } from '../../db/apps.ts';
 import { checkQuota } from '../../domain/accounts/quotas.ts';
 import { absent, type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, Name, nullable, Time, PathId } from '../fields.ts';
+import { Id, Name, NameInput, nullable, Time, PathId } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
@@ -90,7 +90,7 @@ function writeRoutes(api: Api, deps: ApiDeps): void {
         description: 'A merchant has at most 100 apps.',
         tags,
         headers: idempotencyHeaders,
-        body: Type.Object({ name: Name, ...optional }, { additionalProperties: false }),
+        body: Type.Object({ name: NameInput, ...optional }, { additionalProperties: false }),
         response: { 201: success(App), ...failures(400, 401, 403, 409) },
       },
     },
@@ -111,7 +111,7 @@ function writeRoutes(api: Api, deps: ApiDeps): void {
         tags,
         params,
         body: Type.Object(
-          { name: Type.Optional(Name), ...optional },
+          { name: Type.Optional(NameInput), ...optional },
           { additionalProperties: false },
         ),
         response: { 200: success(App), ...failures(400, 401, 403, 404) },
