@@ -741,7 +741,7 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
-            /** Origins that a checkout session may redirect to. */
+            /** Origins that a checkout session may redirect to; in production they are https. */
             returnOrigins: string[];
             /**
              * Format: date-time
@@ -3784,7 +3784,7 @@ export interface operations {
                      * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name: string;
-                    /** Origins that a checkout session may redirect to. */
+                    /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
                     /**
                      * Format: http-url
@@ -3848,7 +3848,7 @@ export interface operations {
                      * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name?: string;
-                    /** Origins that a checkout session may redirect to. */
+                    /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
                     /**
                      * Format: http-url

@@ -66,6 +66,15 @@ async function signInAs(connected: Connected, role: Role): Promise<Session> {
 }
 
 /**
+ * Asks the wallet to sign in once more, before a key is created or a secret replaced: whoever finds
+ * an open dashboard cannot do that. Returns a client with the new token.
+ */
+export async function signAgain(session: Session): Promise<Client> {
+  const { client } = await signInAs(session, 'merchant');
+  return client;
+}
+
+/**
  * Asks the wallet to sign a transaction that the service built, and sends the transaction through
  * the service. Throws a WalletRefusal, an AlteredTransaction or the service's error.
  */
