@@ -355,6 +355,29 @@ create table earlier_attempts (
 ) partition by RANGE (delivery_id);
 comment on column earlier_attempts.response is 'the first 4 KiB of the answer''s body, as received';
 
+create table endpoint_health (
+  endpoint_id uuid not null,
+  last_success_at timestamp with time zone,
+  last_failure_at timestamp with time zone,
+  failing_since timestamp with time zone,
+  last_error text,
+  constraint failure_is_whole CHECK (((last_failure_at IS NULL) = (last_error IS NULL))),
+  constraint endpoint_health_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id),
+  constraint endpoint_health_pkey PRIMARY KEY (endpoint_id)
+) with (fillfactor=50);
+comment on column endpoint_health.failing_since is 'the first failure after the last success; null unless the last request failed';
+comment on column endpoint_health.last_error is 'HTTP status or error code (webhooks/errors.ts) of the last failure';
+CREATE INDEX endpoints_failing ON public.endpoint_health USING btree (failing_since) WHERE (failing_since IS NOT NULL);
+
+create table endpoint_hours (
+  endpoint_id uuid not null,
+  hour timestamp with time zone not null,
+  succeeded integer not null default 0,
+  failed integer not null default 0,
+  constraint endpoint_hours_pkey PRIMARY KEY (endpoint_id, hour)
+) with (fillfactor=50);
+comment on table endpoint_hours is 'webhook requests of each endpoint by the hour, kept for two days';
+
 create table event_readers (
   id uuid not null,
   app_id uuid not null,

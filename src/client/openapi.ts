@@ -1495,10 +1495,27 @@ export interface components {
             /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
             /**
+             * Format: date-time
+             * The first failed request after the last successful one; null unless it fails.
+             */
+            failingSince: string | null;
+            /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
+            /** Why the last failed request failed: an HTTP status or a code of the attempts. */
+            lastError: string | null;
+            /**
+             * Format: date-time
+             * End of the last failed request.
+             */
+            lastErrorAt: string | null;
+            /**
+             * Format: date-time
+             * End of the last successful request.
+             */
+            lastSuccessAt: string | null;
             /**
              * Format: date-time
              * End of the time in which the previous secret signs as well.
@@ -1508,6 +1525,8 @@ export interface components {
             requeuedDeliveries: number;
             /** Key of the signatures of events. It is only shown once. */
             secret: string;
+            /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
+            successRate: number | null;
             /**
              * Format: http-url
              * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
@@ -2731,10 +2750,27 @@ export interface components {
             /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
             /**
+             * Format: date-time
+             * The first failed request after the last successful one; null unless it fails.
+             */
+            failingSince: string | null;
+            /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
+            /** Why the last failed request failed: an HTTP status or a code of the attempts. */
+            lastError: string | null;
+            /**
+             * Format: date-time
+             * End of the last failed request.
+             */
+            lastErrorAt: string | null;
+            /**
+             * Format: date-time
+             * End of the last successful request.
+             */
+            lastSuccessAt: string | null;
             /**
              * Format: date-time
              * End of the time in which the previous secret signs as well.
@@ -2742,6 +2778,8 @@ export interface components {
             previousSecretExpiresAt: string | null;
             /** Key of the signatures of events. It is only shown once. */
             secret: string;
+            /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
+            successRate: number | null;
             /**
              * Format: http-url
              * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
@@ -3393,15 +3431,34 @@ export interface components {
             /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
             /**
+             * Format: date-time
+             * The first failed request after the last successful one; null unless it fails.
+             */
+            failingSince: string | null;
+            /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
+            /** Why the last failed request failed: an HTTP status or a code of the attempts. */
+            lastError: string | null;
+            /**
+             * Format: date-time
+             * End of the last failed request.
+             */
+            lastErrorAt: string | null;
+            /**
+             * Format: date-time
+             * End of the last successful request.
+             */
+            lastSuccessAt: string | null;
             /**
              * Format: date-time
              * End of the time in which the previous secret signs as well.
              */
             previousSecretExpiresAt: string | null;
+            /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
+            successRate: number | null;
             /**
              * Format: http-url
              * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.

@@ -318,6 +318,8 @@ export interface QueuedEndpoint {
   due: number;
   /** Seconds since the oldest delivery became due; 0 when none is due. */
   lateSeconds: number;
+  failingSince: Date | null;
+  lastError: string | null;
 }
 
 /**
@@ -337,8 +339,10 @@ export function listQueuedEndpoints(
           order by endpoint_id limit 1
       ) as next
     )
-    select e.id as endpoint_id, e.app_id, a.name as app_name, e.url, counted.*
+    select e.id as endpoint_id, e.app_id, a.name as app_name, e.url, counted.*, h.failing_since,
+      h.last_error
     from head join webhook_endpoints e on e.id = head.endpoint_id join apps a on a.id = e.app_id
+      left join endpoint_health h on h.endpoint_id = e.id
       cross join lateral (
         select count(*)::int as pending, count(*) filter (where attempts > 0)::int as retrying,
           count(*) filter (where due_at <= now())::int as due,

@@ -11,6 +11,14 @@ export interface EndpointRow {
   createdAt: Date;
   /** The previous secret signs until this time; null when the previous secret no longer signs. */
   previousSecretExpiresAt: Date | null;
+  /** The first failed request after the last successful one; null unless the last one failed. */
+  failingSince: Date | null;
+  lastSuccessAt: Date | null;
+  lastErrorAt: Date | null;
+  /** HTTP status or error code of the last failed request. */
+  lastError: string | null;
+  /** Share of successful requests within the last 24 hours; null without a request. */
+  successRate: number | null;
 }
 
 /** An endpoint's current signing secrets, sealed by domain/secrets.ts under the endpoint's id. */
@@ -21,9 +29,17 @@ interface SealedSecrets {
   previousSecret: Buffer | null;
 }
 
+const health = (sql: Queryable, column: string) => sql`
+  (select ${sql(column)} from endpoint_health where endpoint_id = webhook_endpoints.id)`;
 const fields = (sql: Queryable) => sql`
   id, app_id, url, extra_events, created_at, case when previous_until > now() then previous_until
-    end as previous_secret_expires_at`;
+    end as previous_secret_expires_at,
+  ${health(sql, 'failing_since')} as failing_since,
+  ${health(sql, 'last_success_at')} as last_success_at,
+  ${health(sql, 'last_failure_at')} as last_error_at, ${health(sql, 'last_error')} as last_error,
+  (select sum(succeeded)::float8 / nullif(sum(succeeded + failed), 0) from endpoint_hours
+    where endpoint_id = webhook_endpoints.id and hour > now() - interval '24 hours')
+    as success_rate`;
 const secrets = (sql: Queryable) => sql`
   id, secret, case when previous_until > now() then previous_secret end as previous_secret`;
 

@@ -31,6 +31,7 @@ import { Completer } from './complete.ts';
 import { Concurrency, type Claimed, type Place, type Ready } from './concurrency.ts';
 import { deliver } from './deliver.ts';
 import { EndpointCache } from './endpoints.ts';
+import { HealthLog } from './health.ts';
 import { createMetrics, type DispatchMetrics } from './metrics.ts';
 import { Poller } from './poll.ts';
 import { startRetention } from './retention.ts';
@@ -89,6 +90,7 @@ export class Dispatcher {
   readonly #client: WebhookClient;
   readonly #endpoints: EndpointCache;
   readonly #completer: Completer;
+  readonly #health: HealthLog;
   readonly #metrics: DispatchMetrics;
   readonly #loops: readonly Loop[];
   readonly #loop: Loop;
@@ -124,12 +126,18 @@ export class Dispatcher {
       onError: (error, failures) =>
         log.warn({ failures, err: error }, 'outcomes cannot be written and are kept'),
     });
+    this.#health = new HealthLog(queue);
     this.#metrics = createMetrics(registry, {
       inFlight: () => concurrency.inFlight,
       waiting: () => this.#completer.waiting,
     });
     this.#loop = this.#startMainLoop();
-    this.#loops = [this.#loop, this.#startGauges(), this.#startRetention(sql)];
+    this.#loops = [
+      this.#loop,
+      this.#startGauges(),
+      this.#startRetention(sql),
+      this.#health.start(),
+    ];
   }
 
   /** Listens for notifications of queued deliveries. */
@@ -165,6 +173,7 @@ export class Dispatcher {
     await this.#completer.settled();
     this.#client.close();
     await Promise.all(this.#loops.map((loop) => loop.stop()));
+    await this.#health.write().catch(() => undefined);
     await Promise.all([this.#queue.end({ timeout: 1 }), this.#claims.end({ timeout: 1 })]);
   }
 
@@ -260,6 +269,7 @@ export class Dispatcher {
     const concurrency = this.#concurrency;
     const { outcome, answer } = await deliver(delivery, { client, clock });
     this.#completer.add(outcome);
+    if (outcome.attempt !== null) this.#health.add(outcome.endpointId, outcome.attempt);
     this.#metrics.countAttempt(outcome.status === 'pending' ? 'retried' : outcome.status, answer);
     concurrency.give(place, outcome.status === 'delivered', answer.durationMs);
     if (concurrency.inFlight === 0) this.#onDrained();

@@ -49,6 +49,26 @@ const fields = {
     ...Time,
     description: 'End of the time in which the previous secret signs as well.',
   }),
+  failingSince: nullable({
+    ...Time,
+    description: 'The first failed request after the last successful one; null unless it fails.',
+  }),
+  lastSuccessAt: nullable({ ...Time, description: 'End of the last successful request.' }),
+  lastErrorAt: nullable({ ...Time, description: 'End of the last failed request.' }),
+  lastError: nullable(
+    Type.String({
+      description: 'Why the last failed request failed: an HTTP status or a code of the attempts.',
+      examples: ['HTTP 503'],
+    }),
+  ),
+  successRate: nullable(
+    Type.Number({
+      minimum: 0,
+      maximum: 1,
+      description:
+        'Share of successful requests within the last 24 hours; null without one. These five fields are seconds late.',
+    }),
+  ),
 };
 const Endpoint = Type.Object(fields, { title: 'WebhookEndpoint' });
 const RotatedEndpoint = Type.Object({ ...fields, secret }, { title: 'RotatedWebhookEndpoint' });

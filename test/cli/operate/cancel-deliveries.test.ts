@@ -109,7 +109,7 @@ void t.test('status --by endpoint lists the endpoints, the latest first', async 
       { endpointId: tea.endpointId, pending: 3, retrying: 3, due: 0, lateSeconds: 0 },
     ],
   });
-  t.match((await status()).stdout, /2 +0 +2 +3 h +https:\/\/letters\.example\//);
+  t.match((await status()).stdout, /2 +0 +2 +3 h +- +- +https:\/\/letters\.example\//);
   const plain = await runShared(['status', '--json'], env);
   t.notOk('endpoints' in (JSON.parse(plain.stdout) as object));
 });

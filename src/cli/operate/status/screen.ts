@@ -125,15 +125,17 @@ function most(count: number): string {
 export function endpointTable(endpoints: NonNullable<Status['endpoints']>, paint: Paint): string {
   if (endpoints.length === 0) return 'No webhook endpoint has unfinished deliveries.';
   return table(
-    ['ENDPOINT', 'APP', 'PENDING', 'RETRYING', 'DUE', 'LATE', 'URL'],
-    endpoints.map(({ endpointId, appName, pending, retrying, due, lateSeconds, url }) => [
-      endpointId,
-      appName,
-      most(pending),
-      most(retrying),
-      most(due),
-      due === 0 ? null : duration(lateSeconds),
-      url,
+    ['ENDPOINT', 'APP', 'PENDING', 'RETRYING', 'DUE', 'LATE', 'FAILING SINCE', 'ERROR', 'URL'],
+    endpoints.map((endpoint) => [
+      endpoint.endpointId,
+      endpoint.appName,
+      most(endpoint.pending),
+      most(endpoint.retrying),
+      most(endpoint.due),
+      endpoint.due === 0 ? null : duration(endpoint.lateSeconds),
+      endpoint.failingSince,
+      endpoint.failingSince === null ? null : endpoint.lastError,
+      endpoint.url,
     ]),
     paint,
   ).trimEnd();
