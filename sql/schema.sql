@@ -915,7 +915,12 @@ create table webhook_endpoints (
   extra_events text[] not null default '{}'::text[],
   created_at timestamp with time zone not null default now(),
   deleted_at timestamp with time zone,
+  disabled_at timestamp with time zone,
+  disabled_reason text,
+  enabled_at timestamp with time zone,
+  constraint disabled_has_reason CHECK (((disabled_at IS NULL) = (disabled_reason IS NULL))),
   constraint rotation_is_whole CHECK ((((rotated_at IS NULL) = (previous_secret IS NULL)) AND ((rotated_at IS NULL) = (previous_until IS NULL)))),
+  constraint webhook_endpoints_disabled_reason_check CHECK ((disabled_reason = ANY (ARRAY['merchant'::text, 'failing'::text]))),
   constraint webhook_endpoints_extra_events_check CHECK ((extra_events <@ ARRAY['renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text])),
   constraint webhook_endpoints_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint webhook_endpoints_pkey PRIMARY KEY (id)
@@ -924,6 +929,9 @@ comment on column webhook_endpoints.secret is 'AES-256-GCM: key number, nonce, c
 comment on column webhook_endpoints.previous_secret is 'the secret before rotated_at; also used for signing until previous_until';
 comment on column webhook_endpoints.previous_since is 'the rotation before rotated_at; earlier attempts were signed with a secret that is no longer stored';
 comment on column webhook_endpoints.extra_events is 'opt-in event types, in addition to those that every endpoint gets (takes_event)';
+comment on column webhook_endpoints.disabled_at is 'no event is queued for the endpoint and nothing is sent to it since this time';
+comment on column webhook_endpoints.disabled_reason is 'merchant: over the API; failing: by a dispatcher, after ENDPOINT_DISABLE_DAYS of failures';
+comment on column webhook_endpoints.enabled_at is 'end of the last time that it was disabled: earlier failures do not disable it again';
 CREATE INDEX deleted_endpoints_by_app ON public.webhook_endpoints USING btree (app_id, id) WHERE (deleted_at IS NOT NULL);
 CREATE UNIQUE INDEX one_endpoint_per_app ON public.webhook_endpoints USING btree (app_id) WHERE (deleted_at IS NULL);
 

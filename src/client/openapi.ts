@@ -370,7 +370,11 @@ export interface paths {
          * Pending deliveries are cancelled, and queued again for the next endpoint of the app if that is created within 7 days. All deliveries stay in the list of the app.
          */
         delete: operations["deleteWebhook"];
-        patch?: never;
+        /**
+         * Change a webhook endpoint
+         * disabled: true stops it: pending deliveries are cancelled, and events are only listed. disabled: false enables it and queues what it missed. Omitted fields keep their values.
+         */
+        patch: operations["updateWebhook"];
     };
     "/merchant/apps/{appId}/webhooks/{webhookId}/deliveries": {
         /** List the deliveries of a webhook endpoint */
@@ -1011,6 +1015,69 @@ export interface components {
             /** The event type. (enum property replaced by openapi-typescript) */
             type: "cancel_requested";
         };
+        ChangedWebhookEndpoint: {
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            appId: string;
+            /**
+             * Format: date-time
+             * ISO 8601, UTC.
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * Nothing is queued for it and nothing sent since then; null while enabled.
+             */
+            disabledAt: string | null;
+            /**
+             * Why it is disabled.
+             *
+             *     - `merchant`: Disabled by PATCH.
+             *     - `failing`: Disabled by the service after days of nothing but failures.
+             * @enum {string|null}
+             */
+            disabledReason: "merchant" | "failing" | null;
+            /** Opt-in event types, in addition to those that every endpoint gets. */
+            extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+            /**
+             * Format: date-time
+             * The first failed request after the last successful one; null unless it fails.
+             */
+            failingSince: string | null;
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            id: string;
+            /** Why the last failed request failed: an HTTP status or a code of the attempts. */
+            lastError: string | null;
+            /**
+             * Format: date-time
+             * End of the last failed request.
+             */
+            lastErrorAt: string | null;
+            /**
+             * Format: date-time
+             * End of the last successful request.
+             */
+            lastSuccessAt: string | null;
+            /** Number of events that it missed while disabled and that are queued now; 0 unless this request enabled it. */
+            missedEvents: number;
+            /**
+             * Format: date-time
+             * End of the time in which the previous secret signs as well.
+             */
+            previousSecretExpiresAt: string | null;
+            /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
+            successRate: number | null;
+            /**
+             * Format: http-url
+             * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
+             */
+            url: string;
+        };
         CheckoutSession: {
             /**
              * Format: uuid
@@ -1492,6 +1559,19 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /**
+             * Format: date-time
+             * Nothing is queued for it and nothing sent since then; null while enabled.
+             */
+            disabledAt: string | null;
+            /**
+             * Why it is disabled.
+             *
+             *     - `merchant`: Disabled by PATCH.
+             *     - `failing`: Disabled by the service after days of nothing but failures.
+             * @enum {string|null}
+             */
+            disabledReason: "merchant" | "failing" | null;
             /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
             /**
@@ -2747,6 +2827,19 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /**
+             * Format: date-time
+             * Nothing is queued for it and nothing sent since then; null while enabled.
+             */
+            disabledAt: string | null;
+            /**
+             * Why it is disabled.
+             *
+             *     - `merchant`: Disabled by PATCH.
+             *     - `failing`: Disabled by the service after days of nothing but failures.
+             * @enum {string|null}
+             */
+            disabledReason: "merchant" | "failing" | null;
             /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
             /**
@@ -3428,6 +3521,19 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /**
+             * Format: date-time
+             * Nothing is queued for it and nothing sent since then; null while enabled.
+             */
+            disabledAt: string | null;
+            /**
+             * Why it is disabled.
+             *
+             *     - `merchant`: Disabled by PATCH.
+             *     - `failing`: Disabled by the service after days of nothing but failures.
+             * @enum {string|null}
+             */
+            disabledReason: "merchant" | "failing" | null;
             /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
             /**
@@ -5119,6 +5225,35 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["WebhookEndpoint"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    updateWebhook: {
+        parameters: {
+            path: {
+                appId: string;
+                webhookId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** Whether it gets no events. */
+                    disabled?: boolean;
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ChangedWebhookEndpoint"];
                         success: true;
                     };
                 };

@@ -267,6 +267,13 @@ export const variables = {
     fallback: '10',
     parse: integer(1, 3600),
   },
+  endpointDisableDays: {
+    name: 'ENDPOINT_DISABLE_DAYS',
+    about:
+      'days of nothing but failures after which a webhook endpoint is disabled until its merchant enables it again; 0: never',
+    fallback: '0',
+    parse: integer(0, 365),
+  },
   webhookNameServers: {
     name: 'WEBHOOK_DNS_SERVERS',
     about:

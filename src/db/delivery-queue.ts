@@ -25,7 +25,8 @@ export interface ClaimedDelivery {
   dueAt: number;
   /** The request body, byte for byte. */
   body: string;
-  endpointDeleted: boolean;
+  /** True when the endpoint is deleted or disabled: the delivery is then cancelled. */
+  endpointClosed: boolean;
   /**
    * Time of the last rotation of the endpoint's secret, in Unix ms; null when the secret was never
    * rotated.
@@ -39,7 +40,7 @@ export interface Outcome {
   endpointId: string;
   /** The claim under which the delivery was sent. */
   claimId: string;
-  /** `cancelled` means that the endpoint is deleted and no request was sent. */
+  /** `cancelled` means that the endpoint is deleted or disabled and no request was sent. */
   status: 'pending' | 'delivered' | 'failed' | 'cancelled';
   /**
    * Time of the next attempt, in Unix ms of the database's clock; null unless status is pending.
@@ -102,11 +103,11 @@ export function claimDeliveries(
     )
     select claimed.id, claimed.endpoint_id, claimed.event_id, claimed.attempts,
       (extract(epoch from claimed.due_at) * 1000)::float8 as due_at,
-      event.body, endpoint.deleted_at is not null as endpoint_deleted,
+      event.body, coalesce(endpoint.deleted_at, endpoint.disabled_at) is not null as endpoint_closed,
       (extract(epoch from endpoint.rotated_at) * 1000)::float8 as rotated_at
     from claimed join local on local.value = 'off'
       cross join lateral (select body from events where id = claimed.event_id limit 1) as event
-      cross join lateral (select deleted_at, rotated_at from webhook_endpoints
+      cross join lateral (select deleted_at, disabled_at, rotated_at from webhook_endpoints
         where id = claimed.endpoint_id limit 1) as endpoint`;
 }
 
@@ -164,7 +165,7 @@ export async function countDue(sql: Queryable, limit: number): Promise<number> {
 /**
  * Writes the outcomes whose claim is still live and returns their delivery ids. A finished delivery
  * moves from the queue to the log. A failed attempt is rescheduled, or cancelled if its endpoint
- * was deleted. A batch may hold two outcomes of one delivery, one of them under an expired claim.
+ * was deleted or disabled. A batch may hold two outcomes of one delivery, one of them under an expired claim.
  */
 export async function recordOutcomes(
   sql: Queryable,
@@ -174,8 +175,9 @@ export async function recordOutcomes(
     with outcome as materialized (
       select given.*, to_timestamp(given.started / 1000) as started_at, decode(given.body, 'hex') as
         response,
-        case when given.status = 'pending' and endpoint.deleted_at is not null then 'cancelled' else
-          given.status end as result
+        case when given.status = 'pending'
+          and coalesce(endpoint.deleted_at, endpoint.disabled_at) is not null then 'cancelled'
+          else given.status end as result
       from json_to_recordset(${recordsOf(outcomes)}::text::json) as given (id uuid,
         endpoint_id uuid, claim_id uuid, status text, due float8,
           started float8, duration_ms int, http_status int, error text, body text, address text)

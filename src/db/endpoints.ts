@@ -2,6 +2,9 @@ import { cancelUnclaimed } from './delivery-queue.ts';
 import type { ExtraEventType } from './events.ts';
 import type { Queryable } from './postgres/connect.ts';
 
+/** `merchant`: over the API. `failing`: by a dispatcher, after ENDPOINT_DISABLE_DAYS of failures. */
+export type DisabledReason = 'merchant' | 'failing';
+
 export interface EndpointRow {
   id: string;
   appId: string;
@@ -11,6 +14,9 @@ export interface EndpointRow {
   createdAt: Date;
   /** The previous secret signs until this time; null when the previous secret no longer signs. */
   previousSecretExpiresAt: Date | null;
+  /** Nothing is queued for the endpoint and nothing sent since this time; null while enabled. */
+  disabledAt: Date | null;
+  disabledReason: DisabledReason | null;
   /** The first failed request after the last successful one; null unless the last one failed. */
   failingSince: Date | null;
   lastSuccessAt: Date | null;
@@ -33,7 +39,7 @@ const health = (sql: Queryable, column: string) => sql`
   (select ${sql(column)} from endpoint_health where endpoint_id = webhook_endpoints.id)`;
 const fields = (sql: Queryable) => sql`
   id, app_id, url, extra_events, created_at, case when previous_until > now() then previous_until
-    end as previous_secret_expires_at,
+    end as previous_secret_expires_at, disabled_at, disabled_reason,
   ${health(sql, 'failing_since')} as failing_since,
   ${health(sql, 'last_success_at')} as last_success_at,
   ${health(sql, 'last_failure_at')} as last_error_at, ${health(sql, 'last_error')} as last_error,
@@ -92,15 +98,64 @@ export async function findEndpoint(sql: Queryable, id: string): Promise<Endpoint
   return row;
 }
 
-/** Finds the app's previous endpoint if it was deleted within the last seven days. */
+/**
+ * Finds the app's previous endpoint if it was deleted within the last seven days. `endedAt` is the
+ * time since which it got nothing: it was disabled or deleted.
+ */
 export async function findReplaced(
   sql: Queryable,
   { id, appId }: { id: string; appId: string },
-): Promise<string | undefined> {
-  const [row] = await sql<{ id: string; isRecent: boolean }[]>`
-    select id, deleted_at > now() - interval '7 days' as is_recent from webhook_endpoints
+): Promise<{ id: string; endedAt: Date } | undefined> {
+  const [row] = await sql<{ id: string; endedAt: Date; isRecent: boolean }[]>`
+    select id, deleted_at > now() - interval '7 days' as is_recent,
+      least(disabled_at, deleted_at) as ended_at
+    from webhook_endpoints
     where app_id = ${appId} and deleted_at is not null and id < ${id} order by id desc limit 1`;
-  return row?.isRecent === true ? row.id : undefined;
+  return row?.isRecent === true ? row : undefined;
+}
+
+/**
+ * Disables a live endpoint and cancels its unclaimed deliveries, as deleteEndpoint does. Returns
+ * false when it is disabled already, or deleted.
+ */
+export async function disableEndpoint(
+  sql: Queryable,
+  id: string,
+  reason: DisabledReason,
+): Promise<boolean> {
+  const { count } = await sql`
+    update webhook_endpoints set disabled_at = clock_timestamp(), disabled_reason = ${reason}
+    where id = (select id from webhook_endpoints where id = ${id} and deleted_at is null
+      and disabled_at is null for update)`;
+  if (count === 0) return false;
+  await cancelUnclaimed(sql, id);
+  return true;
+}
+
+/** Enables an endpoint. Returns since when it was disabled; undefined when it was not. */
+export async function enableEndpoint(sql: Queryable, id: string): Promise<Date | undefined> {
+  const [row] = await sql<{ disabledAt: Date }[]>`
+    with old as (
+      select id, disabled_at from webhook_endpoints
+      where id = ${id} and deleted_at is null and disabled_at is not null for update
+    )
+    update webhook_endpoints e
+      set disabled_at = null, disabled_reason = null, enabled_at = clock_timestamp()
+    from old where e.id = old.id returning old.disabled_at`;
+  return row?.disabledAt;
+}
+
+/**
+ * Lists enabled endpoints whose requests all failed for this many days. The failures must span the
+ * days: an endpoint without requests is not disabled.
+ */
+export async function listFailing(sql: Queryable, days: number): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select e.id from endpoint_health h join webhook_endpoints e on e.id = h.endpoint_id
+    where h.failing_since is not null and e.deleted_at is null and e.disabled_at is null
+      and h.last_failure_at >= greatest(h.failing_since, e.enabled_at) + ${days} * interval '1 day'
+    limit 1000`;
+  return rows.map(({ id }) => id);
 }
 
 /**

@@ -130,7 +130,7 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<st
         subscription_id uuid, sequence int8, type text,
           body text, created_at timestamptz)
         left join webhook_endpoints endpoint on endpoint.app_id = given.app_id
-          and endpoint.deleted_at is null
+          and endpoint.deleted_at is null and endpoint.disabled_at is null
           and takes_event(endpoint.extra_events, given.type)
     ), written as (
       insert into events (id, app_id, subscription_id, sequence, type, body, queued, created_at)

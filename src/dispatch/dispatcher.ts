@@ -3,7 +3,7 @@
 //
 //   queued ---claim---> claimed ---2xx--------------------------> delivered
 //     ^                   |   \---410, sixth failure------------> failed
-//     |                   |   \---endpoint deleted--------------> cancelled
+//     |                   |   \---endpoint deleted or disabled--> cancelled
 //     |<--any other response or none (due again after a delay)
 //     |<--claim expired (the dispatcher died) or released
 //
@@ -126,7 +126,11 @@ export class Dispatcher {
       onError: (error, failures) =>
         log.warn({ failures, err: error }, 'outcomes cannot be written and are kept'),
     });
-    this.#health = new HealthLog(queue);
+    this.#health = new HealthLog(queue, {
+      disableDays: config.endpointDisableDays,
+      onDisabled: (endpointId) =>
+        log.warn({ endpointId, days: config.endpointDisableDays }, 'webhook endpoint disabled'),
+    });
     this.#metrics = createMetrics(registry, {
       inFlight: () => concurrency.inFlight,
       waiting: () => this.#completer.waiting,
@@ -233,7 +237,8 @@ export class Dispatcher {
   }
 
   /**
-   * Offers claimed deliveries for sending. Deliveries to deleted endpoints are cancelled, and
+   * Offers claimed deliveries for sending. Deliveries to deleted or disabled endpoints are cancelled,
+   * and
    * deliveries that cannot be signed are released.
    */
   async #prepare(claimed: readonly Claimed[]): Promise<void> {
@@ -242,7 +247,7 @@ export class Dispatcher {
     for (const delivery of claimed) {
       const endpoint = endpoints.get(delivery.endpointId);
       const { id, endpointId, claimId } = delivery;
-      if (delivery.endpointDeleted) {
+      if (delivery.endpointClosed) {
         const nothing = { dueAt: null, attempt: null };
         this.#completer.add({ id, endpointId, claimId, status: 'cancelled', ...nothing });
       } else if (endpoint === undefined) unusable.push(delivery);

@@ -1,6 +1,8 @@
-// Sums up the responses of endpoints and writes the sums every two seconds.
+// Sums up the responses of endpoints, writes the sums every two seconds, and disables endpoints that
+// only fail.
 import type { Attempt } from '../db/delivery-queue.ts';
 import { addHealth, deleteOldHours, type HealthSum } from '../db/endpoint-health.ts';
+import { disableEndpoint, listFailing } from '../db/endpoints.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { chunks } from '../each.ts';
 import { type Loop, startLoop } from '../loop.ts';
@@ -8,14 +10,25 @@ import { type Loop, startLoop } from '../loop.ts';
 const WRITE_MS = 2000;
 const MAX_ROWS = 1000;
 const PURGE_MS = 3_600_000;
+const DISABLE_MS = 60_000;
+
+export interface HealthOptions {
+  /** ENDPOINT_DISABLE_DAYS; 0 disables no endpoint. */
+  disableDays: number;
+  /** Called with each endpoint that was disabled. */
+  onDisabled: (endpointId: string) => void;
+}
 
 export class HealthLog {
   readonly #sql: Sql;
   #sums = new Map<string, HealthSum>();
+  readonly #options: HealthOptions;
   #purgedAt = -Infinity;
+  #judgedAt = -Infinity;
 
-  constructor(sql: Sql) {
+  constructor(sql: Sql, options: HealthOptions) {
     this.#sql = sql;
+    this.#options = options;
   }
 
   /** Counts one request. */
@@ -43,6 +56,7 @@ export class HealthLog {
       idleMs: WRITE_MS,
       turn: async () => {
         await this.write();
+        await this.#disable();
         if (performance.now() - this.#purgedAt < PURGE_MS) return false;
         this.#purgedAt = performance.now();
         await deleteOldHours(this.#sql);
@@ -51,6 +65,14 @@ export class HealthLog {
       // The main loop logs an outage of Postgres.
       onError: () => undefined,
     });
+  }
+
+  async #disable(): Promise<void> {
+    const { disableDays, onDisabled } = this.#options;
+    if (disableDays === 0 || performance.now() - this.#judgedAt < DISABLE_MS) return;
+    this.#judgedAt = performance.now();
+    for (const id of await listFailing(this.#sql, disableDays))
+      if (await disableEndpoint(this.#sql, id, 'failing')) onDisabled(id);
   }
 
   /** Writes the sums. If that fails, these sums are lost. */

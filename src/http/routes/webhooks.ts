@@ -6,7 +6,6 @@ import {
   newEndpointId,
   rotateSecret,
 } from '../../db/endpoints.ts';
-import { extraEventTypes } from '../../db/events.ts';
 import { readClock } from '../../db/postgres/clock.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';
 import {
@@ -20,69 +19,11 @@ import { invalidField, messageOf, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
 import { absent, type Api, type ApiDeps, ownApp, ownEndpoint } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, meaning, NoBody, nullable, oneOf, PathId, Time } from '../fields.ts';
+import { meaning, NoBody, nullable, PathId } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
+import { Endpoint, extraEvents, NewEndpoint, RotatedEndpoint, url } from '../webhook-schemas.ts';
 
-const url = Type.String({
-  format: 'http-url',
-  description:
-    'Must be HTTPS in production. Stored as it is called: normalized, without a fragment.',
-  examples: ['https://coffee.example/hooks'],
-});
-const secret = Type.String({
-  description: 'Key of the signatures of events. It is only shown once.',
-  examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
-});
-const extraEvents = Type.Array(oneOf(extraEventTypes, 'An opt-in event type.'), {
-  uniqueItems: true,
-  description: 'Opt-in event types, in addition to those that every endpoint gets.',
-  examples: [['renewal_upcoming']],
-});
-const fields = {
-  id: Id,
-  appId: Id,
-  url,
-  extraEvents,
-  createdAt: Time,
-  previousSecretExpiresAt: nullable({
-    ...Time,
-    description: 'End of the time in which the previous secret signs as well.',
-  }),
-  failingSince: nullable({
-    ...Time,
-    description: 'The first failed request after the last successful one; null unless it fails.',
-  }),
-  lastSuccessAt: nullable({ ...Time, description: 'End of the last successful request.' }),
-  lastErrorAt: nullable({ ...Time, description: 'End of the last failed request.' }),
-  lastError: nullable(
-    Type.String({
-      description: 'Why the last failed request failed: an HTTP status or a code of the attempts.',
-      examples: ['HTTP 503'],
-    }),
-  ),
-  successRate: nullable(
-    Type.Number({
-      minimum: 0,
-      maximum: 1,
-      description:
-        'Share of successful requests within the last 24 hours; null without one. These five fields are seconds late.',
-    }),
-  ),
-};
-const Endpoint = Type.Object(fields, { title: 'WebhookEndpoint' });
-const RotatedEndpoint = Type.Object({ ...fields, secret }, { title: 'RotatedWebhookEndpoint' });
-const NewEndpoint = Type.Object(
-  {
-    ...fields,
-    secret,
-    requeuedDeliveries: Type.Integer({
-      description:
-        'Number of pending deliveries of the previous endpoint, deleted within the last 7 days, that were queued for this one.',
-    }),
-  },
-  { title: 'NewWebhookEndpoint' },
-);
 const DEFAULT_OVERLAP_HOURS = 24;
 const PingAnswer = Type.Object(
   {
