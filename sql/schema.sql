@@ -918,10 +918,17 @@ create table webhook_endpoints (
   disabled_at timestamp with time zone,
   disabled_reason text,
   enabled_at timestamp with time zone,
+  headers bytea,
+  header_names text[] not null default '{}'::text[],
+  max_per_second integer,
+  settings_at timestamp with time zone,
   constraint disabled_has_reason CHECK (((disabled_at IS NULL) = (disabled_reason IS NULL))),
+  constraint headers_have_names CHECK (((headers IS NULL) = (cardinality(header_names) = 0))),
   constraint rotation_is_whole CHECK ((((rotated_at IS NULL) = (previous_secret IS NULL)) AND ((rotated_at IS NULL) = (previous_until IS NULL)))),
   constraint webhook_endpoints_disabled_reason_check CHECK ((disabled_reason = ANY (ARRAY['merchant'::text, 'failing'::text]))),
   constraint webhook_endpoints_extra_events_check CHECK ((extra_events <@ ARRAY['renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text])),
+  constraint webhook_endpoints_header_names_check CHECK ((cardinality(header_names) <= 10)),
+  constraint webhook_endpoints_max_per_second_check CHECK (((max_per_second >= 1) AND (max_per_second <= 1000))),
   constraint webhook_endpoints_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint webhook_endpoints_pkey PRIMARY KEY (id)
 );
@@ -932,6 +939,9 @@ comment on column webhook_endpoints.extra_events is 'opt-in event types, in addi
 comment on column webhook_endpoints.disabled_at is 'no event is queued for the endpoint and nothing is sent to it since this time';
 comment on column webhook_endpoints.disabled_reason is 'merchant: over the API; failing: by a dispatcher, after ENDPOINT_DISABLE_DAYS of failures';
 comment on column webhook_endpoints.enabled_at is 'end of the last time that it was disabled: earlier failures do not disable it again';
+comment on column webhook_endpoints.headers is 'the merchant''s own headers as JSON, encrypted like the secret';
+comment on column webhook_endpoints.max_per_second is 'requests per second of all dispatchers together; null: no limit';
+comment on column webhook_endpoints.settings_at is 'last change of headers or max_per_second, by which dispatchers notice it';
 CREATE INDEX deleted_endpoints_by_app ON public.webhook_endpoints USING btree (app_id, id) WHERE (deleted_at IS NOT NULL);
 CREATE UNIQUE INDEX one_endpoint_per_app ON public.webhook_endpoints USING btree (app_id) WHERE (deleted_at IS NULL);
 

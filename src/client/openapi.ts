@@ -1046,6 +1046,8 @@ export interface components {
              * The first failed request after the last successful one; null unless it fails.
              */
             failingSince: string | null;
+            /** Names of your own headers. Their values are encrypted and not shown. */
+            headerNames: string[];
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -1063,6 +1065,8 @@ export interface components {
              * End of the last successful request.
              */
             lastSuccessAt: string | null;
+            /** Maximum number of requests per second; null: no limit. */
+            maxPerSecond: number | null;
             /** Number of events that it missed while disabled and that are queued now; 0 unless this request enabled it. */
             missedEvents: number;
             /**
@@ -1579,6 +1583,8 @@ export interface components {
              * The first failed request after the last successful one; null unless it fails.
              */
             failingSince: string | null;
+            /** Names of your own headers. Their values are encrypted and not shown. */
+            headerNames: string[];
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -1596,6 +1602,8 @@ export interface components {
              * End of the last successful request.
              */
             lastSuccessAt: string | null;
+            /** Maximum number of requests per second; null: no limit. */
+            maxPerSecond: number | null;
             /**
              * Format: date-time
              * End of the time in which the previous secret signs as well.
@@ -2847,6 +2855,8 @@ export interface components {
              * The first failed request after the last successful one; null unless it fails.
              */
             failingSince: string | null;
+            /** Names of your own headers. Their values are encrypted and not shown. */
+            headerNames: string[];
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -2864,6 +2874,8 @@ export interface components {
              * End of the last successful request.
              */
             lastSuccessAt: string | null;
+            /** Maximum number of requests per second; null: no limit. */
+            maxPerSecond: number | null;
             /**
              * Format: date-time
              * End of the time in which the previous secret signs as well.
@@ -3541,6 +3553,8 @@ export interface components {
              * The first failed request after the last successful one; null unless it fails.
              */
             failingSince: string | null;
+            /** Names of your own headers. Their values are encrypted and not shown. */
+            headerNames: string[];
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -3558,6 +3572,8 @@ export interface components {
              * End of the last successful request.
              */
             lastSuccessAt: string | null;
+            /** Maximum number of requests per second; null: no limit. */
+            maxPerSecond: number | null;
             /**
              * Format: date-time
              * End of the time in which the previous secret signs as well.
@@ -5165,6 +5181,12 @@ export interface operations {
                 "application/json": {
                     /** Opt-in event types, in addition to those that every endpoint gets. */
                     extraEvents?: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+                    /** Your own headers of each request, up to 10, such as an authorization for a gateway. They replace all earlier ones; null removes them. Headers of the service and of the connection are refused. */
+                    headers?: {
+                        [key: string]: string;
+                    } | null;
+                    /** Maximum number of requests per second; null: no limit. */
+                    maxPerSecond?: number | null;
                     /**
                      * Format: http-url
                      * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
@@ -5243,6 +5265,12 @@ export interface operations {
                 "application/json": {
                     /** Whether it gets no events. */
                     disabled?: boolean;
+                    /** Your own headers of each request, up to 10, such as an authorization for a gateway. They replace all earlier ones; null removes them. Headers of the service and of the connection are refused. */
+                    headers?: {
+                        [key: string]: string;
+                    } | null;
+                    /** Maximum number of requests per second; null: no limit. */
+                    maxPerSecond?: number | null;
                 };
             };
         };

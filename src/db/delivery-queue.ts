@@ -28,10 +28,10 @@ export interface ClaimedDelivery {
   /** True when the endpoint is deleted or disabled: the delivery is then cancelled. */
   endpointClosed: boolean;
   /**
-   * Time of the last rotation of the endpoint's secret, in Unix ms; null when the secret was never
-   * rotated.
+   * Time of the last change of the endpoint's secret or settings, in Unix ms; null when nothing was
+   * changed.
    */
-  rotatedAt: number | null;
+  changedAt: number | null;
 }
 
 /** The result of sending one claimed delivery. */
@@ -103,11 +103,13 @@ export function claimDeliveries(
     )
     select claimed.id, claimed.endpoint_id, claimed.event_id, claimed.attempts,
       (extract(epoch from claimed.due_at) * 1000)::float8 as due_at,
-      event.body, coalesce(endpoint.deleted_at, endpoint.disabled_at) is not null as endpoint_closed,
-      (extract(epoch from endpoint.rotated_at) * 1000)::float8 as rotated_at
+      event.body,
+      coalesce(endpoint.deleted_at, endpoint.disabled_at) is not null as endpoint_closed,
+      (extract(epoch from endpoint.changed_at) * 1000)::float8 as changed_at
     from claimed join local on local.value = 'off'
       cross join lateral (select body from events where id = claimed.event_id limit 1) as event
-      cross join lateral (select deleted_at, disabled_at, rotated_at from webhook_endpoints
+      cross join lateral (select deleted_at, disabled_at,
+        greatest(rotated_at, settings_at) as changed_at from webhook_endpoints
         where id = claimed.endpoint_id limit 1) as endpoint`;
 }
 
@@ -165,7 +167,8 @@ export async function countDue(sql: Queryable, limit: number): Promise<number> {
 /**
  * Writes the outcomes whose claim is still live and returns their delivery ids. A finished delivery
  * moves from the queue to the log. A failed attempt is rescheduled, or cancelled if its endpoint
- * was deleted or disabled. A batch may hold two outcomes of one delivery, one of them under an expired claim.
+ * was deleted or disabled. A batch may hold two outcomes of one delivery, one of them under an
+ * expired claim.
  */
 export async function recordOutcomes(
   sql: Queryable,

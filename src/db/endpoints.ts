@@ -2,7 +2,7 @@ import { cancelUnclaimed } from './delivery-queue.ts';
 import type { ExtraEventType } from './events.ts';
 import type { Queryable } from './postgres/connect.ts';
 
-/** `merchant`: over the API. `failing`: by a dispatcher, after ENDPOINT_DISABLE_DAYS of failures. */
+/** `merchant`: over the API. `failing`: by a dispatcher (ENDPOINT_DISABLE_DAYS). */
 export type DisabledReason = 'merchant' | 'failing';
 
 export interface EndpointRow {
@@ -17,6 +17,10 @@ export interface EndpointRow {
   /** Nothing is queued for the endpoint and nothing sent since this time; null while enabled. */
   disabledAt: Date | null;
   disabledReason: DisabledReason | null;
+  /** Names of the merchant's own headers. Their values are encrypted and not listed. */
+  headerNames: string[];
+  /** Requests per second of all dispatchers together; null means no limit. */
+  maxPerSecond: number | null;
   /** The first failed request after the last successful one; null unless the last one failed. */
   failingSince: Date | null;
   lastSuccessAt: Date | null;
@@ -33,6 +37,15 @@ interface SealedSecrets {
   secret: Buffer;
   /** The secret before the last rotation; null when it no longer signs. */
   previousSecret: Buffer | null;
+  /** The merchant's own headers, a JSON object; null without any. */
+  headers: Buffer | null;
+}
+
+/** Settings of an endpoint that can be changed. */
+export interface EndpointSettings {
+  /** `sealed` is null when `names` is empty. */
+  headers?: { sealed: Buffer | null; names: readonly string[] } | undefined;
+  maxPerSecond?: number | null | undefined;
 }
 
 const health = (sql: Queryable, column: string) => sql`
@@ -40,6 +53,7 @@ const health = (sql: Queryable, column: string) => sql`
 const fields = (sql: Queryable) => sql`
   id, app_id, url, extra_events, created_at, case when previous_until > now() then previous_until
     end as previous_secret_expires_at, disabled_at, disabled_reason,
+  header_names, max_per_second,
   ${health(sql, 'failing_since')} as failing_since,
   ${health(sql, 'last_success_at')} as last_success_at,
   ${health(sql, 'last_failure_at')} as last_error_at, ${health(sql, 'last_error')} as last_error,
@@ -47,7 +61,8 @@ const fields = (sql: Queryable) => sql`
     where endpoint_id = webhook_endpoints.id and hour > now() - interval '24 hours')
     as success_rate`;
 const secrets = (sql: Queryable) => sql`
-  id, secret, case when previous_until > now() then previous_secret end as previous_secret`;
+  id, secret, case when previous_until > now() then previous_secret end as previous_secret,
+    headers`;
 
 /**
  * Generates an endpoint's id before its row is inserted, because the secret is sealed under the id.
@@ -70,7 +85,9 @@ export async function insertEndpoint(
     url,
     extraEvents,
     secret,
-  }: {
+    headers = { sealed: null, names: [] },
+    maxPerSecond = null,
+  }: EndpointSettings & {
     id: string;
     appId: string;
     url: string;
@@ -79,8 +96,10 @@ export async function insertEndpoint(
   },
 ): Promise<EndpointRow> {
   const [row] = await sql<EndpointRow[]>`
-    insert into webhook_endpoints (id, app_id, url, extra_events, secret)
-    values (${id}, ${appId}, ${url}, ${[...extraEvents]}::text[], ${secret})
+    insert into webhook_endpoints (id, app_id, url, extra_events, secret, headers, header_names,
+      max_per_second)
+    values (${id}, ${appId}, ${url}, ${[...extraEvents]}::text[], ${secret}, ${headers.sealed},
+      ${[...headers.names]}::text[], ${maxPerSecond})
     returning ${fields(sql)}`;
   if (row === undefined) throw new Error('a webhook endpoint was not stored');
   return row;
@@ -112,6 +131,22 @@ export async function findReplaced(
     from webhook_endpoints
     where app_id = ${appId} and deleted_at is not null and id < ${id} order by id desc limit 1`;
   return row?.isRecent === true ? row : undefined;
+}
+
+/** Updates the given settings of a live endpoint. Dispatchers detect this by settings_at. */
+export async function updateEndpoint(
+  sql: Queryable,
+  id: string,
+  { headers, maxPerSecond }: EndpointSettings,
+): Promise<void> {
+  await sql`
+    update webhook_endpoints set settings_at = clock_timestamp(),
+      headers = case when ${headers !== undefined} then ${headers?.sealed ?? null} else headers end,
+      header_names = case when ${headers !== undefined} then ${[...(headers?.names ?? [])]}::text[]
+        else header_names end,
+      max_per_second = case when ${maxPerSecond !== undefined} then ${maxPerSecond ?? null}::int
+        else max_per_second end
+    where id = ${id} and deleted_at is null`;
 }
 
 /**
@@ -201,19 +236,21 @@ export async function findEndpointSecrets(
 
 /**
  * The endpoint data that a dispatcher caches. The URL never changes; a secret changes only by
- * rotation.
+ * rotation, the rest by a change of settings.
  */
 export interface SealedEndpoint extends SealedSecrets {
   url: string;
-  /** Times in Unix ms of the database's clock; null before the first rotation. */
-  rotatedAt: number | null;
+  maxPerSecond: number | null;
+  /** Time of the last change in Unix ms of the database's clock; null before the first. */
+  changedAt: number | null;
   previousUntil: number | null;
 }
 
 /** Reads the endpoints with these ids, including deleted endpoints. */
 export function readEndpoints(sql: Queryable, ids: readonly string[]): Promise<SealedEndpoint[]> {
   return sql<SealedEndpoint[]>`
-    select ${secrets(sql)}, url, (extract(epoch from rotated_at) * 1000)::float8 as rotated_at,
+    select ${secrets(sql)}, url, max_per_second,
+      (extract(epoch from greatest(rotated_at, settings_at)) * 1000)::float8 as changed_at,
       (extract(epoch from previous_until) * 1000)::float8 as previous_until
     from webhook_endpoints
     where id in (select jsonb_array_elements_text(${JSON.stringify(ids)}::text::jsonb)::uuid)`;
@@ -233,6 +270,7 @@ export async function countForeignSecrets(
       select 1 from webhook_endpoints
       where deleted_at is null and (encode(substring(secret from 2 for 4), 'hex') <> all
         (${known}::text[])
+        or encode(substring(headers from 2 for 4), 'hex') <> all (${known}::text[])
         or previous_until > now() and encode(substring(previous_secret from 2 for 4), 'hex') <> all
           (${known}::text[])) limit 10000
     ) as foreign_secrets`;
@@ -261,7 +299,8 @@ export async function replaceSealedSecret(
       update webhook_endpoints set secret = case secret when ${before} then ${secret} else secret
         end,
         previous_secret = case previous_secret when ${before} then ${secret} else previous_secret
-          end
-      where id = ${id}::uuid and ${before} in (secret, previous_secret)`;
+          end,
+        headers = case headers when ${before} then ${secret} else headers end
+      where id = ${id}::uuid and ${before} in (secret, previous_secret, headers)`;
   return count === 1;
 }

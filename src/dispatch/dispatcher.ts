@@ -13,6 +13,7 @@
 // when the claim has expired.
 import type { Registry } from 'prom-client';
 import { required, type Config } from '../config/config.ts';
+import { countRunningDaemons } from '../db/daemons.ts';
 import { countDue } from '../db/delivery-queue.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { connect, daemonLimits } from '../db/postgres/connect.ts';
@@ -94,6 +95,8 @@ export class Dispatcher {
   readonly #metrics: DispatchMetrics;
   readonly #loops: readonly Loop[];
   readonly #loop: Loop;
+  /** Number of dispatchers that share the database; undefined before the first claim. */
+  #dispatchers: number | undefined;
   #trouble: string | undefined;
   #isStopping = false;
   #onDrained: () => void = () => undefined;
@@ -109,6 +112,7 @@ export class Dispatcher {
     this.#concurrency = new Concurrency({
       total: config.webhookConcurrency,
       perEndpoint: config.webhookEndpointConcurrency,
+      onDue: () => this.#sendReady(),
     });
     const concurrency = this.#concurrency;
     const reserveMs = DEADLINE_MS + MARGIN_MS;
@@ -207,6 +211,7 @@ export class Dispatcher {
       idleMs: GAUGE_MS,
       turn: async () => {
         const { due, oldestDueSeconds, defaultRows } = this.#metrics;
+        this.#dispatchers = await this.#countDispatchers();
         due.set(await countDue(this.#queue, MAX_DUE_COUNTED));
         oldestDueSeconds.set(this.#poller.oldestMs / 1000);
         const tables = await findDefaultRows(this.#queue);
@@ -237,12 +242,12 @@ export class Dispatcher {
   }
 
   /**
-   * Offers claimed deliveries for sending. Deliveries to deleted or disabled endpoints are cancelled,
-   * and
-   * deliveries that cannot be signed are released.
+   * Offers claimed deliveries for sending. Those to deleted or disabled endpoints are cancelled,
+   * those that cannot be signed are released.
    */
   async #prepare(claimed: readonly Claimed[]): Promise<void> {
     const endpoints = await this.#endpoints.read(claimed);
+    this.#dispatchers ??= await this.#countDispatchers();
     const unusable: Claimed[] = [];
     for (const delivery of claimed) {
       const endpoint = endpoints.get(delivery.endpointId);
@@ -251,9 +256,18 @@ export class Dispatcher {
         const nothing = { dueAt: null, attempt: null };
         this.#completer.add({ id, endpointId, claimId, status: 'cancelled', ...nothing });
       } else if (endpoint === undefined) unusable.push(delivery);
-      else this.#claimer.offer({ ...delivery, endpoint });
+      else this.#claimer.offer({ ...delivery, endpoint }, this.#shareOf(endpoint.maxPerSecond));
     }
     if (unusable.length > 0) await this.#claimer.pause(unusable, this.#claimMs);
+  }
+
+  /** The part of an endpoint's limit that this dispatcher may use. */
+  #shareOf(maxPerSecond: number | null): number | undefined {
+    return maxPerSecond === null ? undefined : maxPerSecond / (this.#dispatchers ?? 1);
+  }
+
+  async #countDispatchers(): Promise<number> {
+    return Math.max(1, await countRunningDaemons(this.#queue, 'dispatch'));
   }
 
   #sendReady(): void {

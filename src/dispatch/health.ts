@@ -1,5 +1,5 @@
-// Sums up the responses of endpoints, writes the sums every two seconds, and disables endpoints that
-// only fail.
+// Sums up the responses of endpoints, writes the sums every two seconds, and disables endpoints
+// that only fail.
 import type { Attempt } from '../db/delivery-queue.ts';
 import { addHealth, deleteOldHours, type HealthSum } from '../db/endpoint-health.ts';
 import { disableEndpoint, listFailing } from '../db/endpoints.ts';

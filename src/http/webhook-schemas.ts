@@ -1,6 +1,8 @@
 // Schemas of webhook endpoints.
 import { Type } from '@sinclair/typebox';
 import { extraEventTypes } from '../db/events.ts';
+import { customHeaders, type Headers, MAX_HEADERS } from '../domain/outbox/headers.ts';
+import { invalidField } from '../errors.ts';
 import { Id, meaning, nullable, oneOf, Time } from './fields.ts';
 
 export const url = Type.String({
@@ -41,6 +43,13 @@ const fields = {
       'Why it is disabled.',
     ),
   ),
+  headerNames: Type.Array(Type.String(), {
+    description: 'Names of your own headers. Their values are encrypted and not shown.',
+    examples: [['x-gateway-key']],
+  }),
+  maxPerSecond: nullable(
+    Type.Integer({ description: 'Maximum number of requests per second; null: no limit.' }),
+  ),
   failingSince: nullable({
     ...Time,
     description: 'The first failed request after the last successful one; null unless it fails.',
@@ -62,6 +71,38 @@ const fields = {
     }),
   ),
 };
+/** Settings in the body of POST and PATCH. */
+export const settingsInput = {
+  headers: Type.Optional(
+    nullable(
+      Type.Unsafe<Record<string, string>>({
+        type: 'object',
+        additionalProperties: { type: 'string', maxLength: 1000 },
+        maxProperties: MAX_HEADERS,
+        description:
+          'Your own headers of each request, up to 10, such as an authorization for a gateway. They replace all earlier ones; null removes them. Headers of the service and of the connection are refused.',
+        examples: [{ 'x-gateway-key': 'a secret' }],
+      }),
+    ),
+  ),
+  maxPerSecond: Type.Optional(
+    nullable(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1000,
+        description: 'Maximum number of requests per second; null: no limit.',
+      }),
+    ),
+  ),
+};
+
+/** Returns the headers of a body. Throws VALIDATION_ERROR for one that cannot be sent. */
+export function headersOf(given: Record<string, string> | null): Headers {
+  return customHeaders(given ?? {}, (name, rule) => {
+    throw invalidField(`headers.${name.slice(0, 100)}`, rule);
+  });
+}
+
 export const Endpoint = Type.Object(fields, { title: 'WebhookEndpoint' });
 export const RotatedEndpoint = Type.Object(
   { ...fields, secret },

@@ -148,8 +148,10 @@ function reseal(flags: ReasonFlag): Promise<number> {
       let after = FIRST_ID;
       for (;;) {
         const rows = await listSealedSecrets(sql, { after, limit: SECRETS_AT_ONCE });
-        const sealed = rows.flatMap(({ id, secret, previousSecret }) =>
-          [secret, previousSecret].flatMap((before) => (before === null ? [] : [{ id, before }])),
+        const sealed = rows.flatMap(({ id, secret, previousSecret, headers }) =>
+          [secret, previousSecret, headers].flatMap((before) =>
+            before === null ? [] : [{ id, before }],
+          ),
         );
         for (const { id, before } of sealed) {
           if (box.isCurrent(before)) current += 1;

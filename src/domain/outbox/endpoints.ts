@@ -3,6 +3,7 @@ import { hkdfSync, randomBytes } from 'node:crypto';
 import { findEndpointSecrets } from '../../db/endpoints.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { SecretBox } from '../accounts/secrets.ts';
+import { flatHeaders, type Headers } from './headers.ts';
 
 const MAX_URL_LENGTH = 2048;
 
@@ -15,7 +16,8 @@ export function generateWebhookSecret(): string {
 }
 
 /**
- * Decrypts the current signing secrets of a live endpoint; undefined when the endpoint is deleted.
+ * Decrypts the current signing secrets and the own headers of a live endpoint; undefined when the
+ * endpoint is deleted.
  * If no key decrypts the previous secret, it is left out, so that a rotation recovers from a lost
  * encryption key.
  */
@@ -23,17 +25,36 @@ export async function openSecrets(
   sql: Queryable,
   secrets: SecretBox,
   endpointId: string,
-): Promise<{ secret: string; previousSecret?: string } | undefined> {
+): Promise<{ secret: string; previousSecret?: string; headers?: string[] } | undefined> {
   const sealed = await findEndpointSecrets(sql, endpointId);
   if (sealed === undefined) return undefined;
-  const secret = secrets.open(sealed.secret, endpointId);
-  if (sealed.previousSecret === null) return { secret };
+  const opened = {
+    secret: secrets.open(sealed.secret, endpointId),
+    ...(sealed.headers !== null && { headers: openHeaders(secrets, sealed.headers, endpointId) }),
+  };
+  if (sealed.previousSecret === null) return opened;
   try {
-    return { secret, previousSecret: secrets.open(sealed.previousSecret, endpointId) };
+    return { ...opened, previousSecret: secrets.open(sealed.previousSecret, endpointId) };
   } catch {
     // secrets-watch.ts counts and logs undecryptable secrets.
-    return { secret };
+    return opened;
   }
+}
+
+/** Encrypts the merchant's own headers for storage. */
+export function sealHeaders(
+  secrets: SecretBox,
+  headers: Headers,
+  endpointId: string,
+): { sealed: Buffer | null; names: string[] } {
+  const names = Object.keys(headers);
+  const sealed = names.length === 0 ? null : secrets.seal(JSON.stringify(headers), endpointId);
+  return { sealed, names };
+}
+
+/** Decrypts the merchant's own headers: name, value, name, value. */
+export function openHeaders(secrets: SecretBox, sealed: Buffer, endpointId: string): string[] {
+  return flatHeaders(JSON.parse(secrets.open(sealed, endpointId)) as Headers);
 }
 
 /**

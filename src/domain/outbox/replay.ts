@@ -282,9 +282,9 @@ function canonical(selection: Selection): string {
 const OVERLAP_MS = 60_000;
 
 /**
- * Enables an endpoint and starts runs that queue what it missed: deliveries that were cancelled when
- * it was disabled, and events since then. Resolves with the number of events; undefined when the
- * endpoint was not disabled. The caller wakes the worker of replays.
+ * Enables an endpoint and starts runs that queue what it missed: deliveries that were cancelled
+ * when it was disabled, and events since then. Resolves with the number of events; undefined when
+ * the endpoint was not disabled. The caller wakes the worker of replays.
  */
 export function enableWithReplay(
   sql: Sql,

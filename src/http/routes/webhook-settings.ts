@@ -1,14 +1,15 @@
 import { Type } from '@sinclair/typebox';
-import { disableEndpoint, findEndpoint } from '../../db/endpoints.ts';
+import { disableEndpoint, findEndpoint, updateEndpoint } from '../../db/endpoints.ts';
+import { sealHeaders } from '../../domain/outbox/endpoints.ts';
 import { enableWithReplay } from '../../domain/outbox/replay.ts';
 import { absent, type Api, type ApiDeps, ownEndpoint } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { PathId } from '../fields.ts';
-import { ChangedEndpoint } from '../webhook-schemas.ts';
+import { ChangedEndpoint, headersOf, settingsInput } from '../webhook-schemas.ts';
 
 /** Registers the route that disables, enables and sets up an endpoint. */
 export function webhookSettingsRoutes(api: Api, deps: ApiDeps): void {
-  const { sql, reports, wakeReplays } = deps;
+  const { sql, reports, secretBox, wakeReplays } = deps;
   api.patch(
     '/apps/:appId/webhooks/:webhookId',
     {
@@ -19,15 +20,24 @@ export function webhookSettingsRoutes(api: Api, deps: ApiDeps): void {
         tags: ['webhooks'],
         params: Type.Object({ appId: PathId, webhookId: PathId }),
         body: Type.Object(
-          { disabled: Type.Optional(Type.Boolean({ description: 'Whether it gets no events.' })) },
+          {
+            disabled: Type.Optional(Type.Boolean({ description: 'Whether it gets no events.' })),
+            ...settingsInput,
+          },
           { additionalProperties: false },
         ),
         response: { 200: success(ChangedEndpoint), ...failures(400, 401, 403, 404) },
       },
     },
     async (request) => {
-      const { disabled } = request.body;
+      const { disabled, headers, maxPerSecond } = request.body;
+      const own = headers === undefined ? undefined : headersOf(headers);
       const endpoint = await ownEndpoint(deps, request, request.params);
+      if (own !== undefined || maxPerSecond !== undefined)
+        await updateEndpoint(sql, endpoint.id, {
+          headers: own && sealHeaders(secretBox, own, endpoint.id),
+          maxPerSecond,
+        });
       if (disabled === true) await disableEndpoint(sql, endpoint.id, 'merchant');
       // Counting what it missed may take as long as a report.
       const missedEvents =

@@ -12,6 +12,7 @@ import {
   calledUrl,
   generateWebhookSecret,
   openSecrets,
+  sealHeaders,
   urlFault,
 } from '../../domain/outbox/endpoints.ts';
 import { requeueForNext } from '../../domain/outbox/replay.ts';
@@ -22,7 +23,15 @@ import { failures, ok, success } from '../envelope.ts';
 import { meaning, NoBody, nullable, PathId } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
-import { Endpoint, extraEvents, NewEndpoint, RotatedEndpoint, url } from '../webhook-schemas.ts';
+import {
+  Endpoint,
+  extraEvents,
+  headersOf,
+  NewEndpoint,
+  RotatedEndpoint,
+  settingsInput,
+  url,
+} from '../webhook-schemas.ts';
 
 const DEFAULT_OVERLAP_HOURS = 24;
 const PingAnswer = Type.Object(
@@ -98,7 +107,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
         params: Type.Object({ appId: PathId }),
         headers: idempotencyHeaders,
         body: Type.Object(
-          { url, extraEvents: Type.Optional(extraEvents) },
+          { url, extraEvents: Type.Optional(extraEvents), ...settingsInput },
           { additionalProperties: false },
         ),
         response: { 201: success(NewEndpoint), ...failures(400, 401, 403, 404, 409) },
@@ -107,6 +116,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
     async (request, reply) => {
       const fault = faultOf(deps, request.body.url);
       if (fault !== undefined) throw invalidField('url', fault);
+      const headers = headersOf(request.body.headers ?? null);
       let requeuedDeliveries = 0;
       await respondOnce(deps, request, reply, 201, async () => {
         const { id: appId } = await ownApp(deps, request, request.params.appId);
@@ -120,6 +130,8 @@ function createRoute(api: Api, deps: ApiDeps): void {
             url: calledUrl(request.body.url),
             extraEvents: request.body.extraEvents ?? [],
             secret: sealed,
+            headers: sealHeaders(secretBox, headers, id),
+            maxPerSecond: request.body.maxPerSecond ?? null,
           }).catch(refuseSecond);
           requeuedDeliveries = await requeueForNext(tx, { id, appId });
           return { ...endpoint, secret: fresh, requeuedDeliveries };
