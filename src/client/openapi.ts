@@ -1302,11 +1302,12 @@ export interface components {
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
              *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
              * @enum {string|null}
              */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "protocol" | "error" | null;
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
             /** HTTP status; null without a response. */
             httpStatus: number | null;
             /** Number of the attempt, from 1. */
@@ -2128,11 +2129,12 @@ export interface components {
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
              *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
              * @enum {string|null}
              */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "protocol" | "error" | null;
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
             /** The start of the response body. */
             response: string | null;
             /** HTTP status; null without a response. */
@@ -2912,11 +2914,12 @@ export interface components {
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
              *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
              * @enum {string|null}
              */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "protocol" | "error" | null;
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
             /**
              * Format: uuid
              * UUIDv7 in lower case.

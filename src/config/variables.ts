@@ -267,6 +267,13 @@ export const variables = {
     fallback: '10',
     parse: integer(1, 3600),
   },
+  webhookProxy: {
+    name: 'WEBHOOK_PROXY',
+    about:
+      'URL of an HTTP proxy through which webhooks are sent by CONNECT, with user and password if it wants them; hosts are judged and resolved before, and the proxy gets their addresses',
+    secret: true,
+    parse: url('http:', 'https:'),
+  },
   endpointDisableDays: {
     name: 'ENDPOINT_DISABLE_DAYS',
     about:

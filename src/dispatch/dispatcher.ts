@@ -118,7 +118,9 @@ export class Dispatcher {
     const reserveMs = DEADLINE_MS + MARGIN_MS;
     this.#claimer = new Claimer({ claims, queue, clock, concurrency, claimMs, reserveMs });
     this.#poller = new Poller({ queue, clock, claimer: this.#claimer, pollMs });
-    this.#client = new WebhookClient(createSsrfGuard(guardOptions(config)));
+    this.#client = new WebhookClient(createSsrfGuard(guardOptions(config)), {
+      proxy: config.webhookProxy,
+    });
     const { encryptionKeys } = required(config, 'encryptionKeys');
     this.#endpoints = new EndpointCache(queue, secretBox(encryptionKeys), (endpointId, error) =>
       log.error({ endpointId, err: error }, 'endpoint secret cannot be decrypted'),

@@ -49,7 +49,9 @@ export async function sendPing({
   event = pingEvent(appId, webhookId),
 }: Ping): Promise<PingResult> {
   const { origin, pathname, search } = new URL(url);
-  const client = new WebhookClient(createSsrfGuard(guardOptions(config)));
+  const client = new WebhookClient(createSsrfGuard(guardOptions(config)), {
+    proxy: config.webhookProxy,
+  });
   const signed = signedHeaders(
     [signingKeys(secret), previousSecret === undefined ? undefined : signingKeys(previousSecret)],
     event.id,

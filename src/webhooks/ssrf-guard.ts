@@ -34,10 +34,10 @@ export interface SsrfGuardOptions {
   nameServers: readonly string[];
 }
 
-/** The configuration fields that the guard needs. */
+/** The configuration fields that the guard and the client need. */
 export type GuardConfig = Pick<
   Config,
-  'webhookGuard' | 'webhookAllowCidrs' | 'webhookDenyCidrs' | 'webhookNameServers'
+  'webhookGuard' | 'webhookAllowCidrs' | 'webhookDenyCidrs' | 'webhookNameServers' | 'webhookProxy'
 >;
 
 export function guardOptions(config: GuardConfig): SsrfGuardOptions {

@@ -168,6 +168,7 @@ async function forward(
     webhookAllowCidrs: [],
     webhookDenyCidrs: [],
     webhookNameServers: [],
+    webhookProxy: undefined,
   };
   for (const delayMs of [...refusedMs, null]) {
     const result = await sendPing({
