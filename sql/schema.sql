@@ -151,8 +151,8 @@ CREATE OR REPLACE FUNCTION public.takes_event(extra_events text[], type text)
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
 AS $function$
-  select type = any(extra_events)
-    or type not in ('renewal_upcoming', 'plan_blocked', 'subscription_paused', 'subscription_unpaused', 'refund_recorded')
+  select type <> 'endpoint_disabled' and (type = any(extra_events)
+    or type not in ('renewal_upcoming', 'plan_blocked', 'subscription_paused', 'subscription_unpaused', 'refund_recorded'))
 $function$;
 
 CREATE OR REPLACE FUNCTION public.uuid_v7()
@@ -398,8 +398,8 @@ create table events (
   queued boolean not null default false,
   created_at timestamp with time zone not null,
   constraint events_sequence_check CHECK ((sequence > 0)),
-  constraint events_type_check CHECK ((type = ANY (ARRAY['subscription_created'::text, 'payment_success'::text, 'payment_failed'::text, 'cancel_requested'::text, 'cancel_finalized'::text, 'cancel_forced'::text, 'delegation_revoked'::text, 'subscription_resumed'::text, 'renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text]))),
-  constraint of_subscription_or_plan CHECK ((((type = 'plan_blocked'::text) = (subscription_id IS NULL)) AND ((subscription_id IS NULL) = (sequence IS NULL)))),
+  constraint events_type_check CHECK ((type = ANY (ARRAY['subscription_created'::text, 'payment_success'::text, 'payment_failed'::text, 'cancel_requested'::text, 'cancel_finalized'::text, 'cancel_forced'::text, 'delegation_revoked'::text, 'subscription_resumed'::text, 'renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text, 'endpoint_disabled'::text]))) NOT VALID,
+  constraint of_subscription_or_plan CHECK ((((type = ANY (ARRAY['plan_blocked'::text, 'endpoint_disabled'::text])) = (subscription_id IS NULL)) AND ((subscription_id IS NULL) = (sequence IS NULL)))) NOT VALID,
   constraint events_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint events_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint events_pkey PRIMARY KEY (id)

@@ -1320,6 +1320,44 @@ export interface components {
              */
             startedAt: string;
         };
+        EndpointDisabledEvent: {
+            /**
+             * Format: date-time
+             * ISO 8601, UTC.
+             */
+            createdAt: string;
+            /** The endpoint. */
+            data: {
+                /**
+                 * Format: uuid
+                 * UUIDv7 in lower case.
+                 */
+                appId: string;
+                /** Who disabled it: its merchant or the service. */
+                disabledReason: "merchant" | "failing";
+                /**
+                 * Format: date-time
+                 * The first failure after the last success.
+                 */
+                failingSince: string | null;
+                /** HTTP status or code of the last failure. */
+                lastError: string | null;
+                /** Its URL. */
+                url: string;
+                /**
+                 * Format: uuid
+                 * The endpoint.
+                 */
+                webhookId: string;
+            };
+            /**
+             * Format: uuid
+             * The event’s id.
+             */
+            id: string;
+            /** A webhook endpoint was disabled. Only listed, and sent to no endpoint. (enum property replaced by openapi-typescript) */
+            type: "endpoint_disabled";
+        };
         Event: {
             /**
              * Format: uuid
@@ -1337,15 +1375,15 @@ export interface components {
              */
             id: string;
             payload: components["schemas"]["WebhookEvent"];
-            /** Sequence number of the event in its subscription, without gaps; null for an event of a plan. */
+            /** Sequence number of the event in its subscription, without gaps; null for an event of a plan or an endpoint. */
             sequence: number | null;
             /**
              * Format: uuid
-             * null for an event of a plan.
+             * null for an event of a plan or an endpoint.
              */
             subscriptionId: string | null;
-            /** The event type. */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
+            /** The event type. endpoint_disabled is only listed, and sent to no endpoint. */
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled";
         };
         Failure: {
             /** Always null. */
@@ -3591,7 +3629,7 @@ export interface components {
             url: string;
         };
         /** One of the events; "type" is the discriminator. */
-        WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"];
+        WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["EndpointDisabledEvent"];
         WholeDelivery: {
             /** The requests in order, at most six. */
             attemptLog: components["schemas"]["DeliveryAttempt"][];
@@ -3656,15 +3694,15 @@ export interface components {
              */
             id: string;
             payload: components["schemas"]["WebhookEvent"];
-            /** Sequence number of the event in its subscription, without gaps; null for an event of a plan. */
+            /** Sequence number of the event in its subscription, without gaps; null for an event of a plan or an endpoint. */
             sequence: number | null;
             /**
              * Format: uuid
-             * null for an event of a plan.
+             * null for an event of a plan or an endpoint.
              */
             subscriptionId: string | null;
-            /** The event type. */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
+            /** The event type. endpoint_disabled is only listed, and sent to no endpoint. */
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled";
         };
     };
     responses: never;
@@ -4327,7 +4365,7 @@ export interface operations {
                 /** Events of this subscription. */
                 subscriptionId?: string;
                 /** Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled")[];
                 /** Created before this time. */
                 until?: string;
             };
@@ -5455,7 +5493,7 @@ export interface operations {
                 /** Events of this subscription. */
                 subscriptionId?: string;
                 /** Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled")[];
                 /** Created before this time. */
                 until?: string;
             };

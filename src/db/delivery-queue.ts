@@ -325,11 +325,12 @@ export interface QueuedEndpoint {
   lateSeconds: number;
   failingSince: Date | null;
   lastError: string | null;
+  disabledAt: Date | null;
 }
 
 /**
- * Lists the endpoints with unfinished deliveries, the latest ones first. A loose index scan finds
- * the endpoints; of each, `most` rows are counted.
+ * Lists the endpoints with unfinished deliveries and the failing ones, the latest first. A loose
+ * index scan finds those in the queue; of each, `most` rows are counted.
  */
 export function listQueuedEndpoints(
   sql: Queryable,
@@ -345,13 +346,16 @@ export function listQueuedEndpoints(
       ) as next
     )
     select e.id as endpoint_id, e.app_id, a.name as app_name, e.url, counted.*, h.failing_since,
-      h.last_error
-    from head join webhook_endpoints e on e.id = head.endpoint_id join apps a on a.id = e.app_id
+      h.last_error, e.disabled_at
+    from (select endpoint_id from head
+        union select endpoint_id from endpoint_health where failing_since is not null) as listed
+      join webhook_endpoints e on e.id = listed.endpoint_id and e.deleted_at is null
+      join apps a on a.id = e.app_id
       left join endpoint_health h on h.endpoint_id = e.id
       cross join lateral (
         select count(*)::int as pending, count(*) filter (where attempts > 0)::int as retrying,
           count(*) filter (where due_at <= now())::int as due,
-          greatest(0, extract(epoch from now() - min(due_at)))::int as late_seconds
+          coalesce(greatest(0, extract(epoch from now() - min(due_at))), 0)::int as late_seconds
         from (select attempts, due_at from delivery_queue where endpoint_id = e.id
           order by due_at, id limit ${most}) as first
       ) as counted

@@ -1,6 +1,7 @@
 import { cancelUnclaimed } from './delivery-queue.ts';
 import type { ExtraEventType } from './events.ts';
 import type { Queryable } from './postgres/connect.ts';
+import type { Fragment } from './postgres/lists.ts';
 
 /** `merchant`: over the API. `failing`: by a dispatcher (ENDPOINT_DISABLE_DAYS). */
 export type DisabledReason = 'merchant' | 'failing';
@@ -150,8 +151,8 @@ export async function updateEndpoint(
 }
 
 /**
- * Disables a live endpoint and cancels its unclaimed deliveries, as deleteEndpoint does. Returns
- * false when it is disabled already, or deleted.
+ * Disables a live endpoint with the event `endpoint_disabled`, and cancels its unclaimed
+ * deliveries, as deleteEndpoint does. Returns false when it is disabled already, or deleted.
  */
 export async function disableEndpoint(
   sql: Queryable,
@@ -159,13 +160,29 @@ export async function disableEndpoint(
   reason: DisabledReason,
 ): Promise<boolean> {
   const { count } = await sql`
-    update webhook_endpoints set disabled_at = clock_timestamp(), disabled_reason = ${reason}
-    where id = (select id from webhook_endpoints where id = ${id} and deleted_at is null
-      and disabled_at is null for update)`;
+    with disabled as (
+      update webhook_endpoints set disabled_at = clock_timestamp(), disabled_reason = ${reason}
+      where id = (select id from webhook_endpoints where id = ${id} and deleted_at is null
+        and disabled_at is null for update)
+      returning id, app_id, url, disabled_at
+    )
+    insert into events (id, app_id, type, body, created_at)
+    select event_id, app_id, 'endpoint_disabled', json_build_object('id', event_id,
+        'type', 'endpoint_disabled', 'createdAt', ${isoTime(sql, sql`made_at(event_id)`)},
+        'data', json_build_object('appId', app_id, 'webhookId', disabled.id, 'url', url,
+          'disabledReason', ${reason}::text, 'failingSince', ${isoTime(sql, sql`h.failing_since`)},
+          'lastError', h.last_error))::text,
+      date_trunc('milliseconds', made_at(event_id))
+    from uuid_v7() as event_id, disabled
+      left join endpoint_health h on h.endpoint_id = disabled.id`;
   if (count === 0) return false;
   await cancelUnclaimed(sql, id);
   return true;
 }
+
+/** The time as JavaScript writes it in JSON. */
+const isoTime = (sql: Queryable, time: Fragment) => sql`
+  to_char(${time} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
 /** Enables an endpoint. Returns since when it was disabled; undefined when it was not. */
 export async function enableEndpoint(sql: Queryable, id: string): Promise<Date | undefined> {

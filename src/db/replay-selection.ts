@@ -25,7 +25,7 @@ export interface Selection {
  */
 export function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids' | 'type'>) {
   return sql`live.app_id = event.app_id and live.deleted_at is null
-    and live.disabled_at is null
+    and live.disabled_at is null and event.type <> 'endpoint_disabled'
     and (${ids !== null || type !== null} or takes_event(live.extra_events, event.type))`;
 }
 
@@ -83,7 +83,8 @@ export function isUnsent(
   { appId, type, ...span }: Pick<Selection, 'appId' | 'type' | 'since' | 'until'>,
   before: string,
 ): Fragment {
-  return sql`event.app_id = ${appId} and ${madeWithin(sql, 'event', span, before)}
+  return sql`event.app_id = ${appId} and event.type <> 'endpoint_disabled'
+    and ${madeWithin(sql, 'event', span, before)}
     and (${type}::text is null or event.type = ${type})
     and not event.queued and not exists (select from all_deliveries where event_id = event.id
       and replayed)`;

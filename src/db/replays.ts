@@ -64,7 +64,7 @@ export async function insertEventReplay(
     select endpoint.id, event.id, event.type, true
     from events event join webhook_endpoints endpoint on endpoint.app_id = event.app_id
       and endpoint.deleted_at is null and endpoint.disabled_at is null
-    where event.id = ${eventId}
+    where event.id = ${eventId} and event.type <> 'endpoint_disabled'
     returning id`;
   return row?.id;
 }

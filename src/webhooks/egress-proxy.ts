@@ -1,7 +1,7 @@
-// Connections through the operator's egress proxy (WEBHOOK_PROXY), by CONNECT (RFC 9110, 9.3.6). The
-// SSRF guard resolves and judges the host before, and the proxy gets the address, not the name: what
-// it connects to is what was judged.
-import { isIP, type LookupFunction, type Socket } from 'node:net';
+// Connections through the operator's egress proxy (WEBHOOK_PROXY), by CONNECT (RFC 9110, 9.3.6).
+// The SSRF guard resolves and judges the host before, and the proxy gets the address, not the name:
+// what it connects to is what was judged.
+import { isIP, type LookupFunction, Socket } from 'node:net';
 import { Pool } from 'undici';
 import { ProxyFailed } from './errors.ts';
 
@@ -49,8 +49,8 @@ export class EgressProxy {
           headers: { ...this.#headers, host: path },
           signal,
         });
-        if (statusCode === 200)
-          return { socket: socket as Socket, address: isIP(host) === 0 ? null : host };
+        if (statusCode === 200 && socket instanceof Socket)
+          return { socket, address: isIP(host) === 0 ? null : host };
         socket.on('error', () => undefined).destroy();
         failure = new Error(`the proxy answered ${statusCode}`);
       } catch (error) {

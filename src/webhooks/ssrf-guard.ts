@@ -37,8 +37,9 @@ export interface SsrfGuardOptions {
 /** The configuration fields that the guard and the client need. */
 export type GuardConfig = Pick<
   Config,
-  'webhookGuard' | 'webhookAllowCidrs' | 'webhookDenyCidrs' | 'webhookNameServers' | 'webhookProxy'
->;
+  'webhookGuard' | 'webhookAllowCidrs' | 'webhookDenyCidrs' | 'webhookNameServers'
+> &
+  Partial<Pick<Config, 'webhookProxy'>>;
 
 export function guardOptions(config: GuardConfig): SsrfGuardOptions {
   return {

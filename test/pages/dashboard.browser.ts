@@ -156,6 +156,16 @@ void t.test(
     await page.getByRole('heading', { name: 'Attempts' }).waitFor();
     await inspect(t, page, 'dashboard-delivery');
 
+    // The service disables the endpoint; the merchant enables it.
+    await sql`update webhook_endpoints set disabled_at = now(), disabled_reason = 'failing'`;
+    await page.getByRole('link', { name: 'Webhook' }).click();
+    await page.getByText('All of its requests failed for days.').waitFor();
+    await inspect(t, page, 'dashboard-disabled');
+    await page.getByRole('button', { name: 'Enable it' }).click();
+    await page.getByText('This endpoint is disabled.').waitFor({ state: 'detached' });
+    await page.getByText(/of its requests succeeded/).waitFor();
+    t.match(await sql`select disabled_at from webhook_endpoints`, [{ disabledAt: null }]);
+
     await page.getByRole('link', { name: 'API keys' }).click();
     const [{ keys: keysBefore } = { keys: 0 }] = await sql<{ keys: number }[]>`
     select count(*)::int as keys from api_keys where revoked_at is null`;
@@ -166,9 +176,9 @@ void t.test(
     selling.switches.rejects = undefined;
     t.equal((await sql`select 1 from api_keys where revoked_at is null`).length, keysBefore);
     await page.getByRole('button', { name: 'New key' }).click();
-    t.equal(signatures(), signed + 1, 'the wallet is asked again');
     const key = (await page.getByRole('dialog').locator('code').textContent()) ?? '';
     t.match(key, /^sk_test_/);
+    t.equal(signatures(), signed + 2, 'the wallet is asked each time');
     await page.getByRole('button', { name: 'I have stored it' }).click();
     const used = () =>
       fetch(`${stage.origin}/merchant/profile`, { headers: { authorization: `Bearer ${key}` } });

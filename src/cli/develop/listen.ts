@@ -168,7 +168,6 @@ async function forward(
     webhookAllowCidrs: [],
     webhookDenyCidrs: [],
     webhookNameServers: [],
-    webhookProxy: undefined,
   };
   for (const delayMs of [...refusedMs, null]) {
     const result = await sendPing({

@@ -45,7 +45,7 @@ export function addStatus(command: Command, finish: Finish): void {
     )
     .option(
       '--by <what>',
-      'also list the webhook endpoints with unfinished deliveries: endpoint',
+      'also list the webhook endpoints that fail or have unfinished deliveries: endpoint',
       oneOf('endpoint'),
     )
     .option('--json', 'print one JSON object')

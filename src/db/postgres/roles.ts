@@ -176,7 +176,14 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'endpoint_health',
       'endpoint_hours',
     ],
-    insert: ['daemons', 'deliveries', 'earlier_attempts', 'endpoint_health', 'endpoint_hours'],
+    insert: [
+      'daemons',
+      'events',
+      'deliveries',
+      'earlier_attempts',
+      'endpoint_health',
+      'endpoint_hours',
+    ],
     delete: [...running.delete, 'delivery_queue', 'endpoint_hours'],
     update: {
       ...running.update,

@@ -6,6 +6,7 @@ import { signAgain } from '../shared/session.ts';
 import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
 import { Deliveries } from './deliveries.tsx';
+import { EndpointHealth } from './endpoint-health.tsx';
 import { NewEndpoint } from './new-endpoint.tsx';
 import { type Place, useResponse } from './place.ts';
 import { Secret } from './secret.tsx';
@@ -67,6 +68,14 @@ export function Webhook({ place }: { place: Place }): ReactElement {
       setSecret(made.secret);
       again();
     }).finally(() => setRotating(false));
+  const enable = (webhookId: string) =>
+    attempt(async () => {
+      await session.client.patch('/merchant/apps/{appId}/webhooks/{webhookId}', {
+        path: { ...path, webhookId },
+        body: { disabled: false },
+      });
+      again();
+    });
   const remove = (webhookId: string) =>
     attempt(async () => {
       await session.client.delete('/merchant/apps/{appId}/webhooks/{webhookId}', {
@@ -111,6 +120,11 @@ export function Webhook({ place }: { place: Place }): ReactElement {
                 </Button>
               </div>
             </div>
+            <EndpointHealth
+              endpoint={endpoint}
+              busy={busy}
+              enable={() => void enable(endpoint.id)}
+            />
             {ping !== undefined && <PingResult ping={ping} />}
           </section>
           <Deliveries key={endpoint.id} place={place} webhookId={endpoint.id} />

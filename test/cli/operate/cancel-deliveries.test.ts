@@ -92,7 +92,7 @@ void t.test('status --by endpoint lists the endpoints, the latest first', async 
   const env = { DATABASE_URL: url, SOLANA_CLUSTER: 'localnet' };
   const status = (...flags: string[]) =>
     runShared(['status', '--by', 'endpoint', '--max-delivery-delay', '100000', ...flags], env);
-  t.match(await status(), { stdout: /No webhook endpoint has unfinished deliveries/ });
+  t.match(await status(), { stdout: /No webhook endpoint has unfinished deliveries or fails/ });
   const [tea, letters] = [
     await seedApp(sql, 'https://tea.example/'),
     await seedApp(sql, 'https://letters.example/'),
@@ -109,7 +109,12 @@ void t.test('status --by endpoint lists the endpoints, the latest first', async 
       { endpointId: tea.endpointId, pending: 3, retrying: 3, due: 0, lateSeconds: 0 },
     ],
   });
-  t.match((await status()).stdout, /2 +0 +2 +3 h +- +- +https:\/\/letters\.example\//);
+  t.match((await status()).stdout, /2 +0 +2 +3 h +- +- +- +https:\/\/letters\.example\//);
+  const failing = await seedApp(sql, 'https://failing.example/');
+  await sql`insert into endpoint_health (endpoint_id, last_failure_at, failing_since, last_error)
+    values (${failing.endpointId}, now(), now() - interval '3 days', 'timeout')`;
+  await sql`update webhook_endpoints set disabled_at = now(), disabled_reason = 'failing' where id = ${failing.endpointId}`;
+  t.match((await status()).stdout, /0 +0 +0 +- +\S+Z +timeout +\S+Z +https:\/\/failing\.example\//);
   const plain = await runShared(['status', '--json'], env);
   t.notOk('endpoints' in (JSON.parse(plain.stdout) as object));
 });

@@ -59,12 +59,27 @@ void t.test(
     const off = await patch({ disabled: true });
     t.match(off, { status: 200, body: { data: { disabledReason: 'merchant', missedEvents: 0 } } });
     t.type(off.body.data.disabledAt, 'string');
-    t.same(await counts(), { queued: 0, cancelled: 2, unsent: 0 });
+    const events = `/merchant/apps/${appId}/events?type=endpoint_disabled`;
+    const listed = await api.call<{ id: string; payload: object }[]>('GET', events, { token });
+    t.match(listed.body.data, [
+      {
+        type: 'endpoint_disabled',
+        subscriptionId: null,
+        payload: { data: { appId, webhookId: endpoint.id, disabledReason: 'merchant' } },
+      },
+    ]);
+    const [told] = listed.body.data;
+    const resend = `/merchant/apps/${appId}/events/${told!.id}/replay`;
+    t.match(await api.call('POST', resend, { token }), {
+      status: 409,
+      body: { error: { message: /only listed/ } },
+    });
+    t.same(await counts(), { queued: 0, cancelled: 2, unsent: 1 });
     const again = await patch({ disabled: true });
     t.equal(again.body.data.disabledAt, off.body.data.disabledAt, 'again changes nothing');
     await event();
     await event();
-    t.same(await counts(), { queued: 0, cancelled: 2, unsent: 2 });
+    t.same(await counts(), { queued: 0, cancelled: 2, unsent: 3 });
     const [last] = (
       await api.call<{ id: string }[]>('GET', `/merchant/apps/${appId}/events`, { token })
     ).body.data;
@@ -180,6 +195,14 @@ void t.test(
     t.equal(await judged('2'), null, 'ten hours of failures, then nothing');
     await health(49, 0);
     t.equal(await judged('2'), 'failing');
+    const events = `${webhooks.replace('webhooks', 'events')}?type=endpoint_disabled`;
+    t.match((await api.call('GET', events, { token })).body.data, [
+      {
+        payload: {
+          data: { disabledReason: 'failing', failingSince: String, lastError: 'timeout' },
+        },
+      },
+    ]);
     await patch({ disabled: false });
     t.match(await read(), { disabledReason: null, failingSince: String });
     t.equal(await judged('2'), null, 'from the time at which it was enabled');

@@ -123,9 +123,20 @@ function most(count: number): string {
 
 /** Formats the webhook endpoints with unfinished deliveries as a table. */
 export function endpointTable(endpoints: NonNullable<Status['endpoints']>, paint: Paint): string {
-  if (endpoints.length === 0) return 'No webhook endpoint has unfinished deliveries.';
+  if (endpoints.length === 0) return 'No webhook endpoint has unfinished deliveries or fails.';
   return table(
-    ['ENDPOINT', 'APP', 'PENDING', 'RETRYING', 'DUE', 'LATE', 'FAILING SINCE', 'ERROR', 'URL'],
+    [
+      'ENDPOINT',
+      'APP',
+      'PENDING',
+      'RETRYING',
+      'DUE',
+      'LATE',
+      'FAILING SINCE',
+      'ERROR',
+      'DISABLED',
+      'URL',
+    ],
     endpoints.map((endpoint) => [
       endpoint.endpointId,
       endpoint.appName,
@@ -135,6 +146,7 @@ export function endpointTable(endpoints: NonNullable<Status['endpoints']>, paint
       endpoint.due === 0 ? null : duration(endpoint.lateSeconds),
       endpoint.failingSince,
       endpoint.failingSince === null ? null : endpoint.lastError,
+      endpoint.disabledAt,
       endpoint.url,
     ]),
     paint,
