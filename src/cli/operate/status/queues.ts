@@ -8,7 +8,7 @@ import {
   type QueuedEndpoint,
 } from '../../../db/delivery-queue.ts';
 import { countForeignSecrets } from '../../../db/endpoints.ts';
-import { ping } from '../../../db/postgres/clock.ts';
+import { readClockOffset } from '../../../db/postgres/clock.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
 import {
   type CostlyWallet,
@@ -27,7 +27,11 @@ import { readBacklog } from '../../../db/subscription-work.ts';
 import { fingerprintsOf } from '../../../domain/accounts/secrets.ts';
 
 export interface QueueStatus {
-  database: DatabaseFacts & { answeredMs: number };
+  database: DatabaseFacts & {
+    answeredMs: number;
+    /** Seconds by which the clock of Postgres is ahead of this host's. */
+    offsetSeconds: number;
+  };
   payments: PaymentFacts & {
     /** Number of due subscriptions without a lease. The count stops at 10,000. */
     due: number;
@@ -86,7 +90,7 @@ export async function queueStatus(
   },
 ): Promise<QueueStatus> {
   const startedAt = performance.now();
-  await ping(sql);
+  const offsetSeconds = await readClockOffset(sql);
   const answeredMs = Math.round(performance.now() - startedAt);
   return sql.begin('read only', async (tx) => {
     const facts = await readDatabaseFacts(tx);
@@ -109,7 +113,7 @@ export async function queueStatus(
       ? await listQueuedEndpoints(tx, { most: MAX_COUNTED, limit: ENDPOINTS_LISTED })
       : undefined;
     return {
-      database: { ...facts, answeredMs },
+      database: { ...facts, answeredMs, offsetSeconds },
       payments: {
         ...payments,
         due: backlog.waiting,
