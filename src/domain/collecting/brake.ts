@@ -1,21 +1,24 @@
-// Stops the signing of payments during a hold of collection, of suspended wallets, and after
-// Postgres failed over.
+// Stops the signing of payments while an operator holds collection, of suspended wallets, and after
+// a failover of Postgres.
 //
-// Everything else continues: committed attempts are sent and settled, changes on chain are
-// recorded, subscriptions end. A due payment stays due and does not fail, so no subscriber becomes
-// past due or expires because of a hold.
+// All other work continues: the keeper sends and settles attempts that are already committed,
+// records changes on chain, and ends subscriptions. A held payment stays due and does not fail, so
+// a hold makes no subscriber past due or expired.
 import { type Brake, type Hold, lockBrake, type Parties } from '../../db/collection-holds.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import type { KeeperSubscriptionForEvents } from '../../db/subscription-work.ts';
 import type { Decision } from './decision.ts';
 
-/** Whether no payment at all may be signed, because Postgres is a standby or has failed over. */
+/**
+ * Returns whether no payment at all may be signed, because Postgres is a standby or has failed
+ * over.
+ */
 export function isWaiting({ timeline, recorded, collectsAfterHeight }: Brake): boolean {
   if (timeline === null || collectsAfterHeight !== null) return true;
   return recorded !== null && recorded !== timeline;
 }
 
-/** Whether no payment of this subscription may be signed. */
+/** Returns whether no payment of this subscription may be signed. */
 export function isHeld(
   brake: Brake,
   { planId, accountWallet }: Pick<KeeperSubscriptionForEvents, 'planId' | 'accountWallet'>,
@@ -39,8 +42,9 @@ export function isSuspended(
 }
 
 /**
- * Whether the brake stops this decision. A hold stops decisions that sign a transaction or count a
- * payment as failed. A suspension does not stop closings, so that subscriptions still end.
+ * Returns whether the brake stops this decision. A hold stops a decision that signs a transaction
+ * or that counts a payment as failed. A suspension does not stop closings, so that subscriptions
+ * still end.
  */
 export function isBraked(
   brake: Brake,
@@ -54,9 +58,9 @@ export function isBraked(
 }
 
 /**
- * Returns a function that tells whether an attempt must not be committed in `tx`. Takes the shared
- * lock of holds, so call it before rows are locked. `timeline` is the timeline of Postgres when the
- * accounts were read; undefined allows any timeline.
+ * Returns a function that tells whether an attempt must not be committed in `tx`. stopped() itself
+ * takes the shared lock of holds, so callers call stopped() before they lock any row. `timeline` is
+ * the timeline of Postgres when the accounts were read; undefined allows any timeline.
  */
 export async function stopped(
   tx: Transaction,
@@ -76,7 +80,7 @@ export async function stopped(
     attempt !== undefined && (isOther || isHeld(brake, row) || isSuspended(brake, row));
 }
 
-/** Describes a hold as text: which payments it stops, and why. */
+/** Describes a hold in words: the payments that it stops, and the reason. */
 export function heldInWords({
   merchantWallet,
   planId,

@@ -1,5 +1,5 @@
-// Replays: an event is queued again as a new delivery to the live endpoint of its app. The new
-// delivery has six attempts of its own.
+// Replays: an event is queued again, as a new delivery to the current endpoint of its app. The new
+// delivery gets six attempts of its own.
 import { enableEndpoint, findReplaced } from '../../db/endpoints.ts';
 import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import type { Selection } from '../../db/replay-selection.ts';
@@ -27,7 +27,7 @@ import { OperatorError, ServiceError } from '../../errors.ts';
 
 export type { Matching, ReplayRun, Selection };
 
-/** The selection without any filter. */
+/** A selection without any filter, which matches all deliveries. */
 export const everything: Selection = {
   ids: null,
   endpointId: null,
@@ -39,10 +39,10 @@ export const everything: Selection = {
 };
 
 /**
- * Queues the event of a delivery (in any status) again and returns the new delivery's id. The
- * caller must have checked that the delivery belongs to the merchant, and must wake the dispatchers
- * after its commit. Throws a ServiceError: CONFLICT when the app has no live endpoint, NOT_FOUND
- * when the delivery was deleted.
+ * Queues the event of a delivery again, whatever the delivery's status. Returns the id of the new
+ * delivery. The caller checks that the delivery belongs to the merchant, and wakes the dispatchers
+ * after the commit. Throws a ServiceError: CONFLICT if the app has no endpoint, NOT_FOUND if the
+ * delivery was deleted.
  */
 export async function replayDelivery(sql: Queryable, deliveryId: string): Promise<string> {
   const id = await insertReplay(sql, deliveryId);
@@ -53,8 +53,8 @@ export async function replayDelivery(sql: Queryable, deliveryId: string): Promis
 }
 
 /**
- * Queues an event and returns the new delivery's id. The event may have been sent before or not.
- * Throws a ServiceError (CONFLICT) when the app has no live endpoint.
+ * Queues an event, whether or not it was sent before. Returns the id of the new delivery. Throws a
+ * ServiceError (CONFLICT) when the app has no endpoint.
  */
 export async function replayEvent(sql: Queryable, eventId: string): Promise<string> {
   const id = await insertEventReplay(sql, eventId);
@@ -71,20 +71,23 @@ function noEndpoint(): ServiceError {
 
 export interface ReplayPlan {
   matching: Matching[];
-  /** Number of matching events whose app has a live endpoint. */
+  /** Number of matching events whose app has an endpoint to which they can be delivered. */
   deliverable: number;
-  /** Upper bound of the ids: rows created later are not part of the run. */
+  /**
+   * Upper bound of the ids. Deliveries and events that are created later are not part of the
+   * replay.
+   */
   before: string;
   /**
-   * An unfinished run of the same selection, which the replay resumes. `matching` also counts
-   * events that this run has queued already.
+   * An earlier, unfinished run with the same selection. The replay resumes this run. `matching`
+   * also counts the events that this run has already queued.
    */
   interrupted: ReplayRun | undefined;
 }
 
 /**
- * Counts the events that a replay would queue. Throws an OperatorError when a delivery, webhook
- * endpoint or app does not exist.
+ * Counts the events that a replay of `selection` would queue. Throws an OperatorError when a
+ * delivery, webhook endpoint or app in the selection does not exist.
  */
 export async function planReplay(sql: Queryable, selection: Selection): Promise<ReplayPlan> {
   const exists = await sourcesExist(sql, selection);
@@ -113,9 +116,9 @@ export async function planReplay(sql: Queryable, selection: Selection): Promise<
 }
 
 export interface ReplayOptions {
-  /** Number of rows per database transaction. */
+  /** Number of deliveries or events per database transaction. */
   batch?: number;
-  /** Called after each batch is committed. */
+  /** Called after each batch is committed, with the number of events queued so far and in total. */
   onProgress?: (queued: number, total: number) => void;
   /** When this signal aborts, the replay stops after the current batch. */
   signal?: AbortSignal;
@@ -124,8 +127,8 @@ export interface ReplayOptions {
 const BATCH_ROWS = 1000;
 
 /**
- * Queues all events that `plan` counted, in batches. Each batch moves the run's cursor in its
- * transaction, and after an interruption the same selection resumes at the cursor. No event is
+ * Queues all events that `plan` counted, in batches. Each batch stores the run's cursor in the same
+ * transaction, so an interrupted replay with the same selection resumes at the cursor. No event is
  * queued twice, even by concurrent runs. Resolves with the number of events queued so far.
  */
 export async function runReplay(
@@ -150,8 +153,8 @@ export async function runReplay(
 }
 
 /**
- * Starts the run of a replay plan, or returns the open run of the same selection. `appId` is given
- * when an app's merchant starts the run through the API.
+ * Starts a run for `plan`, or returns the unfinished run with the same selection. `appId` is the
+ * app for which a merchant starts the run through the API; otherwise it is null.
  */
 export function startReplay(
   sql: Queryable,
@@ -168,8 +171,8 @@ export function startReplay(
 }
 
 /**
- * Queues one batch of the runs that were started through the API. A loop of `serve` calls this
- * function. Resolves with true when more batches may be left.
+ * Queues one batch of a run that was started through the API. A loop of `serve` calls this
+ * function. Resolves with false when no such run is open.
  */
 export function workOnReplays(sql: Sql, batch = BATCH_ROWS): Promise<boolean> {
   return sql.begin(async (tx) => {
@@ -181,10 +184,10 @@ export function workOnReplays(sql: Sql, batch = BATCH_ROWS): Promise<boolean> {
 }
 
 /**
- * Requeues unfinished deliveries of the app's previous endpoint for its new endpoint, if the
- * previous one was deleted within seven days. Unfinished deliveries are cancelled by the deletion
- * or still claimed by a dispatcher. Runs in the transaction that stores the new endpoint. Resolves
- * with the number of queued deliveries.
+ * When an app gets a new endpoint within seven days after its previous endpoint was deleted, queues
+ * the unfinished deliveries of the previous endpoint for the new endpoint. The deletion cancelled
+ * these deliveries, or a dispatcher still has a claim on them. Runs in the transaction that stores
+ * the new endpoint. Resolves with the number of queued deliveries.
  */
 export async function requeueForNext(
   tx: Transaction,
@@ -193,9 +196,10 @@ export async function requeueForNext(
   const replaced = await findReplaced(tx, endpoint);
   if (replaced === undefined) return 0;
   let total = 0;
-  // A claimed delivery whose request fails moves from pending to cancelled and never back, so this
-  // order misses no delivery. `until` is read again for the second round: deliveries queued in the
-  // first round then count as newer, and no event is queued twice.
+  // Pending deliveries are queued before cancelled ones. A claimed delivery whose request fails
+  // moves from pending to cancelled and never back, so this order misses no delivery. Each round
+  // reads `until` again, so deliveries that the first round queued are newer than `until` of the
+  // second round. No event is therefore queued twice.
   for (const status of ['pending', 'cancelled']) {
     // What an operator cancelled before is not queued.
     const finishedSince = status === 'cancelled' ? replaced.endedAt : null;
@@ -211,7 +215,7 @@ export async function requeueForNext(
   return total;
 }
 
-/** Queues the next batch of a run whose row is locked. */
+/** Queues the next batch of a run. The caller has locked the row of the run. */
 async function queueStep(
   tx: Transaction,
   run: ReplayRun,
@@ -241,14 +245,14 @@ async function queueStep(
 }
 
 /**
- * Whether a selection includes events that were never queued. True for a selection by app with
- * status `unsent` or without a status.
+ * Returns whether a selection includes events that were never queued for delivery. This is so for a
+ * selection of an app with the status `unsent` or without a status.
  */
 function takesUnsent({ appId, status }: Selection): boolean {
   return appId !== null && (status === null || status === 'unsent');
 }
 
-/** Parses a run's selection from the text that `canonical` wrote. */
+/** Parses the selection of a run, which canonical() has written as text. */
 function selectionOf({ selection }: ReplayRun): Selection {
   const {
     since,
