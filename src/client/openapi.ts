@@ -24,7 +24,7 @@ export interface paths {
         get?: never;
         /**
          * Exchange the signed message for a JWT
-         * A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier.
+         * A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier. Where the operator approves merchants, it can only read until then.
          */
         post: operations["verifySignIn"];
         delete?: never;
@@ -52,7 +52,7 @@ export interface paths {
         get: operations["listApiKeys"];
         /**
          * Create an API key
-         * Needs no body. The key is only shown in this response.
+         * Needs no body. The key is only shown in this response. A merchant has at most 50 live keys.
          */
         post: operations["createApiKey"];
         delete?: never;
@@ -71,7 +71,10 @@ export interface paths {
     "/merchant/apps": {
         /** List the apps */
         get: operations["listApps"];
-        /** Create an app */
+        /**
+         * Create an app
+         * A merchant has at most 100 apps.
+         */
         post: operations["createApp"];
         delete?: never;
         patch?: never;
@@ -112,7 +115,7 @@ export interface paths {
         get: operations["listCheckoutSessions"];
         /**
          * Create a checkout session
-         * Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.
+         * Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount. A merchant has at most 10,000 open sessions; ended ones are deleted after 30 days.
          */
         post: operations["createCheckoutSession"];
         delete?: never;
@@ -377,7 +380,11 @@ export interface paths {
          * Pending deliveries are cancelled, and queued again for the next endpoint of the app if that is created within 7 days. All deliveries stay in the list of the app.
          */
         delete: operations["deleteWebhook"];
-        patch?: never;
+        /**
+         * Change a webhook endpoint
+         * disabled: true stops it: pending deliveries are cancelled, and events are only listed. disabled: false enables it and queues what it missed. Omitted fields keep their values.
+         */
+        patch: operations["updateWebhook"];
     };
     "/merchant/apps/{appId}/webhooks/{webhookId}/deliveries": {
         /** List the deliveries of a webhook endpoint */
@@ -748,7 +755,7 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
-            /** Origins that a checkout session may redirect to. */
+            /** Origins that a checkout session may redirect to; in production they are https. */
             returnOrigins: string[];
             /**
              * Format: date-time
@@ -1018,6 +1025,73 @@ export interface components {
             /** The event type. (enum property replaced by openapi-typescript) */
             type: "cancel_requested";
         };
+        ChangedWebhookEndpoint: {
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            appId: string;
+            /**
+             * Format: date-time
+             * ISO 8601, UTC.
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * Nothing is queued for it and nothing sent since then; null while enabled.
+             */
+            disabledAt: string | null;
+            /**
+             * Why it is disabled.
+             *
+             *     - `merchant`: Disabled by PATCH.
+             *     - `failing`: Disabled by the service after days of nothing but failures.
+             * @enum {string|null}
+             */
+            disabledReason: "merchant" | "failing" | null;
+            /** Opt-in event types, in addition to those that every endpoint gets. */
+            extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+            /**
+             * Format: date-time
+             * The first failed request after the last successful one; null unless it fails.
+             */
+            failingSince: string | null;
+            /** Names of your own headers. Their values are encrypted and not shown. */
+            headerNames: string[];
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            id: string;
+            /** Why the last failed request failed: an HTTP status or a code of the attempts. */
+            lastError: string | null;
+            /**
+             * Format: date-time
+             * End of the last failed request.
+             */
+            lastErrorAt: string | null;
+            /**
+             * Format: date-time
+             * End of the last successful request.
+             */
+            lastSuccessAt: string | null;
+            /** Maximum number of requests per second; null: no limit. */
+            maxPerSecond: number | null;
+            /** Number of events that it missed while disabled and that are queued now; 0 unless this request enabled it. */
+            missedEvents: number;
+            /**
+             * Format: date-time
+             * End of the time in which the previous secret signs as well.
+             */
+            previousSecretExpiresAt: string | null;
+            /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
+            successRate: number | null;
+            /**
+             * Format: http-url
+             * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
+             */
+            url: string;
+        };
         CheckoutSession: {
             /**
              * Format: uuid
@@ -1238,11 +1312,12 @@ export interface components {
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
              *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
              * @enum {string|null}
              */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "protocol" | "error" | null;
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
             /** HTTP status; null without a response. */
             httpStatus: number | null;
             /** Number of the attempt, from 1. */
@@ -1254,6 +1329,44 @@ export interface components {
              * ISO 8601, UTC.
              */
             startedAt: string;
+        };
+        EndpointDisabledEvent: {
+            /**
+             * Format: date-time
+             * ISO 8601, UTC.
+             */
+            createdAt: string;
+            /** The endpoint. */
+            data: {
+                /**
+                 * Format: uuid
+                 * UUIDv7 in lower case.
+                 */
+                appId: string;
+                /** Who disabled it: its merchant or the service. */
+                disabledReason: "merchant" | "failing";
+                /**
+                 * Format: date-time
+                 * The first failure after the last success.
+                 */
+                failingSince: string | null;
+                /** HTTP status or code of the last failure. */
+                lastError: string | null;
+                /** Its URL. */
+                url: string;
+                /**
+                 * Format: uuid
+                 * The endpoint.
+                 */
+                webhookId: string;
+            };
+            /**
+             * Format: uuid
+             * The event’s id.
+             */
+            id: string;
+            /** A webhook endpoint was disabled. Only listed, and sent to no endpoint. (enum property replaced by openapi-typescript) */
+            type: "endpoint_disabled";
         };
         Event: {
             /**
@@ -1272,15 +1385,15 @@ export interface components {
              */
             id: string;
             payload: components["schemas"]["WebhookEvent"];
-            /** Sequence number of the event in its subscription, without gaps; null for an event of a plan. */
+            /** Sequence number of the event in its subscription, without gaps; null for an event of a plan or an endpoint. */
             sequence: number | null;
             /**
              * Format: uuid
-             * null for an event of a plan.
+             * null for an event of a plan or an endpoint.
              */
             subscriptionId: string | null;
-            /** The event type. */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
+            /** The event type. endpoint_disabled is only listed, and sent to no endpoint. */
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled";
         };
         Failure: {
             /** Always null. */
@@ -1513,13 +1626,47 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /**
+             * Format: date-time
+             * Nothing is queued for it and nothing sent since then; null while enabled.
+             */
+            disabledAt: string | null;
+            /**
+             * Why it is disabled.
+             *
+             *     - `merchant`: Disabled by PATCH.
+             *     - `failing`: Disabled by the service after days of nothing but failures.
+             * @enum {string|null}
+             */
+            disabledReason: "merchant" | "failing" | null;
             /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+            /**
+             * Format: date-time
+             * The first failed request after the last successful one; null unless it fails.
+             */
+            failingSince: string | null;
+            /** Names of your own headers. Their values are encrypted and not shown. */
+            headerNames: string[];
             /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
+            /** Why the last failed request failed: an HTTP status or a code of the attempts. */
+            lastError: string | null;
+            /**
+             * Format: date-time
+             * End of the last failed request.
+             */
+            lastErrorAt: string | null;
+            /**
+             * Format: date-time
+             * End of the last successful request.
+             */
+            lastSuccessAt: string | null;
+            /** Maximum number of requests per second; null: no limit. */
+            maxPerSecond: number | null;
             /**
              * Format: date-time
              * End of the time in which the previous secret signs as well.
@@ -1529,6 +1676,8 @@ export interface components {
             requeuedDeliveries: number;
             /** Key of the signatures of events. It is only shown once. */
             secret: string;
+            /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
+            successRate: number | null;
             /**
              * Format: http-url
              * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
@@ -2042,11 +2191,12 @@ export interface components {
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
              *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
              * @enum {string|null}
              */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "protocol" | "error" | null;
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
             /** The start of the response body. */
             response: string | null;
             /** HTTP status; null without a response. */
@@ -2272,6 +2422,8 @@ export interface components {
             appId: string;
             /** The app’s name. */
             appName: string;
+            /** Whether the merchant may take subscribers; false while the operator has suspended it. */
+            available: boolean;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -2747,13 +2899,47 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /**
+             * Format: date-time
+             * Nothing is queued for it and nothing sent since then; null while enabled.
+             */
+            disabledAt: string | null;
+            /**
+             * Why it is disabled.
+             *
+             *     - `merchant`: Disabled by PATCH.
+             *     - `failing`: Disabled by the service after days of nothing but failures.
+             * @enum {string|null}
+             */
+            disabledReason: "merchant" | "failing" | null;
             /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+            /**
+             * Format: date-time
+             * The first failed request after the last successful one; null unless it fails.
+             */
+            failingSince: string | null;
+            /** Names of your own headers. Their values are encrypted and not shown. */
+            headerNames: string[];
             /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
+            /** Why the last failed request failed: an HTTP status or a code of the attempts. */
+            lastError: string | null;
+            /**
+             * Format: date-time
+             * End of the last failed request.
+             */
+            lastErrorAt: string | null;
+            /**
+             * Format: date-time
+             * End of the last successful request.
+             */
+            lastSuccessAt: string | null;
+            /** Maximum number of requests per second; null: no limit. */
+            maxPerSecond: number | null;
             /**
              * Format: date-time
              * End of the time in which the previous secret signs as well.
@@ -2761,6 +2947,8 @@ export interface components {
             previousSecretExpiresAt: string | null;
             /** Key of the signatures of events. It is only shown once. */
             secret: string;
+            /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
+            successRate: number | null;
             /**
              * Format: http-url
              * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
@@ -2788,11 +2976,12 @@ export interface components {
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
              *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
              * @enum {string|null}
              */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "protocol" | "error" | null;
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -3411,18 +3600,54 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /**
+             * Format: date-time
+             * Nothing is queued for it and nothing sent since then; null while enabled.
+             */
+            disabledAt: string | null;
+            /**
+             * Why it is disabled.
+             *
+             *     - `merchant`: Disabled by PATCH.
+             *     - `failing`: Disabled by the service after days of nothing but failures.
+             * @enum {string|null}
+             */
+            disabledReason: "merchant" | "failing" | null;
             /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+            /**
+             * Format: date-time
+             * The first failed request after the last successful one; null unless it fails.
+             */
+            failingSince: string | null;
+            /** Names of your own headers. Their values are encrypted and not shown. */
+            headerNames: string[];
             /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
+            /** Why the last failed request failed: an HTTP status or a code of the attempts. */
+            lastError: string | null;
+            /**
+             * Format: date-time
+             * End of the last failed request.
+             */
+            lastErrorAt: string | null;
+            /**
+             * Format: date-time
+             * End of the last successful request.
+             */
+            lastSuccessAt: string | null;
+            /** Maximum number of requests per second; null: no limit. */
+            maxPerSecond: number | null;
             /**
              * Format: date-time
              * End of the time in which the previous secret signs as well.
              */
             previousSecretExpiresAt: string | null;
+            /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
+            successRate: number | null;
             /**
              * Format: http-url
              * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
@@ -3430,7 +3655,7 @@ export interface components {
             url: string;
         };
         /** One of the events; "type" is the discriminator. */
-        WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"];
+        WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["EndpointDisabledEvent"];
         WholeDelivery: {
             /** The requests in order, at most six. */
             attemptLog: components["schemas"]["DeliveryAttempt"][];
@@ -3495,15 +3720,15 @@ export interface components {
              */
             id: string;
             payload: components["schemas"]["WebhookEvent"];
-            /** Sequence number of the event in its subscription, without gaps; null for an event of a plan. */
+            /** Sequence number of the event in its subscription, without gaps; null for an event of a plan or an endpoint. */
             sequence: number | null;
             /**
              * Format: uuid
-             * null for an event of a plan.
+             * null for an event of a plan or an endpoint.
              */
             subscriptionId: string | null;
-            /** The event type. */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
+            /** The event type. endpoint_disabled is only listed, and sent to no endpoint. */
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled";
         };
     };
     responses: never;
@@ -3834,11 +4059,11 @@ export interface operations {
                      */
                     description?: string | null;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name: string;
-                    /** Origins that a checkout session may redirect to. */
+                    /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
                     /**
                      * Format: http-url
@@ -3898,11 +4123,11 @@ export interface operations {
                      */
                     description?: string | null;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name?: string;
-                    /** Origins that a checkout session may redirect to. */
+                    /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
                     /**
                      * Format: http-url
@@ -4199,7 +4424,7 @@ export interface operations {
                 /** Events of this subscription. */
                 subscriptionId?: string;
                 /** Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled")[];
                 /** Created before this time. */
                 until?: string;
             };
@@ -4389,8 +4614,8 @@ export interface operations {
                      */
                     metadataUri?: string;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name: string;
                     /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
@@ -4458,8 +4683,8 @@ export interface operations {
                     /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
                     graceHours?: number | null;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name?: string;
                     /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
@@ -5070,6 +5295,12 @@ export interface operations {
                 "application/json": {
                     /** Opt-in event types, in addition to those that every endpoint gets. */
                     extraEvents?: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+                    /** Your own headers of each request, up to 10, such as an authorization for a gateway. They replace all earlier ones; null removes them. Headers of the service and of the connection are refused. */
+                    headers?: {
+                        [key: string]: string;
+                    } | null;
+                    /** Maximum number of requests per second; null: no limit. */
+                    maxPerSecond?: number | null;
                     /**
                      * Format: http-url
                      * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
@@ -5130,6 +5361,41 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["WebhookEndpoint"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    updateWebhook: {
+        parameters: {
+            path: {
+                appId: string;
+                webhookId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** Whether it gets no events. */
+                    disabled?: boolean;
+                    /** Your own headers of each request, up to 10, such as an authorization for a gateway. They replace all earlier ones; null removes them. Headers of the service and of the connection are refused. */
+                    headers?: {
+                        [key: string]: string;
+                    } | null;
+                    /** Maximum number of requests per second; null: no limit. */
+                    maxPerSecond?: number | null;
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ChangedWebhookEndpoint"];
                         success: true;
                     };
                 };
@@ -5300,7 +5566,7 @@ export interface operations {
                 /** Events of this subscription. */
                 subscriptionId?: string;
                 /** Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled")[];
                 /** Created before this time. */
                 until?: string;
             };
@@ -5353,8 +5619,8 @@ export interface operations {
                      */
                     email?: string | null;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name?: string | null;
                 };

@@ -4,6 +4,7 @@ import ipaddr from 'ipaddr.js';
 import {
   address,
   cidr,
+  contact,
   flag,
   integer,
   list,
@@ -202,6 +203,19 @@ export const variables = {
       'base URL that clients use: issuer and audience of JWTs, domain of the sign-in message; default: http://HOST:PORT',
     parse: url('http:', 'https:'),
   },
+  merchants: {
+    name: 'MERCHANTS',
+    about:
+      'open: any wallet can sign in as a merchant; approval: a new merchant can only read until "billing merchants approve"',
+    fallback: 'open',
+    parse: oneOf<'open' | 'approval'>('open', 'approval'),
+  },
+  reportUrl: {
+    name: 'REPORT_URL',
+    about:
+      'where subscribers report abuse, an https:// URL or a mailto: address: the pages link to it, with the id of the plan',
+    parse: contact,
+  },
   corsOrigins: {
     name: 'CORS_ORIGINS',
     about: 'origins from which browsers may call the API and sign in subscribers, comma-separated',
@@ -266,6 +280,20 @@ export const variables = {
       'seconds after which another dispatcher may claim the deliveries of one that died; must exceed the 5 s that an endpoint has to answer',
     fallback: '10',
     parse: integer(1, 3600),
+  },
+  webhookProxy: {
+    name: 'WEBHOOK_PROXY',
+    about:
+      'URL of an HTTP proxy through which webhooks are sent by CONNECT, with user and password if it wants them; hosts are judged and resolved before, and the proxy gets their addresses',
+    secret: true,
+    parse: url('http:', 'https:'),
+  },
+  endpointDisableDays: {
+    name: 'ENDPOINT_DISABLE_DAYS',
+    about:
+      'days of nothing but failures after which a webhook endpoint is disabled until its merchant enables it again; 0: never',
+    fallback: '0',
+    parse: integer(0, 365),
   },
   webhookNameServers: {
     name: 'WEBHOOK_DNS_SERVERS',

@@ -5,7 +5,7 @@
 // with each success up to a cap and halves with each failure. Failing endpoints get at most 1/4 of
 // the process's requests in flight (places). Failing and slow endpoints together get at most 1/2,
 // so half is left for fast endpoints. Within a class, endpoints take turns: 100 ms of response
-// time, but at least one request.
+// time, but at least one request. An endpoint with maxPerSecond starts its requests evenly spaced.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 
@@ -45,6 +45,12 @@ export class EndpointQueue {
   /** Position in the order of turns; the lowest value is next. */
   waitingSince = 0;
   usedAt = performance.now();
+  /** Requests per second that this process may start; undefined means no limit. */
+  perSecond: number | undefined;
+  /** performance.now() before which no request may start. */
+  notBefore = 0;
+  /** Set while the endpoint waits for notBefore. */
+  timer: NodeJS.Timeout | undefined;
 
   constructor(endpointId: string) {
     this.endpointId = endpointId;
@@ -80,11 +86,22 @@ export class Concurrency {
     slow: new Set(),
     failing: new Set(),
   };
+  readonly #onDue: () => void;
   #turns = 0;
 
-  constructor({ total, perEndpoint }: { total: number; perEndpoint: number }) {
+  /** `onDue` is called when an endpoint with a limit per second may start its next request. */
+  constructor({
+    total,
+    perEndpoint,
+    onDue = () => undefined,
+  }: {
+    total: number;
+    perEndpoint: number;
+    onDue?: () => void;
+  }) {
     this.#total = total;
     this.#perEndpoint = perEndpoint;
+    this.#onDue = onDue;
   }
 
   /** Returns the number of further requests that a class of endpoints may start. */
@@ -102,11 +119,23 @@ export class Concurrency {
    */
   update(queue: EndpointQueue): void {
     const set = this.#waiting[queue.pace];
+    const waitMs = queue.notBefore - performance.now();
     if (queue.ready.length === 0 || queue.inFlight >= queue.window) set.delete(queue);
-    else if (!set.has(queue)) {
+    else if (waitMs > 0) {
+      set.delete(queue);
+      this.#later(queue, waitMs);
+    } else if (!set.has(queue)) {
       queue.waitingSince = this.#turns += 1;
       set.add(queue);
     }
+  }
+
+  #later(queue: EndpointQueue, ms: number): void {
+    queue.timer ??= setTimeout(() => {
+      queue.timer = undefined;
+      this.update(queue);
+      this.#onDue();
+    }, ms).unref();
   }
 
   /** Returns the endpoint whose turn is next; undefined when no request can start. */
@@ -128,6 +157,7 @@ export class Concurrency {
     this.#byPace[pace] += 1;
     queue.inFlight += 1;
     queue.usedAt = performance.now();
+    if (queue.perSecond !== undefined) queue.notBefore = queue.usedAt + 1000 / queue.perSecond;
     queue.turn -= 1;
     if (queue.turn <= 0) {
       queue.turn = Math.floor(TURN_MS / Math.max(1, queue.responseMs ?? TURN_MS));

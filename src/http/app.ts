@@ -41,6 +41,7 @@ import { subscriberRoutes } from './routes/subscriber.ts';
 import { subscriptionRoutes } from './routes/subscriptions.ts';
 import { timelineRoutes } from './routes/timeline.ts';
 import { transactionRoutes } from './routes/transactions.ts';
+import { webhookSettingsRoutes } from './routes/webhook-settings.ts';
 import { webhookRoutes } from './routes/webhooks.ts';
 import { serializerCompiler, validatorCompiler } from './schemas.ts';
 import { siteRoutes } from './site.ts';
@@ -314,6 +315,7 @@ function addRoutes(
     exportRoutes(api, deps);
     analyticsRoutes(api, deps);
     webhookRoutes(api, deps, pages);
+    webhookSettingsRoutes(api, deps);
     deliveryRoutes(api, deps, pages);
     replayRoutes(api, deps);
     eventRoutes(api, deps, pages);

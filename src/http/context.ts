@@ -35,6 +35,10 @@ export interface ApiDeps {
   cluster: string;
   environment: Environment;
   publicUrl: string;
+  /** `approval`: a new merchant can only read until an operator approves it. Default: `open`. */
+  merchants?: 'open' | 'approval';
+  /** Where the pages let subscribers report abuse. */
+  reportUrl?: string | undefined;
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
   /** Minimum price of a plan per period, in USDC base units. */
@@ -98,6 +102,10 @@ export interface SubscriberCaller {
 export type Caller = MerchantCaller | SubscriberCaller;
 
 declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** True for routes other than GET that a suspended account may use: cancel, close, revoke. */
+    openToSuspended?: true;
+  }
   interface FastifyInstance {
     /** Returns the methods of a path. The list of an unknown path is empty. */
     methodsOf: (url: string) => string[];

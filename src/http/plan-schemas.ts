@@ -12,6 +12,7 @@ import {
   Id,
   meaning,
   Name,
+  NameInput,
   nullable,
   oneOf,
   Pda,
@@ -128,7 +129,7 @@ export function planView(row: PlanRow): PlanRow & { amountDisplay: string } {
 
 export const PlanInput = Type.Object(
   {
-    name: Name,
+    name: NameInput,
     amount: Type.Optional(AmountInput),
     periodHours: Type.Optional(periodHours),
     endsAt: Type.Optional(nullable(TimeInput)),

@@ -5,6 +5,7 @@ import type { Rpc } from '../chain/rpc/rpc.ts';
 import { required, type Config } from '../config/config.ts';
 import { rpcObserver } from '../daemon/metrics.ts';
 import type { Daemon, DaemonResources } from '../daemon/run.ts';
+import { deleteEndedSessions } from '../db/checkout-sessions.ts';
 import { deleteOldSamples } from '../db/event-feed.ts';
 import { deleteGoneReaders } from '../db/event-readers.ts';
 import { deleteOldKeys } from '../db/idempotency.ts';
@@ -165,6 +166,8 @@ function settings(
     cluster: config.cluster,
     environment: config.env,
     publicUrl: config.publicUrl,
+    merchants: config.merchants,
+    reportUrl: config.reportUrl,
     jwtSecrets,
     secretBox: secretBox(encryptionKeys),
     planMinimumAmount: BigInt(config.planMinimumAmount),
@@ -248,22 +251,23 @@ function startReplays(sql: Sql, log: Log, wakeDispatchers: () => void): Loop {
 
 /**
  * Deletes expired nonces, idempotency keys, sample events, readers of the event feed, offered
- * transactions and rate windows.
+ * transactions, checkout sessions and rate windows.
  */
 function sweep(sql: Sql, log: Log): Loop {
   return startLoop({
     name: 'deleting old rows',
     idleMs: SWEEP_MS,
     turn: async () => {
-      const [nonces, keys, samples, readers, offers] = await Promise.all([
+      const [, ...counts] = await Promise.all([
+        deleteEndedBudgets(sql),
         deleteExpiredNonces(sql),
         deleteOldKeys(sql),
         deleteOldSamples(sql),
         deleteGoneReaders(sql),
         deleteOldOffers(sql),
-        deleteEndedBudgets(sql),
+        deleteEndedSessions(sql),
       ]);
-      return [nonces, keys, samples, readers, offers].includes(1000);
+      return counts.includes(1000);
     },
     onError: (error, failures) =>
       log.warn({ err: error, failures }, 'old rows could not be deleted'),

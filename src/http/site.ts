@@ -32,7 +32,8 @@ const documents: readonly { url: string; page: string; title: string }[] = [
 ];
 
 /** Registers the pages. Logs a warning when `npm run build` has not built the pages. */
-export function siteRoutes(api: Api, { cluster, environment, log }: ApiDeps): void {
+export function siteRoutes(api: Api, deps: ApiDeps): void {
+  const { cluster, environment, reportUrl = '', log } = deps;
   const manifest = readManifest();
   if (manifest === undefined) {
     log.warn('the browser pages are not built: run "npm run build"');
@@ -42,7 +43,12 @@ export function siteRoutes(api: Api, { cluster, environment, log }: ApiDeps): vo
   // the demo wallet.
   const demo = environment === 'development' && cluster === 'localnet';
   for (const { url, page, title } of documents) {
-    const html = documentOf(manifest, { page, title, cluster, demo });
+    const html = documentOf(manifest, {
+      page,
+      title,
+      demo,
+      settings: { cluster, report: reportUrl },
+    });
     api.get(url, (_request, reply) =>
       guarded(reply)
         .header('cache-control', 'no-cache')
@@ -82,7 +88,12 @@ function readManifest(): Manifest | undefined {
 /** Returns the HTML of a page. The only data in the HTML are the settings of this installation. */
 function documentOf(
   manifest: Manifest,
-  { page, title, cluster, demo }: { page: string; title: string; cluster: string; demo: boolean },
+  {
+    page,
+    title,
+    demo,
+    settings,
+  }: { page: string; title: string; demo: boolean; settings: Record<string, string> },
 ): string {
   const asset = (name: string) => {
     const file = manifest[name];
@@ -92,6 +103,9 @@ function documentOf(
   const scripts = (demo ? ['demo-wallet', page] : [page]).map(
     (name) => `<script type="module" src="${asset(name)}"></script>`,
   );
+  const metas = Object.entries(settings).map(
+    ([name, value]) => `<meta name="billing-${name}" content="${escaped(value)}">`,
+  );
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -100,7 +114,7 @@ function documentOf(
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
 <meta name="robots" content="noindex">
-<meta name="billing-cluster" content="${cluster}">
+${metas.join('\n')}
 <title>${title}</title>
 <link rel="icon" type="image/svg+xml" href="${asset('icon')}">
 <link rel="stylesheet" href="${asset('style')}">
@@ -112,4 +126,8 @@ ${scripts.join('\n')}
 </body>
 </html>
 `;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;');
 }

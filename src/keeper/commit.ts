@@ -9,7 +9,7 @@ import {
   type KeeperSubscriptionForEvents,
 } from '../db/subscription-work.ts';
 import type { Books } from '../domain/collecting/books.ts';
-import { isBraked, isHeld } from '../domain/collecting/brake.ts';
+import { isBraked } from '../domain/collecting/brake.ts';
 import type { Collectable, Decision } from '../domain/collecting/decision.ts';
 import { heldUntil } from '../domain/collecting/keeper-backoff.ts';
 import {
@@ -123,7 +123,7 @@ export async function commit(
 /**
  * Reads the accounts and decides about the batch. `decide` repeats the decision about one
  * subscription with the pulls that the database has recorded by now. `isStopped` tells whether a
- * hold of collection forbids a decision now.
+ * hold of collection or a suspension forbids a decision now.
  */
 async function read(
   context: Context,
@@ -132,7 +132,7 @@ async function read(
 ) {
   // The timeline of Postgres is read before the accounts. A payment decided from these accounts is
   // committed only if Postgres is still on the same timeline.
-  const brake = await readBrake(context.sql);
+  const brake = await readBrake(context.sql, batch);
   const minSlot = brake.readsFromSlot;
   const {
     snapshot,
@@ -140,7 +140,7 @@ async function read(
     decisions,
   } = await assessAll(context, batch, { ...how, minSlot });
   const isStopped = (row: KeeperSubscriptionForEvents, decision: Decision | undefined) =>
-    decision !== undefined && isBraked(decision) && isHeld(brake, row);
+    decision !== undefined && isBraked(brake, decision, row);
   const decide = (row: KeeperSubscriptionForEvents, books: Books) => {
     const known = lookups.get(row.id);
     // The database's records of pulls matter only for rows with lookup results. For other rows the

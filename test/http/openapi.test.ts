@@ -50,7 +50,7 @@ const promised = `
   POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/pause, POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/unpause,
   POST /merchant/apps/{appId}/transactions/{transactionId}/refunds, GET /merchant/apps/{appId}/transactions/{transactionId}/refunds,
   GET /merchant/apps/{appId}/transactions, GET /merchant/apps/{appId}/transactions/export, GET /merchant/apps/{appId}/analytics,
-  GET /merchant/apps/{appId}/webhooks, POST /merchant/apps/{appId}/webhooks, GET /merchant/apps/{appId}/webhooks/{webhookId},
+  GET /merchant/apps/{appId}/webhooks, POST /merchant/apps/{appId}/webhooks, GET /merchant/apps/{appId}/webhooks/{webhookId}, PATCH /merchant/apps/{appId}/webhooks/{webhookId},
   DELETE /merchant/apps/{appId}/webhooks/{webhookId}, POST /merchant/apps/{appId}/webhooks/{webhookId}/test,
   GET /merchant/apps/{appId}/webhooks/{webhookId}/deliveries, GET /merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId},
   POST /merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId}/replay, GET /merchant/apps/{appId}/events,

@@ -77,6 +77,21 @@ void t.test('the demo wallet only exists in development on a local chain', async
   t.notMatch((await production.app.inject('/account')).payload, /demo-wallet-/);
 });
 
+void t.test('a document names the address for reports, escaped', async (t) => {
+  const reportUrl = 'https://billing.example/abuse?a="b"&c=<d>';
+  const { app } = await testApi(t, { reportUrl });
+  for (const url of documents)
+    t.match(
+      (await app.inject(url)).payload,
+      '<meta name="billing-report" content="https://billing.example/abuse?a=&quot;b&quot;&amp;c=&lt;d>">',
+    );
+  const without = await testApi(t);
+  t.match(
+    (await without.app.inject('/account')).payload,
+    '<meta name="billing-report" content="">',
+  );
+});
+
 void t.test('documents, files and public terms are limited per address', async (t) => {
   const { app } = await testApi(t, { requestsPerMinute: { free: 6, pro: 6 } });
   const answers = [];

@@ -12,6 +12,7 @@ import { daemonRoles } from '../../db/postgres/roles.ts';
 import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
 import { print, printJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
+import { record } from './recorded.ts';
 
 interface MigrateFlags extends CommonFlags {
   /** Directory for files with the database URLs of the daemons' Postgres roles. */
@@ -38,6 +39,12 @@ function migrateDatabase({ envFile, roles, json = false }: MigrateFlags): Promis
         roles === undefined ? undefined : await makeDatabaseRoles(sql, databaseUrl, roles);
       const applied = await withProgress('migrating', ({ update }) => migrate(sql, update));
       const recorded = await recordMissingTerms(sql, config);
+      const steps = [
+        ...applied,
+        ...recorded.map((term) => `${variables[term].name} ${config[term]}`),
+        ...(made === undefined ? [] : ['the roles of the daemons']),
+      ];
+      if (steps.length > 0) await record(sql, 'migrate', steps.join(', '), {});
       const words =
         applied.length === 0 ? 'The schema is up to date' : `Applied ${applied.join(', ')}`;
       if (json) printJson({ applied, ...made });

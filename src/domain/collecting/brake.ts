@@ -1,10 +1,10 @@
-// Stops the signing of payments while an operator holds collection, and after a failover of
-// Postgres.
+// Stops the signing of payments while an operator holds collection, of suspended wallets, and after
+// a failover of Postgres.
 //
 // All other work continues: the keeper sends and settles attempts that are already committed,
 // records changes on chain, and ends subscriptions. A held payment stays due and does not fail, so
 // a hold makes no subscriber past due or expired.
-import { type Brake, type Hold, lockBrake } from '../../db/collection-holds.ts';
+import { type Brake, type Hold, lockBrake, type Parties } from '../../db/collection-holds.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import type { KeeperSubscriptionForEvents } from '../../db/subscription-work.ts';
 import type { Decision } from './decision.ts';
@@ -31,13 +31,30 @@ export function isHeld(
   );
 }
 
+/** Whether the merchant or the subscriber is suspended. */
+export function isSuspended(
+  { suspendedMerchants, suspendedSubscribers }: Brake,
+  { accountWallet, subscriberWallet }: Parties,
+): boolean {
+  return (
+    suspendedMerchants.includes(accountWallet) || suspendedSubscribers.includes(subscriberWallet)
+  );
+}
+
 /**
- * Returns whether a hold stops this decision. A hold stops a decision that signs a transaction or
- * that counts a payment as failed.
+ * Returns whether the brake stops this decision. A hold stops a decision that signs a transaction
+ * or that counts a payment as failed. A suspension does not stop closings, so that subscriptions
+ * still end.
  */
-export function isBraked({ collect, needs, update }: Decision): boolean {
-  const isFailure = update.payments.some(({ status }) => status === 'failed');
-  return collect !== undefined || needs === 'closing' || isFailure;
+export function isBraked(
+  brake: Brake,
+  { collect, needs, update }: Decision,
+  row: KeeperSubscriptionForEvents,
+): boolean {
+  const isPayment =
+    collect !== undefined || update.payments.some(({ status }) => status === 'failed');
+  if (isHeld(brake, row)) return isPayment || needs === 'closing';
+  return isPayment && isSuspended(brake, row);
 }
 
 /**
@@ -47,15 +64,20 @@ export function isBraked({ collect, needs, update }: Decision): boolean {
  */
 export async function stopped(
   tx: Transaction,
-  outcomes: readonly { readonly attempt?: unknown }[],
+  outcomes: readonly { readonly attempt?: unknown; readonly row: KeeperSubscriptionForEvents }[],
   timeline: string | null | undefined,
 ): Promise<
   (one: { readonly attempt?: unknown; readonly row: KeeperSubscriptionForEvents }) => boolean
 > {
-  if (outcomes.every(({ attempt }) => attempt === undefined)) return () => false;
-  const brake = await lockBrake(tx);
+  const signed = outcomes.filter(({ attempt }) => attempt !== undefined);
+  if (signed.length === 0) return () => false;
+  const brake = await lockBrake(
+    tx,
+    signed.map(({ row }) => row),
+  );
   const isOther = timeline !== undefined && brake.timeline !== timeline;
-  return ({ attempt, row }) => attempt !== undefined && (isOther || isHeld(brake, row));
+  return ({ attempt, row }) =>
+    attempt !== undefined && (isOther || isHeld(brake, row) || isSuspended(brake, row));
 }
 
 /** Describes a hold in words: the payments that it stops, and the reason. */

@@ -3,6 +3,7 @@ import { hkdfSync, randomBytes } from 'node:crypto';
 import { findEndpointSecrets } from '../../db/endpoints.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { SecretBox } from '../accounts/secrets.ts';
+import { flatHeaders, type Headers } from './headers.ts';
 
 const MAX_URL_LENGTH = 2048;
 
@@ -15,25 +16,45 @@ export function generateWebhookSecret(): string {
 }
 
 /**
- * Returns the decrypted signing secrets of an endpoint, or undefined when the endpoint is deleted.
- * During a rotation there is also a previous secret. A previous secret that no configured key
- * decrypts is left out, so a merchant can rotate a secret whose encryption key is lost.
+ * Returns the decrypted signing secrets and own headers of an endpoint, or undefined when the
+ * endpoint is deleted. During a rotation there is also a previous secret. A previous secret that no
+ * configured key decrypts is left out, so a merchant can rotate a secret whose encryption key is
+ * lost.
  */
 export async function openSecrets(
   sql: Queryable,
   secrets: SecretBox,
   endpointId: string,
-): Promise<{ secret: string; previousSecret?: string } | undefined> {
+): Promise<{ secret: string; previousSecret?: string; headers?: string[] } | undefined> {
   const sealed = await findEndpointSecrets(sql, endpointId);
   if (sealed === undefined) return undefined;
-  const secret = secrets.open(sealed.secret, endpointId);
-  if (sealed.previousSecret === null) return { secret };
+  const opened = {
+    secret: secrets.open(sealed.secret, endpointId),
+    ...(sealed.headers !== null && { headers: openHeaders(secrets, sealed.headers, endpointId) }),
+  };
+  if (sealed.previousSecret === null) return opened;
   try {
-    return { secret, previousSecret: secrets.open(sealed.previousSecret, endpointId) };
+    return { ...opened, previousSecret: secrets.open(sealed.previousSecret, endpointId) };
   } catch {
     // secrets-watch.ts counts and logs the secrets that cannot be decrypted.
-    return { secret };
+    return opened;
   }
+}
+
+/** Encrypts the merchant's own headers for storage. */
+export function sealHeaders(
+  secrets: SecretBox,
+  headers: Headers,
+  endpointId: string,
+): { sealed: Buffer | null; names: string[] } {
+  const names = Object.keys(headers);
+  const sealed = names.length === 0 ? null : secrets.seal(JSON.stringify(headers), endpointId);
+  return { sealed, names };
+}
+
+/** Decrypts the merchant's own headers: name, value, name, value. */
+export function openHeaders(secrets: SecretBox, sealed: Buffer, endpointId: string): string[] {
+  return flatHeaders(JSON.parse(secrets.open(sealed, endpointId)) as Headers);
 }
 
 /**

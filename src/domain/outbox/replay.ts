@@ -1,6 +1,6 @@
 // Replays: an event is queued again, as a new delivery to the current endpoint of its app. The new
 // delivery gets six attempts of its own.
-import { findReplaced } from '../../db/endpoints.ts';
+import { enableEndpoint, findReplaced } from '../../db/endpoints.ts';
 import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import type { Selection } from '../../db/replay-selection.ts';
 import {
@@ -65,7 +65,7 @@ export async function replayEvent(sql: Queryable, eventId: string): Promise<stri
 function noEndpoint(): ServiceError {
   return new ServiceError(
     'CONFLICT',
-    'The app has no webhook endpoint to send this to; create one first.',
+    'The app has no webhook endpoint to send this to: create one, or enable the disabled one.',
   );
 }
 
@@ -89,7 +89,7 @@ export interface ReplayPlan {
  * Counts the events that a replay of `selection` would queue. Throws an OperatorError when a
  * delivery, webhook endpoint or app in the selection does not exist.
  */
-export async function planReplay(sql: Sql, selection: Selection): Promise<ReplayPlan> {
+export async function planReplay(sql: Queryable, selection: Selection): Promise<ReplayPlan> {
   const exists = await sourcesExist(sql, selection);
   if (!exists.endpoint)
     throw new OperatorError(`There is no webhook endpoint ${selection.endpointId ?? ''}.`);
@@ -201,7 +201,9 @@ export async function requeueForNext(
   // reads `until` again, so deliveries that the first round queued are newer than `until` of the
   // second round. No event is therefore queued twice.
   for (const status of ['pending', 'cancelled']) {
-    const selection = { ...everything, endpointId: replaced, status };
+    // What an operator cancelled before is not queued.
+    const finishedSince = status === 'cancelled' ? replaced.endedAt : null;
+    const selection = { ...everything, endpointId: replaced.id, status, finishedSince };
     const until = await readNow(tx);
     let cursor: string | null = null;
     for (let seen = BATCH_ROWS; seen === BATCH_ROWS;) {
@@ -252,15 +254,22 @@ function takesUnsent({ appId, status }: Selection): boolean {
 
 /** Parses the selection of a run, which canonical() has written as text. */
 function selectionOf({ selection }: ReplayRun): Selection {
-  const { since, until, ...rest } = JSON.parse(selection) as Selection & {
+  const {
+    since,
+    until,
+    finishedSince = null,
+    ...rest
+  } = JSON.parse(selection) as Selection & {
     since: string | null;
     until: string | null;
+    finishedSince?: string | null;
   };
   const time = (text: string | null) => (text === null ? null : new Date(text));
-  return { ...rest, since: time(since), until: time(until) };
+  return { ...rest, since: time(since), until: time(until), finishedSince: time(finishedSince) };
 }
 
-function canonical({ ids, endpointId, appId, status, type, since, until }: Selection): string {
+function canonical(selection: Selection): string {
+  const { ids, endpointId, appId, status, type, since, until, finishedSince = null } = selection;
   return JSON.stringify({
     ids: ids === null ? null : [...new Set(ids)].sort(),
     endpointId,
@@ -269,5 +278,35 @@ function canonical({ ids, endpointId, appId, status, type, since, until }: Selec
     type,
     since,
     until,
+    ...(finishedSince !== null && { finishedSince }),
+  });
+}
+
+/** Events of transactions that began before an endpoint was disabled may be older by this much. */
+const OVERLAP_MS = 60_000;
+
+/**
+ * Enables an endpoint and starts runs that queue what it missed: deliveries that were cancelled
+ * when it was disabled, and events since then. Resolves with the number of events; undefined when
+ * the endpoint was not disabled. The caller wakes the worker of replays.
+ */
+export function enableWithReplay(
+  sql: Sql,
+  { id, appId }: { id: string; appId: string },
+): Promise<number | undefined> {
+  return sql.begin(async (tx) => {
+    const disabledAt = await enableEndpoint(tx, id);
+    if (disabledAt === undefined) return undefined;
+    const since = new Date(disabledAt.getTime() - OVERLAP_MS);
+    let missed = 0;
+    for (const selection of [
+      { ...everything, endpointId: id, status: 'cancelled', finishedSince: disabledAt },
+      { ...everything, appId, status: 'unsent', since },
+    ]) {
+      const plan = await planReplay(tx, selection);
+      missed += plan.deliverable;
+      if (plan.deliverable > 0) await startReplay(tx, selection, plan, appId);
+    }
+    return missed;
   });
 }

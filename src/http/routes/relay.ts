@@ -3,6 +3,7 @@ import pRetry from 'p-retry';
 import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
 import { findPlan } from '../../db/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
+import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { refusedCheckout } from '../../domain/subscribing/checkout.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
@@ -53,6 +54,8 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
   api.post(
     '/transactions',
     {
+      // The purpose of the transaction decides, below.
+      config: { openToSuspended: true },
       schema: {
         summary: 'Send a transaction signed by your wallet',
         description: `${DESCRIPTION} A subscription that it creates is registered.`,
@@ -73,7 +76,9 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
     async (request) => {
       const { wallet } = subscriberOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
-      const { checkoutSessionId } = signed.offer;
+      const { checkoutSessionId, purpose, planId } = signed.offer;
+      if (!isOpenToSuspended(purpose))
+        await refuseSuspended(sql, { wallet, ...(purpose === 'subscribe' && { planId }) });
       if (
         checkoutSessionId !== null &&
         !(await claimCheckoutSession(sql, checkoutSessionId, wallet))

@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
+import { refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
@@ -81,6 +82,7 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
     async (request) => {
       const plan = await anyPlan(request.params.planId);
       const { wallet } = subscriberOf(request);
+      await refuseSuspended(sql, { wallet, planId: plan.id });
       const checkoutSessionId = request.body?.checkoutSessionId ?? null;
       const session =
         checkoutSessionId === null

@@ -7,6 +7,7 @@ import {
   listSubscriptionsOfWallet,
   type SubscriptionRow,
 } from '../../db/subscriptions.ts';
+import { isOpenToSuspended } from '../../domain/accounts/suspended.ts';
 import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import {
@@ -200,6 +201,7 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
     api.post(
       `/subscriptions/:subscriptionId/${purpose}`,
       {
+        config: isOpenToSuspended(purpose) ? { openToSuspended: true } : {},
         schema: {
           summary,
           description: 'Sign and send it. The service reads the result from the chain.',

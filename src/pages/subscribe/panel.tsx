@@ -18,6 +18,8 @@ const closed: Readonly<Record<string, string>> = {
   ended: 'This plan has ended.',
 };
 
+const SUSPENDED = 'This merchant takes no subscriptions at the moment.';
+
 const overs = {
   complete: 'This checkout is complete. It cannot be used twice.',
   expired: 'This checkout has expired. Ask the merchant for a new link.',
@@ -53,7 +55,7 @@ export function Panel({
   }, [view.at]);
   const over =
     checkout === undefined || checkout.status === 'open' ? undefined : overs[checkout.status];
-  const why = over ?? closed[plan.status];
+  const why = over ?? (plan.available ? closed[plan.status] : SUSPENDED);
 
   return (
     <div className="panel" ref={place} tabIndex={-1}>
