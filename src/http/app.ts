@@ -296,14 +296,17 @@ function addRoutes(
   };
   void app.register(async (scope: Api) => healthRoutes(scope, deps));
   void app.register(async (scope: Api) => {
-    scope.addHook('onRequest', (request, reply) => gate.address(request, reply));
+    scope.addHook('onRequest', (request, reply) => gate.signIn(request, reply));
     scope.addHook('preHandler', ({ ip }, _reply, done) => actingFor(addressSubject(ip), done));
     authRoutes(scope, deps, tokens);
+  });
+  void app.register(async (scope: Api) => {
+    scope.addHook('onRequest', (request, reply) => gate.publicRead(request, reply));
     publicPlanRoutes(scope, deps);
     publicCheckoutRoutes(scope, deps);
-    siteRoutes(scope, deps);
-    void scope.register(async (files: Api) => staticFiles(files));
   });
+  void app.register(async (scope: Api) => siteRoutes(scope, deps, gate));
+  void app.register(async (scope: Api) => staticFiles(scope));
   forCallers('/merchant', 'merchant wallet', (api) => apiKeyRoutes(api, deps, pages));
   forCallers('/merchant', 'merchant', (api) => {
     profileRoutes(api, deps);
