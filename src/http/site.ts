@@ -186,7 +186,7 @@ ${scripts.join('\n')}
 `;
 }
 
-/** Returns the page that stands for a document which cannot be sent now. It loads again itself. */
+/** Returns the page that stands for a document which cannot be sent now. */
 function refusalOf(
   manifest: Manifest,
   { title, fact }: Document,
@@ -197,14 +197,13 @@ function refusalOf(
 <html lang="en">
 <head>
 ${headOf(manifest, title)}
-<meta http-equiv="refresh" content="${seconds}">
 </head>
 <body>
 <main class="boot">
 <h1>One moment, please</h1>
 <p>${reason}</p>
 <p>${fact}</p>
-<p role="status">The page loads again by itself in ${seconds} seconds.</p>
+<p>Load the page again in ${seconds} seconds.</p>
 <p><a class="button" href="">Load the page again</a></p>
 </main>
 </body>

@@ -91,7 +91,7 @@ void t.test(
   },
 );
 
-void t.test('a document that is refused is a page, which loads again by itself', async (t) => {
+void t.test('a document that is refused is a page with a way out', async (t) => {
   const { app } = await testApi(t, { requestsPerMinute: { free: 1, pro: 1 } });
   for (let n = 0; n < 6; n += 1) await app.inject('/account');
   for (const url of documents) {
@@ -106,7 +106,7 @@ void t.test('a document that is refused is a page, which loads again by itself',
     });
     const seconds = String(headers['retry-after']);
     t.match(seconds, /^\d+$/);
-    t.ok(payload.includes(`<meta http-equiv="refresh" content="${seconds}">`));
+    t.ok(payload.includes(`Load the page again in ${seconds} seconds.`));
     t.match(payload, /<h1>One moment, please<\/h1>/);
     t.match(payload, /<a class="button" href="">Load the page again<\/a>/);
     t.notMatch(payload, /<script|style=|<style|https?:\/\//);
