@@ -16,7 +16,9 @@ void t.test('pages that do not start have a way out', async (t) => {
   for (const { url, fact } of pages)
     await t.test(`${url.split('/')[1]}: the script does not arrive`, async (t) => {
       const { page } = await stage.open({
-        prepare: (page) => page.route('**/assets/*.js', (route) => route.abort()),
+        prepare: async (page) => {
+          await page.route('**/assets/*.js', (route) => route.abort());
+        },
       });
       await page.goto(url);
       const late = page.getByRole('heading', { name: 'This page has not started' });
