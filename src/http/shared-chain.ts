@@ -264,6 +264,11 @@ export function shareChain(rpc: Rpc): Rpc {
         alone('simulateTransaction', () => rpc.simulateTransaction(...given)),
         [],
       ),
+    isBlockhashValid: (...given) =>
+      turns.own(
+        alone('isBlockhashValid', () => rpc.isBlockhashValid(...given)),
+        [],
+      ),
     getTransaction: (...given) =>
       turns.own(
         alone('getTransaction', () => rpc.getTransaction(...given)),

@@ -25,7 +25,7 @@ import {
   PathId,
   Pda,
   refuseLongMetadata,
-  UnsignedTransaction,
+  Offer,
 } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
@@ -208,7 +208,7 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
           params,
           body: NoBody,
           response: {
-            200: success(Type.Object({ transaction: UnsignedTransaction })),
+            200: success(Offer),
             ...failures(400, 401, 403, 404, 409),
           },
         },
@@ -218,13 +218,13 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
         const plan = await findPlan(sql, subscription.planId);
         if (plan === undefined) throw absent('plan');
         const unsigned = await make(chain, network, plan, subscription);
-        await offerTransaction(sql, unsigned, {
+        const offer = await offerTransaction(sql, unsigned, {
           wallet: subscription.subscriberWallet,
           purpose,
           planId: plan.id,
           subscriptionPda: subscription.subscriptionPda,
         });
-        return ok({ transaction: unsigned.transaction });
+        return ok(offer);
       },
     );
   }
