@@ -75,7 +75,9 @@ export const variables = {
   },
   serveRpcRate: {
     name: 'SOLANA_SERVE_RATE',
-    about: 'the same for serve; default: SOLANA_RPC_RATE',
+    about:
+      'the same for each serve process; requests of the API share RPC requests, and wallets take turns; 0: no limit',
+    fallback: '10',
     parse: integer(0, 100_000),
   },
   sendUrls: {

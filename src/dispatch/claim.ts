@@ -1,5 +1,5 @@
 // Decides how many deliveries to claim per endpoint, and claims them. Deliveries for the next 100
-// ms are prefetched, except for slow and failing endpoints.
+// ms are prefetched, except for slow, failing and new endpoints.
 import { randomUUID } from 'node:crypto';
 import {
   claimDeliveries,
@@ -251,6 +251,7 @@ export class Claimer {
       fast: Math.max(0, MAX_READY - this.#readyCount),
       slow: concurrency.free('slow'),
       failing: concurrency.free('failing'),
+      new: concurrency.free('new'),
     };
   }
 

@@ -3,17 +3,16 @@
 //
 // An endpoint's window (its maximum of requests in flight) starts at one request. It grows by one
 // with each success up to a cap and halves with each failure. Failing endpoints get at most 1/4 of
-// the process's requests in flight (places). Failing and slow endpoints together get at most 1/2,
-// so half is left for fast endpoints. Within a class, endpoints take turns: 100 ms of response
-// time, but at least one request. An endpoint with maxPerSecond starts its requests evenly spaced.
+// the process's requests in flight (places). Failing, slow and new endpoints together get at most
+// 1/2, so half is left for fast endpoints; two places of it are only for new endpoints, which were
+// never measured, so that they do not wait for slow ones. Within a class, endpoints take turns:
+// 100 ms of response time, but at least one request. An endpoint with maxPerSecond starts its requests
+// evenly spaced.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 
-/**
- * Class of an endpoint, decided by its latest requests. An endpoint is `slow` before its first
- * response.
- */
-export type Pace = 'fast' | 'slow' | 'failing';
+/** Class of an endpoint, decided by its latest requests. It is `new` before its first response. */
+export type Pace = 'fast' | 'slow' | 'failing' | 'new';
 
 /** A delivery claimed by this dispatcher. */
 export interface Claimed extends ClaimedDelivery {
@@ -58,7 +57,8 @@ export class EndpointQueue {
 
   get pace(): Pace {
     if (this.isFailing) return 'failing';
-    return this.responseMs === undefined || this.responseMs > SLOW_MS ? 'slow' : 'fast';
+    if (this.responseMs === undefined) return 'new';
+    return this.responseMs > SLOW_MS ? 'slow' : 'fast';
   }
 }
 
@@ -73,18 +73,21 @@ export interface Place {
 
 const SLOW_MS = 250;
 const TURN_MS = 100;
-const paces: readonly Pace[] = ['fast', 'slow', 'failing'];
+/** Places that slow and failing endpoints leave to new ones. */
+const NEW_PLACES = 2;
+const paces: readonly Pace[] = ['fast', 'new', 'slow', 'failing'];
 
 export class Concurrency {
   inFlight = 0;
   readonly #total: number;
   readonly #perEndpoint: number;
-  readonly #byPace: Record<Pace, number> = { fast: 0, slow: 0, failing: 0 };
+  readonly #byPace: Record<Pace, number> = { fast: 0, slow: 0, failing: 0, new: 0 };
   /** Endpoints that can start a request, in the order of their turns. */
   readonly #waiting: Record<Pace, Set<EndpointQueue>> = {
     fast: new Set(),
     slow: new Set(),
     failing: new Set(),
+    new: new Set(),
   };
   readonly #onDue: () => void;
   #turns = 0;
@@ -106,11 +109,16 @@ export class Concurrency {
 
   /** Returns the number of further requests that a class of endpoints may start. */
   free(pace: Pace): number {
-    const { fast, slow, failing } = this.#byPace;
-    const left = this.#total - fast - slow - failing;
+    const { slow, failing } = this.#byPace;
+    const left = this.#total - this.inFlight;
     if (pace === 'fast') return left;
-    const half = Math.min(left, Math.ceil(this.#total / 2) - slow - failing);
-    return pace === 'slow' ? half : Math.min(half, Math.ceil(this.#total / 4) - failing);
+    const half = Math.ceil(this.#total / 2);
+    const unmeasured = this.#byPace.new;
+    if (pace === 'new')
+      return Math.min(left, Math.max(NEW_PLACES, half - slow - failing) - unmeasured);
+    const most = Math.max(1, half - Math.max(NEW_PLACES, unmeasured));
+    const shared = Math.min(left, most - slow - failing);
+    return pace === 'slow' ? shared : Math.min(shared, Math.ceil(this.#total / 4) - failing);
   }
 
   /**

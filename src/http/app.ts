@@ -7,10 +7,10 @@ import Fastify, { LogController, type FastifyBaseLogger, type FastifyRequest } f
 import { createCursors } from '../domain/accounts/cursors.ts';
 import { createTokens, type Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
-import { createTrust } from './addresses.ts';
+import { addressSubject, createTrust } from './addresses.ts';
 import type { Admission } from './auth.ts';
 import { connectionLimits, type ConnectionOptions, Connections } from './connections.ts';
-import type { Api, ApiDeps } from './context.ts';
+import { type Api, type ApiDeps, callerKey } from './context.ts';
 import { bodyText, brokenQuery } from './encoding.ts';
 import { onClientError, onError, refuseRoute } from './errors.ts';
 import { createGate, type Gate } from './gate.ts';
@@ -44,6 +44,7 @@ import { transactionRoutes } from './routes/transactions.ts';
 import { webhookSettingsRoutes } from './routes/webhook-settings.ts';
 import { webhookRoutes } from './routes/webhooks.ts';
 import { serializerCompiler, validatorCompiler } from './schemas.ts';
+import { actingFor } from './shared-chain.ts';
 import { siteRoutes } from './site.ts';
 import { staticFiles } from './static-files.ts';
 
@@ -287,6 +288,9 @@ function addRoutes(
     void app.register(
       async (scope: Api) => {
         scope.addHook('onRequest', (request, reply) => gate.caller(request, reply, admission));
+        scope.addHook('preHandler', ({ caller }, _reply, done) =>
+          actingFor(caller === null ? '' : callerKey(caller), done),
+        );
         register(scope);
       },
       { prefix },
@@ -294,13 +298,17 @@ function addRoutes(
   };
   void app.register(async (scope: Api) => healthRoutes(scope, deps));
   void app.register(async (scope: Api) => {
-    scope.addHook('onRequest', (request, reply) => gate.address(request, reply));
+    scope.addHook('onRequest', (request, reply) => gate.signIn(request, reply));
+    scope.addHook('preHandler', ({ ip }, _reply, done) => actingFor(addressSubject(ip), done));
     authRoutes(scope, deps, tokens);
+  });
+  void app.register(async (scope: Api) => {
+    scope.addHook('onRequest', (request, reply) => gate.publicRead(request, reply));
     publicPlanRoutes(scope, deps);
     publicCheckoutRoutes(scope, deps);
-    siteRoutes(scope, deps);
-    void scope.register(async (files: Api) => staticFiles(files));
   });
+  void app.register(async (scope: Api) => siteRoutes(scope, deps, gate));
+  void app.register(async (scope: Api) => staticFiles(scope));
   forCallers('/merchant', 'merchant wallet', (api) => apiKeyRoutes(api, deps, pages));
   forCallers('/merchant', 'merchant', (api) => {
     profileRoutes(api, deps);

@@ -1,4 +1,8 @@
 // Checks that run before a handler: credentials (401), rate limit (429), role and suspension (403).
+//
+// Budgets a minute (docs/contract.md, Limits): of a caller; of all callers of an address below the
+// Pro tier; and of an address for pages and public data, for signing in, and for credentials that
+// are not valid. None takes from another, so that one neighbour closes none of them to the others.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Account, findSuspensions, type Suspension } from '../db/suspensions.ts';
 import { suspended } from '../domain/accounts/suspended.ts';
@@ -20,6 +24,8 @@ const CALLERS_PER_ADDRESS = 20;
  * minutes: 20,000. What is stored for one address is bounded by it, however many wallets it makes.
  */
 const POST_MINUTES = 200;
+/** The requests of an address for pages and public data, as a multiple of the rate of `free`. */
+const PUBLIC_READS_TO_FREE = 6;
 
 export interface Gate {
   /**
@@ -27,8 +33,10 @@ export interface Gate {
    * role and that the caller is not suspended.
    */
   caller(request: FastifyRequest, reply: FastifyReply, admission: Admission): Promise<void>;
-  /** Spends the budget of the client's address, for a request without a caller. */
-  address(request: FastifyRequest, reply: FastifyReply): Promise<void>;
+  /** Spends the address's budget for signing in. */
+  signIn(request: FastifyRequest, reply: FastifyReply): Promise<void>;
+  /** Spends the address's budget for pages and public data. */
+  publicRead(request: FastifyRequest, reply: FastifyReply): Promise<void>;
   /** Sets the RateLimit headers of a response that spent no budget. */
   showBudget(request: FastifyRequest, reply: FastifyReply): void;
 }
@@ -59,12 +67,19 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
   };
 
   const identified = async (request: FastifyRequest, reply: FastifyReply): Promise<Caller> => {
+    const subject = `failures of ${addressSubject(request.ip)}`;
     try {
-      return await identify(request);
+      return await identify(request, () => {
+        const known = limiter.peek(subject, free);
+        if (known.remaining > 0) return;
+        show(reply, known);
+        refuse(reply, { ...known, allowed: false });
+      });
     } catch (error) {
-      // A failed authentication spends the budget of the client's address, so that guessing
-      // credentials is limited as much as signing in.
-      if (error instanceof ServiceError) await spend(reply, addressSubject(request.ip), free);
+      // Failed authentications have a budget of their own: who guesses credentials takes neither
+      // pages nor sign-in from others at the address.
+      if (error instanceof ServiceError && error.code === 'UNAUTHORIZED')
+        await spend(reply, subject, free);
       throw error;
     }
   };
@@ -87,12 +102,14 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
       admit(caller, admission);
       await refuseSuspended(request, caller);
     },
-    async address(request, reply) {
+    async signIn(request, reply) {
       await spend(reply, addressSubject(request.ip), free);
       await spendPost(request, reply);
     },
+    publicRead: (request, reply) =>
+      spend(reply, publicSubject(request), free * PUBLIC_READS_TO_FREE),
     showBudget(request, reply) {
-      show(reply, limiter.peek(addressSubject(request.ip), free));
+      show(reply, limiter.peek(publicSubject(request), free * PUBLIC_READS_TO_FREE));
     },
   };
 }
@@ -113,6 +130,10 @@ function createSuspensionCheck({ sql }: ApiDeps) {
     const suspension = await find({ role, wallet });
     if (suspension !== undefined) throw suspended(suspension);
   };
+}
+
+function publicSubject({ ip }: FastifyRequest): string {
+  return `public reads of ${addressSubject(ip)}`;
 }
 
 function refuse(

@@ -134,7 +134,7 @@ function allowance(window: Window | undefined, limit: number, allowed: boolean):
   };
 }
 /**
- * Requests per minute by tier (docs/contract.md, Limits). Subscribers and addresses have the limit
- * of `free`.
+ * Requests per minute by tier (docs/contract.md, Limits). Subscribers have the limit of `free`; the
+ * limits of addresses are multiples of it.
  */
 export const requestsPerMinute: Record<Tier, number> = { free: 100, pro: 1000 };

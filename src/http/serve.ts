@@ -30,6 +30,7 @@ import { createSsrfGuard, guardOptions } from '../webhooks/ssrf-guard.ts';
 import { buildApp } from './app.ts';
 import type { Api, ApiDeps } from './context.ts';
 import { requestsPerMinute } from './limits.ts';
+import { shareChain } from './shared-chain.ts';
 
 const SWEEP_MS = 60_000;
 const REPLAYS_MS = 10_000;
@@ -63,11 +64,11 @@ export async function startServe({
   trouble,
 }: DaemonResources): Promise<Daemon> {
   const { rpcUrls } = required(config, 'rpcUrls');
-  const rate = config.serveRpcRate ?? config.rpcRate;
-  const chain = createRpc({
+  const { serveRpcRate } = config;
+  const rpc = createRpc({
     urls: rpcUrls,
     refuses: oneChain(config.cluster),
-    requestsPerSecond: rate === 0 ? undefined : rate,
+    requestsPerSecond: serveRpcRate === 0 ? undefined : serveRpcRate,
     // Registrations store slots, so the RPC client checks that slots are plausible.
     slots:
       config.cluster === 'localnet'
@@ -82,6 +83,7 @@ export async function startServe({
     log,
     observe: rpcObserver(registry),
   });
+  const chain = shareChain(rpc);
   const dispatchers = createNotifier(sql, DELIVERIES_QUEUED);
   const keepers = createNotifier(sql, SUBSCRIPTIONS_DUE);
   const reports = connect(required(config, 'databaseUrl').databaseUrl, {

@@ -46,6 +46,7 @@ export function createRpc(options: RpcOptions): Rpc {
     ...historyMethods(reads),
     ...sendMethods(reads, sends),
     endpoints: () => reads.size,
+    readDelay: () => reads.delay(),
     sendRate: () => ({ perSecond: options.sendsPerSecond ?? Infinity, allowed: sends.allowed() }),
     health: () => [...reads.health(), ...(options.sendUrls === undefined ? [] : sends.health())],
     async close() {

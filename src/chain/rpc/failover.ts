@@ -99,6 +99,14 @@ export class Failover {
     return Math.max(...this.#endpoints.map((endpoint) => endpoint.allowed(now)));
   }
 
+  /** Milliseconds until the rate limit of an endpoint that is up allows a request. */
+  delay(): number {
+    const now = performance.now();
+    const up = this.#endpoints.filter((endpoint) => !endpoint.down(now));
+    const usable = up.length > 0 ? up : this.#endpoints;
+    return Math.min(...usable.map((endpoint) => endpoint.delay(now)));
+  }
+
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.all(this.#endpoints.map((endpoint) => endpoint.close()));

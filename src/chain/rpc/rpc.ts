@@ -167,6 +167,8 @@ export interface Rpc {
     message: Uint8Array,
     options?: { commitment?: Commitment },
   ): Promise<bigint | null>;
+  /** Milliseconds until the rate limit of an endpoint allows a read. */
+  readDelay(): number;
   /**
    * The send rate of each endpoint: transactions per second, and the number allowed now. Both are
    * Infinity without a limit.

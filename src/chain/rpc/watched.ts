@@ -56,10 +56,9 @@ export function watchRpc(
   const methods = Object.entries(rpc) as [string, (...args: unknown[]) => unknown][];
   const wrapped: Record<string, unknown> = {};
   for (const [name, method] of methods) {
-    wrapped[name] =
-      name === 'health' || name === 'endpoints' || name === 'close' || name === 'sendRate'
-        ? method
-        : (...args: unknown[]) => watch(method(...args) as Promise<unknown>);
+    wrapped[name] = ['health', 'endpoints', 'close', 'sendRate', 'readDelay'].includes(name)
+      ? method
+      : (...args: unknown[]) => watch(method(...args) as Promise<unknown>);
   }
   return { rpc: wrapped as unknown as Rpc, outage: () => outage };
 }

@@ -108,6 +108,8 @@ async function open(
     ...settingsOf(home, mint),
     SOLANA_RPC_URL: rpcUrl,
     SOLANA_WS_URL: wsUrl,
+    // The chain runs on this machine.
+    SOLANA_SERVE_RATE: '0',
     PORT: String(apiPort),
   };
   const start = (name: keyof typeof metricsUrls, readyAt: string) => {
