@@ -475,6 +475,7 @@ create table offered_transactions (
   subscription_pda text,
   checkout_session_id uuid,
   created_at timestamp with time zone not null default now(),
+  resumes boolean not null default false,
   constraint offered_transactions_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'publish'::text, 'pullers'::text, 'refund'::text]))),
   constraint subscription_named_unless_of_plan CHECK (((purpose = ANY (ARRAY['publish'::text, 'pullers'::text])) = (subscription_pda IS NULL))),
   constraint offered_transactions_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE CASCADE,
@@ -484,7 +485,9 @@ create table offered_transactions (
 comment on table offered_transactions is 'unsigned transactions offered to wallets for signing; deleted after ten minutes, when their blockhashes have expired';
 comment on column offered_transactions.message is 'the message that the wallet signs, byte for byte';
 comment on column offered_transactions.checkout_session_id is 'the session in which the wallet subscribes';
+comment on column offered_transactions.resumes is 'the transaction resumes the cancelled account of an ended subscription, instead of opening an account';
 CREATE INDEX offered_transactions_by_age ON public.offered_transactions USING btree (created_at);
+CREATE INDEX offered_transactions_by_pda ON public.offered_transactions USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);
 CREATE INDEX offered_transactions_by_wallet ON public.offered_transactions USING btree (wallet, blockhash);
 
 create table payment_attempts (
@@ -760,6 +763,8 @@ create table subscriptions (
   updated_at timestamp with time zone not null default now(),
   chain_failure_period timestamp with time zone,
   early_tries integer not null default 0,
+  charged_from timestamp with time zone,
+  refunded_through timestamp with time zone,
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
   constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
@@ -807,6 +812,8 @@ comment on column subscriptions.failed_packs is 'consecutive transactions that f
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
 comment on column subscriptions.chain_failure_period is 'start of the on-chain period whose payment last failed on chain for the subscriber''s reason; a payment of that period is simulated first and sent alone';
 comment on column subscriptions.early_tries is 'payments of chain_failure_period that a top-up made due before their scheduled retry; at most two';
+comment on column subscriptions.charged_from is 'chain time of a resume or a registration inside an on-chain period: only the rest of that period is charged';
+comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded before the wallet resumed: that period gives no access';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
 CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (

@@ -490,7 +490,7 @@ export interface paths {
         get?: never;
         /**
          * Get the transaction that subscribes your wallet to a plan
-         * Sign it, send it, and register the subscription once it is confirmed. "warnings" lists what the wallet lacks at the moment.
+         * Sign it, send it, and register the subscription once it is confirmed. If the wallet has a cancelled account that still runs and whose subscription has ended, the transaction resumes it, and the rest of the running period is charged. "warnings" lists what the wallet lacks at the moment.
          */
         post: operations["createSubscribeTransaction"];
         delete?: never;
@@ -547,7 +547,7 @@ export interface paths {
     "/subscriber/subscriptions/{subscriptionId}/resume": {
         get?: never;
         /**
-         * Get the transaction that reverts a cancellation
+         * Get the transaction that reverts a cancellation, or resumes an ended subscription
          * Sign and send it. The service reads the result from the chain.
          */
         post: operations["createResumeTransaction"];
@@ -600,7 +600,7 @@ export interface components {
             /** Whether to grant access now. */
             hasAccess: boolean;
             /** paid, trial and grace grant access. grace: a payment is due, and the plan’s grace is not over. */
-            reason: "paid" | "trial" | "grace" | "no_subscription" | "first_payment_pending" | "payment_overdue" | "paused" | "cancelled" | "expired";
+            reason: "paid" | "trial" | "grace" | "no_subscription" | "first_payment_pending" | "payment_overdue" | "paused" | "refunded" | "cancelled" | "expired";
             /**
              * Format: date-time
              * The response is valid until this time: ask again afterwards.

@@ -65,6 +65,7 @@ export interface EventContext {
   cancelRequestedAt: Date | null;
   trialEndsAt: Date | null;
   pausedAt: Date | null;
+  refundedThrough: Date | null;
   periodHours: number;
   graceHours: number | null;
 }
@@ -106,7 +107,7 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
         s.subscriber_wallet, m.wallet as merchant_wallet,
       s.external_id, s.metadata::text as metadata, s.next_payment_due, s.cancel_requested_at,
         s.trial_ends_at,
-      s.paused_at, s.period_hours, p.grace_hours`;
+      s.paused_at, s.refunded_through, s.period_hours, p.grace_hours`;
 }
 
 /**

@@ -15,6 +15,8 @@ export interface OfferedTransaction {
   subscriptionPda: string | null;
   /** The checkout session in which the wallet subscribes. */
   checkoutSessionId: string | null;
+  /** Whether a `subscribe` transaction resumes a cancelled account instead of opening one. */
+  resumes: boolean;
 }
 
 /** Stores an unsigned transaction offered to a wallet for signing. */
@@ -22,10 +24,10 @@ export async function insertOffer(sql: Queryable, offer: OfferedTransaction): Pr
   await sql`
     insert into offered_transactions (wallet, blockhash, message, last_valid_block_height, purpose,
       plan_id, subscription_pda,
-      checkout_session_id)
+      checkout_session_id, resumes)
     values (${offer.wallet}, ${offer.blockhash}, ${offer.message}, ${offer.lastValidBlockHeight},
       ${offer.purpose}, ${offer.planId},
-      ${offer.subscriptionPda}, ${offer.checkoutSessionId})`;
+      ${offer.subscriptionPda}, ${offer.checkoutSessionId}, ${offer.resumes})`;
 }
 
 /**
@@ -38,9 +40,26 @@ export function findOffers(
 ): Promise<OfferedTransaction[]> {
   return sql<OfferedTransaction[]>`
     select wallet, blockhash, message, last_valid_block_height, purpose, plan_id, subscription_pda,
-      checkout_session_id
+      checkout_session_id, resumes
     from offered_transactions
     where wallet = ${wallet} and blockhash = ${blockhash} order by id desc limit 20`;
+}
+
+/**
+ * Tells whether the service offered this wallet to open the account at this address, and whether it
+ * offered to resume it.
+ */
+export async function readOffered(
+  sql: Queryable,
+  wallet: string,
+  subscriptionPda: string,
+): Promise<{ opening: boolean; resuming: boolean }> {
+  const [row] = await sql<{ opening: boolean; resuming: boolean }[]>`
+    select coalesce(bool_or(not resumes), false) as opening,
+      coalesce(bool_or(resumes), false) as resuming
+    from offered_transactions
+    where subscription_pda = ${subscriptionPda} and wallet = ${wallet} and purpose = 'subscribe'`;
+  return row ?? { opening: false, resuming: false };
 }
 
 /** Deletes up to 1,000 offers older than ten minutes and returns the number deleted. */

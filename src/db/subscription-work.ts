@@ -2,7 +2,7 @@
 // subscription-leases.ts has the leases.
 import type { Queryable } from './postgres/connect.ts';
 import { claimsTable, type ClaimKey } from './subscription-leases.ts';
-import type { SubscriptionStatus } from './subscriptions.ts';
+import { isRefunded, type SubscriptionStatus } from './subscriptions.ts';
 
 /** The columns that the keeper writes. All times are chain time. */
 export interface SubscriptionState {
@@ -27,6 +27,8 @@ export interface SubscriptionState {
   observedSlot: bigint;
   /** Base units pulled in the period that ends at paidThrough, as far as known. */
   periodPulled: bigint;
+  /** End of a refunded period that gives no access, because the wallet resumed afterwards. */
+  refundedThrough: Date | null;
   setbacks: number;
   /**
    * Number of consecutive transactions that failed because of another payment in the same
@@ -58,6 +60,12 @@ export interface KeeperSubscription extends SubscriptionState {
   /** Start of the pause; null when the subscription is not paused. */
   pausedAt: Date | null;
   unpausedAt: Date | null;
+  chargedFrom: Date | null;
+  /**
+   * Whether the payment that ends at paidThrough was refunded. Only read for a subscription with a
+   * cancel request, whose resume then gives no access.
+   */
+  isRefunded: boolean;
   planPda: string;
   planEndsAt: Date | null;
   /** created_at of the on-chain Plan account; null until the plan is seen on chain. */
@@ -126,7 +134,9 @@ export function readSubscriptions(
       ) as observed_slot, s.period_pulled, s.setbacks, s.failed_packs, s.notices,
       s.chain_failure_period, s.early_tries,
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
-        s.unpaused_at,
+        s.unpaused_at, s.charged_from, s.refunded_through,
+      case when s.cancel_requested_at is not null and s.paid_through is not null
+        then ${isRefunded(sql)} else false end as is_refunded,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
       case when s.status in ('cancelled', 'expired') then (
         select case when bool_or(${isSameAccount(sql)}) then 'same_account' when count(*) > 0 then
@@ -197,6 +207,7 @@ function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChan
     early_tries: state.earlyTries,
     discount_periods: state.discountPeriods,
     period_pulled: state.periodPulled.toString(),
+    refunded_through: state.refundedThrough,
   };
 }
 
@@ -227,6 +238,7 @@ export async function writeStates(
       period_pulled = v.period_pulled, failed_packs = v.failed_packs,
         discount_periods = v.discount_periods,
       chain_failure_period = v.chain_failure_period, early_tries = v.early_tries,
+        refunded_through = v.refunded_through,
       lease_until = case when v.keeps_lease then now() + ${leaseSeconds} * interval '1 second' end,
         claim_id = case when v.keeps_lease then s.claim_id end,
       event_sequence = s.event_sequence + v.with_event::int,
@@ -245,7 +257,7 @@ export async function writeStates(
         end_reason text, due_at timestamptz,
       period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int,
         period_pulled int8, discount_periods int,
-      chain_failure_period timestamptz, early_tries int)
+      chain_failure_period timestamptz, early_tries int, refunded_through timestamptz)
     where s.id = v.id and s.claim_id = v.claim_id
     returning s.id, s.event_sequence as sequence, case when v.with_event then uuid_v7() end as event_id,
       date_trunc('milliseconds', now()) as created_at`;

@@ -128,13 +128,27 @@ export function cancelTransaction(
   return walletTransaction(parties.subscriber, [cancelSubscription(programId, parties)], blockhash);
 }
 
-/** Builds the unsigned transaction (base64) that undoes a cancellation. */
+/**
+ * Builds the unsigned transaction (base64) that undoes a cancellation. With `approves`, it first
+ * approves the wallet's authority again and creates a missing token account.
+ */
 export function resumeTransaction(
   programId: string,
-  parties: SubscriptionParties & { mint: string; expiresAt: bigint },
+  parties: SubscriptionParties & {
+    mint: string;
+    expiresAt: bigint;
+    approves?: boolean;
+    hasTokenAccount?: boolean;
+  },
   blockhash: string,
 ): string {
-  return walletTransaction(parties.subscriber, [resumeSubscription(programId, parties)], blockhash);
+  const { subscriber: user, mint, approves = false, hasTokenAccount = true } = parties;
+  const instructions = [
+    ...(hasTokenAccount ? [] : [createTokenAccount({ payer: user, owner: user, mint })]),
+    ...(approves ? [initAuthority(programId, { user, mint })] : []),
+    resumeSubscription(programId, parties),
+  ];
+  return walletTransaction(user, instructions, blockhash);
 }
 
 /**

@@ -21,6 +21,7 @@ export const subscriptionTerms = [
   'subscriber_wallet',
   'amount',
   'period_hours',
+  'charged_from',
 ];
 export const amounts = ['amount_gross', 'platform_fee', 'amount_net'];
 

@@ -17,6 +17,8 @@ export interface KnownPull extends Pull {
   readonly recorded: boolean;
   /** Whether a recorded pull (this pull or another one) paid the period of this pull. */
   readonly isPeriodPaid: boolean;
+  /** Whether the recorded payment was refunded. Only known of payments read from the books. */
+  readonly isRefunded?: boolean;
 }
 
 /**
@@ -182,6 +184,7 @@ export async function findInBooks(
       source: one.source,
       recorded: true,
       isPeriodPaid: true,
+      isRefunded: one.amountNet > 0n && one.amountRefunded >= one.amountNet,
     }));
     const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
     return isAll ? [[row.id, { pulls, pulledFinally: true }]] : [];

@@ -300,7 +300,7 @@ async function storeNewEvents(
       trialEndsAt,
       pausedAt,
     } = row;
-    const { status, paidThrough, nextPaymentDue, cancelRequestedAt } = state;
+    const { status, paidThrough, nextPaymentDue, cancelRequestedAt, refundedThrough } = state;
     const parties = {
       subscriptionId,
       appId,
@@ -312,7 +312,7 @@ async function storeNewEvents(
       externalId,
       metadata,
     };
-    const access = { status, paidThrough, nextPaymentDue, cancelRequestedAt };
+    const access = { status, paidThrough, nextPaymentDue, cancelRequestedAt, refundedThrough };
     const terms = { periodHours, graceHours, trialEndsAt, pausedAt };
     return [
       {

@@ -84,6 +84,7 @@ function sampleEvent(
     cancelRequestedAt: type === 'cancel_requested' ? now : null,
     trialEndsAt: null,
     pausedAt: null,
+    refundedThrough: null,
     periodHours: 730,
     graceHours: null,
   };

@@ -17,6 +17,7 @@ import { isDuplicate } from '../../db/postgres/outage.ts';
 import type { DiscountTerms, OwnIds } from '../../db/subscription-changes.ts';
 import {
   type EarlierRegistration,
+  endRefundedAccess,
   endReplacedRegistration,
   findNewestRegistration,
   insertRegistration,
@@ -25,6 +26,7 @@ import {
 import { invalidField, ServiceError } from '../../errors.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
+import { startOfCharge } from './charge-start.ts';
 import { openCheckoutSession, refusedCheckout } from './checkout.ts';
 import { observePlan, partiesOf, planFaults } from './plans.ts';
 
@@ -77,12 +79,22 @@ export async function checkRegistration(
     plan: onChainPlan,
     now,
   });
+  const period = pullPeriod(account, onChainPlan, now);
+  const earlier = await findNewestRegistration(sql, request.subscriptionPda);
+  const isRenewed =
+    earlier !== undefined &&
+    isSameAccount(earlier, { ...account, periodStart: timeOf(account.periodStart) });
+  const chargedFrom = await startOfCharge(
+    { sql, chain, network },
+    { account, period, now, isRenewed },
+  );
   return {
     planId: plan.id,
     subscriptionPda: request.subscriptionPda,
     subscriberWallet: request.wallet,
     dueAt: timeOf(now),
-    trialFrom: timeOf(pullPeriod(account, onChainPlan, now).start),
+    trialFrom: timeOf(period.start),
+    chargedFrom,
     observedSlot: slot,
     initId: account.initId,
     periodStart: timeOf(account.periodStart),
@@ -187,16 +199,15 @@ async function endEarlierRegistration(
   sql: Transaction,
   registration: NewRegistration,
 ): Promise<void> {
-  const earlier = await findNewestRegistration(sql, registration.subscriptionPda);
+  const earlier = await findNewestRegistration(sql, registration.subscriptionPda, {
+    forUpdate: true,
+  });
   if (earlier === undefined) return;
   const open = earlier.status === 'active' || earlier.status === 'past_due';
   if (isSameAccount(earlier, registration)) {
     if (open) throw registered();
-    if (earlier.endReason === 'forced')
-      throw new ServiceError(
-        'CONFLICT',
-        'The merchant has cancelled this subscription: close it on chain and subscribe again.',
-      );
+    if (earlier.endReason === 'forced') throw endedByMerchant();
+    await endRefundedAccess(sql, earlier.id);
     return;
   }
   const ended = open ? await endReplacedRegistration(sql, earlier.id) : undefined;
@@ -206,11 +217,22 @@ async function endEarlierRegistration(
   await appendEvents(sql, [{ subscriptionId: earlier.id, type: 'cancel_finalized', extra }]);
 }
 
+/** The error when the merchant has force-cancelled the registration of this account. */
+export function endedByMerchant(): ServiceError {
+  return new ServiceError(
+    'CONFLICT',
+    'The merchant has cancelled this subscription: close it on chain and subscribe again.',
+  );
+}
+
 /**
- * Whether both registrations are of the same on-chain account: it has the same init_id and the same
- * period boundaries.
+ * Whether a registration is of this on-chain account: it has the same init_id and the same period
+ * boundaries.
  */
-function isSameAccount(earlier: EarlierRegistration, now: NewRegistration): boolean {
+export function isSameAccount(
+  earlier: EarlierRegistration,
+  now: Pick<NewRegistration, 'initId' | 'periodStart'>,
+): boolean {
   const { chainInitId, chainPeriodStart, periodHours } = earlier;
   if (chainInitId === null || chainPeriodStart === null) return true;
   const apart = unixSeconds(now.periodStart) - unixSeconds(chainPeriodStart);

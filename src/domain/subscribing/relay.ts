@@ -55,12 +55,14 @@ export async function offerTransaction(
     planId: string;
     subscriptionPda?: string;
     checkoutSessionId?: string | null;
+    resumes?: boolean;
   },
 ): Promise<void> {
   const message = Buffer.from(transaction, 'base64').subarray(MESSAGE_OFFSET);
   await insertOffer(sql, {
     subscriptionPda: null,
     checkoutSessionId: null,
+    resumes: false,
     ...what,
     message,
     blockhash,

@@ -13,6 +13,7 @@ import {
 import {
   AUTHORITY_LENGTH,
   SUBSCRIPTION_LENGTH,
+  type SubscriptionAccount,
   TOKEN_ACCOUNT_LENGTH,
 } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
@@ -20,10 +21,9 @@ import { walletFee } from '../../chain/transactions/wallet.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { DiscountTerms } from '../../db/subscription-changes.ts';
-import { hadTrial } from '../../db/subscriptions.ts';
 import { amountDisplay, formatSol } from '../../format.ts';
-import { priceOf } from '../collecting/price.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
+import { firstPayment, trialOf } from './first-payment.ts';
 
 /**
  * Network fee of the longest opening transaction, which creates the token account, opens the
@@ -48,7 +48,10 @@ export interface Standing {
   planOpen: boolean;
   /** USDC base units. */
   usdc: bigint;
-  /** The first payment in USDC base units; 0 if the wallet would get a trial. */
+  /**
+   * The first payment in USDC base units: for a cancelled account the rest of its running period; 0
+   * if the wallet would get a trial, or the running period is already paid.
+   */
   usdcNeeded: bigint;
   /** Length of the trial that the wallet would get; null when it would get none. */
   trialHours: number | null;
@@ -71,9 +74,9 @@ export async function readStanding(
   const authorityPda = authorityAddress(programId, wallet, plan.mint).address;
   const subscriptionPda = subscriptionAddress(programId, plan.planPda, wallet).address;
   const rent = (length: number) => reaching(chain.getMinimumBalanceForRentExemption(length));
-  const [terms, { accounts, now }, minimum, tokenRent, authorityRent, subscriptionRent] =
+  const [trialHours, { accounts, now }, minimum, tokenRent, authorityRent, subscriptionRent] =
     await Promise.all([
-      firstPayment(sql, plan, wallet, discount),
+      trialOf(sql, plan, wallet),
       readAccounts(chain, [
         wallet,
         tokenAccountAddress(wallet, plan.mint).address,
@@ -101,14 +104,7 @@ export async function readStanding(
   const expiresAt = subscription?.expiresAt ?? 0n;
   return {
     subscriptionPda,
-    onChain:
-      subscription === null
-        ? 'none'
-        : expiresAt === 0n
-          ? 'live'
-          : expiresAt > now
-            ? 'cancelled'
-            : 'ended',
+    onChain: stateOf(subscription, now),
     endsAt: expiresAt === 0n ? null : timeOf(expiresAt),
     approval:
       subscription === null
@@ -120,7 +116,9 @@ export async function readStanding(
             : 'missing',
     planOpen: onPlan?.status === 'active' && (onPlan.endTs === 0n || onPlan.endTs > now),
     usdc: token?.amount ?? 0n,
-    ...terms,
+    usdcNeeded:
+      trialHours === null ? firstPayment(plan, discount, { subscription, onPlan, now }) : 0n,
+    trialHours,
     lamports: system?.lamports ?? 0n,
     lamportsNeeded:
       networkFee +
@@ -131,17 +129,10 @@ export async function readStanding(
   };
 }
 
-async function firstPayment(
-  sql: Queryable,
-  plan: PlanRow,
-  wallet: string,
-  discount: DiscountTerms | undefined,
-): Promise<Pick<Standing, 'usdcNeeded' | 'trialHours'>> {
-  if (plan.trialHours !== null && !(await hadTrial(sql, plan.appId, wallet)))
-    return { usdcNeeded: 0n, trialHours: plan.trialHours };
-  const { amount } = plan;
-  const usdcNeeded = discount === undefined ? amount : priceOf({ ...discount, amount });
-  return { usdcNeeded, trialHours: null };
+function stateOf(subscription: SubscriptionAccount | null, now: bigint): Standing['onChain'] {
+  if (subscription === null) return 'none';
+  if (subscription.expiresAt === 0n) return 'live';
+  return subscription.expiresAt > now ? 'cancelled' : 'ended';
 }
 
 export interface Shortage {

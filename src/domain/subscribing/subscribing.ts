@@ -1,27 +1,17 @@
-// Builds the unsigned transactions with which a subscriber opens, cancels, resumes, repairs and
-// closes a subscription.
-import {
-  authorityIn,
-  planIn,
-  subscriptionIn,
-  tokenAccountIn,
-} from '../../chain/program/accounts.ts';
-import {
-  authorityAddress,
-  subscriptionAddress,
-  tokenAccountAddress,
-} from '../../chain/program/addresses.ts';
+// Builds the unsigned transactions with which a subscriber cancels, resumes, repairs and closes a
+// subscription. opening.ts builds those that subscribe.
+import { authorityIn, subscriptionIn, tokenAccountIn } from '../../chain/program/accounts.ts';
+import { authorityAddress, tokenAccountAddress } from '../../chain/program/addresses.ts';
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import {
   approveTransaction,
   cancelTransaction,
   closeTransaction,
   resumeTransaction,
-  subscribeTransaction,
 } from '../../chain/transactions/subscriptions.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { SubscriptionRow } from '../../db/subscriptions.ts';
-import { invalidField, ServiceError } from '../../errors.ts';
+import { ServiceError } from '../../errors.ts';
 import {
   type ChainReader,
   type Network,
@@ -29,78 +19,7 @@ import {
   readBlockhash,
   type Unsigned,
 } from './chain-reads.ts';
-import { partiesOf, planFaults } from './plans.ts';
-import { OWN_PLAN_FAULT } from './registration.ts';
-
-// An approval starts at u64::MAX, and every payment reduces it. Once less than half is left, the
-// next transaction that the wallet signs renews the approval.
-const AMPLE_APPROVAL = 2n ** 63n;
-
-/**
- * Builds the transaction (base64) that opens a subscription and creates the accounts that the
- * wallet lacks. Also returns the subscription's address. Throws CONFLICT when the plan takes no
- * subscriptions or the wallet is already subscribed on chain, and INTERNAL_ERROR when the chain is
- * unreachable.
- */
-export async function openingTransaction(
-  chain: ChainReader,
-  network: Network,
-  plan: PlanRow,
-  wallet: string,
-): Promise<Unsigned & { subscriptionPda: string }> {
-  if (plan.status !== 'active')
-    throw new ServiceError(
-      'CONFLICT',
-      `The plan is ${plan.status}: it takes no new subscriptions.`,
-    );
-  if (wallet === plan.owner) throw invalidField('planId', OWN_PLAN_FAULT);
-  const authority = authorityAddress(network.programId, wallet, plan.mint).address;
-  const { accounts, now } = await readAccounts(chain, [
-    plan.planPda,
-    authority,
-    tokenAccountAddress(wallet, plan.mint).address,
-    subscriptionAddress(network.programId, plan.planPda, wallet).address,
-  ]);
-  const [planAccount = null, authorityAccount = null, wallets = null, previousAccount = null] =
-    accounts;
-  const onChain = planIn(planAccount, network.programId);
-  if (
-    onChain === null ||
-    planFaults(plan, onChain, partiesOf(plan, network)).length > 0 ||
-    (onChain.endTs !== 0n && onChain.endTs <= now)
-  ) {
-    throw new ServiceError('CONFLICT', 'The plan is not on chain with its terms any more.');
-  }
-  if (onChain.status !== 'active')
-    throw new ServiceError(
-      'CONFLICT',
-      'The plan is sunset on chain: it takes no new subscriptions.',
-    );
-  const previous = subscriptionIn(previousAccount, network.programId);
-  if (previous !== null && (previous.expiresAt === 0n || previous.expiresAt > now)) {
-    const next = previous.expiresAt === 0n ? 'register it' : 'resume it, or wait for its end';
-    throw new ServiceError(
-      'CONFLICT',
-      `This wallet has a subscription to the plan on chain already: ${next}.`,
-    );
-  }
-  const tokens = tokenAccountIn(wallets);
-  const state = {
-    plan: onChain,
-    authority: authorityIn(authorityAccount, network.programId),
-    hasTokenAccount: tokens !== null,
-    approved:
-      tokens !== null && tokens.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL,
-    previous,
-  };
-  const { blockhash, lastValidBlockHeight } = await readBlockhash(chain);
-  const { transaction, subscription } = subscribeTransaction(network.programId, {
-    subscriber: wallet,
-    state,
-    blockhash,
-  });
-  return { transaction, blockhash, lastValidBlockHeight, subscriptionPda: subscription };
-}
+import { AMPLE_APPROVAL } from './opening.ts';
 
 /**
  * Builds the transaction that cancels at the end of the current period. Throws CONFLICT when the
@@ -122,7 +41,8 @@ export async function cancellingTransaction(
 
 /**
  * Builds the transaction that undoes a cancellation before it takes effect. Throws CONFLICT when
- * the subscription is not cancelled or has ended.
+ * the subscription is not cancelled or has ended, or when the merchant has cancelled it, because a
+ * resume on chain would not undo that.
  */
 export async function resumingTransaction(
   chain: ChainReader,
@@ -130,6 +50,8 @@ export async function resumingTransaction(
   plan: PlanRow,
   row: SubscriptionRow,
 ): Promise<Unsigned> {
+  if (row.cancelRequestedBy === 'merchant')
+    throw new ServiceError('CONFLICT', 'The merchant has cancelled this subscription.');
   const { account, now } = await onChain(chain, network, row);
   if (account.expiresAt === 0n)
     throw new ServiceError('CONFLICT', 'The subscription is not cancelled on chain.');

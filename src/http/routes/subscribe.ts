@@ -1,10 +1,10 @@
 import { Type } from '@sinclair/typebox';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
 import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
+import { openingTransaction } from '../../domain/subscribing/opening.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { readStanding, type Shortage, shortagesOf } from '../../domain/subscribing/standing.ts';
-import { openingTransaction } from '../../domain/subscribing/subscribing.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, meaning, nullable, PathId, Pda, UnsignedTransaction } from '../fields.ts';
@@ -59,7 +59,7 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Get the transaction that subscribes your wallet to a plan',
         description:
-          'Sign it, send it, and register the subscription once it is confirmed. "warnings" lists what the wallet lacks at the moment.',
+          'Sign it, send it, and register the subscription once it is confirmed. If the wallet has a cancelled account that still runs and whose subscription has ended, the transaction resumes it, and the rest of the running period is charged. "warnings" lists what the wallet lacks at the moment.',
         tags,
         security,
         params: Type.Object({ planId: PathId }),
@@ -83,16 +83,17 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
           ? undefined
           : await openCheckoutSession(sql, checkoutSessionId, { planId: plan.id, wallet });
       const [opening, standing] = await Promise.all([
-        openingTransaction(chain, network, plan, wallet),
+        openingTransaction(deps, plan, wallet),
         readStanding(deps, plan, wallet, session),
       ]);
-      const { transaction, subscriptionPda } = opening;
+      const { transaction, subscriptionPda, resumes } = opening;
       await offerTransaction(sql, opening, {
         wallet,
         purpose: 'subscribe',
         planId: plan.id,
         subscriptionPda,
         checkoutSessionId,
+        resumes,
       });
       return ok({ transaction, subscriptionPda, warnings: shortagesOf(standing) });
     },

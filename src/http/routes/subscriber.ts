@@ -7,6 +7,7 @@ import {
   listSubscriptionsOfWallet,
   type SubscriptionRow,
 } from '../../db/subscriptions.ts';
+import { reopeningTransaction } from '../../domain/subscribing/opening.ts';
 import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import {
@@ -184,7 +185,7 @@ const transactions = {
     make: repairingTransaction,
   },
   resume: {
-    summary: 'Get the transaction that reverts a cancellation',
+    summary: 'Get the transaction that reverts a cancellation, or resumes an ended subscription',
     make: resumingTransaction,
   },
   close: {
@@ -217,13 +218,16 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
         const subscription = await ownSubscription(deps, request);
         const plan = await findPlan(sql, subscription.planId);
         if (plan === undefined) throw absent('plan');
+        const { subscriptionPda, subscriberWallet: wallet, status } = subscription;
+        const offer = { wallet, planId: plan.id, subscriptionPda };
+        if (purpose === 'resume' && (status === 'cancelled' || status === 'expired')) {
+          const opening = await reopeningTransaction(deps, plan, wallet);
+          const { transaction, resumes } = opening;
+          await offerTransaction(sql, opening, { ...offer, purpose: 'subscribe', resumes });
+          return ok({ transaction });
+        }
         const unsigned = await make(chain, network, plan, subscription);
-        await offerTransaction(sql, unsigned, {
-          wallet: subscription.subscriberWallet,
-          purpose,
-          planId: plan.id,
-          subscriptionPda: subscription.subscriptionPda,
-        });
+        await offerTransaction(sql, unsigned, { ...offer, purpose });
         return ok({ transaction: unsigned.transaction });
       },
     );

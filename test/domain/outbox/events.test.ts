@@ -29,6 +29,7 @@ const context: EventContext = {
   periodHours: 730,
   trialEndsAt: null,
   pausedAt: null,
+  refundedThrough: null,
   graceHours: 24,
 };
 
