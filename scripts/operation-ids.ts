@@ -18,6 +18,7 @@ const named: Record<string, string> = {
   'GET /merchant/apps/{appId}/events/next': 'followEvents',
   'POST /merchant/apps/{appId}/events/sample': 'sendSampleEvent',
   'GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline': 'getSubscriptionTimeline',
+  'POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/reinstate': 'createReinstatement',
   'POST /merchant/apps/{appId}/plans/{planId}/transaction': 'createPlanTransaction',
   'POST /merchant/apps/{appId}/plans/{planId}/pullers-transaction': 'createPullersTransaction',
   'POST /merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret': 'rotateWebhookSecret',

@@ -9,3 +9,9 @@ comment on column subscriptions.refunded_through is 'end of a paid period whose 
 alter table offered_transactions add column resumes boolean not null default false;
 comment on column offered_transactions.resumes is 'the transaction resumes the cancelled account of an ended subscription, instead of opening an account';
 create index offered_transactions_by_pda on offered_transactions (subscription_pda) where purpose = 'subscribe';
+
+alter table subscriptions add column reinstated_at timestamptz check (reinstated_at is null or end_reason = 'forced');
+comment on column subscriptions.reinstated_at is 'the merchant lifted its force-cancel: the wallet may register the same account again';
+
+alter table checkout_sessions add column for_wallet text;
+comment on column checkout_sessions.for_wallet is 'the only wallet that can subscribe in the session; null for any';

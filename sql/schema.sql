@@ -235,6 +235,7 @@ create table checkout_sessions (
   subscription_id uuid,
   created_at timestamp with time zone not null default now(),
   expires_at timestamp with time zone not null default (now() + '24:00:00'::interval),
+  for_wallet text,
   constraint checkout_sessions_discount_amount_check CHECK ((discount_amount > 0)),
   constraint checkout_sessions_discount_percent_check CHECK (((discount_percent >= 1) AND (discount_percent <= 99))),
   constraint checkout_sessions_discount_periods_check CHECK ((discount_periods > 0)),
@@ -248,6 +249,7 @@ create table checkout_sessions (
 );
 comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent; no other wallet can use the session';
 comment on column checkout_sessions.subscription_id is 'the subscription registered in the session; null while it is open and after it expired';
+comment on column checkout_sessions.for_wallet is 'the only wallet that can subscribe in the session; null for any';
 CREATE INDEX checkout_sessions_by_app ON public.checkout_sessions USING btree (app_id, id);
 
 create table collection_holds (
@@ -765,6 +767,7 @@ create table subscriptions (
   early_tries integer not null default 0,
   charged_from timestamp with time zone,
   refunded_through timestamp with time zone,
+  reinstated_at timestamp with time zone,
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
   constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
@@ -776,6 +779,7 @@ create table subscriptions (
   constraint paused_is_active CHECK (((paused_at IS NULL) OR (status <> 'past_due'::text))),
   constraint subscriptions_amount_check CHECK ((amount > 0)),
   constraint subscriptions_cancel_requested_by_check CHECK ((cancel_requested_by = ANY (ARRAY['subscriber'::text, 'merchant'::text]))),
+  constraint subscriptions_check CHECK (((reinstated_at IS NULL) OR (end_reason = 'forced'::text))),
   constraint subscriptions_discount_amount_check CHECK ((discount_amount > 0)),
   constraint subscriptions_discount_percent_check CHECK (((discount_percent >= 1) AND (discount_percent <= 99))),
   constraint subscriptions_discount_periods_check CHECK ((discount_periods >= 0)),
@@ -814,6 +818,7 @@ comment on column subscriptions.chain_failure_period is 'start of the on-chain p
 comment on column subscriptions.early_tries is 'payments of chain_failure_period that a top-up made due before their scheduled retry; at most two';
 comment on column subscriptions.charged_from is 'chain time of a resume or a registration inside an on-chain period: only the rest of that period is charged';
 comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded before the wallet resumed: that period gives no access';
+comment on column subscriptions.reinstated_at is 'the merchant lifted its force-cancel: the wallet may register the same account again';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
 CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (

@@ -289,6 +289,16 @@ export interface paths {
         delete?: never;
         patch?: never;
     };
+    "/merchant/apps/{appId}/subscriptions/{subscriptionId}/reinstate": {
+        get?: never;
+        /**
+         * Lift a force-cancel
+         * The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session that you create later for its externalId or wallet does the same.
+         */
+        post: operations["createReinstatement"];
+        delete?: never;
+        patch?: never;
+    };
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline": {
         /**
          * Read the history of a subscription
@@ -1061,7 +1071,7 @@ export interface components {
             status: "open" | "complete" | "expired";
             /**
              * Format: address
-             * A Solana address in Base58.
+             * The only wallet that can subscribe in it: as you gave it, or the one that began.
              */
             subscriberWallet: string | null;
             /**
@@ -1690,6 +1700,11 @@ export interface components {
              * UUIDv7 in lower case.
              */
             planId: string;
+            /**
+             * Format: date-time
+             * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
+             */
+            reinstatedAt: string | null;
             /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
@@ -2574,6 +2589,11 @@ export interface components {
              * UUIDv7 in lower case.
              */
             planId: string;
+            /**
+             * Format: date-time
+             * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
+             */
+            reinstatedAt: string | null;
             /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
@@ -2790,6 +2810,8 @@ export interface components {
         Standing: {
             /** Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again. */
             approval: "none" | "given" | "missing" | "replaced";
+            /** Whether the merchant ended the subscription of the running account by force: the wallet cannot subscribe until the merchant reinstates it. */
+            endedByMerchant: boolean;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -2926,6 +2948,11 @@ export interface components {
              * UUIDv7 in lower case.
              */
             planId: string;
+            /**
+             * Format: date-time
+             * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
+             */
+            reinstatedAt: string | null;
             /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
@@ -3998,6 +4025,11 @@ export interface operations {
                      */
                     planId: string;
                     /**
+                     * Format: address
+                     * The only wallet that can subscribe in the session.
+                     */
+                    subscriberWallet?: string;
+                    /**
                      * Format: http-url
                      * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
                      */
@@ -4722,6 +4754,36 @@ export interface operations {
         };
     };
     pauseSubscription: {
+        parameters: {
+            header?: {
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                appId: string;
+                subscriptionId: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never> | null;
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Subscription"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    createReinstatement: {
         parameters: {
             header?: {
                 /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
@@ -5899,6 +5961,7 @@ export const idempotentPosts: ReadonlySet<string> = new Set([
   '/merchant/apps/{appId}/replays',
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel',
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/pause',
+  '/merchant/apps/{appId}/subscriptions/{subscriptionId}/reinstate',
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/unpause',
   '/merchant/apps/{appId}/transactions/{transactionId}/refunds',
   '/merchant/apps/{appId}/webhooks',

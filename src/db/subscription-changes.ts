@@ -106,6 +106,23 @@ export async function forceCancellation(
   return row;
 }
 
+/**
+ * Lifts a force-cancel, so that the wallet may register the same account again. A repeated call
+ * changes nothing. Returns undefined when the subscription was not cancelled by force.
+ */
+export async function reinstateSubscription(
+  sql: Transaction,
+  id: string,
+): Promise<{ reinstatedAt: Date } | undefined> {
+  const [row] = await sql<{ reinstatedAt: Date }[]>`
+    update subscriptions set
+      reinstated_at = coalesce(reinstated_at, date_trunc('milliseconds', now())),
+      updated_at = case when reinstated_at is null then now() else updated_at end
+    where id = ${id} and status = 'cancelled' and end_reason = 'forced'
+    returning reinstated_at`;
+  return row;
+}
+
 // A pause also revokes the keeper's claim. The keeper reads a paused subscription at once and then
 // once a day.
 

@@ -36,6 +36,8 @@ export interface SubscriptionRow extends DiscountTerms {
   cancelledAt: Date | null;
   delegationRevokedAt: Date | null;
   endReason: string | null;
+  /** Time at which the merchant lifted its force-cancel. */
+  reinstatedAt: Date | null;
   externalId: string | null;
   /**
    * A JSON object as text. If the column were read as an object, postgres.js would convert the
@@ -76,7 +78,11 @@ export interface EarlierRegistration {
   id: string;
   status: SubscriptionStatus;
   periodHours: number;
-  endReason: string | null;
+  /**
+   * Whether the merchant ended it by force and has not lifted that, by reinstating it or by a
+   * later checkout session for its externalId or wallet.
+   */
+  isBarred: boolean;
   /** Null when the account was not read at registration. */
   chainInitId: bigint | null;
   chainPeriodStart: Date | null;
@@ -91,7 +97,7 @@ const columns = (
     s.unpaused_at, s.charged_from, s.refunded_through,
   coalesce(s.period_anchor, s.chain_period_start) as period_anchor,
   s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at,
-    s.delegation_revoked_at, s.end_reason,
+    s.delegation_revoked_at, s.end_reason, s.reinstated_at,
   s.external_id, s.metadata::text as metadata, s.created_at, s.updated_at`;
 
 /**
@@ -103,8 +109,13 @@ export async function findNewestRegistration(
   { forUpdate = false } = {},
 ): Promise<EarlierRegistration | undefined> {
   const [row] = await sql<EarlierRegistration[]>`
-    select id, status, period_hours, end_reason, chain_init_id, chain_period_start
-      from subscriptions
+    select id, status, period_hours, chain_init_id, chain_period_start,
+      coalesce(end_reason = 'forced', false) and reinstated_at is null and not exists (
+        select from checkout_sessions c where c.app_id = s.app_id and c.id >= id_at(s.cancelled_at)
+          and c.created_at > s.cancelled_at
+          and (c.external_id = s.external_id or c.for_wallet = s.subscriber_wallet)
+      ) as is_barred
+      from subscriptions s
     where subscription_pda = ${subscriptionPda} order by id desc limit 1
     ${forUpdate ? sql`for no key update` : sql``}`;
   return row;

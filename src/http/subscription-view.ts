@@ -32,6 +32,7 @@ export function subscriptionView(row: SubscriptionRow) {
     cancelledAt: row.cancelledAt,
     delegationRevokedAt: row.delegationRevokedAt,
     endReason: row.endReason,
+    reinstatedAt: row.reinstatedAt,
     externalId: row.externalId,
     metadata: JSON.parse(row.metadata) as Record<string, string>,
     createdAt: row.createdAt,

@@ -242,3 +242,37 @@ void t.test(
     t.same(await paid(offered, offeredPda), [AMOUNT], 'offered by the service');
   },
 );
+
+void t.test(
+  'a paid subscription is cancelled by force and reinstated: the wallet registers the same account, and the running period is not collected again',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });
+    await stage.startKeeper();
+    const seller = await stage.seller(plan);
+    const buyer = await stage.buyer(plan);
+    const first = await buyer.buy();
+    await stage.quiet();
+    const act = (verb: string, body?: object) =>
+      stage.api.call('POST', `/merchant/apps/${plan.appId}/subscriptions/${first.id}/${verb}`, {
+        token: seller.token,
+        body,
+      });
+    await act('cancel', { mode: 'force' });
+    t.equal((await buyer.register(first.pda)).status, 409);
+    await act('reinstate');
+    stage.passHours(5 * DAY);
+    const { id } = (await buyer.register(first.pda)).body.data;
+    await stage.quiet();
+    const second = { ...first, id };
+    t.same(await stage.payments(second), []);
+    t.equal((await stage.payments(first)).length, 1);
+    t.match(await stage.row(second), {
+      status: 'active',
+      paidThrough: (await stage.row(first)).paidThrough,
+    });
+    stage.passHours(26 * DAY);
+    await stage.quiet();
+    t.equal((await stage.payments(second))[0]?.amountGross, AMOUNT);
+  },
+);

@@ -180,7 +180,7 @@ async function checkResumable(
   const unregistered = 'register it, unless it is registered';
   if (isRegistered && (earlier.status === 'active' || earlier.status === 'past_due'))
     throw subscribed(account.expiresAt === 0n ? unregistered : 'resume it, or wait for its end');
-  if (isRegistered && earlier.endReason === 'forced') throw endedByMerchant();
+  if (isRegistered && earlier.isBarred) throw endedByMerchant();
   if (account.expiresAt === 0n) throw subscribed(unregistered);
   const end = timeOf(account.expiresAt).toISOString();
   const { amount, periodHours, createdAt } = plan;

@@ -206,7 +206,7 @@ async function endEarlierRegistration(
   const open = earlier.status === 'active' || earlier.status === 'past_due';
   if (isSameAccount(earlier, registration)) {
     if (open) throw registered();
-    if (earlier.endReason === 'forced') throw endedByMerchant();
+    if (earlier.isBarred) throw endedByMerchant();
     await endRefundedAccess(sql, earlier.id);
     return;
   }
@@ -217,7 +217,7 @@ async function endEarlierRegistration(
   await appendEvents(sql, [{ subscriptionId: earlier.id, type: 'cancel_finalized', extra }]);
 }
 
-/** The error when the merchant has force-cancelled the registration of this account. */
+/** The error when the merchant has force-cancelled the registration and not lifted that. */
 export function endedByMerchant(): ServiceError {
   return new ServiceError(
     'CONFLICT',

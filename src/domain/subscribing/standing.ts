@@ -12,6 +12,7 @@ import {
 } from '../../chain/program/addresses.ts';
 import {
   AUTHORITY_LENGTH,
+  type AuthorityAccount,
   SUBSCRIPTION_LENGTH,
   type SubscriptionAccount,
   TOKEN_ACCOUNT_LENGTH,
@@ -21,9 +22,11 @@ import { walletFee } from '../../chain/transactions/wallet.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { DiscountTerms } from '../../db/subscription-changes.ts';
+import { type EarlierRegistration, findNewestRegistration } from '../../db/subscriptions.ts';
 import { amountDisplay, formatSol } from '../../format.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
 import { firstPayment, trialOf } from './first-payment.ts';
+import { isSameAccount } from './registration.ts';
 
 /**
  * Network fee of the longest opening transaction, which creates the token account, opens the
@@ -44,6 +47,11 @@ export interface Standing {
    * can be collected. `replaced`: the wallet must cancel and subscribe again.
    */
   approval: 'none' | 'given' | 'missing' | 'replaced';
+  /**
+   * Whether the merchant ended the registration of the running account by force, and has not lifted
+   * that.
+   */
+  endedByMerchant: boolean;
   /** Whether the on-chain plan accepts new subscriptions now. */
   planOpen: boolean;
   /** USDC base units. */
@@ -73,22 +81,18 @@ export async function readStanding(
   const { programId } = network;
   const authorityPda = authorityAddress(programId, wallet, plan.mint).address;
   const subscriptionPda = subscriptionAddress(programId, plan.planPda, wallet).address;
-  const rent = (length: number) => reaching(chain.getMinimumBalanceForRentExemption(length));
-  const [trialHours, { accounts, now }, minimum, tokenRent, authorityRent, subscriptionRent] =
-    await Promise.all([
-      trialOf(sql, plan, wallet),
-      readAccounts(chain, [
-        wallet,
-        tokenAccountAddress(wallet, plan.mint).address,
-        authorityPda,
-        subscriptionPda,
-        plan.planPda,
-      ]),
-      rent(0),
-      rent(TOKEN_ACCOUNT_LENGTH),
-      rent(AUTHORITY_LENGTH),
-      rent(SUBSCRIPTION_LENGTH),
-    ]);
+  const [trialHours, earlier, { accounts, now }, rents] = await Promise.all([
+    trialOf(sql, plan, wallet),
+    findNewestRegistration(sql, subscriptionPda),
+    readAccounts(chain, [
+      wallet,
+      tokenAccountAddress(wallet, plan.mint).address,
+      authorityPda,
+      subscriptionPda,
+      plan.planPda,
+    ]),
+    readRents(chain),
+  ]);
   const [
     system = null,
     tokens = null,
@@ -106,14 +110,8 @@ export async function readStanding(
     subscriptionPda,
     onChain: stateOf(subscription, now),
     endsAt: expiresAt === 0n ? null : timeOf(expiresAt),
-    approval:
-      subscription === null
-        ? 'none'
-        : subscription.initId !== authority?.initId
-          ? 'replaced'
-          : approved
-            ? 'given'
-            : 'missing',
+    approval: approvalOf(subscription, authority, approved),
+    endedByMerchant: isEndedByMerchant(earlier, subscription, now),
     planOpen: onPlan?.status === 'active' && (onPlan.endTs === 0n || onPlan.endTs > now),
     usdc: token?.amount ?? 0n,
     usdcNeeded:
@@ -122,11 +120,43 @@ export async function readStanding(
     lamports: system?.lamports ?? 0n,
     lamportsNeeded:
       networkFee +
-      minimum +
-      (token === null ? tokenRent : 0n) +
-      (authority === null ? authorityRent : 0n) +
-      (subscription === null ? subscriptionRent : 0n),
+      rents.minimum +
+      (token === null ? rents.token : 0n) +
+      (authority === null ? rents.authority : 0n) +
+      (subscription === null ? rents.subscription : 0n),
   };
+}
+
+/** Reads the rent of each account, and the minimum balance of a wallet, in lamports. */
+async function readRents(chain: ChainReader) {
+  const rent = (length: number) => reaching(chain.getMinimumBalanceForRentExemption(length));
+  const [minimum, token, authority, subscription] = await Promise.all([
+    rent(0),
+    rent(TOKEN_ACCOUNT_LENGTH),
+    rent(AUTHORITY_LENGTH),
+    rent(SUBSCRIPTION_LENGTH),
+  ]);
+  return { minimum, token, authority, subscription };
+}
+
+function approvalOf(
+  subscription: SubscriptionAccount | null,
+  authority: AuthorityAccount | null,
+  approved: boolean,
+): Standing['approval'] {
+  if (subscription === null) return 'none';
+  if (subscription.initId !== authority?.initId) return 'replaced';
+  return approved ? 'given' : 'missing';
+}
+
+function isEndedByMerchant(
+  earlier: EarlierRegistration | undefined,
+  account: SubscriptionAccount | null,
+  now: bigint,
+): boolean {
+  if (earlier === undefined || account === null || stateOf(account, now) === 'ended') return false;
+  const { initId, periodStart } = account;
+  return earlier.isBarred && isSameAccount(earlier, { initId, periodStart: timeOf(periodStart) });
 }
 
 function stateOf(subscription: SubscriptionAccount | null, now: bigint): Standing['onChain'] {

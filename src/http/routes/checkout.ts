@@ -47,7 +47,11 @@ const CheckoutSession = Type.Object(
     discount: nullable(Discount),
     successUrl: nullable(returnUrl),
     cancelUrl: nullable(returnUrl),
-    subscriberWallet: nullable(Wallet),
+    subscriberWallet: nullable({
+      ...Wallet,
+      description:
+        'The only wallet that can subscribe in it: as you gave it, or the one that began.',
+    }),
     subscriptionId: nullable({ ...Id, description: 'The subscription created in the session.' }),
     createdAt: Time,
     expiresAt: Time,
@@ -76,6 +80,10 @@ const SessionInput = Type.Object(
     externalId: Type.Optional(ExternalId),
     metadata: Type.Optional(MetadataInput),
     discount: Type.Optional(DiscountInput),
+    subscriberWallet: Type.Optional({
+      ...Wallet,
+      description: 'The only wallet that can subscribe in the session.',
+    }),
     successUrl: Type.Optional(returnUrl),
     cancelUrl: Type.Optional(returnUrl),
   },
@@ -89,9 +97,10 @@ export function checkoutRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   readRoutes(api, deps, pages);
 }
 
-function viewOf({ publicUrl }: ApiDeps, { metadata, ...row }: CheckoutSessionRow) {
+function viewOf({ publicUrl }: ApiDeps, { metadata, forWallet, ...row }: CheckoutSessionRow) {
   return {
     ...row,
+    subscriberWallet: row.subscriberWallet ?? forWallet,
     discount: discountView(row),
     metadata: JSON.parse(metadata) as Record<string, string>,
     url: `${publicUrl}/checkout/${row.id}`,
@@ -115,6 +124,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
     },
     async (request, reply) => {
       const { planId, externalId = null, metadata = {} } = request.body;
+      const { subscriberWallet: forWallet = null } = request.body;
       const { successUrl = null, cancelUrl = null, discount = null } = request.body;
       refuseLongMetadata(metadata);
       const app = await ownApp(deps, request, request.params.appId);
@@ -129,6 +139,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
           planId,
           externalId,
           metadata,
+          forWallet,
           successUrl,
           cancelUrl,
         };

@@ -31,6 +31,10 @@ const Standing = Type.Object(
       ['none', 'given', 'missing', 'replaced'],
       'Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again.',
     ),
+    endedByMerchant: Type.Boolean({
+      description:
+        'Whether the merchant ended the subscription of the running account by force: the wallet cannot subscribe until the merchant reinstates it.',
+    }),
     planOpen: Type.Boolean({
       description: 'Whether the plan accepts subscribers on chain at the moment.',
     }),

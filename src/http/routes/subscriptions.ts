@@ -10,7 +10,7 @@ import {
   type SubscriptionRow,
 } from '../../db/subscriptions.ts';
 import { cancelRequesters, endReasons } from '../../domain/reasons.ts';
-import { forceCancel, requestCancel } from '../../domain/subscribing/cancel.ts';
+import { forceCancel, reinstate, requestCancel } from '../../domain/subscribing/cancel.ts';
 import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { Discount, DiscountInput, discountTermsOf } from '../discount.ts';
@@ -23,6 +23,7 @@ import {
   meaning,
   Metadata,
   MetadataInput,
+  NoBody,
   nullable,
   oneOf,
   PathId,
@@ -89,6 +90,11 @@ export const Subscription = Type.Object(
         'The reason of the end; null before it ends and after a cancellation at the end of the period.',
       ),
     ),
+    reinstatedAt: nullable({
+      ...Time,
+      description:
+        'Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.',
+    }),
     externalId: nullable(ExternalId),
     metadata: Metadata,
     createdAt: Time,
@@ -126,6 +132,7 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void 
   readRoute(api, deps);
   changeRoute(api, deps);
   cancelRoute(api, deps);
+  reinstateRoute(api, deps);
 }
 
 function readRoute(api: Api, deps: ApiDeps): void {
@@ -218,6 +225,31 @@ function cancelRoute(api: Api, deps: ApiDeps): void {
       wakeDispatchers(subscription.appId);
       wakeKeepers();
       return reply;
+    },
+  );
+}
+
+function reinstateRoute(api: Api, deps: ApiDeps): void {
+  api.post(
+    '/apps/:appId/subscriptions/:subscriptionId/reinstate',
+    {
+      schema: {
+        summary: 'Lift a force-cancel',
+        description:
+          'The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session that you create later for its externalId or wallet does the same.',
+        tags,
+        params,
+        headers: idempotencyHeaders,
+        body: NoBody,
+        response: { 200: success(Subscription), ...failures(400, 401, 403, 404, 409) },
+      },
+    },
+    async (request, reply) => {
+      const subscription = await ownSubscription(deps, request);
+      return respondOnce(deps, request, reply, 200, async () => async (tx) => {
+        await reinstate(tx, subscription);
+        return subscriptionView((await findSubscription(tx, subscription.id)) ?? subscription);
+      });
     },
   );
 }

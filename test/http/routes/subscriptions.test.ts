@@ -58,6 +58,7 @@ void t.test(
       'cancelledAt',
       'delegationRevokedAt',
       'endReason',
+      'reinstatedAt',
       'externalId',
       'metadata',
       'createdAt',
