@@ -6,8 +6,8 @@ const code = await main(process.argv);
 // What was written goes out before the process ends, even where the pipe's reader is slow. If the
 // reader has gone, the process ends at once.
 await Promise.all(
-  [process.stdout, process.stderr].map(
-    (stream) => new Promise((resolve) => stream.write('', () => resolve())),
-  ),
+  [process.stdout, process.stderr]
+    .filter(({ writableLength }) => writableLength > 0)
+    .map((stream) => new Promise((resolve) => stream.write('', () => resolve()))),
 );
 process.exit(code);

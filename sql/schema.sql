@@ -88,6 +88,15 @@ AS $function$
   select (overlay(lpad(to_hex(floor(date_part('epoch', moment) * 4096000)::int8), 15, '0') placing '7' from 13 for 0) || repeat('0', 16))::uuid
 $function$;
 
+CREATE OR REPLACE FUNCTION public.keep_key_revoked()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  raise exception 'a revoked API key stays revoked' using errcode = 'check_violation', table = 'api_keys', column = 'revoked_at';
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.made_at(id uuid)
  RETURNS timestamp with time zone
  LANGUAGE sql
@@ -146,6 +155,20 @@ AS $function$
     or exists (select from deliveries where replayed and event_id >= first_id and event_id < end_id)
 $function$;
 
+CREATE OR REPLACE FUNCTION public.oldest_writer()
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select least(
+    min(xact_start) filter (where backend_xid is not null or xact_start > now() - interval '10 seconds'),
+    case when bool_or(query = '<insufficient privilege>') then now() - interval '1 minute' end
+  )
+  from pg_stat_activity
+  where datname = current_database() and (backend_type = 'client backend' or backend_type is null)
+$function$;
+
 CREATE OR REPLACE FUNCTION public.takes_event(extra_events text[], type text)
  RETURNS boolean
  LANGUAGE sql
@@ -191,6 +214,7 @@ create table api_keys (
 );
 comment on column api_keys.hash is 'SHA-256 of the key; the key itself is not stored';
 CREATE INDEX api_keys_by_merchant ON public.api_keys USING btree (merchant_id, id);
+CREATE TRIGGER key_stays_revoked BEFORE UPDATE ON public.api_keys FOR EACH ROW WHEN (((old.revoked_at IS NOT NULL) AND (new.revoked_at IS NULL))) EXECUTE FUNCTION keep_key_revoked();
 
 create table apps (
   id uuid not null default uuid_v7(),

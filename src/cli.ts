@@ -168,9 +168,9 @@ function nameIn(args: readonly string[]): string | undefined {
 export async function main(argv: string[]): Promise<number> {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      // The reader of the pipe has exited (such as `| head`). The command continues and keeps its
-      // exit code.
-      if (error.code !== 'EPIPE') throw error;
+      // The reader of the pipe has exited (such as `| head`), or the terminal is closed (EIO). The
+      // command continues and keeps its exit code.
+      if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
     });
   }
   let code = 0;

@@ -37,10 +37,15 @@ export function invalidField(path: string, message: string): ServiceError {
 }
 
 /**
- * Exit codes: 1 failed, 2 wrong usage, 130 interrupted by SIGINT (ctrl-C), 143 interrupted by
- * SIGTERM.
+ * Exit codes: 1 failed, 2 wrong usage; interrupted by SIGHUP (a closed terminal) 129, by SIGINT
+ * (ctrl-C) 130, by SIGTERM 143.
  */
-export type FailureCode = 1 | 2 | 130 | 143;
+export type FailureCode = 1 | 2 | 129 | 130 | 143;
+
+/** The signals on which a process stops its work and exits, with the exit code of a command. */
+export const ENDING_SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
+
+export type EndingSignal = keyof typeof ENDING_SIGNALS;
 
 /**
  * An operator's mistake or an outage. The command line prints only the message and exits with
@@ -58,14 +63,10 @@ export class OperatorError extends Error {
 
 /** Thrown when a signal interrupts a command. */
 export class Interrupted extends OperatorError {
-  readonly signal: 'SIGINT' | 'SIGTERM';
+  readonly signal: EndingSignal;
 
-  constructor(
-    message: string,
-    signal: 'SIGINT' | 'SIGTERM' = 'SIGINT',
-    options: ErrorOptions = {},
-  ) {
-    super(message, signal === 'SIGINT' ? 130 : 143, options);
+  constructor(message: string, signal: EndingSignal = 'SIGINT', options: ErrorOptions = {}) {
+    super(message, ENDING_SIGNALS[signal], options);
     this.signal = signal;
   }
 

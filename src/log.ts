@@ -1,8 +1,16 @@
 // Logging with pino: JSON lines, or pretty lines on a terminal. Code must not log secrets; the
 // redaction here is a second line of defence.
-import { pino, stdTimeFunctions, type LogFn, type Logger } from 'pino';
+import { writeSync } from 'node:fs';
+import { pino, stdTimeFunctions, type DestinationStream, type LogFn, type Logger } from 'pino';
 
 export type Log = Logger;
+
+let dropped = 0;
+
+/** Returns the number of log lines that this process could not write. */
+export function droppedLines(): number {
+  return dropped;
+}
 
 export interface LogOptions {
   level: string;
@@ -48,13 +56,39 @@ export function createLog(
       censor: '[redacted]',
     },
   };
-  if (pretty)
-    return pino({
-      ...options,
-      transport: { target: 'pino-pretty', options: { destination: fd, ignore: 'pid,hostname' } },
-    });
-  // Writes are synchronous. An asynchronous destination loses its buffer when the process is
-  // killed. It also keeps the process running after its reader has exited, because sonic-boom's
-  // flushSync retries an EPIPE forever.
-  return pino(options, pino.destination({ fd, sync: true }));
+  if (pretty) {
+    const terminal = pino.transport<object>({
+      target: 'pino-pretty',
+      options: { destination: fd, ignore: 'pid,hostname' },
+    }) as NodeJS.EventEmitter & DestinationStream;
+    // A closed terminal.
+    terminal.on('error', () => (dropped += 1));
+    return pino(options, terminal);
+  }
+  return pino(options, { write: (line) => writeLine(fd, line) });
+}
+
+/** Milliseconds until the next attempt to write to a full pipe that does not block. */
+const FULL_PIPE_MS = 10;
+const sleeping = new Int32Array(new SharedArrayBuffer(4));
+
+/**
+ * Writes synchronously, because an asynchronous destination loses its buffer when the process is
+ * killed. A line that cannot be written is dropped and counted: the destination of pino keeps it
+ * without a limit, and emits an error that ends the process.
+ */
+function writeLine(fd: number, line: string): void {
+  const bytes = Buffer.from(line);
+  for (let written = 0; written < bytes.length;) {
+    try {
+      written += writeSync(fd, bytes, written);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EAGAIN') {
+        Atomics.wait(sleeping, 0, 0, FULL_PIPE_MS);
+        continue;
+      }
+      dropped += 1;
+      return;
+    }
+  }
 }

@@ -27,6 +27,11 @@ export interface ChainClock {
   slot(slot: bigint): boolean;
   /** Takes a reading of the clock (Unix seconds) that was read together with other accounts. */
   observe(seconds: bigint): void;
+  /**
+   * Returns the chain's time in Unix milliseconds, extrapolated from the last reading without a
+   * request. Returns null before the first reading.
+   */
+  peek(): number | null;
 }
 
 export interface ChainClockOptions {
@@ -107,5 +112,6 @@ export function createChainClock(
       if (Number(seconds) * 1000 > time()) reading = { seconds, at: monotonicMs() };
       latest = Math.max(latest, time());
     },
+    peek: () => (reading === undefined ? null : time()),
   };
 }

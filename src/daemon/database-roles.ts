@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { grantStatistics, makeRoles } from '../db/logins.ts';
+import { makeRoles, moveStatistics, type StatisticsRights } from '../db/logins.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { isForbidden } from '../db/postgres/outage.ts';
 import { daemonRoles, type DaemonRole } from '../db/postgres/roles.ts';
@@ -13,8 +13,7 @@ export interface MadeRoles {
   /** `roles` has the role names; `files` has the paths of the files with their database URLs. */
   roles: Record<DaemonRole, string>;
   files: Record<DaemonRole, string>;
-  /** True when serve can see the transaction start times of other roles. */
-  seesStatistics: boolean;
+  statistics: StatisticsRights;
 }
 
 /**
@@ -40,7 +39,7 @@ export async function makeDatabaseRoles(
   }
   try {
     await makeRoles(sql, passwords);
-    return { roles: names, files, seesStatistics: await grantStatistics(sql) };
+    return { roles: names, files, statistics: await moveStatistics(sql) };
   } catch (error) {
     if (!isForbidden(error)) throw error;
     throw new OperatorError(

@@ -5,8 +5,10 @@ import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { countLostDaemons, removeDaemon, writeDaemon } from '../db/daemons.ts';
+import { readClockOffset } from '../db/postgres/clock.ts';
 import { silenceOf, type Sql } from '../db/postgres/connect.ts';
 import { startLoop, type Loop } from '../loop.ts';
+import { createClockGauge } from './clocks.ts';
 import type { Health } from './health.ts';
 import type { Readiness } from './metrics.ts';
 
@@ -15,11 +17,22 @@ const HEARTBEAT_MS = 5000;
 /** Timeout for removing the row on stop, in milliseconds. */
 const STOP_MS = 1000;
 
-/** Updates the daemon's row in Postgres every few seconds. `billing status` reads the row. */
+interface HeartbeatParts {
+  health: Health;
+  ready: Readiness;
+  registry: Registry;
+  /** Returns the chain's time in Unix milliseconds, or null while it is unknown. */
+  chainTime: () => number | null;
+}
+
+/**
+ * Updates the daemon's row in Postgres every few seconds and compares the clocks. `billing status`
+ * reads the row.
+ */
 export function startHeartbeat(
   name: string,
   sql: Sql,
-  { health, ready, registry }: { health: Health; ready: Readiness; registry: Registry },
+  { health, ready, registry, chainTime }: HeartbeatParts,
 ): { loop: Loop; stop(): Promise<void> } {
   const id = randomUUID();
   const lost = new Gauge({
@@ -36,6 +49,12 @@ export function startHeartbeat(
       this.inc(silenceOf(sql)?.dropped ?? 0);
     },
   });
+  const setClocks = createClockGauge(registry);
+  const compare = async () => {
+    const postgres = await readClockOffset(sql);
+    const chain = chainTime();
+    setClocks({ postgres, chain: chain === null ? null : (chain - Date.now()) / 1000 });
+  };
   const loop = startLoop({
     name: 'heartbeat',
     idleMs: HEARTBEAT_MS,
@@ -43,6 +62,7 @@ export function startHeartbeat(
       const trouble = (await ready()) ?? null;
       await writeDaemon(sql, { id, name, host: hostname(), pid: process.pid, trouble });
       health.written();
+      await compare();
       lost.set(await countLostDaemons(sql, name));
       return false;
     },

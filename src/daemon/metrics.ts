@@ -5,6 +5,7 @@ import { createServer, type Server } from 'node:http';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ObservedRequest } from '../chain/rpc/call-errors.ts';
 import { messageOf } from '../errors.ts';
+import { droppedLines } from '../log.ts';
 
 /** Returns the reason why the daemon is not ready; undefined when it is ready. */
 export type Readiness = () => string | undefined | Promise<string | undefined>;
@@ -18,12 +19,21 @@ const READY_MS = 2000;
 
 /**
  * Creates a registry that labels all metrics with the daemon's name. It includes Node's own metrics
- * (event-loop lag, memory, GC).
+ * (event-loop lag, memory, GC) and the number of dropped log lines.
  */
 export function createRegistry(daemon: string): Registry {
   const registry = new Registry();
   registry.setDefaultLabels({ daemon });
   collectDefaultMetrics({ register: registry });
+  new Counter({
+    name: 'billing_log_lines_dropped_total',
+    help: 'Log lines that could not be written: the disk is full, or the reader has exited',
+    registers: [registry],
+    collect() {
+      this.reset();
+      this.inc(droppedLines());
+    },
+  });
   return registry;
 }
 

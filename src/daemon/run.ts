@@ -5,7 +5,6 @@ import { loadConfig, required, type Config } from '../config/config.ts';
 import { supervision } from '../config/supervision.ts';
 import type { ConfigRole } from '../config/variables.ts';
 import {
-  assertReachable,
   connect,
   type ConnectOptions,
   daemonLimits,
@@ -14,9 +13,9 @@ import {
 } from '../db/postgres/connect.ts';
 import { assertSchema } from '../db/postgres/migrate.ts';
 import { outageOf } from '../db/postgres/outage.ts';
-import { assertDurableCommits } from '../db/postgres/readiness.ts';
+import { assertUsable } from '../db/postgres/readiness.ts';
 import { assertInstallation } from '../domain/accounts/installation.ts';
-import { Interrupted, OperatorError } from '../errors.ts';
+import { ENDING_SIGNALS, type EndingSignal, Interrupted, OperatorError } from '../errors.ts';
 import { createLog, type Log, type LogOptions } from '../log.ts';
 import { observeLoops, type Loop } from '../loop.ts';
 import { createHealth } from './health.ts';
@@ -32,7 +31,7 @@ export interface Resources {
 }
 
 export interface CommandResources extends Resources {
-  /** Aborted by the first SIGINT or SIGTERM. */
+  /** Aborted by the first SIGINT, SIGTERM or SIGHUP. */
   signal: AbortSignal;
 }
 
@@ -53,6 +52,10 @@ export interface Daemon {
    * collection. Returns undefined when no work is skipped.
    */
   note?: () => string | undefined;
+  /**
+   * Returns the chain's time in Unix milliseconds, or null while it is unknown. Makes no request.
+   */
+  chainTime?: () => number | null;
   /** Stops taking new work and resolves when the work in flight is done. */
   stop(): Promise<void>;
 }
@@ -61,9 +64,9 @@ export interface Daemon {
 const GRACE_MS = 10_000;
 
 /**
- * Runs a daemon until SIGTERM or SIGINT, then stops it within 10 s. A second signal ends the
- * process at once. Returns the exit code. `load` imports the start function while Postgres
- * connects. Throws an OperatorError for a wrong configuration, an unreachable Postgres or another
+ * Runs a daemon until SIGTERM, SIGINT or SIGHUP, then stops it within 10 s. A second signal ends
+ * the process at once. Returns the exit code. `load` imports the start function while Postgres
+ * connects. Throws an OperatorError for a wrong configuration, an unusable Postgres or another
  * schema version.
  */
 export async function runDaemon(
@@ -101,7 +104,12 @@ export async function runDaemon(
       health.trouble() ??
       (role === 'dispatch' ? secrets.trouble() : undefined) ??
       (await daemon.ready());
-    const beating = startHeartbeat(role, sql, { health, ready, registry });
+    const beating = startHeartbeat(role, sql, {
+      health,
+      ready,
+      registry,
+      chainTime: () => daemon.chainTime?.() ?? null,
+    });
     heartbeat = beating.loop;
     const metrics = await serveMetrics(registry, ready, {
       host: config.metricsHost,
@@ -132,8 +140,8 @@ export async function runDaemon(
 
 /**
  * Runs one admin command with Postgres and a log on stderr. Returns its exit code. A signal ends
- * the command with Interrupted (exit code 130 or 143). With `drains`, the command itself ends on
- * `signal`, and only a second signal interrupts it. Throws an OperatorError when configuration,
+ * the command with Interrupted (exit code 129, 130 or 143). With `drains`, the command itself ends
+ * on `signal`, and only a second signal interrupts it. Throws an OperatorError when configuration,
  * Postgres or schema is unusable.
  */
 export async function runCommand(
@@ -161,16 +169,17 @@ export async function interruptible<T>(
   const interrupted = new Promise<never>((_resolve, reject) => {
     cut = reject;
   });
-  const onSignal = (name: 'SIGINT' | 'SIGTERM') => {
+  const onSignal = (name: EndingSignal) => {
     const reason = new Interrupted('Interrupted.', name);
     if (!drains || interrupt.signal.aborted) cut(reason);
     interrupt.abort(reason);
   };
-  process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
+  const signals = Object.keys(ENDING_SIGNALS) as EndingSignal[];
+  for (const name of signals) process.on(name, onSignal);
   try {
     return await Promise.race([work(interrupt.signal), interrupted]);
   } finally {
-    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+    for (const name of signals) process.off(name, onSignal);
   }
 }
 
@@ -204,6 +213,8 @@ async function withResources(
 ): Promise<number> {
   const config = loadConfig(role, { envFile });
   const isCommand = role === 'admin' || role === 'reconcile';
+  // The dispatcher does not use plans or sign payments, so it skips these checks.
+  const handlesPayments = role === 'serve' || role === 'keeper';
   const name = isCommand ? 'admin' : role;
   const pretty = process[logging.stream].isTTY;
   const log = createLog(name, { level: config.logLevel, pretty, ...logging });
@@ -215,31 +226,28 @@ async function withResources(
       name: `billing ${name}`,
       planning: isCommand ? undefined : 'daemon',
       limits: isCommand ? undefined : daemonLimits,
+      durable: handlesPayments,
     },
     async (sql) => {
       await assertSchema(sql);
-      // The dispatcher does not use plans or sign payments, so it skips these checks.
-      if (role === 'serve' || role === 'keeper') {
-        await assertDurableCommits(sql);
-        await assertInstallation(sql, config);
-      }
+      if (handlesPayments) await assertInstallation(sql, config);
       return use({ config, log, sql });
     },
   );
 }
 
 /**
- * Connects to Postgres, runs `use` and disconnects. Throws an OperatorError when Postgres is
- * unreachable, refuses a statement, or is lost while `use` runs.
+ * Connects to Postgres, checks it with assertUsable(), runs `use` and disconnects. Throws an
+ * OperatorError when Postgres is unusable, refuses a statement, or is lost while `use` runs.
  */
 export async function withPostgres<T>(
   databaseUrl: string,
-  options: ConnectOptions,
+  { durable = false, ...options }: ConnectOptions & { durable?: boolean },
   use: (sql: Sql) => Promise<T>,
 ): Promise<T> {
   const sql = connect(databaseUrl, options);
   try {
-    await assertReachable(sql, databaseUrl);
+    await assertUsable(sql, databaseUrl, { durable });
     return await use(sql);
   } catch (error) {
     const outage = outageOf(error);
@@ -267,7 +275,7 @@ function firstSignal(log: Log): Promise<NodeJS.Signals> {
       log.warn({ signal }, 'second signal: exiting at once');
       process.exit(1);
     };
-    process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+    for (const name of Object.keys(ENDING_SIGNALS)) process.on(name, onSignal);
     // The sandbox starts its processes with an IPC channel. Such a process stops when its
     // supervisor exits.
     const onOrphaned = () => {

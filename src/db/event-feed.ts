@@ -21,20 +21,13 @@ export async function readFeedStart(sql: Queryable): Promise<string> {
 
 /**
  * Returns the bound: the id below which no further event can appear. Read the bound in a separate
- * statement before the events. Transactions older than 10 s that have written nothing (a dump) are
- * ignored. If the role lacks pg_read_all_stats, the bound is one minute ago.
+ * statement before the events. oldest_writer() ignores transactions older than 10 s that have
+ * written nothing (a dump). If the schema's owner lacks pg_read_all_stats, it returns one minute
+ * ago.
  */
 export async function readFeedBound(sql: Queryable): Promise<string> {
   const [row] = await sql<{ bound: string }[]>`
-    select id_at(least(
-      now(),
-      min(xact_start) filter (where backend_xid is not null or xact_start > now() - interval
-        '10 seconds'),
-      case when bool_or(query = '<insufficient privilege>') then now() - interval '1 minute' end
-    )) as bound
-    from pg_stat_activity
-    where datname = current_database() and (backend_type = 'client backend'
-      or backend_type is null)`;
+    select id_at(least(now(), oldest_writer())) as bound`;
   if (row === undefined) throw new Error('the database returned no time');
   return row.bound;
 }

@@ -47,17 +47,40 @@ async function makeDurable(sql: Sql, name: string): Promise<void> {
     await sql.unsafe(`alter role ${quoted(name)} set synchronous_commit = 'on'`);
 }
 
+/** Who can see the sessions of all users, including their statements (pg_read_all_stats). */
+export interface StatisticsRights {
+  /** The user of DATABASE_URL. It owns oldest_writer(), which reads the sessions for serve. */
+  owner: string;
+  ownerSees: boolean;
+  serveSees: boolean;
+}
+
 /**
- * Lets serve see the transaction start times of other roles (event-feed.ts). Returns false when the
- * caller has no right to grant this.
+ * Lets the owner see the transaction start times of all users (event-feed.ts), and takes that right
+ * from serve, because earlier builds granted it. Where the owner may not do this, the result says
+ * what a superuser has to do.
  */
-export async function grantStatistics(sql: Sql): Promise<boolean> {
+export async function moveStatistics(sql: Sql): Promise<StatisticsRights> {
   const { serve } = await roleNames(sql);
-  const [row] = await sql<{ has: boolean }[]>`
-    select pg_has_role(${serve}, 'pg_read_all_stats', 'usage') as has`;
-  if (row?.has === true) return true;
+  await unlessForbidden(sql, `revoke pg_read_all_stats from ${quoted(serve)}`);
+  const before = await statisticsRights(sql, serve);
+  if (before.ownerSees) return before;
+  const granted = await unlessForbidden(sql, 'grant pg_read_all_stats to current_user');
+  return { ...before, ownerSees: granted };
+}
+
+async function statisticsRights(sql: Sql, serve: string): Promise<StatisticsRights> {
+  const [row] = await sql<StatisticsRights[]>`
+    select current_user as owner, pg_has_role('pg_read_all_stats', 'usage') as owner_sees,
+      pg_has_role(${serve}, 'pg_read_all_stats', 'usage') as serve_sees`;
+  if (row === undefined) throw new Error('the database returned no rights');
+  return row;
+}
+
+/** Runs a statement. Returns false when this user has no right to run it. */
+async function unlessForbidden(sql: Sql, statement: string): Promise<boolean> {
   try {
-    await sql.unsafe(`grant pg_read_all_stats to ${quoted(serve)}`);
+    await sql.unsafe(statement);
     return true;
   } catch (error) {
     if (isForbidden(error)) return false;

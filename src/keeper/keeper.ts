@@ -113,6 +113,13 @@ export class Keeper {
    */
   readonly note = () => this.#history.note();
 
+  /**
+   * Returns the chain's time in Unix milliseconds. Returns null while the time is unknown, and on a
+   * local chain, because its time jumps.
+   */
+  readonly chainTime = () =>
+    this.#config.cluster === 'localnet' ? null : this.#context.clock.peek();
+
   constructor({ sql, config, log, registry }: KeeperParts, installation: Installation) {
     const { rpcUrls } = required(config, 'rpcUrls');
     const { programId, mint, keypairs } = installation;

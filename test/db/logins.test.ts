@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { makeRoles, scramVerifier } from '../../src/db/logins.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
-import { assertDurableCommits } from '../../src/db/postgres/readiness.ts';
+import { assertUsable } from '../../src/db/postgres/readiness.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
 void t.test('a password is stored as Postgres itself would store it', async (t) => {
@@ -48,17 +48,17 @@ async function owner(t: Test) {
     t.teardown(() => connection.end());
     return connection;
   };
-  return { sql, name, own, passwords, settings, as };
+  return { sql, url, name, own, passwords, settings, as };
 }
 
 void t.test('commits of serve and keeper wait for the disk', async (t) => {
-  const { sql, name, own, passwords, settings, as } = await owner(t);
+  const { sql, url, name, own, passwords, settings, as } = await owner(t);
   await makeRoles(own, passwords);
   t.same(await settings(), [
     ['keeper', 'synchronous_commit=on'],
     ['serve', 'synchronous_commit=on'],
   ]);
-  await assertDurableCommits(as('keeper'));
+  await assertUsable(as('keeper'), url, { durable: true });
   await sql.unsafe(`alter role ${name}_keeper set synchronous_commit = remote_apply`);
   await makeRoles(own, passwords);
   t.same(
@@ -69,17 +69,17 @@ void t.test('commits of serve and keeper wait for the disk', async (t) => {
     ],
     'remote_apply waits for longer and stays',
   );
-  await assertDurableCommits(as('keeper'));
+  await assertUsable(as('keeper'), url, { durable: true });
   for (const weak of ['off', 'local', 'remote_write']) {
     await sql.unsafe(`alter role ${name}_serve set synchronous_commit = '${weak}'`);
-    await t.rejects(assertDurableCommits(as('serve')), {
+    await t.rejects(assertUsable(as('serve'), url, { durable: true }), {
       exitCode: 2,
       message: new RegExp(
         `synchronous_commit = ${weak} .*billing migrate --roles.*alter role ${name}_serve set`,
       ),
     });
     await makeRoles(own, passwords);
-    await assertDurableCommits(as('serve'));
+    await assertUsable(as('serve'), url, { durable: true });
   }
 });
 

@@ -91,7 +91,10 @@ async function prepare(t: Test): Promise<Place> {
       .replaceAll('billing_restored', restored)
       // The database is there, with tables of the superuser: the owner is one too, and takes it
       // over.
-      .replaceAll('create database billing owner', `alter database ${database} owner to`)
+      .replaceAll(
+        "create database billing owner billing_owner encoding 'UTF8' template template0",
+        `alter database ${database} owner to billing_owner`,
+      )
       .replaceAll('login createrole', 'login superuser createrole')
       .replaceAll('\\connect billing', `\\connect ${database}`)
       .replaceAll('127.0.0.1:5432/billing', `${server.host}/${database}`)

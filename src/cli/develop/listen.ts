@@ -59,7 +59,7 @@ const GRACE_MS = 10_000;
 const refusedMs = [200, 400, 800, 1600];
 
 /**
- * Forwards events until SIGINT, SIGTERM or the end of stdout, and returns 0. Throws an
+ * Forwards events until SIGINT, SIGTERM, SIGHUP or the end of stdout, and returns 0. Throws an
  * OperatorError when the command cannot start or the API refuses a request.
  */
 function listen(flags: ListenFlags): Promise<number> {

@@ -2,6 +2,7 @@
 // that chain. The optional packages of both are imported when the command runs.
 import { once } from 'node:events';
 import type { Command } from 'commander';
+import { ENDING_SIGNALS } from '../../errors.ts';
 import { decimal, type Finish, wholeNumber } from '../arguments.ts';
 import type { FundFlags } from './localnet-fund.ts';
 import { withOptional } from './optional.ts';
@@ -52,8 +53,8 @@ export function addLocalnet(command: Command, finish: Finish): void {
 }
 
 /**
- * Runs the chain until SIGINT or SIGTERM and returns 0. Throws an OperatorError when the chain
- * cannot start.
+ * Runs the chain until SIGINT, SIGTERM or SIGHUP and returns 0. Throws an OperatorError when the
+ * chain cannot start.
  */
 async function localnet({
   port,
@@ -66,8 +67,7 @@ async function localnet({
 }: LocalnetFlags): Promise<number> {
   const { startLocalnet } = await withOptional(() => import('../../local/chain/start.ts'));
   const ended = Promise.race([
-    once(process, 'SIGINT'),
-    once(process, 'SIGTERM'),
+    ...Object.keys(ENDING_SIGNALS).map((signal) => once(process, signal)),
     ...(process.connected ? [once(process, 'disconnect')] : []),
   ]);
   const chain = await startLocalnet({

@@ -1,4 +1,4 @@
-// `billing serve`, `billing keeper` and `billing dispatch`: run until SIGTERM or SIGINT.
+// `billing serve`, `billing keeper` and `billing dispatch`: run until SIGTERM, SIGINT or SIGHUP.
 import type { Command } from 'commander';
 import type { runDaemon } from '../../daemon/run.ts';
 import { type EnvFlag, type Finish, withEnv } from '../arguments.ts';

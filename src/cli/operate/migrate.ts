@@ -51,11 +51,15 @@ function migrateDatabase({ envFile, roles, json = false }: MigrateFlags): Promis
   );
 }
 
-function describeRoles({ roles, files, seesStatistics }: MadeRoles): void {
+function describeRoles({ roles, files, statistics }: MadeRoles): void {
   for (const daemon of daemonRoles)
     print(`${daemon} uses the role ${roles[daemon]}: DATABASE_URL_FILE=${files[daemon]}`);
-  if (!seesStatistics)
+  if (!statistics.ownerSees)
     print(
-      `A superuser should "grant pg_read_all_stats to ${roles.serve}": until then "billing listen" shows events a minute late.`,
+      `A superuser should "grant pg_read_all_stats to ${statistics.owner}": until then "billing listen" shows events a minute late.`,
+    );
+  if (statistics.serveSees)
+    print(
+      `A superuser should "revoke pg_read_all_stats from ${roles.serve}": serve does not need it, and it shows the statements of all users.`,
     );
 }

@@ -3,6 +3,7 @@
 // Postgres or of the chain when that part does not respond.
 import type { Command } from 'commander';
 import { loadConfig, required, type Config } from '../../config/config.ts';
+import { compareClocks } from '../../daemon/clocks.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
 import { daemonLimits, describeDatabase, type Sql } from '../../db/postgres/connect.ts';
 import { assertSchema } from '../../db/postgres/migrate.ts';
@@ -81,6 +82,10 @@ async function readStatus(
     environment: config.env,
     chain,
     keeper,
+    clocks: compareClocks({
+      postgres: 'fault' in queues ? null : queues.database.offsetSeconds,
+      chain: chain?.offsetSeconds ?? null,
+    }),
     ...('fault' in queues
       ? {
           at: new Date(),
@@ -100,7 +105,7 @@ async function readStatus(
   };
   const unchecked = uncheckedOf(found);
   const problems = [
-    ...problemsOf(found, { ...limits, local: config.cluster === 'localnet' }),
+    ...problemsOf(found, limits),
     ...demanded.flatMap((what) =>
       unchecked[what] === undefined ? [] : [`${what} is not checked: ${unchecked[what]}`],
     ),

@@ -9,6 +9,16 @@ export async function readClock(sql: Queryable): Promise<number> {
   return row.now;
 }
 
+/**
+ * Measures by how many seconds the database's clock is ahead of this process's clock. The error is
+ * at most half of the time that the query takes.
+ */
+export async function readClockOffset(sql: Queryable): Promise<number> {
+  const startedAt = Date.now();
+  const now = await readClock(sql);
+  return (now - (startedAt + Date.now()) / 2) / 1000;
+}
+
 /** Sends an empty query and resolves when Postgres responds. */
 export async function ping(sql: Queryable): Promise<void> {
   await sql`select 1`;

@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import postgres from 'postgres';
 import { parse } from 'postgres-array';
 import { backoff } from '../../backoff.ts';
-import { messageOf, OperatorError } from '../../errors.ts';
+import { SESSION_SETTINGS } from './settings.ts';
 import { createSilence, type Silence } from './silence.ts';
 import { createSocketOpener, type TlsMode } from './socket.ts';
 
@@ -156,7 +156,7 @@ function optionsOf(url: string, max: number, connection: Settings): ReadOptions 
     backoff: (attempt: number) => backoff(attempt, { base: 20, cap: RECONNECT_MS }) / 1000,
     idle_timeout: 60,
     onnotice: () => undefined,
-    connection: { TimeZone: 'UTC', ...connection },
+    connection: { ...SESSION_SETTINGS, ...connection },
   });
   return options;
 }
@@ -363,19 +363,4 @@ function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
 export function describeDatabase(url: string): string {
   const { hostname, port, pathname } = new URL(url);
   return `${hostname === '' ? 'localhost' : hostname}:${port === '' ? '5432' : port}, database "${decodeURIComponent(pathname.slice(1))}"`;
-}
-
-/**
- * Checks that Postgres responds. Otherwise throws an OperatorError with the host and the next step.
- */
-export async function assertReachable(sql: Sql, url: string): Promise<void> {
-  try {
-    await sql`select 1`;
-  } catch (error) {
-    throw new OperatorError(
-      `Postgres at ${describeDatabase(url)} cannot be used: ${messageOf(error)}. Check that it is running and that DATABASE_URL is right.`,
-      1,
-      { cause: error },
-    );
-  }
 }

@@ -18,6 +18,8 @@ export type DaemonRole = (typeof daemonRoles)[number];
 interface Rights {
   select: readonly string[];
   insert: readonly string[];
+  /** Tables that new rows may be added to, each with its columns that must keep their defaults. */
+  insertExcept?: Readonly<Record<string, readonly string[]>>;
   delete: readonly string[];
   /** Tables that the role may update, each with the columns that it must not update. */
   update: Readonly<Record<string, readonly string[]>>;
@@ -67,8 +69,6 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     ],
     insert: [
       ...running.insert,
-      'merchants',
-      'api_keys',
       'auth_nonces',
       'apps',
       'plans',
@@ -86,6 +86,10 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'refunds',
       'replays',
     ],
+    insertExcept: {
+      merchants: ['tier', 'fee_bps'],
+      api_keys: ['created_at', 'last_used_at', 'revoked_at'],
+    },
     delete: [
       ...running.delete,
       'auth_nonces',
@@ -111,6 +115,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       checkout_sessions: ['id', 'app_id', 'plan_id', 'success_url', 'cancel_url', 'expires_at'],
       replays: ['id', 'selection', 'until'],
     },
+    execute: ['oldest_writer()'],
   },
   keeper: {
     select: [
@@ -215,15 +220,18 @@ export async function grantRights(sql: Queryable): Promise<string[]> {
 
 /** Returns one multi-statement string, which Postgres runs as one transaction. */
 async function grants(sql: Queryable, role: string, its: Rights): Promise<string> {
-  const updates = await Promise.all(
-    Object.entries(its.update).map(async ([table, fixed]) => {
+  const byColumn = (right: 'insert' | 'update', tables: Rights['update']) =>
+    Object.entries(tables).map(async ([table, fixed]) => {
       const [row] = await sql<{ columns: string }[]>`
         select string_agg(quote_ident(attname), ', ') as columns from pg_attribute
         where attrelid = ${table}::regclass and attnum > 0 and not attisdropped
           and attname <> all(${[...fixed]})`;
-      return `grant update (${row?.columns ?? ''}) on ${table} to ${role}`;
-    }),
-  );
+      return `grant ${right} (${row?.columns ?? ''}) on ${table} to ${role}`;
+    });
+  const columns = await Promise.all([
+    ...byColumn('insert', its.insertExcept ?? {}),
+    ...byColumn('update', its.update),
+  ]);
   const all = (right: string, tables: readonly string[]) =>
     tables.length === 0 ? '' : `grant ${right} on ${tables.join(', ')} to ${role}`;
   return [
@@ -233,7 +241,7 @@ async function grants(sql: Queryable, role: string, its: Rights): Promise<string
     all('select', its.select),
     all('insert', its.insert),
     all('delete', its.delete),
-    ...updates,
+    ...columns,
     ...(its.execute ?? []).map((name) => `grant execute on function ${name} to ${role}`),
   ].join(';\n');
 }

@@ -25,6 +25,7 @@ import pRetry from 'p-retry';
 import { ping } from '../../db/postgres/clock.ts';
 import { connect } from '../../db/postgres/connect.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
+import { dismiss, guardOf, ownerSettings, stopOrphan } from './orphan.ts';
 import { freePorts } from './ports.ts';
 
 export interface EmbeddedPostgres {
@@ -76,6 +77,7 @@ export async function startEmbeddedPostgres({
   const cluster = join(root, 'cluster');
   const secret = join(root, 'password');
   await own(root, identity);
+  await stopOrphan(cluster);
   const binaries = await enterableBinaries(await packagedBinaries(), identity);
 
   if (!(await exists(join(cluster, 'PG_VERSION'))))
@@ -88,6 +90,7 @@ export async function startEmbeddedPostgres({
     port: String(listenPort),
     unix_socket_directories: '',
     max_connections: '200',
+    ...ownerSettings(),
     ...settings,
   };
   const server = spawn(
@@ -102,6 +105,8 @@ export async function startEmbeddedPostgres({
     { ...identity, cwd: root, stdio: ['ignore', 'ignore', 'pipe'], detached: true },
   );
   // When this process ends without stop(), SIGQUIT ends the server and its child processes at once.
+  // After a kill -9 of this process, the guard sends it.
+  const guard = guardOf(server);
   const abandon = () => void server.kill('SIGQUIT');
   process.once('exit', abandon);
   const said: string[] = [];
@@ -111,7 +116,10 @@ export async function startEmbeddedPostgres({
       'data',
       (text: string) => said.push(...text.split('\n').slice(-20)) > 200 && said.splice(0, 100),
     );
-  const exited = once(server, 'exit').then(() => void process.off('exit', abandon));
+  const exited = once(server, 'exit').then(() => {
+    process.off('exit', abandon);
+    return dismiss(guard);
+  });
   await untilResponding(url, server, said);
   return {
     url,

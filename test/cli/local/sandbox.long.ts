@@ -10,7 +10,7 @@ void t.test(
     const running = start(t, ['sandbox', '--once', '--subscribers', '8', '--periods', '40']);
     await running.line('period 1 of 40');
     const started = await childrenOf(running.child.pid ?? 0);
-    t.equal(started.length, 5);
+    t.equal(started.length, 6);
     running.child.kill('SIGINT');
     const { code, stderr } = await running.ended;
     t.equal(code, 130);

@@ -72,7 +72,7 @@ void t.test(
     await terminal.waitFor(/days of chain time in .* s: all 12 invariants hold/);
 
     const started = await childrenOf(terminal.pid);
-    t.equal(started.length, 5, 'localnet, Postgres, serve, keeper, dispatch');
+    t.equal(started.length, 6, 'localnet, Postgres and its guard, serve, keeper, dispatch');
     terminal.press('ctrl-c');
     t.match(await terminal.ended, { code: 0 });
     t.equal(terminal.buffer(), 'normal');

@@ -1,10 +1,11 @@
-// Common behaviour of all admin commands: wrong usage, a Postgres outage, ctrl-C, a closed pipe,
+// Common behaviour of all admin commands: wrong usage, a Postgres outage, signals, a closed pipe,
 // with and without a terminal.
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { ReservedSql } from 'postgres';
 import t, { type Test } from 'tap';
+import { ENDING_SIGNALS, type EndingSignal } from '../../../src/errors.ts';
 import {
   type Outcome,
   run,
@@ -201,12 +202,20 @@ for (const some of thirds) {
     },
   );
 
-  void t.test(`ctrl-C ends each command immediately, with exit code 130: ${names}`, async (t) => {
-    const commands = await allWaiting(t, some, url);
-    for (const { running } of commands) running.child.kill('SIGINT');
-    for (const { name, running } of commands) {
+  void t.test(`a signal ends each command immediately, with its exit code: ${names}`, async (t) => {
+    const signals = Object.entries(ENDING_SIGNALS) as [EndingSignal, number][];
+    const commands = (await allWaiting(t, some, url)).map((command, place) => {
+      const [signal, code] = signals[place % signals.length]!;
+      return { ...command, signal, code };
+    });
+    for (const { running, signal } of commands) running.child.kill(signal);
+    for (const { name, running, signal, code } of commands) {
       const outcome = await running.ended;
-      t.match(outcome, { code: 130, stderr: /billing: Interrupted[^\n]*\.$/m, stdout: '' }, name);
+      t.match(
+        outcome,
+        { code, stderr: /billing: Interrupted[^\n]*\.$/m, stdout: '' },
+        `${name}, ${signal}`,
+      );
       isClear(t, name, outcome);
     }
   });

@@ -1,6 +1,7 @@
 import t from 'tap';
-import { connect, assertReachable } from '../../../src/db/postgres/connect.ts';
+import { connect } from '../../../src/db/postgres/connect.ts';
 import { assertSchema, listMigrations, migrate } from '../../../src/db/postgres/migrate.ts';
+import { assertUsable } from '../../../src/db/postgres/readiness.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 import { until } from '../../fixtures/webhooks.ts';
 
@@ -59,7 +60,7 @@ void t.test('a failed migration is rolled back completely', async (t) => {
 void t.test('an unreachable Postgres is named without its password', async (t) => {
   const url = 'postgres://someone:hunter2@127.0.0.1:1/ledger';
   const sql = connect(url, { max: 1, name: 'nobody' });
-  const error = await assertReachable(sql, url).then(
+  const error = await assertUsable(sql, url).then(
     () => undefined,
     (thrown: unknown) => thrown as Error,
   );

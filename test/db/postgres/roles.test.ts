@@ -103,6 +103,40 @@ void t.test(
     t.equal(await everything(sql), before);
     await own`update plans set name = 'Another name'`;
     await own`update merchants set name = 'Another name'`;
+    for (const statement of [
+      `insert into merchants (wallet, tier) values ('w', 'pro')`,
+      `insert into merchants (wallet, fee_bps) values ('w', 0)`,
+      `insert into api_keys (merchant_id, prefix, hash, revoked_at) select id, 'p', sha256('a'), now() from merchants`,
+    ])
+      await t.rejects(own.unsafe(statement), forbidden, statement);
+    await own`insert into merchants (wallet) values ('w')`;
+  },
+);
+
+void t.test(
+  'a revoked key stays revoked for every role, and serve reads no statement of others',
+  async (t) => {
+    const { sql, own } = await scene(t, 'serve');
+    await own`insert into api_keys (merchant_id, prefix, hash) select id, 'p', sha256('a') from merchants`;
+    await own`update api_keys set revoked_at = now()`;
+    for (const role of [own, sql])
+      await t.rejects(role`update api_keys set revoked_at = null`, {
+        code: '23514',
+        message: 'a revoked API key stays revoked',
+      });
+    await own`update api_keys set last_used_at = now()`;
+
+    const writer = await sql.reserve();
+    await writer`begin`;
+    await writer`update merchants set name = 'A secret'`;
+    const [begun] = await writer<{ start: Date }[]>`select now() as start`;
+    const [seen] = await own<{ oldest: Date; hidden: boolean }[]>`
+      select oldest_writer() as oldest, not exists (
+        select from pg_stat_activity where query like '%A secret%' and pid <> pg_backend_pid()
+      ) as hidden`;
+    t.same(seen, { oldest: begun?.start, hidden: true });
+    await writer`rollback`;
+    writer.release();
   },
 );
 
@@ -160,12 +194,13 @@ void t.test(
     const { sql, name, directory, env } = await installation(t);
     const [version] = await sql<{ number: number }[]>`
       select current_setting('server_version_num')::int as number`;
+    // Before Postgres 16, any role with createrole may grant and revoke pg_read_all_stats.
+    const mayGrant = (version?.number ?? 0) < 160_000;
     const first = await runShared(['migrate', '--json', '--roles', directory], env);
     t.equal(first.code, 0, first.stderr);
     t.match(JSON.parse(first.stdout), {
       roles: { serve: `${name}_serve`, keeper: `${name}_keeper`, dispatch: `${name}_dispatch` },
-      // Before Postgres 16, any role with createrole may grant this one.
-      seesStatistics: (version?.number ?? 0) < 160_000,
+      statistics: { owner: `${name}_owner`, ownerSees: mayGrant, serveSees: false },
     });
     const urls = () =>
       Promise.all(
@@ -188,15 +223,27 @@ void t.test(
     t.same(Object.values(role ?? {}), [false, false, false, false]);
     t.notMatch(first.stdout + first.stderr, new URL(written[0] ?? '').password);
 
-    await sql.unsafe(`grant pg_read_all_stats to ${name}_owner with admin option`);
+    await sql.unsafe(`grant pg_read_all_stats to ${name}_serve`);
+    const old = await runShared(['migrate', '--roles', directory], env);
+    t.equal(
+      old.stdout.includes(`"revoke pg_read_all_stats from ${name}_serve"`),
+      !mayGrant,
+      'an earlier build gave it to serve',
+    );
+    await sql.unsafe(`revoke pg_read_all_stats from ${name}_serve`);
+
+    await sql.unsafe(`grant pg_read_all_stats to ${name}_owner`);
     await sql.unsafe(`revoke select on plans from ${name}_serve`);
     const again = await runShared(['migrate', '--roles', directory], env);
     t.equal(again.code, 0, again.stderr);
-    t.notMatch(again.stdout, /A superuser should/, 'it may grant pg_read_all_stats now');
+    t.notMatch(again.stdout, /A superuser should/, 'it has pg_read_all_stats now');
     t.same(await urls(), written, 'passwords stay');
     const [plans] = await sql<{ may: boolean }[]>`
       select has_table_privilege(${`${name}_serve`}, 'plans', 'select') as may`;
     t.equal(plans?.may, true, 'each migration grants anew');
+    const [serve] = await sql<{ sees: boolean }[]>`
+      select pg_has_role(${`${name}_serve`}, 'pg_read_all_stats', 'usage') as sees`;
+    t.equal(serve?.sees, false);
   },
 );
 

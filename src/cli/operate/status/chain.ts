@@ -24,6 +24,11 @@ export interface ChainStatus {
   cluster: string;
   /** The chain's clock, which decides when payments are due. Null when no endpoint responded. */
   time: Date | null;
+  /**
+   * Seconds by which that clock is ahead of this host's. Null on a local chain, because its time
+   * jumps.
+   */
+  offsetSeconds: number | null;
   endpoints: EndpointStatus[];
 }
 
@@ -52,7 +57,12 @@ export async function chainStatus(
     chain:
       config.rpcUrls === undefined
         ? null
-        : { cluster: config.cluster, time: best?.time ?? null, endpoints },
+        : {
+            cluster: config.cluster,
+            time: best?.time ?? null,
+            offsetSeconds: config.cluster === 'localnet' ? null : (best?.offsetSeconds ?? null),
+            endpoints,
+          },
     keeper: address === undefined ? null : { address, sol: best?.sol ?? null },
   };
 }
@@ -70,7 +80,7 @@ async function askEndpoint(
     log: { info: log.info.bind(log), warn: () => undefined },
   });
   const name = rpc.health()[0]?.name ?? '';
-  const none = { name, slot: null, time: null, sol: null, answeredMs: null };
+  const none = { name, slot: null, time: null, offsetSeconds: null, sol: null, answeredMs: null };
   const startedAt = performance.now();
   try {
     const slot = Number(await rpc.getSlot());
@@ -78,9 +88,11 @@ async function askEndpoint(
     const mismatch = clusterMismatch(cluster, await rpc.getGenesisHash());
     if (mismatch !== null) return { ...none, fault: mismatch };
     const { unixTimestamp } = await rpc.getClock();
+    const offsetSeconds = Number(unixTimestamp) - Date.now() / 1000;
     const sol =
       keeper === undefined ? null : Number(await rpc.getBalance(keeper)) / LAMPORTS_PER_SOL;
-    return { name, slot, time: timeOf(unixTimestamp), sol, answeredMs, fault: null };
+    const time = timeOf(unixTimestamp);
+    return { name, slot, time, offsetSeconds, sol, answeredMs, fault: null };
   } catch (error) {
     if (!(error instanceof RpcUnreachable || error instanceof RpcError)) throw error;
     return {

@@ -1,4 +1,5 @@
 // The facts that `billing status` reads, the limits, and the result. --json prints a Status.
+import type { ClockDifference } from '../../../daemon/clocks.ts';
 import type { DaemonRow } from '../../../db/daemons.ts';
 import type { ChainStatus } from './chain.ts';
 import type { QueueStatus } from './queues.ts';
@@ -34,6 +35,8 @@ export interface Status {
    * present.
    */
   database: Partial<QueueStatus['database']> & { address: string; fault: string | null };
+  /** The comparison of the clocks of Postgres, this host and the chain. */
+  clocks: ClockDifference;
   /** This and the next two fields are null when Postgres did not respond. */
   payments: QueueStatus['payments'] | null;
   deliveries: QueueStatus['deliveries'] | null;

@@ -1,11 +1,12 @@
 // Compares the facts of a status with the limits. Pure functions.
+import { type ClockDifference, type ClockName, MAX_CLOCK_SECONDS } from '../../../daemon/clocks.ts';
 import type { DaemonRow } from '../../../db/daemons.ts';
 import { heldInWords } from '../../../domain/collecting/brake.ts';
 import type { Checkable, Facts, Limits } from './facts.ts';
 
 /**
- * Maximum seconds that a public chain's clock, read from the best endpoint, may be behind the
- * database's clock.
+ * Maximum seconds that a public chain's clock, read from the best endpoint, may be behind both the
+ * database's clock and this host's.
  */
 const MAX_CHAIN_LAG = 120;
 /**
@@ -25,10 +26,10 @@ const MAX_KEEPER_FAILURES = 6;
 /** Returns a message for each exceeded limit. The list is empty when no limit is exceeded. */
 export function problemsOf(
   facts: Facts,
-  { maxPaymentDelay, maxDeliveryDelay, minSol, local }: Limits & { local: boolean },
+  { maxPaymentDelay, maxDeliveryDelay, minSol }: Limits,
 ): string[] {
   const { at, database, payments, deliveries, collection } = facts;
-  const { undecipherableSecrets, chain, keeper } = facts;
+  const { undecipherableSecrets, chain, keeper, clocks } = facts;
   const problems: string[] = [];
   const past = (seconds: number, limit: number, what: string) => {
     if (seconds > limit)
@@ -62,15 +63,17 @@ export function problemsOf(
       if (lag !== null && lag > MAX_ENDPOINT_LAG)
         problems.push(`RPC ${name} is ${lag} slots behind; the limit is ${MAX_ENDPOINT_LAG}`);
     }
-    const behind =
-      chain.time === null ? 0 : Math.floor((at.getTime() - chain.time.getTime()) / 1000);
-    if (!local)
+    if (chain.offsetSeconds !== null)
       past(
-        behind,
+        Math.floor(Math.min(0, clocks.postgres ?? 0) - chain.offsetSeconds),
         MAX_CHAIN_LAG,
         "the chain's clock, as the RPC endpoints have it, has been behind",
       );
   }
+  // The problem above already reports a chain that is behind.
+  const isChainBehind = clocks.odd === 'chain' && clocks.seconds < 0;
+  if (Math.abs(clocks.seconds) > MAX_CLOCK_SECONDS && !isChainBehind)
+    problems.push(`${clocksInWords(clocks)}; the limit is ${duration(MAX_CLOCK_SECONDS)}`);
   if (keeper !== null && keeper.sol !== null && keeper.sol < minSol)
     problems.push(
       `the keeper has ${keeper.sol} SOL; the limit is ${minSol}: send some to ${keeper.address}`,
@@ -130,6 +133,25 @@ function daemonProblems(daemons: readonly DaemonRow[], at: Date): string[] {
       : [`no ${name} has written to Postgres for ${duration(silentFor(last))}`];
   });
   return [...troubled, ...gone];
+}
+
+const CLOCKS: readonly ClockName[] = ['postgres', 'host', 'chain'];
+
+const CLOCK_WORDS: Record<ClockName, string> = {
+  postgres: 'the clock of Postgres',
+  host: "this host's clock",
+  chain: "the chain's clock",
+};
+
+/** Says which clock is wrong and by how much. If that is unknown, says which clocks differ. */
+export function clocksInWords({ odd, seconds, postgres, chain }: ClockDifference): string {
+  const by = duration(Math.floor(Math.abs(seconds)));
+  const offsets = { postgres, host: 0, chain };
+  const others = CLOCKS.filter((name) => name !== odd && offsets[name] !== null);
+  const words = others.map((name) => CLOCK_WORDS[name]).join(' and ');
+  return odd === null
+    ? `${words} differ by ${by}; which one is wrong is not known`
+    : `${CLOCK_WORDS[odd]} is wrong: ${by} ${seconds > 0 ? 'ahead of' : 'behind'} ${words}, which agree`;
 }
 
 /** Formats seconds in one unit, such as 45 s, 3 min, 2 h or 5 days. */

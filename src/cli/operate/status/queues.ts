@@ -3,7 +3,7 @@ import { type Hold, listHolds, readBrake } from '../../../db/collection-holds.ts
 import { listDaemons, type DaemonRow } from '../../../db/daemons.ts';
 import { countDue, findDueEndpoints } from '../../../db/delivery-queue.ts';
 import { countForeignSecrets } from '../../../db/endpoints.ts';
-import { ping } from '../../../db/postgres/clock.ts';
+import { readClockOffset } from '../../../db/postgres/clock.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
 import {
   type CostlyWallet,
@@ -22,7 +22,11 @@ import { readBacklog } from '../../../db/subscription-work.ts';
 import { fingerprintsOf } from '../../../domain/accounts/secrets.ts';
 
 export interface QueueStatus {
-  database: DatabaseFacts & { answeredMs: number };
+  database: DatabaseFacts & {
+    answeredMs: number;
+    /** Seconds by which the clock of Postgres is ahead of this host's. */
+    offsetSeconds: number;
+  };
   payments: PaymentFacts & {
     /** Number of due subscriptions without a lease. The count stops at 10,000. */
     due: number;
@@ -71,7 +75,7 @@ export async function queueStatus(
   encryptionKeys: readonly string[] | undefined,
 ): Promise<QueueStatus> {
   const startedAt = performance.now();
-  await ping(sql);
+  const offsetSeconds = await readClockOffset(sql);
   const answeredMs = Math.round(performance.now() - startedAt);
   return sql.begin('read only', async (tx) => {
     const facts = await readDatabaseFacts(tx);
@@ -91,7 +95,7 @@ export async function queueStatus(
     const endpoints = await findDueEndpoints(tx);
     const due = await countDue(tx, MAX_COUNTED);
     return {
-      database: { ...facts, answeredMs },
+      database: { ...facts, answeredMs, offsetSeconds },
       payments: {
         ...payments,
         due: backlog.waiting,

@@ -1,10 +1,11 @@
 // Formats the status as text.
+import { MAX_AGREED_SECONDS } from '../../../daemon/clocks.ts';
 import { MAX_COUNTED } from '../../../db/status.ts';
 import type { Paint } from '../../terminal/print.ts';
 import { safeText } from '../../terminal/safe-text.ts';
 import { table } from '../../terminal/table.ts';
 import type { Status } from './facts.ts';
-import { duration } from './limits.ts';
+import { clocksInWords, duration } from './limits.ts';
 
 /** Returns the status as text of at most 24 lines. */
 export function screen(status: Status, paint: Paint): string {
@@ -47,6 +48,7 @@ function facts(status: Status): [string, string][] {
         ? `${database.address}, version ${database.version ?? ''}, answered in ${database.answeredMs ?? 0} ms`
         : `${database.address}: no answer`,
     ],
+    ...clockFacts(status),
     ...queueFacts(status),
     ...chainFacts(chain),
     [
@@ -59,6 +61,11 @@ function facts(status: Status): [string, string][] {
       ? []
       : [['Secrets', `not checked: ${unchecked.secrets}`] satisfies [string, string]]),
   ];
+}
+
+/** Returns the line about the clocks, or no line when they agree. */
+function clockFacts({ clocks }: Status): [string, string][] {
+  return Math.abs(clocks.seconds) > MAX_AGREED_SECONDS ? [['Clocks', clocksInWords(clocks)]] : [];
 }
 
 function queueFacts({ database, payments, deliveries, collection }: Status): [string, string][] {

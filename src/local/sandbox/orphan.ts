@@ -1,0 +1,90 @@
+// Ends the embedded Postgres with the process that started it. If a server becomes an orphan after
+// all, because its guard was killed too, the next start with the same data stops the server.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile, readlink, realpath } from 'node:fs/promises';
+import { platform } from 'node:os';
+import { join } from 'node:path';
+import pRetry from 'p-retry';
+
+/**
+ * Starts a guard: a shell that ends `server` when this process ends for any reason, because the
+ * shell's stdin then closes. Dismiss the guard when the server has ended, because the system may
+ * reuse the pid. Returns undefined on Windows.
+ */
+export function guardOf(server: ChildProcess): ChildProcess | undefined {
+  if (server.pid === undefined || platform() === 'win32') return undefined;
+  const guard = spawn('/bin/sh', ['-c', 'read _; kill -QUIT "$0"', String(server.pid)], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  });
+  guard.on('error', () => undefined).unref();
+  return guard;
+}
+
+/** Ends the guard of a server that has ended. */
+export async function dismiss(guard: ChildProcess | undefined): Promise<void> {
+  if (guard?.pid === undefined || guard.exitCode !== null || guard.signalCode !== null) return;
+  guard.kill('SIGKILL');
+  await once(guard, 'exit');
+}
+
+/** Server settings that record this process as the owner of the server. */
+export function ownerSettings(): Record<string, string> {
+  return { 'billing.owner': String(process.pid) };
+}
+
+/**
+ * Stops the server of a data directory when the process that started the server is gone. Without
+ * /proc this does nothing, and Postgres refuses to start a second server.
+ */
+export async function stopOrphan(cluster: string): Promise<void> {
+  const pid = await serverOf(cluster);
+  if (pid === undefined) return;
+  const owner = await ownerOf(pid);
+  if (owner !== undefined && (await parentOf(pid)) !== owner) await end(pid);
+}
+
+/** Returns the pid of a data directory's server, whose working directory is that directory. */
+async function serverOf(cluster: string): Promise<number | undefined> {
+  const pidFile = await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => '');
+  const pid = Number.parseInt(pidFile, 10);
+  const directory = await readlink(`/proc/${pid}/cwd`).catch(() => undefined);
+  return directory === undefined || directory !== (await realpath(cluster)) ? undefined : pid;
+}
+
+/** Returns the pid that ownerSettings() recorded in the command line of a server. */
+async function ownerOf(pid: number): Promise<number | undefined> {
+  const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+  return numberIn(/(?:^|\0)billing\.owner=(\d+)(?:\0|$)/.exec(command));
+}
+
+/**
+ * Reads the parent's pid of a process. The parent changes when it ends. Returns undefined when the
+ * process has ended.
+ */
+async function parentOf(pid: number): Promise<number | undefined> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+  return numberIn(/^PPid:\s*(\d+)$/m.exec(status));
+}
+
+/** Requests a fast shutdown. Resolves when the process has ended. Rejects after 30 s. */
+async function end(pid: number): Promise<void> {
+  const send = (signal: 'SIGINT' | 0) => {
+    try {
+      return process.kill(pid, signal);
+    } catch {
+      return false;
+    }
+  };
+  send('SIGINT');
+  const ended = () => {
+    if (send(0))
+      throw new Error(`the Postgres of an earlier sandbox (process ${pid}) does not end`);
+  };
+  await pRetry(ended, { retries: 1200, factor: 1, minTimeout: 25, maxRetryTime: 30_000 });
+}
+
+function numberIn(match: RegExpExecArray | null): number | undefined {
+  return match?.[1] === undefined ? undefined : Number(match[1]);
+}
