@@ -15,3 +15,27 @@ comment on column subscriptions.reinstated_at is 'the merchant lifted its force-
 
 alter table checkout_sessions add column for_wallet text;
 comment on column checkout_sessions.for_wallet is 'the only wallet that can subscribe in the session; null for any';
+
+alter table offered_transactions
+  alter column message drop not null,
+  add column registered_at timestamptz;
+comment on table offered_transactions is 'unsigned transactions offered to wallets for signing; deleted after ten minutes, offers to subscribe after 24 hours';
+comment on column offered_transactions.message is 'the message that the wallet signs, byte for byte; null once its blockhash has expired';
+comment on column offered_transactions.registered_at is 'a subscription at the address was registered since: the offer fits no other account';
+
+alter table subscriptions add column unclaimed boolean not null default false;
+comment on column subscriptions.unclaimed is 'a keeper registered it from the chain; the next registration by its wallet returns it, once';
+
+alter table apps add column register_unclaimed boolean not null default false;
+comment on column apps.register_unclaimed is 'a subscription on chain that the service did not offer is registered too';
+
+create table unregistered_subscriptions (
+  id uuid primary key default uuid_v7(),
+  app_id uuid not null references apps,
+  plan_id uuid not null references plans,
+  subscription_pda text not null unique,
+  subscriber_wallet text not null,
+  created_at timestamptz not null default now()
+);
+comment on table unregistered_subscriptions is 'live accounts on chain of registered plans that no wallet has registered';
+create index unregistered_by_app on unregistered_subscriptions (app_id, id);

@@ -225,11 +225,13 @@ create table apps (
   return_origins text[] not null default '{}'::text[],
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
+  register_unclaimed boolean not null default false,
   constraint apps_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
   constraint apps_return_origins_check CHECK ((cardinality(return_origins) <= 10)),
   constraint apps_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   constraint apps_pkey PRIMARY KEY (id)
 );
+comment on column apps.register_unclaimed is 'a subscription on chain that the service did not offer is registered too';
 CREATE INDEX apps_by_merchant ON public.apps USING btree (merchant_id, id);
 
 create table auth_nonces (
@@ -494,7 +496,7 @@ create table offered_transactions (
   id uuid not null default uuid_v7(),
   wallet text not null,
   blockhash text not null,
-  message bytea not null,
+  message bytea,
   last_valid_block_height bigint not null,
   purpose text not null,
   plan_id uuid not null,
@@ -502,16 +504,18 @@ create table offered_transactions (
   checkout_session_id uuid,
   created_at timestamp with time zone not null default now(),
   resumes boolean not null default false,
+  registered_at timestamp with time zone,
   constraint offered_transactions_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'publish'::text, 'pullers'::text, 'refund'::text]))),
   constraint subscription_named_unless_of_plan CHECK (((purpose = ANY (ARRAY['publish'::text, 'pullers'::text])) = (subscription_pda IS NULL))),
   constraint offered_transactions_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE CASCADE,
   constraint offered_transactions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id) ON DELETE CASCADE,
   constraint offered_transactions_pkey PRIMARY KEY (id)
 );
-comment on table offered_transactions is 'unsigned transactions offered to wallets for signing; deleted after ten minutes, when their blockhashes have expired';
-comment on column offered_transactions.message is 'the message that the wallet signs, byte for byte';
+comment on table offered_transactions is 'unsigned transactions offered to wallets for signing; deleted after ten minutes, offers to subscribe after 24 hours';
+comment on column offered_transactions.message is 'the message that the wallet signs, byte for byte; null once its blockhash has expired';
 comment on column offered_transactions.checkout_session_id is 'the session in which the wallet subscribes';
 comment on column offered_transactions.resumes is 'the transaction resumes the cancelled account of an ended subscription, instead of opening an account';
+comment on column offered_transactions.registered_at is 'a subscription at the address was registered since: the offer fits no other account';
 CREATE INDEX offered_transactions_by_age ON public.offered_transactions USING btree (created_at);
 CREATE INDEX offered_transactions_by_pda ON public.offered_transactions USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);
 CREATE INDEX offered_transactions_by_wallet ON public.offered_transactions USING btree (wallet, blockhash);
@@ -792,6 +796,7 @@ create table subscriptions (
   charged_from timestamp with time zone,
   refunded_through timestamp with time zone,
   reinstated_at timestamp with time zone,
+  unclaimed boolean not null default false,
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
   constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
@@ -843,6 +848,7 @@ comment on column subscriptions.early_tries is 'payments of chain_failure_period
 comment on column subscriptions.charged_from is 'chain time of a resume or a registration inside an on-chain period: only the rest of that period is charged';
 comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded before the wallet resumed: that period gives no access';
 comment on column subscriptions.reinstated_at is 'the merchant lifted its force-cancel: the wallet may register the same account again';
+comment on column subscriptions.unclaimed is 'a keeper registered it from the chain; the next registration by its wallet returns it, once';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
 CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (
@@ -896,6 +902,21 @@ create table transactions (
 comment on table transactions is 'every transaction signed by a keeper, committed before it is first sent; it contains one or more payment attempts';
 comment on column transactions.bytes is 'the signed transaction as it is sent; null once its outcome is known';
 comment on column transactions.blockhash_slot is 'slot of the answer that gave the blockhash; 0 for transactions of releases that did not store it';
+
+create table unregistered_subscriptions (
+  id uuid not null default uuid_v7(),
+  app_id uuid not null,
+  plan_id uuid not null,
+  subscription_pda text not null,
+  subscriber_wallet text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint unregistered_subscriptions_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint unregistered_subscriptions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
+  constraint unregistered_subscriptions_pkey PRIMARY KEY (id),
+  constraint unregistered_subscriptions_subscription_pda_key UNIQUE (subscription_pda)
+);
+comment on table unregistered_subscriptions is 'live accounts on chain of registered plans that no wallet has registered';
+CREATE INDEX unregistered_by_app ON public.unregistered_subscriptions USING btree (app_id, id);
 
 create table webhook_endpoints (
   id uuid not null default uuid_v7(),

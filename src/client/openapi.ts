@@ -357,6 +357,16 @@ export interface paths {
         delete?: never;
         patch?: never;
     };
+    "/merchant/apps/{appId}/unregistered": {
+        /**
+         * List subscriptions on chain that are not registered
+         * Accounts that wallets opened without the service. Nothing is collected from them until their wallet registers them, or the app has registerUnclaimed.
+         */
+        get: operations["listUnregistered"];
+        post?: never;
+        delete?: never;
+        patch?: never;
+    };
     "/merchant/apps/{appId}/webhooks": {
         /** List the webhook endpoints of an app: one or none */
         get: operations["listWebhooks"];
@@ -748,6 +758,8 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
+            registerUnclaimed: boolean;
             /** Origins that a checkout session may redirect to. */
             returnOrigins: string[];
             /**
@@ -3401,6 +3413,38 @@ export interface components {
             /** Signature of the transaction on chain, in Base58. Several payments may share one. */
             txSignature: string | null;
         };
+        UnregisteredSubscription: {
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            appId: string;
+            /**
+             * Format: date-time
+             * Time at which the keeper saw it first.
+             */
+            createdAt: string;
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            id: string;
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            planId: string;
+            /**
+             * Format: address
+             * A Solana address in Base58.
+             */
+            subscriberWallet: string;
+            /**
+             * Format: address
+             * Address of the account on chain, in Base58.
+             */
+            subscriptionPda: string;
+        };
         WebhookEndpoint: {
             /**
              * Format: uuid
@@ -3806,6 +3850,8 @@ export interface operations {
                      * 1 to 120 characters.
                      */
                     name: string;
+                    /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
+                    registerUnclaimed?: boolean;
                     /** Origins that a checkout session may redirect to. */
                     returnOrigins?: string[];
                     /**
@@ -3870,6 +3916,8 @@ export interface operations {
                      * 1 to 120 characters.
                      */
                     name?: string;
+                    /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
+                    registerUnclaimed?: boolean;
                     /** Origins that a checkout session may redirect to. */
                     returnOrigins?: string[];
                     /**
@@ -5013,6 +5061,33 @@ export interface operations {
                 };
                 content: {
                     "text/csv": string;
+                };
+            };
+        };
+    };
+    listUnregistered: {
+        parameters: {
+            query?: {
+                /** Start of the next page: X-Next-Cursor of the previous page. */
+                cursor?: string;
+                /** Rows per page. */
+                limit?: number;
+            };
+            path: {
+                appId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["UnregisteredSubscription"][];
+                        success: true;
+                    };
                 };
             };
         };

@@ -9,6 +9,8 @@ export interface AppRow {
   websiteUrl: string | null;
   /** Origins of the URLs to which a checkout may redirect. */
   returnOrigins: string[];
+  /** Whether subscriptions on chain that the service did not offer are registered too. */
+  registerUnclaimed: boolean;
   createdAt: Date;
   updatedAt: Date;
 }
@@ -18,16 +20,25 @@ export interface AppFields {
   description?: string | null | undefined;
   websiteUrl?: string | null | undefined;
   returnOrigins?: string[] | undefined;
+  registerUnclaimed?: boolean | undefined;
 }
 
 export async function insertApp(
   sql: Queryable,
   merchantId: string,
-  { name, description, websiteUrl, returnOrigins = [] }: AppFields & { name: string },
+  {
+    name,
+    description,
+    websiteUrl,
+    returnOrigins = [],
+    registerUnclaimed = false,
+  }: AppFields & { name: string },
 ): Promise<AppRow> {
   const [row] = await sql<AppRow[]>`
-    insert into apps (merchant_id, name, description, website_url, return_origins)
-    values (${merchantId}, ${name}, ${description ?? null}, ${websiteUrl ?? null}, ${returnOrigins})
+    insert into apps (merchant_id, name, description, website_url, return_origins,
+      register_unclaimed)
+    values (${merchantId}, ${name}, ${description ?? null}, ${websiteUrl ?? null}, ${returnOrigins},
+      ${registerUnclaimed})
     returning *`;
   if (row === undefined) throw new Error('an app was not stored');
   return row;
@@ -55,7 +66,7 @@ export function listApps(sql: Queryable, merchantId: string, page: Page): Promis
 export async function updateApp(
   sql: Queryable,
   id: string,
-  { name, description, websiteUrl, returnOrigins }: AppFields,
+  { name, description, websiteUrl, returnOrigins, registerUnclaimed }: AppFields,
 ): Promise<AppRow | undefined> {
   const [row] = await sql<AppRow[]>`
     update apps set
@@ -65,6 +76,7 @@ export async function updateApp(
       website_url = case when ${websiteUrl !== undefined} then ${websiteUrl ?? null} else
         website_url end,
       return_origins = coalesce(${returnOrigins ?? null}::text[], return_origins),
+      register_unclaimed = coalesce(${registerUnclaimed ?? null}::bool, register_unclaimed),
       updated_at = now()
     where id = ${id}
     returning *`;

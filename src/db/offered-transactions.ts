@@ -42,7 +42,8 @@ export function findOffers(
     select wallet, blockhash, message, last_valid_block_height, purpose, plan_id, subscription_pda,
       checkout_session_id, resumes
     from offered_transactions
-    where wallet = ${wallet} and blockhash = ${blockhash} order by id desc limit 20`;
+    where wallet = ${wallet} and blockhash = ${blockhash} and message is not null
+    order by id desc limit 20`;
 }
 
 /**
@@ -58,16 +59,27 @@ export async function readOffered(
     select coalesce(bool_or(not resumes), false) as opening,
       coalesce(bool_or(resumes), false) as resuming
     from offered_transactions
-    where subscription_pda = ${subscriptionPda} and wallet = ${wallet} and purpose = 'subscribe'`;
+    where subscription_pda = ${subscriptionPda} and wallet = ${wallet} and purpose = 'subscribe'
+      and registered_at is null`;
   return row ?? { opening: false, resuming: false };
 }
 
-/** Deletes up to 1,000 offers older than ten minutes and returns the number deleted. */
+/**
+ * Deletes up to 1,000 offers: those to subscribe after 24 hours, others after ten minutes. Drops
+ * the messages of up to 1,000 offers to subscribe after ten minutes, when their blockhashes have
+ * expired. Returns the larger number.
+ */
 export async function deleteOldOffers(sql: Queryable): Promise<number> {
-  const { count } = await sql`
+  const deleted = await sql`
     delete from offered_transactions where id in (
       select id from offered_transactions where created_at < now() - interval '10 minutes'
+        and (purpose <> 'subscribe' or created_at < now() - interval '24 hours')
         order by created_at limit 1000
     )`;
-  return count;
+  const emptied = await sql`
+    update offered_transactions set message = null where id in (
+      select id from offered_transactions where created_at < now() - interval '10 minutes'
+        and message is not null order by created_at limit 1000
+    )`;
+  return Math.max(deleted.count, emptied.count);
 }

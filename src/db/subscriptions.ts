@@ -71,6 +71,8 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    */
   initId: bigint;
   periodStart: Date;
+  /** Set by a keeper: the wallet's own registration returns this one, once. */
+  isUnclaimed?: boolean;
 }
 
 /** The newest existing registration of an address. */
@@ -150,6 +152,28 @@ export const isRefunded = (sql: Queryable) => sql`exists (
     and paid.period_end = s.paid_through and not paid.further and paid.amount_net > 0
     and paid.amount_refunded >= paid.amount_net)`;
 
+/**
+ * Gives a registration that a keeper made to its wallet. Returns false when it is another wallet's,
+ * or was given before.
+ */
+export async function claimRegistration(sql: Queryable, id: string): Promise<boolean> {
+  const { count } = await sql`
+    update subscriptions set unclaimed = false where id = ${id} and unclaimed`;
+  return count === 1;
+}
+
+/** Whether a keeper made this registration of the address and its wallet has not registered. */
+export async function isUnclaimed(
+  sql: Queryable,
+  id: string,
+  subscriptionPda: string,
+): Promise<boolean> {
+  const rows = await sql`
+    select 1 from subscriptions
+    where id = ${id} and subscription_pda = ${subscriptionPda} and unclaimed`;
+  return rows.length > 0;
+}
+
 /** Takes the access of a refunded period from an ended registration, because the wallet resumed. */
 export async function endRefundedAccess(sql: Queryable, id: string): Promise<void> {
   await sql`
@@ -177,6 +201,7 @@ export async function insertRegistration(
     metadata = {},
   } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
+  const { isUnclaimed = false } = registration;
   // Without this lock, two concurrent registrations of one wallet would both get a trial.
   await sql`
     select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0))
@@ -185,13 +210,13 @@ export async function insertRegistration(
     insert into subscriptions (id, created_at, updated_at, app_id, plan_id, subscription_pda,
       subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due, due_at,
       observed_slot, chain_init_id, chain_period_start, charged_from, external_id, metadata,
-        discount_percent, discount_amount, discount_periods)
+        discount_percent, discount_amount, discount_periods, unclaimed)
     select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda},
       ${subscriberWallet}, amount, period_hours,
       trial.ends_at, greatest(${dueAt}, trial.ends_at), ${dueAt}, ${observedSlot},
       ${initId}, ${periodStart}, ${chargedFrom}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
         ${discountPercent}::int,
-      ${discountAmount}::int8, ${discountPeriods}::int
+      ${discountAmount}::int8, ${discountPeriods}::int, ${isUnclaimed}
     from plans, uuid_v7() as new_id, lateral (
       select ${trialFrom}::timestamptz + trial_hours * interval '1 hour' as ends_at
       where not exists (select from subscriptions where app_id = plans.app_id

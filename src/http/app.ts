@@ -41,6 +41,7 @@ import { subscriberRoutes } from './routes/subscriber.ts';
 import { subscriptionRoutes } from './routes/subscriptions.ts';
 import { timelineRoutes } from './routes/timeline.ts';
 import { transactionRoutes } from './routes/transactions.ts';
+import { unregisteredRoutes } from './routes/unregistered.ts';
 import { webhookRoutes } from './routes/webhooks.ts';
 import { serializerCompiler, validatorCompiler } from './schemas.ts';
 import { siteRoutes } from './site.ts';
@@ -305,6 +306,7 @@ function addRoutes(
     appRoutes(api, deps, pages);
     planRoutes(api, deps, pages);
     subscriptionRoutes(api, deps, pages);
+    unregisteredRoutes(api, deps, pages);
     pauseRoutes(api, deps);
     refundRoutes(api, deps, pages);
     accessRoutes(api, deps);

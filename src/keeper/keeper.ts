@@ -43,6 +43,7 @@ import { Signer } from './signer.ts';
 import { followsOf, Notifications } from './streams.ts';
 import { Sweep } from './sweep.ts';
 import { Tracker } from './tracker.ts';
+import { Unregistered } from './unregistered.ts';
 
 /**
  * At a stop the keeper waits this long (ms) for payments in flight. Another keeper takes over the
@@ -88,6 +89,7 @@ export class Keeper {
   readonly #tokenAccounts: TokenAccounts;
   readonly #sweep: Sweep;
   readonly #plans: PlanWatch;
+  readonly #unregistered: Unregistered;
   readonly #collector: Collector;
   readonly #notifications: Notifications;
   readonly #wsUrls: readonly string[];
@@ -161,11 +163,13 @@ export class Keeper {
     this.#tracker = new Tracker(context, new Resolver(context));
     this.#sweep = new Sweep(context, { minutes: config.sweepMinutes });
     this.#plans = new PlanWatch(context);
+    this.#unregistered = new Unregistered(context, () => this.#collect());
     this.#collector = new Collector(context, new Signer(context, versions), this.#tracker);
     this.#notifications = new Notifications(context, {
       sweep: { readNow: (ids, slot) => this.#sweep.readNow(ids, slot), gap: () => this.#gap() },
       plans: this.#plans,
       inFlight: this.#tracker.inFlight,
+      onLive: (address, slot) => this.#unregistered.see(address, slot),
       onDue: () => this.#collect(),
     });
     this.#tokenAccounts = new TokenAccounts({
@@ -246,6 +250,7 @@ export class Keeper {
       }),
       this.#sweeping,
       this.#loop('reading notifications', NOTICES_MS, () => this.#notifications.turn()),
+      this.#loop('registering from the chain', 1000, () => this.#unregistered.turn()),
       this.#loop('watching plans', 10_000, () => this.#plans.turn()),
       this.#loop('recording refunds', 3000, () => recordRefunds(context)),
       this.#loop('measuring', 5000, async () => {
@@ -316,6 +321,7 @@ export class Keeper {
   }
 
   #gap(): void {
+    this.#unregistered.gap();
     this.#sweep.gap();
     this.#sweeping?.wake();
   }

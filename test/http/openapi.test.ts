@@ -47,7 +47,8 @@ const promised = `
   POST /merchant/apps/{appId}/plans/{planId}/pullers-transaction, GET /merchant/apps/{appId}/subscriptions,
   GET /merchant/apps/{appId}/subscriptions/{subscriptionId},
   PATCH /merchant/apps/{appId}/subscriptions/{subscriptionId}, POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel,
-  POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/pause, POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/unpause,
+  POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/pause
+  POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/reinstate, GET /merchant/apps/{appId}/unregistered, POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/unpause,
   POST /merchant/apps/{appId}/transactions/{transactionId}/refunds, GET /merchant/apps/{appId}/transactions/{transactionId}/refunds,
   GET /merchant/apps/{appId}/transactions, GET /merchant/apps/{appId}/transactions/export, GET /merchant/apps/{appId}/analytics,
   GET /merchant/apps/{appId}/webhooks, POST /merchant/apps/{appId}/webhooks, GET /merchant/apps/{appId}/webhooks/{webhookId},

@@ -73,3 +73,26 @@ export const refundTerms = [
   'last_valid_block_height',
   'blockhash_slot',
 ];
+
+/** Every column of an offer except its message, which is dropped, and the mark of its use. */
+export const offerTerms = [
+  'id',
+  'wallet',
+  'blockhash',
+  'last_valid_block_height',
+  'purpose',
+  'plan_id',
+  'subscription_pda',
+  'checkout_session_id',
+  'resumes',
+  'created_at',
+];
+export const sessionTerms = [
+  'id',
+  'app_id',
+  'plan_id',
+  'success_url',
+  'cancel_url',
+  'for_wallet',
+  'expires_at',
+];

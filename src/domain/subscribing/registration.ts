@@ -14,20 +14,23 @@ import { completeCheckoutSession } from '../../db/checkout-sessions.ts';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';
-import type { DiscountTerms, OwnIds } from '../../db/subscription-changes.ts';
+import { type DiscountTerms, type OwnIds, updateOwnIds } from '../../db/subscription-changes.ts';
 import {
+  claimRegistration,
   type EarlierRegistration,
   endRefundedAccess,
   endReplacedRegistration,
   findNewestRegistration,
   insertRegistration,
+  isUnclaimed,
   type NewRegistration,
 } from '../../db/subscriptions.ts';
+import { deleteUnregistered, endOffers } from '../../db/unregistered.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
 import { startOfCharge } from './charge-start.ts';
-import { openCheckoutSession, refusedCheckout } from './checkout.ts';
+import { checkoutSessionOf, openCheckoutSession, refusedCheckout } from './checkout.ts';
 import { observePlan, partiesOf, planFaults } from './plans.ts';
 
 /** The message when a merchant's wallet subscribes to its own plan. */
@@ -49,6 +52,9 @@ export interface RegistrationRequest {
   checkoutSessionId?: string | undefined;
 }
 
+/** A checked registration, with the checkout session that it completes. */
+export type RegistrationToStore = NewRegistration & { checkoutSessionId?: string };
+
 /**
  * Checks the request against the chain and returns the registration to store. Throws NOT_FOUND for
  * a missing app, plan or account, FORBIDDEN for another wallet's subscription, VALIDATION_ERROR for
@@ -59,7 +65,7 @@ export async function checkRegistration(
   chain: ChainReader,
   network: Network,
   request: RegistrationRequest,
-): Promise<NewRegistration & { checkoutSessionId?: string }> {
+): Promise<RegistrationToStore> {
   const app = await findApp(sql, request.appId);
   if (app === undefined) throw new ServiceError('NOT_FOUND', `There is no app ${request.appId}.`);
   const found = await findPlan(sql, request.planId);
@@ -108,11 +114,18 @@ export async function checkRegistration(
  */
 async function ownIdsOf(
   sql: Sql,
-  { checkoutSessionId, planId, wallet, externalId, metadata }: RegistrationRequest,
+  { checkoutSessionId, planId, wallet, subscriptionPda, externalId, metadata }: RegistrationRequest,
 ): Promise<OwnIds & Partial<DiscountTerms> & { checkoutSessionId?: string }> {
   if (checkoutSessionId === undefined) return { externalId, metadata };
   if (externalId !== undefined || metadata !== undefined)
     throw invalidField('checkoutSessionId', 'gives externalId and metadata: leave them out');
+  const done = await checkoutSessionOf(sql, checkoutSessionId, planId);
+  // A keeper completed the session when it saw the subscription, with the session's ids.
+  if (
+    done.subscriptionId !== null &&
+    (await isUnclaimed(sql, done.subscriptionId, subscriptionPda))
+  )
+    return {};
   const session = await openCheckoutSession(sql, checkoutSessionId, { planId, wallet });
   const { externalId: customer, discountPercent, discountAmount, discountPeriods } = session;
   return {
@@ -171,22 +184,22 @@ function judgeRegistration(
 
 /**
  * Stores a registration with its event in the caller's transaction and returns its id. If an
- * earlier account at the same address has a live registration, that one ends. Throws CONFLICT when
+ * earlier account at the same address has a live registration, that one ends. If a keeper
+ * registered this account, its wallet's first registration returns that one. Throws CONFLICT when
  * this account is already registered, or when the merchant has force-cancelled its registration.
  */
 export async function storeRegistration(
   sql: Transaction,
-  registration: NewRegistration & { checkoutSessionId?: string },
+  registration: RegistrationToStore,
 ): Promise<string> {
-  await endEarlierRegistration(sql, registration);
+  const claimed = await endEarlierRegistration(sql, registration);
+  if (claimed !== undefined) return claimed;
   try {
     const id = await insertRegistration(sql, registration);
     if (id === undefined) throw invalidField('planId', 'takes no new subscriptions');
-    const { checkoutSessionId, subscriberWallet: wallet } = registration;
-    if (checkoutSessionId !== undefined) {
-      const given = { wallet, subscriptionId: id };
-      if (!(await completeCheckoutSession(sql, checkoutSessionId, given))) throw refusedCheckout();
-    }
+    await completeSession(sql, registration, id);
+    await endOffers(sql, registration.subscriptionPda);
+    await deleteUnregistered(sql, [registration.subscriptionPda]);
     await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created' }]);
     return id;
   } catch (error) {
@@ -195,26 +208,57 @@ export async function storeRegistration(
   }
 }
 
+/** Completes the checkout session of a registration, if it has one. */
+async function completeSession(
+  sql: Transaction,
+  { checkoutSessionId, subscriberWallet: wallet }: RegistrationToStore,
+  subscriptionId: string,
+): Promise<void> {
+  if (checkoutSessionId === undefined) return;
+  const given = { wallet, subscriptionId };
+  if (!(await completeCheckoutSession(sql, checkoutSessionId, given))) throw refusedCheckout();
+}
+
+/**
+ * Gives the registration that a keeper made to its wallet, and takes the ids that the wallet or its
+ * checkout session brings.
+ */
+async function claim(sql: Transaction, id: string, given: RegistrationToStore): Promise<void> {
+  if (given.isUnclaimed === true || !(await claimRegistration(sql, id))) throw registered();
+  await completeSession(sql, given, id);
+  const { externalId, metadata } = given;
+  if (externalId !== undefined || metadata !== undefined)
+    await updateOwnIds(sql, id, { externalId, metadata });
+}
+
+/**
+ * Ends the registration of an earlier account at the address. Returns the id of a keeper's
+ * registration of this account, which now belongs to the wallet.
+ */
 async function endEarlierRegistration(
   sql: Transaction,
-  registration: NewRegistration,
-): Promise<void> {
+  registration: RegistrationToStore,
+): Promise<string | undefined> {
   const earlier = await findNewestRegistration(sql, registration.subscriptionPda, {
     forUpdate: true,
   });
-  if (earlier === undefined) return;
+  if (earlier === undefined) return undefined;
   const open = earlier.status === 'active' || earlier.status === 'past_due';
   if (isSameAccount(earlier, registration)) {
-    if (open) throw registered();
+    if (open) {
+      await claim(sql, earlier.id, registration);
+      return earlier.id;
+    }
     if (earlier.isBarred) throw endedByMerchant();
     await endRefundedAccess(sql, earlier.id);
-    return;
+    return undefined;
   }
   const ended = open ? await endReplacedRegistration(sql, earlier.id) : undefined;
-  if (ended === undefined) return;
+  if (ended === undefined) return undefined;
   const { cancelledAt } = ended;
   const extra = { cancelledAt, accountClosed: true, endReason: 'resubscribed' };
   await appendEvents(sql, [{ subscriptionId: earlier.id, type: 'cancel_finalized', extra }]);
+  return undefined;
 }
 
 /** The error when the merchant has force-cancelled the registration and not lifted that. */

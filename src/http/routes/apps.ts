@@ -22,6 +22,10 @@ const returnOrigins = Type.Array(Type.String({ format: 'origin' }), {
   description: 'Origins that a checkout session may redirect to.',
   examples: [['https://coffee.example']],
 });
+const registerUnclaimed = Type.Boolean({
+  description:
+    'Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered.',
+});
 const App = Type.Object(
   {
     id: Id,
@@ -29,6 +33,7 @@ const App = Type.Object(
     description: nullable(description),
     websiteUrl: nullable(websiteUrl),
     returnOrigins,
+    registerUnclaimed,
     createdAt: Time,
     updatedAt: Time,
   },
@@ -38,6 +43,7 @@ const optional = {
   description: Type.Optional(nullable(description)),
   websiteUrl: Type.Optional(nullable(websiteUrl)),
   returnOrigins: Type.Optional(returnOrigins),
+  registerUnclaimed: Type.Optional(registerUnclaimed),
 };
 const params = Type.Object({ appId: PathId });
 const tags = ['apps'];
