@@ -35,6 +35,7 @@ const named: Record<string, string> = {
   'GET /subscriber/plans/{planId}': 'getPlanTerms',
   'GET /subscriber/plans/{planId}/standing': 'getPlanStanding',
   'POST /subscriber/plans/{planId}/subscribe': 'createSubscribeTransaction',
+  'POST /subscriber/approval/revoke': 'createRevokeTransaction',
   'POST /subscriber/subscriptions/{subscriptionId}/cancel': 'createCancelTransaction',
   'POST /subscriber/subscriptions/{subscriptionId}/repair': 'createRepairTransaction',
   'POST /subscriber/subscriptions/{subscriptionId}/resume': 'createResumeTransaction',

@@ -39,3 +39,13 @@ create table unregistered_subscriptions (
 );
 comment on table unregistered_subscriptions is 'live accounts on chain of registered plans that no wallet has registered';
 create index unregistered_by_app on unregistered_subscriptions (app_id, id);
+
+alter table offered_transactions
+  drop constraint offered_transactions_purpose_check,
+  drop constraint subscription_named_unless_of_plan,
+  alter column plan_id drop not null,
+  add constraint offered_transactions_purpose_check check (purpose in
+    ('subscribe', 'cancel', 'resume', 'close', 'repair', 'revoke', 'publish', 'pullers', 'refund')),
+  add constraint subscription_named_unless_of_plan check
+    ((purpose in ('publish', 'pullers', 'revoke')) = (subscription_pda is null)),
+  add constraint plan_named_unless_of_wallet check ((purpose = 'revoke') = (plan_id is null));

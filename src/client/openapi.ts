@@ -489,6 +489,16 @@ export interface paths {
         delete?: never;
         patch?: never;
     };
+    "/subscriber/approval/revoke": {
+        get?: never;
+        /**
+         * Get the transaction that revokes the approval of your wallet
+         * All subscriptions of a wallet share one approval, those of other apps of the program included. Approving again (repair) restores them.
+         */
+        post: operations["createRevokeTransaction"];
+        delete?: never;
+        patch?: never;
+    };
     "/subscriber/plans/{planId}": {
         /** Read a plan’s terms */
         get: operations["getPlanTerms"];
@@ -2837,6 +2847,16 @@ export interface components {
             onChain: "none" | "live" | "cancelled" | "ended";
             /** Whether the plan accepts subscribers on chain at the moment. */
             planOpen: boolean;
+            /** The approval of another program on the wallet’s USDC account, which subscribing would replace; null without one. */
+            replaces: {
+                /** USDC base units (6 decimals) as a string. */
+                amount: string;
+                /**
+                 * Format: address
+                 * A Solana address in Base58.
+                 */
+                delegate: string;
+            } | null;
             /**
              * Format: uuid
              * The live subscription registered for that address.
@@ -5592,6 +5612,40 @@ export interface operations {
             };
         };
     };
+    createRevokeTransaction: {
+        parameters: {
+            path?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** Also close the account that authorizes payments and take its rent back. Every subscription of the wallet then ends for good: no new approval restores it. Default: false. */
+                    closeAuthority?: boolean;
+                } | null;
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: {
+                            /** Number of accounts on chain that can no longer collect afterwards; null when the chain does not tell. */
+                            subscriptions: number | null;
+                            /**
+                             * Format: byte
+                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
+                             */
+                            transaction: string;
+                        };
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     getPlanTerms: {
         parameters: {
             path: {
@@ -5673,19 +5727,20 @@ export interface operations {
                              * An unsigned Solana transaction in Base64, for the wallet to sign and send.
                              */
                             transaction: string;
-                            /** Balances or accounts that the wallet lacks; empty if none. */
+                            /** What the wallet lacks or would lose; empty if nothing. */
                             warnings: {
                                 /**
                                  * Machine-readable.
                                  *
                                  *     - `sol_missing`: Too little SOL for the rent and the network fee: the transaction will fail.
                                  *     - `usdc_missing`: Too little USDC for the first payment: it will be tried again later.
+                                 *     - `approval_replaced`: Another program has an approval of the USDC account: subscribing replaces it.
                                  */
-                                code: "sol_missing" | "usdc_missing";
+                                code: "sol_missing" | "usdc_missing" | "approval_replaced";
                                 /** Human-readable; may change. */
                                 message: string;
                                 /** USDC base units, or lamports, as a string. */
-                                missing: string;
+                                missing?: string;
                             }[];
                         };
                         success: true;

@@ -1,7 +1,15 @@
 import type { Queryable } from './postgres/connect.ts';
 
 export type Purpose =
-  'subscribe' | 'cancel' | 'resume' | 'close' | 'repair' | 'publish' | 'pullers' | 'refund';
+  | 'subscribe'
+  | 'cancel'
+  | 'resume'
+  | 'close'
+  | 'repair'
+  | 'revoke'
+  | 'publish'
+  | 'pullers'
+  | 'refund';
 
 export interface OfferedTransaction {
   wallet: string;
@@ -10,8 +18,9 @@ export interface OfferedTransaction {
   message: Buffer;
   lastValidBlockHeight: bigint;
   purpose: Purpose;
-  planId: string;
-  /** Null when the purpose is `publish` or `pullers`. */
+  /** Null when the purpose is `revoke`. */
+  planId: string | null;
+  /** Null when the purpose is `publish`, `pullers` or `revoke`. */
   subscriptionPda: string | null;
   /** The checkout session in which the wallet subscribes. */
   checkoutSessionId: string | null;

@@ -20,6 +20,7 @@ import { createPages } from './pages.ts';
 import { accessRoutes } from './routes/access.ts';
 import { analyticsRoutes } from './routes/analytics.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
+import { approvalRoutes } from './routes/approval.ts';
 import { appRoutes } from './routes/apps.ts';
 import { authRoutes } from './routes/auth.ts';
 import { checkoutRoutes, publicCheckoutRoutes } from './routes/checkout.ts';
@@ -326,6 +327,7 @@ function addRoutes(
     subscribeRoutes(api, deps);
     subscriberRoutes(api, deps, pages);
     standingRoutes(api, deps);
+    approvalRoutes(api, deps);
     subscriberRelayRoutes(api, deps);
   });
 }

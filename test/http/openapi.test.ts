@@ -59,7 +59,7 @@ const promised = `
   POST /subscriber/subscriptions, GET /subscriber/subscriptions, GET /subscriber/subscriptions/{subscriptionId},
   GET /subscriber/subscriptions/{subscriptionId}/transactions, POST /subscriber/subscriptions/{subscriptionId}/cancel,
   POST /subscriber/subscriptions/{subscriptionId}/resume, POST /subscriber/subscriptions/{subscriptionId}/close,
-  POST /subscriber/subscriptions/{subscriptionId}/repair, GET /subscriber/plans/{planId}/standing, POST /subscriber/transactions,
+  POST /subscriber/subscriptions/{subscriptionId}/repair, POST /subscriber/approval/revoke, GET /subscriber/plans/{planId}/standing, POST /subscriber/transactions,
   GET /merchant/apps/{appId}/deliveries, GET /merchant/apps/{appId}/deliveries/{deliveryId}, POST /merchant/apps/{appId}/deliveries/{deliveryId}/replay,
   POST /merchant/apps/{appId}/events/{eventId}/replay, POST /merchant/apps/{appId}/replays, GET /merchant/apps/{appId}/replays/{replayId},
   POST /merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret, GET /merchant/apps/{appId}/transactions/{transactionId},

@@ -23,6 +23,7 @@ export type ChainReader = Pick<
   | 'getMultipleAccounts'
   | 'getLatestBlockhash'
   | 'getMinimumBalanceForRentExemption'
+  | 'getProgramAccounts'
   | 'getSignaturesForAddress'
   | 'getTransaction'
 >;

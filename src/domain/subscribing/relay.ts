@@ -52,7 +52,7 @@ export async function offerTransaction(
   what: {
     wallet: string;
     purpose: Purpose;
-    planId: string;
+    planId: string | null;
     subscriptionPda?: string;
     checkoutSessionId?: string | null;
     resumes?: boolean;
@@ -151,6 +151,7 @@ const PLAN_PURPOSES: Partial<Record<Purpose, string>> = {
   publish: 'publish the plan',
   pullers: 'change the pullers of the plan',
   refund: 'send the refund',
+  revoke: 'revoke the approval',
 };
 
 function failureOf(err: unknown, { purpose }: OfferedTransaction): string {

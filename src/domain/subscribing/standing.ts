@@ -16,6 +16,7 @@ import {
   SUBSCRIPTION_LENGTH,
   type SubscriptionAccount,
   TOKEN_ACCOUNT_LENGTH,
+  type TokenAccount,
 } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
 import { walletFee } from '../../chain/transactions/wallet.ts';
@@ -52,6 +53,11 @@ export interface Standing {
    * that.
    */
   endedByMerchant: boolean;
+  /**
+   * Another program's approval on the wallet's token account, which subscribing would replace; null
+   * without one. A token account has one delegate.
+   */
+  replaces: { delegate: string; amount: bigint } | null;
   /** Whether the on-chain plan accepts new subscriptions now. */
   planOpen: boolean;
   /** USDC base units. */
@@ -112,6 +118,7 @@ export async function readStanding(
     endsAt: expiresAt === 0n ? null : timeOf(expiresAt),
     approval: approvalOf(subscription, authority, approved),
     endedByMerchant: isEndedByMerchant(earlier, subscription, now),
+    replaces: foreignApproval(token, authorityPda),
     planOpen: onPlan?.status === 'active' && (onPlan.endTs === 0n || onPlan.endTs > now),
     usdc: token?.amount ?? 0n,
     usdcNeeded:
@@ -165,20 +172,27 @@ function stateOf(subscription: SubscriptionAccount | null, now: bigint): Standin
   return subscription.expiresAt > now ? 'cancelled' : 'ended';
 }
 
-export interface Shortage {
-  code: 'usdc_missing' | 'sol_missing';
-  message: string;
-  /** USDC base units, or lamports. */
-  missing: bigint;
+function foreignApproval(token: TokenAccount | null, authority: string): Standing['replaces'] {
+  if (token === null || token.delegate === null || token.delegate === authority) return null;
+  if (token.delegatedAmount === 0n) return null;
+  return { delegate: token.delegate, amount: token.delegatedAmount };
 }
 
-/** The USDC and SOL that the wallet lacks to subscribe; empty when it has enough. */
+export interface Shortage {
+  code: 'usdc_missing' | 'sol_missing' | 'approval_replaced';
+  message: string;
+  /** USDC base units, or lamports; absent when nothing is missing. */
+  missing?: bigint;
+}
+
+/** What the wallet lacks to subscribe, and what it would lose; empty when there is nothing. */
 export function shortagesOf({
   usdc,
   usdcNeeded,
   lamports,
   lamportsNeeded,
-}: Pick<Standing, 'usdc' | 'usdcNeeded' | 'lamports' | 'lamportsNeeded'>): Shortage[] {
+  replaces,
+}: Pick<Standing, 'usdc' | 'usdcNeeded' | 'lamports' | 'lamportsNeeded' | 'replaces'>): Shortage[] {
   const shortages: Shortage[] = [];
   if (lamports < lamportsNeeded)
     shortages.push({
@@ -191,6 +205,11 @@ export function shortagesOf({
       code: 'usdc_missing',
       message: `The wallet has ${amountDisplay(usdc)} and the first payment takes ${amountDisplay(usdcNeeded)}: ${amountDisplay(usdcNeeded - usdc)} are missing. The subscription will be past due until they are there.`,
       missing: usdcNeeded - usdc,
+    });
+  if (replaces !== null)
+    shortages.push({
+      code: 'approval_replaced',
+      message: `The wallet’s USDC account is approved to ${replaces.delegate} for ${amountDisplay(replaces.amount)}. Subscribing replaces that approval: what uses it stops.`,
     });
   return shortages;
 }

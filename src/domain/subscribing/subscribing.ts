@@ -12,6 +12,7 @@ import {
 import type { PlanRow } from '../../db/plans.ts';
 import type { SubscriptionRow } from '../../db/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
+import { isLastUser } from './approval.ts';
 import {
   type ChainReader,
   type Network,
@@ -109,7 +110,8 @@ export async function repairingTransaction(
 
 /**
  * Builds the transaction that closes the account of an ended subscription. The rent returns to its
- * payer. Throws CONFLICT when the subscription has not ended.
+ * payer. If no other account uses the wallet's approval, it is revoked too. Throws CONFLICT when
+ * the subscription has not ended.
  */
 export async function closingTransaction(
   chain: ChainReader,
@@ -124,9 +126,15 @@ export async function closingTransaction(
       'The subscription has not ended on chain: cancel it first, then wait for the end of its period.',
     );
   }
-  return unsigned(chain, (blockhash) =>
-    closeTransaction(network.programId, { ...parties(plan, row), payer: account.payer }, blockhash),
-  );
+  const { mint } = plan;
+  const { subscriberWallet: wallet, subscriptionPda: except } = row;
+  const isLast = await isLastUser(chain, network, { wallet, mint, except });
+  const closing = {
+    ...parties(plan, row),
+    payer: account.payer,
+    revokes: isLast ? mint : undefined,
+  };
+  return unsigned(chain, (blockhash) => closeTransaction(network.programId, closing, blockhash));
 }
 
 async function unsigned(

@@ -116,8 +116,9 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
       const { wallet } = merchantOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body.transaction);
       const result = await relay(chain, signed);
+      const { planId } = signed.offer;
       const plan =
-        result.status === 'confirmed' ? await findPlan(sql, signed.offer.planId) : undefined;
+        result.status === 'confirmed' && planId !== null ? await findPlan(sql, planId) : undefined;
       return ok({
         signature: signed.signature,
         ...result,
@@ -133,7 +134,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
  */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;
-  if (subscriptionPda === null) return undefined;
+  if (subscriptionPda === null || planId === null) return undefined;
   const found = async () => {
     const id = await findLiveRegistration(sql, subscriptionPda);
     return id === undefined ? undefined : findSubscription(sql, id);

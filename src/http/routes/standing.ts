@@ -6,7 +6,7 @@ import { observePlan } from '../../domain/subscribing/plans.ts';
 import { readStanding } from '../../domain/subscribing/standing.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Amount, Id, nullable, oneOf, PathId, Pda, Time } from '../fields.ts';
+import { Amount, Id, nullable, oneOf, PathId, Pda, Time, Wallet } from '../fields.ts';
 
 const Lamports = Type.Unsafe<bigint>({
   type: 'string',
@@ -34,6 +34,13 @@ const Standing = Type.Object(
     endedByMerchant: Type.Boolean({
       description:
         'Whether the merchant ended the subscription of the running account by force: the wallet cannot subscribe until the merchant reinstates it.',
+    }),
+    replaces: Type.Unsafe<{ delegate: string; amount: bigint } | null>({
+      type: ['object', 'null'],
+      properties: { delegate: Wallet, amount: Amount },
+      required: ['delegate', 'amount'],
+      description:
+        'The approval of another program on the wallet’s USDC account, which subscribing would replace; null without one.',
     }),
     planOpen: Type.Boolean({
       description: 'Whether the plan accepts subscribers on chain at the moment.',

@@ -16,17 +16,19 @@ const security = [{ walletJwt: [] }];
 const shortages = {
   sol_missing: 'Too little SOL for the rent and the network fee: the transaction will fail.',
   usdc_missing: 'Too little USDC for the first payment: it will be tried again later.',
+  approval_replaced:
+    'Another program has an approval of the USDC account: subscribing replaces it.',
 } as const satisfies Record<Shortage['code'], string>;
 const warnings = Type.Array(
   Type.Object({
     code: meaning(shortages, 'Machine-readable.'),
     message: Type.String({ description: 'Human-readable; may change.' }),
-    missing: {
+    missing: Type.Optional({
       ...Amount,
       description: 'USDC base units, or lamports, as a string.',
-    },
+    }),
   }),
-  { description: 'Balances or accounts that the wallet lacks; empty if none.', examples: [[]] },
+  { description: 'What the wallet lacks or would lose; empty if nothing.', examples: [[]] },
 );
 
 /** Registers the routes that return a plan's terms and the subscribe transaction. */
