@@ -49,3 +49,22 @@ alter table offered_transactions
   add constraint subscription_named_unless_of_plan check
     ((purpose in ('publish', 'pullers', 'revoke')) = (subscription_pda is null)),
   add constraint plan_named_unless_of_wallet check ((purpose = 'revoke') = (plan_id is null));
+
+alter table apps
+  add column one_per_customer boolean not null default true,
+  add column own_ids_by_subscriber boolean not null default true;
+alter table apps alter column own_ids_by_subscriber set default false;
+comment on column apps.one_per_customer is 'a customer (external_id) has one live subscription to plans of the app';
+comment on column apps.own_ids_by_subscriber is 'a wallet may set external_id and metadata in its registration, where they are unverified';
+
+alter table checkout_sessions add column allow_second boolean not null default false;
+comment on column checkout_sessions.allow_second is 'the customer may have another live subscription';
+
+alter table subscriptions
+  add column own_ids_from text check (own_ids_from in ('checkout', 'merchant', 'subscriber')),
+  add column duplicate_of uuid references subscriptions;
+comment on column subscriptions.own_ids_from is 'who set external_id and metadata last; null without either';
+comment on column subscriptions.duplicate_of is 'the live subscription that the same customer had when this one landed';
+update subscriptions s set own_ids_from = case when exists (
+    select from checkout_sessions c where c.subscription_id = s.id) then 'checkout' else 'subscriber' end
+  where external_id is not null or metadata <> '{}';

@@ -226,12 +226,16 @@ create table apps (
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
   register_unclaimed boolean not null default false,
+  one_per_customer boolean not null default true,
+  own_ids_by_subscriber boolean not null default false,
   constraint apps_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
   constraint apps_return_origins_check CHECK ((cardinality(return_origins) <= 10)),
   constraint apps_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   constraint apps_pkey PRIMARY KEY (id)
 );
 comment on column apps.register_unclaimed is 'a subscription on chain that the service did not offer is registered too';
+comment on column apps.one_per_customer is 'a customer (external_id) has one live subscription to plans of the app';
+comment on column apps.own_ids_by_subscriber is 'a wallet may set external_id and metadata in its registration, where they are unverified';
 CREATE INDEX apps_by_merchant ON public.apps USING btree (merchant_id, id);
 
 create table auth_nonces (
@@ -262,6 +266,7 @@ create table checkout_sessions (
   created_at timestamp with time zone not null default now(),
   expires_at timestamp with time zone not null default (now() + '24:00:00'::interval),
   for_wallet text,
+  allow_second boolean not null default false,
   constraint checkout_sessions_discount_amount_check CHECK ((discount_amount > 0)),
   constraint checkout_sessions_discount_percent_check CHECK (((discount_percent >= 1) AND (discount_percent <= 99))),
   constraint checkout_sessions_discount_periods_check CHECK ((discount_periods > 0)),
@@ -276,6 +281,7 @@ create table checkout_sessions (
 comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent; no other wallet can use the session';
 comment on column checkout_sessions.subscription_id is 'the subscription registered in the session; null while it is open and after it expired';
 comment on column checkout_sessions.for_wallet is 'the only wallet that can subscribe in the session; null for any';
+comment on column checkout_sessions.allow_second is 'the customer may have another live subscription';
 CREATE INDEX checkout_sessions_by_app ON public.checkout_sessions USING btree (app_id, id);
 
 create table collection_holds (
@@ -798,6 +804,8 @@ create table subscriptions (
   refunded_through timestamp with time zone,
   reinstated_at timestamp with time zone,
   unclaimed boolean not null default false,
+  own_ids_from text,
+  duplicate_of uuid,
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
   constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
@@ -818,11 +826,13 @@ create table subscriptions (
   constraint subscriptions_failed_attempts_check CHECK ((failed_attempts >= 0)),
   constraint subscriptions_failed_packs_check CHECK ((failed_packs >= 0)),
   constraint subscriptions_metadata_check CHECK ((jsonb_typeof(metadata) = 'object'::text)),
+  constraint subscriptions_own_ids_from_check CHECK ((own_ids_from = ANY (ARRAY['checkout'::text, 'merchant'::text, 'subscriber'::text]))),
   constraint subscriptions_period_hours_check CHECK (((period_hours >= 1) AND (period_hours <= 8760))),
   constraint subscriptions_period_pulled_check CHECK ((period_pulled >= 0)),
   constraint subscriptions_setbacks_check CHECK ((setbacks >= 0)),
   constraint subscriptions_status_check CHECK ((status = ANY (ARRAY['active'::text, 'past_due'::text, 'cancelled'::text, 'expired'::text]))),
   constraint subscriptions_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint subscriptions_duplicate_of_fkey FOREIGN KEY (duplicate_of) REFERENCES subscriptions(id),
   constraint subscriptions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
   constraint subscriptions_pkey PRIMARY KEY (id)
 ) with (fillfactor=70, autovacuum_vacuum_scale_factor=0.02);
@@ -850,6 +860,8 @@ comment on column subscriptions.charged_from is 'chain time of a resume or a reg
 comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded before the wallet resumed: that period gives no access';
 comment on column subscriptions.reinstated_at is 'the merchant lifted its force-cancel: the wallet may register the same account again';
 comment on column subscriptions.unclaimed is 'a keeper registered it from the chain; the next registration by its wallet returns it, once';
+comment on column subscriptions.own_ids_from is 'who set external_id and metadata last; null without either';
+comment on column subscriptions.duplicate_of is 'the live subscription that the same customer had when this one landed';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
 CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (

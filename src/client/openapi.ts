@@ -646,6 +646,8 @@ export interface components {
              * The subscription that the result is based on.
              */
             subscriptionId: string | null;
+            /** Number of live subscriptions of the customer (active or past_due), up to 50. More than one: check whether one is a duplicate. */
+            subscriptions: number;
         };
         Analytics: {
             /** At the end of the range. */
@@ -768,6 +770,10 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
+            onePerCustomer: boolean;
+            /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
+            ownIdsBySubscriber: boolean;
             /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
             registerUnclaimed: boolean;
             /** Origins that a checkout session may redirect to. */
@@ -833,6 +839,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -912,6 +923,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -999,6 +1015,11 @@ export interface components {
                     [key: string]: string;
                 };
                 /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+                /**
                  * Format: date-time
                  * End of the paid period.
                  */
@@ -1041,6 +1062,8 @@ export interface components {
             type: "cancel_requested";
         };
         CheckoutSession: {
+            /** Whether the customer (externalId) may have another live subscription of the app. Default: false. */
+            allowSecond: boolean;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -1146,6 +1169,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -1892,6 +1920,11 @@ export interface components {
                  */
                 nextPaymentDue: string | null;
                 /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+                /**
                  * Format: date-time
                  * End of the paid period.
                  */
@@ -1976,6 +2009,11 @@ export interface components {
                  * Due time of the next payment; null if none will be due.
                  */
                 nextPaymentDue: string | null;
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -2391,6 +2429,11 @@ export interface components {
                     [key: string]: string;
                 };
                 /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+                /**
                  * Format: date-time
                  * End of the paid period.
                  */
@@ -2690,6 +2733,11 @@ export interface components {
                     [key: string]: string;
                 };
                 /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+                /**
                  * Format: date-time
                  * End of the paid period.
                  */
@@ -2925,6 +2973,11 @@ export interface components {
                 periodsLeft: number | null;
             } | null;
             /**
+             * Format: uuid
+             * The live subscription that the same customer had when this one landed on chain: one of them should be cancelled. Null without one.
+             */
+            duplicateOf: string | null;
+            /**
              * The reason of the end; null before it ends and after a cancellation at the end of the period.
              *
              *     - `past_due`: The payment failed until the plan’s limit for unpaid subscriptions.
@@ -2962,6 +3015,11 @@ export interface components {
              * ISO 8601, UTC.
              */
             nextPaymentDue: string | null;
+            /**
+             * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+             * @enum {string|null}
+             */
+            ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
             /**
              * Format: date-time
              * End of the paid period.
@@ -3027,6 +3085,11 @@ export interface components {
                  */
                 appId: string;
                 /**
+                 * Format: uuid
+                 * The live subscription that the same customer has already: one of them should be cancelled.
+                 */
+                duplicateOf?: string;
+                /**
                  * Format: name
                  * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
@@ -3040,6 +3103,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -3114,6 +3182,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -3199,6 +3272,11 @@ export interface components {
                  */
                 nextPaymentDue: string | null;
                 /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+                /**
                  * Format: date-time
                  * End of the paid period.
                  */
@@ -3277,6 +3355,11 @@ export interface components {
                  * Due time of the next payment; null if none will be due.
                  */
                 nextPaymentDue: string | null;
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -3870,6 +3953,10 @@ export interface operations {
                      * 1 to 120 characters.
                      */
                     name: string;
+                    /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
+                    onePerCustomer?: boolean;
+                    /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
+                    ownIdsBySubscriber?: boolean;
                     /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
                     registerUnclaimed?: boolean;
                     /** Origins that a checkout session may redirect to. */
@@ -3936,6 +4023,10 @@ export interface operations {
                      * 1 to 120 characters.
                      */
                     name?: string;
+                    /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
+                    onePerCustomer?: boolean;
+                    /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
+                    ownIdsBySubscriber?: boolean;
                     /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
                     registerUnclaimed?: boolean;
                     /** Origins that a checkout session may redirect to. */
@@ -4061,6 +4152,8 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
+                    /** Whether the customer (externalId) may have another live subscription of the app. Default: false. */
+                    allowSecond?: boolean;
                     /**
                      * Format: http-url
                      * URL of one of the app’s returnOrigins. session_id is added as a query parameter.

@@ -15,6 +15,8 @@ export interface CheckoutSessionRow extends DiscountTerms {
   metadata: string;
   successUrl: string | null;
   cancelUrl: string | null;
+  /** Whether the customer may have another live subscription. */
+  allowSecond: boolean;
   /** The only wallet that can use the session; null for any. */
   forWallet: string | null;
   /** The wallet that claimed the session. No other wallet can use the session. */
@@ -30,13 +32,14 @@ export interface NewCheckoutSession extends DiscountTerms {
   externalId: string | null;
   metadata: Readonly<Record<string, string>>;
   forWallet: string | null;
+  allowSecond: boolean;
   successUrl: string | null;
   cancelUrl: string | null;
 }
 
 const columns = (sql: Queryable) => sql`
   id, app_id, plan_id, external_id, metadata::text as metadata, discount_percent, discount_amount,
-    discount_periods, success_url, cancel_url, for_wallet, subscriber_wallet, subscription_id, created_at,
+    discount_periods, success_url, cancel_url, for_wallet, allow_second, subscriber_wallet, subscription_id, created_at,
       expires_at,
   case when subscription_id is not null then 'complete' when expires_at <= now() then 'expired' else
     'open' end as status`;
@@ -46,13 +49,13 @@ export async function insertCheckoutSession(
   session: NewCheckoutSession,
 ): Promise<CheckoutSessionRow> {
   const { appId, planId, externalId, metadata, forWallet, successUrl, cancelUrl } = session;
-  const { discountPercent, discountAmount, discountPeriods } = session;
+  const { discountPercent, discountAmount, discountPeriods, allowSecond } = session;
   const [row] = await sql<CheckoutSessionRow[]>`
-    insert into checkout_sessions (app_id, plan_id, external_id, metadata, for_wallet, success_url,
+    insert into checkout_sessions (app_id, plan_id, external_id, metadata, for_wallet, allow_second, success_url,
       cancel_url, discount_percent, discount_amount,
       discount_periods)
     values (${appId}, ${planId}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
-      ${forWallet}, ${successUrl}, ${cancelUrl}, ${discountPercent},
+      ${forWallet}, ${allowSecond}, ${successUrl}, ${cancelUrl}, ${discountPercent},
       ${discountAmount}, ${discountPeriods})
     returning ${columns(sql)}`;
   if (row === undefined) throw new Error('a checkout session was not stored');

@@ -152,6 +152,8 @@ export interface TransactionRow {
   externalId: string | null;
   /** A JSON object as text. */
   metadata: string;
+  /** Who set the two; null without either. */
+  ownIdsFrom: string | null;
 }
 
 export interface TransactionFilters {
@@ -241,7 +243,8 @@ const transactionColumns = (sql: Queryable) => sql`
     p.subscriber_wallet, p.status,
   p.amount_gross, p.platform_fee, p.amount_net, p.amount_refunded, p.further, p.tx_signature,
     p.failure_reason, p.attempt, p.period_start, p.period_end,
-  p.occurred_at, p.created_at, s.external_id, s.metadata::text as metadata`;
+  p.occurred_at, p.created_at, s.external_id, s.metadata::text as metadata,
+  s.own_ids_from`;
 
 /** SQL for the filters that do not select the index. */
 function restOf(

@@ -8,6 +8,9 @@ export interface OwnIds {
   metadata?: Readonly<Record<string, string>> | undefined;
 }
 
+/** Who set the own ids of a subscription. */
+export type OwnIdsSource = 'checkout' | 'merchant' | 'subscriber';
+
 /**
  * Updates the given fields. A null externalId clears the field. A keeper's claim stays valid,
  * because the keeper's decisions do not depend on these fields.
@@ -16,6 +19,7 @@ export async function updateOwnIds(
   sql: Queryable,
   id: string,
   { externalId, metadata }: OwnIds,
+  source: OwnIdsSource,
 ): Promise<void> {
   await sql`
     update subscriptions set
@@ -23,7 +27,7 @@ export async function updateOwnIds(
         external_id end,
       metadata = coalesce(${metadata === undefined ? null : JSON.stringify(metadata)}::text::jsonb,
         metadata),
-      updated_at = now()
+      own_ids_from = ${source}, updated_at = now()
     where id = ${id}`;
 }
 

@@ -95,6 +95,7 @@ export interface KeeperSubscriptionForEvents extends KeeperSubscription {
   externalId: string | null;
   /** A JSON object as text. */
   metadata: string;
+  ownIdsFrom: string | null;
   /** The plan's graceHours; null means the default (domain/access.ts). */
   graceHours: number | null;
   /** The wallet with which the merchant signs in. */
@@ -146,7 +147,7 @@ export function readSubscriptions(
       p.plan_pda, p.chain_created_at as plan_created_at, p.ends_at as plan_ends_at,
         p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.past_due_days,
       p.name as plan_name, p.grace_hours, s.external_id, s.metadata::text as metadata,
-        m.wallet as account_wallet, s.xmin::text as version
+        s.own_ids_from, m.wallet as account_wallet, s.xmin::text as version
     from subscriptions s
     join plans p on p.id = s.plan_id
     join apps a on a.id = s.app_id

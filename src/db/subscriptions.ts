@@ -2,7 +2,12 @@
 // statements.
 import type { Queryable } from './postgres/connect.ts';
 import { among, type Fragment, type Key, type Page, pageOf, type Span } from './postgres/lists.ts';
-import { type DiscountTerms, endedNow, type OwnIds } from './subscription-changes.ts';
+import {
+  type DiscountTerms,
+  endedNow,
+  type OwnIds,
+  type OwnIdsSource,
+} from './subscription-changes.ts';
 
 export type SubscriptionStatus = 'active' | 'past_due' | 'cancelled' | 'expired';
 
@@ -44,6 +49,10 @@ export interface SubscriptionRow extends DiscountTerms {
    * object's keys to camel case.
    */
   metadata: string;
+  /** Who set externalId and metadata last; null without either. */
+  ownIdsFrom: OwnIdsSource | null;
+  /** The live subscription that the same customer had when this one landed. */
+  duplicateOf: string | null;
   /** The plan's graceHours; null means the default (domain/access.ts). */
   graceHours: number | null;
   createdAt: Date;
@@ -73,6 +82,7 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   periodStart: Date;
   /** Set by a keeper: the wallet's own registration returns this one, once. */
   isUnclaimed?: boolean;
+  ownIdsFrom?: OwnIdsSource | null;
 }
 
 /** The newest existing registration of an address. */
@@ -100,7 +110,8 @@ const columns = (
   coalesce(s.period_anchor, s.chain_period_start) as period_anchor,
   s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at,
     s.delegation_revoked_at, s.end_reason, s.reinstated_at,
-  s.external_id, s.metadata::text as metadata, s.created_at, s.updated_at`;
+  s.external_id, s.metadata::text as metadata, s.own_ids_from, s.duplicate_of, s.created_at,
+    s.updated_at`;
 
 /**
  * Finds the newest registration of an address. `forUpdate` locks it until the transaction ends.
@@ -201,7 +212,7 @@ export async function insertRegistration(
     metadata = {},
   } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
-  const { isUnclaimed = false } = registration;
+  const { isUnclaimed = false, ownIdsFrom = null } = registration;
   // Without this lock, two concurrent registrations of one wallet would both get a trial.
   await sql`
     select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0))
@@ -210,13 +221,13 @@ export async function insertRegistration(
     insert into subscriptions (id, created_at, updated_at, app_id, plan_id, subscription_pda,
       subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due, due_at,
       observed_slot, chain_init_id, chain_period_start, charged_from, external_id, metadata,
-        discount_percent, discount_amount, discount_periods, unclaimed)
+        discount_percent, discount_amount, discount_periods, unclaimed, own_ids_from)
     select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda},
       ${subscriberWallet}, amount, period_hours,
       trial.ends_at, greatest(${dueAt}, trial.ends_at), ${dueAt}, ${observedSlot},
       ${initId}, ${periodStart}, ${chargedFrom}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
         ${discountPercent}::int,
-      ${discountAmount}::int8, ${discountPeriods}::int, ${isUnclaimed}
+      ${discountAmount}::int8, ${discountPeriods}::int, ${isUnclaimed}, ${ownIdsFrom}
     from plans, uuid_v7() as new_id, lateral (
       select ${trialFrom}::timestamptz + trial_hours * interval '1 hour' as ends_at
       where not exists (select from subscriptions where app_id = plans.app_id

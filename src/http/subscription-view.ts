@@ -35,6 +35,8 @@ export function subscriptionView(row: SubscriptionRow) {
     reinstatedAt: row.reinstatedAt,
     externalId: row.externalId,
     metadata: JSON.parse(row.metadata) as Record<string, string>,
+    ownIdsFrom: row.ownIdsFrom,
+    duplicateOf: row.duplicateOf,
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   };

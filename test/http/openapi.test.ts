@@ -47,7 +47,7 @@ const promised = `
   POST /merchant/apps/{appId}/plans/{planId}/pullers-transaction, GET /merchant/apps/{appId}/subscriptions,
   GET /merchant/apps/{appId}/subscriptions/{subscriptionId},
   PATCH /merchant/apps/{appId}/subscriptions/{subscriptionId}, POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel,
-  POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/pause
+  POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/pause,
   POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/reinstate, GET /merchant/apps/{appId}/unregistered, POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/unpause,
   POST /merchant/apps/{appId}/transactions/{transactionId}/refunds, GET /merchant/apps/{appId}/transactions/{transactionId}/refunds,
   GET /merchant/apps/{appId}/transactions, GET /merchant/apps/{appId}/transactions/export, GET /merchant/apps/{appId}/analytics,

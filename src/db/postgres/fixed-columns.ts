@@ -94,5 +94,6 @@ export const sessionTerms = [
   'success_url',
   'cancel_url',
   'for_wallet',
+  'allow_second',
   'expires_at',
 ];

@@ -86,6 +86,8 @@ export interface Access {
   /** Id of the subscription that decides; null when the customer has no subscription. */
   subscriptionId: string | null;
   status: string | null;
+  /** Number of live subscriptions of the customer, up to 50. */
+  subscriptions: number;
 }
 
 /**
@@ -110,12 +112,19 @@ export function judgeAccess(
         (b.until?.getTime() ?? 0) - (a.until?.getTime() ?? 0) || (a.terms.id < b.terms.id ? 1 : -1),
     );
   if (best === undefined) {
-    const nothing = { accessUntil: null, subscriptionId: null, status: null } as const;
+    const nothing = {
+      accessUntil: null,
+      subscriptionId: null,
+      status: null,
+      subscriptions: 0,
+    } as const;
     const revalidateAfter = after(keep.none);
     return { hasAccess: false, ...nothing, revalidateAfter, reason: 'no_subscription' };
   }
   const { terms, until } = best;
-  const facts = { accessUntil: until, subscriptionId: terms.id, status: terms.status };
+  const live = subscriptions.filter(({ status }) => isLive(status)).length;
+  const { id: subscriptionId, status } = terms;
+  const facts = { accessUntil: until, subscriptionId, status, subscriptions: live };
   if (until === null || until <= now)
     return { hasAccess: false, ...facts, revalidateAfter: after(keep.none), reason: whyNot(terms) };
   const reason = whyGranted(counted(terms), now);

@@ -295,6 +295,7 @@ async function storeNewEvents(
       accountWallet: merchantWallet,
       externalId,
       metadata,
+      ownIdsFrom,
       periodHours,
       graceHours,
       trialEndsAt,
@@ -311,6 +312,7 @@ async function storeNewEvents(
       merchantWallet,
       externalId,
       metadata,
+      ownIdsFrom,
     };
     const access = { status, paidThrough, nextPaymentDue, cancelRequestedAt, refundedThrough };
     const terms = { periodHours, graceHours, trialEndsAt, pausedAt };

@@ -80,6 +80,7 @@ function sampleEvent(
     subscriberWallet: madeUp(32),
     externalId: 'customer-1',
     metadata: '{"order":"1234"}',
+    ownIdsFrom: 'checkout',
     nextPaymentDue: periodEnd,
     cancelRequestedAt: type === 'cancel_requested' ? now : null,
     trialEndsAt: null,

@@ -48,6 +48,8 @@ interface Parts {
 export interface Opening extends Unsigned {
   subscriptionPda: string;
   resumes: boolean;
+  /** The block height when the transaction was built. */
+  blockHeight: bigint;
 }
 
 /** The wallet's accounts for a plan. */
@@ -82,7 +84,7 @@ export async function openingTransaction(
   const { previous, now } = found;
   const isRunning = previous !== null && (previous.expiresAt === 0n || previous.expiresAt > now);
   if (isRunning) await checkResumable(sql, subscriptionPda, previous, found);
-  const { blockhash, lastValidBlockHeight } = await readBlockhash(chain);
+  const { blockhash, lastValidBlockHeight, blockHeight } = await readBlockhash(chain);
   const transaction = isRunning
     ? resumeTransaction(
         network.programId,
@@ -99,7 +101,8 @@ export async function openingTransaction(
       )
     : subscribeTransaction(network.programId, { subscriber: wallet, state: found, blockhash })
         .transaction;
-  return { transaction, blockhash, lastValidBlockHeight, subscriptionPda, resumes: isRunning };
+  const unsigned = { transaction, blockhash, lastValidBlockHeight };
+  return { ...unsigned, subscriptionPda, resumes: isRunning, blockHeight };
 }
 
 /**

@@ -9,12 +9,12 @@ import {
 } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { findApp } from '../../db/apps.ts';
+import { type AppRow, findApp } from '../../db/apps.ts';
 import { completeCheckoutSession } from '../../db/checkout-sessions.ts';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';
-import { type DiscountTerms, type OwnIds, updateOwnIds } from '../../db/subscription-changes.ts';
+import { updateOwnIds } from '../../db/subscription-changes.ts';
 import {
   claimRegistration,
   type EarlierRegistration,
@@ -31,6 +31,7 @@ import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
 import { startOfCharge } from './charge-start.ts';
 import { checkoutSessionOf, openCheckoutSession, refusedCheckout } from './checkout.ts';
+import { noteDuplicate } from './one-per-customer.ts';
 import { observePlan, partiesOf, planFaults } from './plans.ts';
 
 /** The message when a merchant's wallet subscribes to its own plan. */
@@ -53,7 +54,11 @@ export interface RegistrationRequest {
 }
 
 /** A checked registration, with the checkout session that it completes. */
-export type RegistrationToStore = NewRegistration & { checkoutSessionId?: string };
+export type RegistrationToStore = NewRegistration & {
+  appId: string;
+  checkoutSessionId?: string;
+  allowSecond?: boolean;
+};
 
 /**
  * Checks the request against the chain and returns the registration to store. Throws NOT_FOUND for
@@ -73,7 +78,7 @@ export async function checkRegistration(
     throw new ServiceError('NOT_FOUND', `There is no plan ${request.planId}.`);
   if (found.appId !== app.id) throw invalidField('planId', 'is a plan of another app');
   const plan = await observePlan(sql, chain, network, found);
-  const ownIds = await ownIdsOf(sql, request);
+  const ownIds = await ownIdsOf(sql, app, request);
   const { accounts, slot, now } = await readAccounts(chain, [
     request.subscriptionPda,
     plan.planPda,
@@ -95,6 +100,7 @@ export async function checkRegistration(
     { account, period, now, isRenewed },
   );
   return {
+    appId: app.id,
     planId: plan.id,
     subscriptionPda: request.subscriptionPda,
     subscriberWallet: request.wallet,
@@ -114,9 +120,16 @@ export async function checkRegistration(
  */
 async function ownIdsOf(
   sql: Sql,
+  app: AppRow,
   { checkoutSessionId, planId, wallet, subscriptionPda, externalId, metadata }: RegistrationRequest,
-): Promise<OwnIds & Partial<DiscountTerms> & { checkoutSessionId?: string }> {
-  if (checkoutSessionId === undefined) return { externalId, metadata };
+): Promise<Partial<RegistrationToStore>> {
+  if (checkoutSessionId === undefined) {
+    const path = externalId === undefined ? 'metadata' : 'externalId';
+    if (externalId === undefined && metadata === undefined) return {};
+    if (!app.ownIdsBySubscriber)
+      throw invalidField(path, 'is set by the merchant of this app: leave it out');
+    return { externalId, metadata, ownIdsFrom: 'subscriber' };
+  }
   if (externalId !== undefined || metadata !== undefined)
     throw invalidField('checkoutSessionId', 'gives externalId and metadata: leave them out');
   const done = await checkoutSessionOf(sql, checkoutSessionId, planId);
@@ -132,6 +145,8 @@ async function ownIdsOf(
     checkoutSessionId,
     externalId: customer,
     metadata: JSON.parse(session.metadata) as Record<string, string>,
+    ownIdsFrom: customer === null && session.metadata === '{}' ? null : 'checkout',
+    allowSecond: session.allowSecond,
     discountPercent,
     discountAmount,
     discountPeriods,
@@ -200,7 +215,10 @@ export async function storeRegistration(
     await completeSession(sql, registration, id);
     await endOffers(sql, registration.subscriptionPda);
     await deleteUnregistered(sql, [registration.subscriptionPda]);
-    await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created' }]);
+    const { appId, externalId = null, allowSecond = false } = registration;
+    const duplicateOf = await noteDuplicate(sql, id, { appId, externalId, allowSecond });
+    const extra = duplicateOf === null ? {} : { duplicateOf };
+    await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created', extra }]);
     return id;
   } catch (error) {
     if (isDuplicate(error, 'one_live_registration_per_pda')) throw registered();
@@ -228,7 +246,9 @@ async function claim(sql: Transaction, id: string, given: RegistrationToStore): 
   await completeSession(sql, given, id);
   const { externalId, metadata } = given;
   if (externalId !== undefined || metadata !== undefined)
-    await updateOwnIds(sql, id, { externalId, metadata });
+    await updateOwnIds(sql, id, { externalId, metadata }, given.ownIdsFrom ?? 'subscriber');
+  const { appId, allowSecond = false } = given;
+  await noteDuplicate(sql, id, { appId, externalId: externalId ?? null, allowSecond });
 }
 
 /**

@@ -26,6 +26,14 @@ const registerUnclaimed = Type.Boolean({
   description:
     'Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered.',
 });
+const onePerCustomer = Type.Boolean({
+  description:
+    'Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond.',
+});
+const ownIdsBySubscriber = Type.Boolean({
+  description:
+    'Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false.',
+});
 const App = Type.Object(
   {
     id: Id,
@@ -34,6 +42,8 @@ const App = Type.Object(
     websiteUrl: nullable(websiteUrl),
     returnOrigins,
     registerUnclaimed,
+    onePerCustomer,
+    ownIdsBySubscriber,
     createdAt: Time,
     updatedAt: Time,
   },
@@ -44,6 +54,8 @@ const optional = {
   websiteUrl: Type.Optional(nullable(websiteUrl)),
   returnOrigins: Type.Optional(returnOrigins),
   registerUnclaimed: Type.Optional(registerUnclaimed),
+  onePerCustomer: Type.Optional(onePerCustomer),
+  ownIdsBySubscriber: Type.Optional(ownIdsBySubscriber),
 };
 const params = Type.Object({ appId: PathId });
 const tags = ['apps'];

@@ -8,6 +8,7 @@ import {
 } from '../../db/checkout-sessions.ts';
 import { findPlan, findPublicPlan, type PlanRow } from '../../db/plans.ts';
 import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/subscribing/checkout.ts';
+import { refuseSecond } from '../../domain/subscribing/one-per-customer.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
@@ -34,6 +35,10 @@ const returnUrl = Type.String({
   description: 'URL of one of the app’s returnOrigins. session_id is added as a query parameter.',
   examples: ['https://coffee.example/welcome'],
 });
+const allowSecond = Type.Boolean({
+  description:
+    'Whether the customer (externalId) may have another live subscription of the app. Default: false.',
+});
 const status = oneOf(['open', 'complete', 'expired'], 'A session is open for 24 hours.');
 const CheckoutSession = Type.Object(
   {
@@ -45,6 +50,7 @@ const CheckoutSession = Type.Object(
     externalId: nullable(ExternalId),
     metadata: Metadata,
     discount: nullable(Discount),
+    allowSecond,
     successUrl: nullable(returnUrl),
     cancelUrl: nullable(returnUrl),
     subscriberWallet: nullable({
@@ -80,6 +86,7 @@ const SessionInput = Type.Object(
     externalId: Type.Optional(ExternalId),
     metadata: Type.Optional(MetadataInput),
     discount: Type.Optional(DiscountInput),
+    allowSecond: Type.Optional(allowSecond),
     subscriberWallet: Type.Optional({
       ...Wallet,
       description: 'The only wallet that can subscribe in the session.',
@@ -124,7 +131,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
     },
     async (request, reply) => {
       const { planId, externalId = null, metadata = {} } = request.body;
-      const { subscriberWallet: forWallet = null } = request.body;
+      const { subscriberWallet: forWallet = null, allowSecond = false } = request.body;
       const { successUrl = null, cancelUrl = null, discount = null } = request.body;
       refuseLongMetadata(metadata);
       const app = await ownApp(deps, request, request.params.appId);
@@ -140,10 +147,14 @@ function createRoute(api: Api, deps: ApiDeps): void {
           externalId,
           metadata,
           forWallet,
+          allowSecond,
           successUrl,
           cancelUrl,
         };
-        return async (tx) => viewOf(deps, await insertCheckoutSession(tx, session));
+        return async (tx) => {
+          await refuseSecond(tx, session);
+          return viewOf(deps, await insertCheckoutSession(tx, session));
+        };
       });
     },
   );

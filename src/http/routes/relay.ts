@@ -4,6 +4,7 @@ import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
 import { findPlan } from '../../db/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
 import { refusedCheckout } from '../../domain/subscribing/checkout.ts';
+import { refuseSecondOf } from '../../domain/subscribing/one-per-customer.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
 import { findSignedOffer, relay, type SignedOffer } from '../../domain/subscribing/relay.ts';
@@ -69,6 +70,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
       const { wallet } = subscriberOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body.transaction);
       const { checkoutSessionId } = signed.offer;
+      await refuseSecondOf(sql, signed.offer);
       if (
         checkoutSessionId !== null &&
         !(await claimCheckoutSession(sql, checkoutSessionId, wallet))

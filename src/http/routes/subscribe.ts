@@ -1,6 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
 import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
+import { reserveCustomer } from '../../domain/subscribing/one-per-customer.ts';
 import { openingTransaction } from '../../domain/subscribing/opening.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
@@ -89,13 +90,11 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
         readStanding(deps, plan, wallet, session),
       ]);
       const { transaction, subscriptionPda, resumes } = opening;
-      await offerTransaction(sql, opening, {
-        wallet,
-        purpose: 'subscribe',
-        planId: plan.id,
-        subscriptionPda,
-        checkoutSessionId,
-        resumes,
+      const purpose = 'subscribe';
+      const what = { wallet, purpose, planId: plan.id, subscriptionPda, resumes } as const;
+      await sql.begin(async (tx) => {
+        if (session !== undefined) await reserveCustomer(tx, session, opening);
+        await offerTransaction(tx, opening, { ...what, checkoutSessionId });
       });
       return ok({ transaction, subscriptionPda, warnings: shortagesOf(standing) });
     },

@@ -26,6 +26,7 @@ import {
   NoBody,
   nullable,
   oneOf,
+  OwnIdsFrom,
   PathId,
   Pda,
   refuseLongMetadata,
@@ -97,6 +98,12 @@ export const Subscription = Type.Object(
     }),
     externalId: nullable(ExternalId),
     metadata: Metadata,
+    ownIdsFrom: OwnIdsFrom,
+    duplicateOf: nullable({
+      ...Id,
+      description:
+        'The live subscription that the same customer had when this one landed on chain: one of them should be cancelled. Null without one.',
+    }),
     createdAt: Time,
     updatedAt: Time,
     plan: Type.Optional(Plan),
@@ -104,9 +111,13 @@ export const Subscription = Type.Object(
   { title: 'Subscription' },
 );
 /** The view of a subscription for its subscriber. The merchant's own ids and notes are left out. */
-export const OwnSubscription = Type.Omit(Subscription, ['externalId', 'metadata', 'plan'], {
-  title: 'OwnSubscription',
-});
+export const OwnSubscription = Type.Omit(
+  Subscription,
+  ['externalId', 'metadata', 'ownIdsFrom', 'duplicateOf', 'plan'],
+  {
+    title: 'OwnSubscription',
+  },
+);
 const params = Type.Object({ appId: PathId, subscriptionId: PathId });
 const expand = several(['plan'], 'Objects to include in full: plan, as the field `plan`.');
 const tags = ['subscriptions'];
@@ -188,7 +199,7 @@ function changeRoute(api: Api, deps: ApiDeps): void {
           throw new ServiceError('CONFLICT', `The subscription is ${status} already.`);
         wakeKeepers();
       }
-      if (Object.keys(ids).length > 0) await updateOwnIds(sql, id, ids);
+      if (Object.keys(ids).length > 0) await updateOwnIds(sql, id, ids, 'merchant');
       return ok(subscriptionView((await findSubscription(sql, subscription.id)) ?? subscription));
     },
   );

@@ -61,6 +61,8 @@ void t.test(
       'reinstatedAt',
       'externalId',
       'metadata',
+      'ownIdsFrom',
+      'duplicateOf',
       'createdAt',
       'updatedAt',
     ]);
@@ -479,5 +481,6 @@ void t.test('a merchant sees the subscriptions of its subscribers', async (t) =>
     `/merchant/apps/${merchant.appId}/subscriptions`,
     { token: merchant.key },
   );
-  t.same(theirs.body.data, [{ ...mine.body.data, externalId: null, metadata: {} }]);
+  const ids = { externalId: null, metadata: {}, ownIdsFrom: null, duplicateOf: null };
+  t.same(theirs.body.data, [{ ...mine.body.data, ...ids }]);
 });
