@@ -68,3 +68,8 @@ comment on column subscriptions.duplicate_of is 'the live subscription that the 
 update subscriptions s set own_ids_from = case when exists (
     select from checkout_sessions c where c.subscription_id = s.id) then 'checkout' else 'subscriber' end
   where external_id is not null or metadata <> '{}';
+
+alter table plans add column notice_hours int[] check (cardinality(notice_hours) between 1 and 3);
+comment on column plans.notice_hours is 'hours before a payment at which it is announced, descending; null: once, a quarter of the period, at most 72';
+alter table subscriptions add column announced_notices int not null default 1 check (announced_notices >= 0);
+comment on column subscriptions.announced_notices is 'how many of the plan''s notices of announced_due were sent';

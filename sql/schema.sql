@@ -641,11 +641,13 @@ create table plans (
   collection_blocked_reason text,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
+  notice_hours integer[],
   constraint only_live_plans_are_blocked CHECK (((collection_blocked_reason IS NULL) OR (status = ANY (ARRAY['active'::text, 'sunset'::text])))),
   constraint plans_amount_check CHECK ((amount > 0)),
   constraint plans_chain_plan_id_check CHECK ((chain_plan_id >= (0)::numeric)),
   constraint plans_grace_hours_check CHECK (((grace_hours >= 0) AND (grace_hours <= 72))),
   constraint plans_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
+  constraint plans_notice_hours_check CHECK (((cardinality(notice_hours) >= 1) AND (cardinality(notice_hours) <= 3))),
   constraint plans_past_due_days_check CHECK (((past_due_days >= 1) AND (past_due_days <= 90))),
   constraint plans_period_hours_check CHECK (((period_hours >= 1) AND (period_hours <= 8760))),
   constraint plans_retry_hours_check CHECK (((cardinality(retry_hours) >= 1) AND (cardinality(retry_hours) <= 10))),
@@ -663,6 +665,7 @@ comment on column plans.trial_hours is 'free hours of a new subscription, once p
 comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it distinguishes a plan from one recreated at the same address';
 comment on column plans.observed_slot is 'slot at which the plan was first seen on chain; older state, which lacks the plan, is ignored';
 comment on column plans.collection_blocked_reason is 'the reason, not caused by a subscriber, why no payment of the plan can be collected; null while they can';
+comment on column plans.notice_hours is 'hours before a payment at which it is announced, descending; null: once, a quarter of the period, at most 72';
 CREATE INDEX plans_blocked ON public.plans USING btree (collection_blocked_reason) WHERE (collection_blocked_reason IS NOT NULL);
 CREATE INDEX plans_by_app ON public.plans USING btree (app_id, id);
 CREATE INDEX plans_to_watch ON public.plans USING btree (observed_at NULLS FIRST, id) WHERE (status <> 'ended'::text);
@@ -806,6 +809,7 @@ create table subscriptions (
   unclaimed boolean not null default false,
   own_ids_from text,
   duplicate_of uuid,
+  announced_notices integer not null default 1,
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
   constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
@@ -816,6 +820,7 @@ create table subscriptions (
   constraint past_due_has_start CHECK (((status = 'past_due'::text) = (past_due_since IS NOT NULL))),
   constraint paused_is_active CHECK (((paused_at IS NULL) OR (status <> 'past_due'::text))),
   constraint subscriptions_amount_check CHECK ((amount > 0)),
+  constraint subscriptions_announced_notices_check CHECK ((announced_notices >= 0)),
   constraint subscriptions_cancel_requested_by_check CHECK ((cancel_requested_by = ANY (ARRAY['subscriber'::text, 'merchant'::text]))),
   constraint subscriptions_check CHECK (((reinstated_at IS NULL) OR (end_reason = 'forced'::text))),
   constraint subscriptions_discount_amount_check CHECK ((discount_amount > 0)),
@@ -862,6 +867,7 @@ comment on column subscriptions.reinstated_at is 'the merchant lifted its force-
 comment on column subscriptions.unclaimed is 'a keeper registered it from the chain; the next registration by its wallet returns it, once';
 comment on column subscriptions.own_ids_from is 'who set external_id and metadata last; null without either';
 comment on column subscriptions.duplicate_of is 'the live subscription that the same customer had when this one landed';
+comment on column subscriptions.announced_notices is 'how many of the plan''s notices of announced_due were sent';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
 CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (

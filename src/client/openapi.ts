@@ -1425,6 +1425,8 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+            noticeHours: number[] | null;
             /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
@@ -1621,6 +1623,8 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+            noticeHours: number[] | null;
             /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
@@ -2182,6 +2186,8 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+            noticeHours: number[] | null;
             /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
@@ -2537,6 +2543,8 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+            noticeHours: number[] | null;
             /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
@@ -4527,6 +4535,8 @@ export interface operations {
                      * 1 to 120 characters.
                      */
                     name: string;
+                    /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+                    noticeHours?: number[] | null;
                     /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
                     pastDueDays?: number | null;
                     /** Length of a period. */
@@ -4596,6 +4606,8 @@ export interface operations {
                      * 1 to 120 characters.
                      */
                     name?: string;
+                    /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+                    noticeHours?: number[] | null;
                     /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
                     pastDueDays?: number | null;
                     /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */

@@ -11,6 +11,8 @@ export interface SubscriptionState {
   nextPaymentDue: Date | null;
   /** The next_payment_due that was announced by the last renewal_upcoming event. */
   announcedDue: Date | null;
+  /** Number of the notices of announcedDue that were sent. */
+  announcedNotices: number;
   cancelRequestedAt: Date | null;
   cancelRequestedBy: 'subscriber' | 'merchant' | null;
   cancelledAt: Date | null;
@@ -77,6 +79,8 @@ export interface KeeperSubscription extends SubscriptionState {
   feeBps: number | null;
   /** The plan's own dunning settings; null means the default. */
   retryHours: number[] | null;
+  /** Hours before a payment at which it is announced; null means the default (look-ahead.ts). */
+  noticeHours: number[] | null;
   pastDueDays: number | null;
   notices: number;
   /**
@@ -127,7 +131,7 @@ export function readSubscriptions(
   return sql<KeeperSubscriptionForEvents[]>`
     select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
       s.period_hours, s.paid_through,
-      s.next_payment_due, s.announced_due, s.cancel_requested_at, s.cancel_requested_by,
+      s.next_payment_due, s.announced_due, s.announced_notices, s.cancel_requested_at, s.cancel_requested_by,
         s.cancelled_at, s.past_due_since, s.failed_attempts,
       s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, (
         select max(o.observed_slot) from subscriptions o
@@ -145,7 +149,8 @@ export function readSubscriptions(
         from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id
       ) end as successor,
       p.plan_pda, p.chain_created_at as plan_created_at, p.ends_at as plan_ends_at,
-        p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.past_due_days,
+        p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.notice_hours,
+        p.past_due_days,
       p.name as plan_name, p.grace_hours, s.external_id, s.metadata::text as metadata,
         s.own_ids_from, m.wallet as account_wallet, s.xmin::text as version
     from subscriptions s
@@ -192,6 +197,7 @@ function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChan
     paid_through: state.paidThrough,
     next_payment_due: state.nextPaymentDue,
     announced_due: state.announcedDue,
+    announced_notices: state.announcedNotices,
     cancel_requested_at: state.cancelRequestedAt,
     cancel_requested_by: state.cancelRequestedBy,
     cancelled_at: state.cancelledAt,
@@ -225,7 +231,7 @@ export async function writeStates(
   return sql<Written[]>`
     update subscriptions s set
       status = v.status, paid_through = v.paid_through, next_payment_due = v.next_payment_due,
-        announced_due = v.announced_due,
+        announced_due = v.announced_due, announced_notices = v.announced_notices,
       cancel_requested_at = v.cancel_requested_at, cancel_requested_by = v.cancel_requested_by,
         cancelled_at = v.cancelled_at, past_due_since = v.past_due_since,
       ended_at = case when v.status in ('cancelled', 'expired') then coalesce(s.ended_at,
@@ -258,7 +264,8 @@ export async function writeStates(
         end_reason text, due_at timestamptz,
       period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int,
         period_pulled int8, discount_periods int,
-      chain_failure_period timestamptz, early_tries int, refunded_through timestamptz)
+      chain_failure_period timestamptz, early_tries int, refunded_through timestamptz,
+      announced_notices int)
     where s.id = v.id and s.claim_id = v.claim_id
     returning s.id, s.event_sequence as sequence, case when v.with_event then uuid_v7() end as event_id,
       date_trunc('milliseconds', now()) as created_at`;

@@ -282,6 +282,8 @@ export interface LookupResult {
    * enough to treat the account as gone.
    */
   readonly receiverDoubted?: true;
+  /** What the wallet owes to other plans before the next payment (owed.ts); 0 when missing. */
+  readonly owed?: bigint;
   /** The keeper tried to close the on-chain subscription and failed. */
   readonly closingFailed?: true;
 }

@@ -33,6 +33,7 @@ export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
     paidThrough: row.paidThrough,
     nextPaymentDue: row.nextPaymentDue,
     announcedDue: row.announcedDue,
+    announcedNotices: row.announcedNotices,
     cancelRequestedAt: row.cancelRequestedAt,
     cancelRequestedBy: row.cancelRequestedBy,
     cancelledAt: row.cancelledAt,
@@ -97,7 +98,7 @@ function settleUp(
   state.failedPacks = 0;
   state.setbacks = 0;
   setNextDue({ row, state }, next);
-  state.dueAt = nextRead(state, row.periodHours) ?? coverOf({ row, state });
+  state.dueAt = nextRead(state, row.periodHours, row.noticeHours) ?? coverOf({ row, state });
 }
 
 /**
