@@ -197,7 +197,14 @@ export const variables = {
   },
   corsOrigins: {
     name: 'CORS_ORIGINS',
-    about: 'origins from which browsers may call the API, comma-separated',
+    about: 'origins from which browsers may call the API and sign in subscribers, comma-separated',
+    fallback: '',
+    parse: list(url('http:', 'https:')),
+  },
+  dashboardOrigins: {
+    name: 'DASHBOARD_ORIGINS',
+    about:
+      'origins, beside that of PUBLIC_URL, whose pages may sign in merchants, comma-separated; browsers may call the API from them too',
     fallback: '',
     parse: list(url('http:', 'https:')),
   },

@@ -11,7 +11,7 @@ export type Purpose =
   | 'pullers'
   | 'refund';
 
-export interface OfferedTransaction {
+export interface NewOffer {
   wallet: string;
   blockhash: string;
   /** The message bytes that the wallet signs. */
@@ -28,31 +28,39 @@ export interface OfferedTransaction {
   resumes: boolean;
 }
 
-/** Stores an unsigned transaction offered to a wallet for signing. */
-export async function insertOffer(sql: Queryable, offer: OfferedTransaction): Promise<void> {
-  await sql`
+export interface OfferedTransaction extends NewOffer {
+  id: string;
+}
+
+/** Stores an unsigned transaction offered to a wallet for signing; returns the offer's id. */
+export async function insertOffer(sql: Queryable, offer: NewOffer): Promise<string> {
+  const [row] = await sql<[{ id: string }]>`
     insert into offered_transactions (wallet, blockhash, message, last_valid_block_height, purpose,
       plan_id, subscription_pda,
       checkout_session_id, resumes)
     values (${offer.wallet}, ${offer.blockhash}, ${offer.message}, ${offer.lastValidBlockHeight},
       ${offer.purpose}, ${offer.planId},
-      ${offer.subscriptionPda}, ${offer.checkoutSessionId}, ${offer.resumes})`;
+      ${offer.subscriptionPda}, ${offer.checkoutSessionId}, ${offer.resumes})
+    returning id`;
+  return row.id;
 }
 
 /**
- * Finds the newest 20 transactions that were offered to a wallet with this blockhash, newest first.
+ * Finds the newest 50 transactions that were offered to a wallet, or the one with this id. Those
+ * with this blockhash come first, then the newest.
  */
 export function findOffers(
   sql: Queryable,
   wallet: string,
-  blockhash: string,
+  { blockhash, offerId }: { blockhash: string; offerId?: string | undefined },
 ): Promise<OfferedTransaction[]> {
   return sql<OfferedTransaction[]>`
-    select wallet, blockhash, message, last_valid_block_height, purpose, plan_id, subscription_pda,
-      checkout_session_id, resumes
+    select id, wallet, blockhash, message, last_valid_block_height, purpose, plan_id,
+      subscription_pda, checkout_session_id, resumes
     from offered_transactions
-    where wallet = ${wallet} and blockhash = ${blockhash} and message is not null
-    order by id desc limit 20`;
+    where wallet = ${wallet} and message is not null
+      ${offerId === undefined ? sql`` : sql`and id = ${offerId}`}
+    order by blockhash = ${blockhash} desc, id desc limit 50`;
 }
 
 /**

@@ -93,9 +93,10 @@ export function buildApp(deps: ApiDeps): Api {
     onRefused: refusalReport(deps),
   });
   addHooks(app, deps, gate, connections);
-  if (deps.corsOrigins.length > 0) {
+  const origins = [...deps.corsOrigins, ...deps.dashboardOrigins];
+  if (origins.length > 0) {
     void app.register(cors, {
-      origin: deps.corsOrigins.map((origin) => new URL(origin).origin),
+      origin: origins.map((url) => new URL(url).origin),
       methods: ['GET', 'POST', 'PATCH', 'DELETE'],
       allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'x-request-id'],
       exposedHeaders,

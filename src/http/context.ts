@@ -43,6 +43,8 @@ export interface ApiDeps {
   requestsPerMinute: Record<Tier, number>;
   /** Origins that CORS allows. */
   corsOrigins: readonly string[];
+  /** Origins whose pages may sign in merchants, besides that of publicUrl. CORS allows them too. */
+  dashboardOrigins: readonly string[];
   /** Addresses and CIDRs of trusted proxies. X-Forwarded-For is read only from these proxies. */
   trustProxy: readonly string[];
   /** Open connections of one address that is not a trusted proxy. */

@@ -112,6 +112,24 @@ export const UnsignedTransaction = Type.String({
   examples: ['AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
 });
 
+/** The fields of a transaction that the service offers to a wallet. */
+export const offerFields = {
+  transaction: UnsignedTransaction,
+  offerId: Type.String({
+    format: 'uuid',
+    description:
+      'Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).',
+    examples: [EXAMPLE_ID],
+  }),
+  minContextSlot: Type.Integer({
+    description:
+      'The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction).',
+    examples: [312000000],
+  }),
+};
+
+export const Offer = Type.Object(offerFields);
+
 /** USDC base units (6 decimals) as a string. Responses only. */
 export const Amount = Type.Unsafe<bigint>({
   type: 'string',

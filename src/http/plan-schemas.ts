@@ -17,7 +17,7 @@ import {
   Pda,
   Time,
   TimeInput,
-  UnsignedTransaction,
+  Offer,
   Wallet,
 } from './fields.ts';
 
@@ -128,7 +128,7 @@ const ownFields = {
 /** The view of a plan for its own merchant. */
 export const OwnPlan = Type.Object(ownFields, { title: 'OwnPlan' });
 export const NewPlan = Type.Object(
-  { ...ownFields, transaction: Type.Optional(UnsignedTransaction) },
+  { ...ownFields, ...Type.Partial(Offer).properties },
   { title: 'NewPlan' },
 );
 /** Returns the fields of the schema `Plan`. */

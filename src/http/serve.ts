@@ -170,6 +170,7 @@ function settings(
     planMinimumAmount: BigInt(config.planMinimumAmount),
     requestsPerMinute,
     corsOrigins: config.corsOrigins,
+    dashboardOrigins: config.dashboardOrigins,
     trustProxy: config.trustProxy,
     connectionsPerAddress: config.connectionsPerAddress,
     // Imported on demand, because loading undici takes part of the startup time.

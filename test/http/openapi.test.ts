@@ -40,7 +40,7 @@ const promised = `
   POST /merchant/apps/{appId}/checkout-sessions, GET /merchant/apps/{appId}/checkout-sessions,
   GET /merchant/apps/{appId}/checkout-sessions/{checkoutSessionId},
   GET /checkout-sessions/{checkoutSessionId},
-  POST /auth/nonce, POST /auth/verify, GET /merchant/api-keys, POST /merchant/api-keys, DELETE /merchant/api-keys/{keyId}, GET /merchant/profile,
+  GET /auth/methods, POST /auth/nonce, POST /auth/verify, GET /merchant/api-keys, POST /merchant/api-keys, DELETE /merchant/api-keys/{keyId}, GET /merchant/profile,
   PATCH /merchant/profile, GET /merchant/apps, POST /merchant/apps, GET /merchant/apps/{appId}, PATCH /merchant/apps/{appId},
   GET /merchant/apps/{appId}/plans, POST /merchant/apps/{appId}/plans, GET /merchant/apps/{appId}/plans/{planId},
   PATCH /merchant/apps/{appId}/plans/{planId}, POST /merchant/apps/{appId}/plans/{planId}/transaction,

@@ -57,6 +57,7 @@ export function blockMethods(
 ): Pick<
   Rpc,
   | 'getLatestBlockhash'
+  | 'isBlockhashValid'
   | 'getLifetimesEverywhere'
   | 'getHeight'
   | 'getHeights'
@@ -81,6 +82,12 @@ export function blockMethods(
           slot,
         };
       });
+    },
+    async isBlockhashValid(blockhash, { commitment = 'processed' } = {}) {
+      const response = await reads.call('isBlockhashValid', [blockhash, { commitment }], (result) =>
+        inContext(result, undefined, (value) => truth(value, 'validity')),
+      );
+      return response.value;
     },
     getLifetimesEverywhere: (lifetimes) =>
       reads.callEach('isBlockhashValid', (ask) => askLifetimes(ask, lifetimes)),

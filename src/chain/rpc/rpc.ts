@@ -100,6 +100,11 @@ export interface Rpc {
   ): Promise<Simulation & { slot: bigint }>;
   getLatestBlockhash(options?: { commitment?: Commitment }): Promise<Blockhash>;
   /**
+   * Whether an endpoint accepts this blockhash. False as well when the endpoint has not seen the
+   * blockhash's block yet.
+   */
+  isBlockhashValid(blockhash: string, options?: { commitment?: Commitment }): Promise<boolean>;
+  /**
    * Asks every endpoint that is up whether blockhashes have expired, and returns one response per
    * endpoint. An endpoint checks only blockhashes whose last block height is below its own
    * finalized height, and only a limited number of them.

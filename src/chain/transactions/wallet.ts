@@ -1,6 +1,5 @@
-// Unsigned transactions for wallets. They include a compute limit and a priority fee. A wallet
-// would otherwise add its own instructions for these and sign a different message, which the relay
-// refuses.
+// Unsigned transactions for wallets. They include a compute limit and a priority fee. A wallet may
+// set its own within the bounds of signed.ts.
 import type { Instruction } from '../program/instructions.ts';
 import { unsignedTransaction } from './message.ts';
 import {

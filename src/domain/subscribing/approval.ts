@@ -123,12 +123,12 @@ export async function revokingTransaction(
   if (tokens === null || (!isApproved && !closesAuthority))
     throw new ServiceError('CONFLICT', 'The wallet has not approved payments: nothing to revoke.');
   const users = authority === null ? 0 : await countUsers(chain, network, authority, { now });
-  const { blockhash, lastValidBlockHeight } = await readBlockhash(chain);
+  const { blockhash, lastValidBlockHeight, slot } = await readBlockhash(chain);
   const authorityPayer = closesAuthority ? authority?.payer : undefined;
   const transaction = revokeTransaction(
     programId,
     { user: wallet, mint, authorityPayer },
     blockhash,
   );
-  return { transaction, blockhash, lastValidBlockHeight, users: users ?? null };
+  return { transaction, blockhash, lastValidBlockHeight, slot, users: users ?? null };
 }

@@ -84,7 +84,7 @@ export async function openingTransaction(
   const { previous, now } = found;
   const isRunning = previous !== null && (previous.expiresAt === 0n || previous.expiresAt > now);
   if (isRunning) await checkResumable(sql, subscriptionPda, previous, found);
-  const { blockhash, lastValidBlockHeight, blockHeight } = await readBlockhash(chain);
+  const { blockhash, lastValidBlockHeight, blockHeight, slot } = await readBlockhash(chain);
   const transaction = isRunning
     ? resumeTransaction(
         network.programId,
@@ -101,7 +101,7 @@ export async function openingTransaction(
       )
     : subscribeTransaction(network.programId, { subscriber: wallet, state: found, blockhash })
         .transaction;
-  const unsigned = { transaction, blockhash, lastValidBlockHeight };
+  const unsigned = { transaction, blockhash, lastValidBlockHeight, slot };
   return { ...unsigned, subscriptionPda, resumes: isRunning, blockHeight };
 }
 

@@ -60,6 +60,8 @@ export interface Standing {
   replaces: { delegate: string; amount: bigint } | null;
   /** Whether the on-chain plan accepts new subscriptions now. */
   planOpen: boolean;
+  /** Whether the issuer of USDC has frozen the wallet's token account. */
+  frozen: boolean;
   /** USDC base units. */
   usdc: bigint;
   /**
@@ -120,6 +122,7 @@ export async function readStanding(
     endedByMerchant: isEndedByMerchant(earlier, subscription, now),
     replaces: foreignApproval(token, authorityPda),
     planOpen: onPlan?.status === 'active' && (onPlan.endTs === 0n || onPlan.endTs > now),
+    frozen: token?.state === 'frozen',
     usdc: token?.amount ?? 0n,
     usdcNeeded:
       trialHours === null ? firstPayment(plan, discount, { subscription, onPlan, now }) : 0n,

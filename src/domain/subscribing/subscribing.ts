@@ -141,8 +141,8 @@ async function unsigned(
   chain: ChainReader,
   build: (blockhash: string) => string,
 ): Promise<Unsigned> {
-  const { blockhash, lastValidBlockHeight } = await readBlockhash(chain);
-  return { transaction: build(blockhash), blockhash, lastValidBlockHeight };
+  const { blockhash, lastValidBlockHeight, slot } = await readBlockhash(chain);
+  return { transaction: build(blockhash), blockhash, lastValidBlockHeight, slot };
 }
 
 function parties(plan: PlanRow, { subscriberWallet, subscriptionPda }: SubscriptionRow) {

@@ -3,7 +3,7 @@ import { revokingTransaction } from '../../domain/subscribing/approval.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { type Api, type ApiDeps, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { nullable, UnsignedTransaction } from '../fields.ts';
+import { nullable, offerFields } from '../fields.ts';
 
 /** Registers the route that revokes the approval of the caller's wallet. */
 export function approvalRoutes(api: Api, { sql, chain, network }: ApiDeps): void {
@@ -32,7 +32,7 @@ export function approvalRoutes(api: Api, { sql, chain, network }: ApiDeps): void
         response: {
           200: success(
             Type.Object({
-              transaction: UnsignedTransaction,
+              ...offerFields,
               subscriptions: nullable(
                 Type.Integer({
                   description:
@@ -49,8 +49,12 @@ export function approvalRoutes(api: Api, { sql, chain, network }: ApiDeps): void
       const { wallet } = subscriberOf(request);
       const closesAuthority = request.body?.closeAuthority === true;
       const revocation = await revokingTransaction(chain, network, wallet, closesAuthority);
-      await offerTransaction(sql, revocation, { wallet, purpose: 'revoke', planId: null });
-      return ok({ transaction: revocation.transaction, subscriptions: revocation.users });
+      const offer = await offerTransaction(sql, revocation, {
+        wallet,
+        purpose: 'revoke',
+        planId: null,
+      });
+      return ok({ ...offer, subscriptions: revocation.users });
     },
   );
 }

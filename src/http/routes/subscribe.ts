@@ -8,7 +8,7 @@ import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { readStanding, type Shortage, shortagesOf } from '../../domain/subscribing/standing.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Amount, Id, meaning, nullable, PathId, Pda, UnsignedTransaction } from '../fields.ts';
+import { Amount, Id, meaning, nullable, PathId, Pda, offerFields } from '../fields.ts';
 import { Plan, planView } from '../plan-schemas.ts';
 
 const tags = ['subscriber'];
@@ -31,6 +31,12 @@ const warnings = Type.Array(
   }),
   { description: 'What the wallet lacks or would lose; empty if nothing.', examples: [[]] },
 );
+
+const Opening = Type.Object({
+  ...offerFields,
+  subscriptionPda: Pda,
+  warnings,
+});
 
 /** Registers the routes that return a plan's terms and the subscribe transaction. */
 export function subscribeRoutes(api: Api, deps: ApiDeps): void {
@@ -70,9 +76,7 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
           Type.Object({ checkoutSessionId: Type.Optional(Id) }, { additionalProperties: false }),
         ),
         response: {
-          200: success(
-            Type.Object({ transaction: UnsignedTransaction, subscriptionPda: Pda, warnings }),
-          ),
+          200: success(Opening),
           ...failures(400, 401, 403, 404, 409),
         },
       },
@@ -89,14 +93,14 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
         openingTransaction(deps, plan, wallet),
         readStanding(deps, plan, wallet, session),
       ]);
-      const { transaction, subscriptionPda, resumes } = opening;
+      const { subscriptionPda, resumes } = opening;
       const purpose = 'subscribe';
       const what = { wallet, purpose, planId: plan.id, subscriptionPda, resumes } as const;
-      await sql.begin(async (tx) => {
+      const offer = await sql.begin(async (tx) => {
         if (session !== undefined) await reserveCustomer(tx, session, opening);
-        await offerTransaction(tx, opening, { ...what, checkoutSessionId });
+        return offerTransaction(tx, opening, { ...what, checkoutSessionId });
       });
-      return ok({ transaction, subscriptionPda, warnings: shortagesOf(standing) });
+      return ok({ ...offer, subscriptionPda, warnings: shortagesOf(standing) });
     },
   );
 }

@@ -26,7 +26,7 @@ import {
   PathId,
   Pda,
   refuseLongMetadata,
-  UnsignedTransaction,
+  Offer,
 } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
@@ -209,7 +209,7 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
           params,
           body: NoBody,
           response: {
-            200: success(Type.Object({ transaction: UnsignedTransaction })),
+            200: success(Offer),
             ...failures(400, 401, 403, 404, 409),
           },
         },
@@ -219,16 +219,16 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
         const plan = await findPlan(sql, subscription.planId);
         if (plan === undefined) throw absent('plan');
         const { subscriptionPda, subscriberWallet: wallet, status } = subscription;
-        const offer = { wallet, planId: plan.id, subscriptionPda };
+        const what = { wallet, planId: plan.id, subscriptionPda };
         if (purpose === 'resume' && (status === 'cancelled' || status === 'expired')) {
           const opening = await reopeningTransaction(deps, plan, wallet);
-          const { transaction, resumes } = opening;
-          await offerTransaction(sql, opening, { ...offer, purpose: 'subscribe', resumes });
-          return ok({ transaction });
+          const { resumes } = opening;
+          return ok(
+            await offerTransaction(sql, opening, { ...what, purpose: 'subscribe', resumes }),
+          );
         }
         const unsigned = await make(chain, network, plan, subscription);
-        await offerTransaction(sql, unsigned, { ...offer, purpose });
-        return ok({ transaction: unsigned.transaction });
+        return ok(await offerTransaction(sql, unsigned, { ...what, purpose }));
       },
     );
   }

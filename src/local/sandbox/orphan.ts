@@ -25,6 +25,8 @@ export function guardOf(server: ChildProcess): ChildProcess | undefined {
 /** Ends the guard of a server that has ended. */
 export async function dismiss(guard: ChildProcess | undefined): Promise<void> {
   if (guard?.pid === undefined || guard.exitCode !== null || guard.signalCode !== null) return;
+  // Without other work, Node ends before an exit that is awaited but not referenced.
+  guard.ref();
   guard.kill('SIGKILL');
   await once(guard, 'exit');
 }

@@ -9,7 +9,8 @@ import { ZoneSwitch } from '../shared/time.tsx';
 import { SubscriptionCard } from './subscription-card.tsx';
 
 export function AccountPage(): ReactElement {
-  const { session, note, begin, end } = useSession();
+  const place = useSession('subscriber');
+  const { session } = place;
   return (
     <>
       <header className="top">
@@ -20,7 +21,7 @@ export function AccountPage(): ReactElement {
           <span className="actions">
             <ZoneSwitch />
             <Address of={session.address} label="your address" />
-            <Button kind="link" onClick={() => end()}>
+            <Button kind="link" onClick={session.end}>
               Sign out
             </Button>
           </span>
@@ -31,8 +32,7 @@ export function AccountPage(): ReactElement {
           role="subscriber"
           title="See and manage your subscriptions"
           text="Sign in with the wallet that pays for them. Signing in costs nothing and moves no money."
-          note={note}
-          onSession={begin}
+          place={place}
         />
       ) : (
         <Subscriptions session={session} />

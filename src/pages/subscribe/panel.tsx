@@ -68,7 +68,12 @@ export function Panel({
         </>
       ) : (
         <Screen plan={plan} flow={flow} successUrl={checkout?.successUrl ?? null}>
-          <WalletChoice verb="Subscribe" wallets={wallets} onChoose={flow.start} />
+          <WalletChoice
+            verb="Subscribe"
+            role="subscriber"
+            wallets={wallets}
+            onChoose={flow.start}
+          />
         </Screen>
       )}
       {view.at !== 'done' && why === undefined && <Promises plan={plan} />}
@@ -279,7 +284,10 @@ function SignedInAs({ session }: { session: Session }): ReactElement {
   return (
     <p className="muted small">
       Signed in as <Address of={session.address} label="your address" /> with{' '}
-      <bdi>{foreign(session.wallet.name, 40)}</bdi>
+      <bdi>{foreign(session.wallet.name, 40)}</bdi>{' '}
+      <Button kind="link" onClick={session.end}>
+        Use another wallet
+      </Button>
     </p>
   );
 }

@@ -58,3 +58,18 @@ void t.test('the next start on the data of an orphan stops it; a live one stays'
   t.same(await again`select n from kept`, [{ n: 7 }]);
   await again.end();
 });
+
+void t.test('a process that only stops its server goes on to its end', async (t) => {
+  const code = `
+    import { startEmbeddedPostgres } from ${JSON.stringify(module)};
+    await (await startEmbeddedPostgres()).stop();
+    console.log('stopped');`;
+  const owner = spawn(process.execPath, ['--input-type=module', '--eval', code], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let said = '';
+  owner.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
+  const [exitCode] = (await once(owner, 'close')) as [number];
+  t.equal(exitCode, 0);
+  t.equal(said, 'stopped\n');
+});
