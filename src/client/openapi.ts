@@ -2353,6 +2353,8 @@ export interface components {
             appId: string;
             /** The app’s name. */
             appName: string;
+            /** Whether the plan takes no subscribers at the moment, because its payments cannot be collected. */
+            blocked: boolean;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -2927,7 +2929,18 @@ export interface components {
             lamportsNeeded: string;
             /** The subscription’s account. cancelled: it runs until endsAt and can be resumed. */
             onChain: "none" | "live" | "cancelled" | "ended";
-            /** Whether the plan accepts subscribers on chain at the moment. */
+            /**
+             * Why payments of the plan cannot be collected; null while they can.
+             *
+             *     - `not_a_puller`: The plan no longer names the keeper of the service as a puller.
+             *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
+             *     - `receiver_account_missing`: Your wallet has no USDC account any more.
+             *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
+             *     - `wrong_program_or_mint`: The plan collects another token.
+             * @enum {string|null}
+             */
+            planBlocked: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
+            /** Whether the plan accepts subscribers at the moment: on chain, and because its payments can be collected. */
             planOpen: boolean;
             /** The approval of another program on the wallet’s USDC account, which subscribing would replace; null without one. */
             replaces: {

@@ -86,6 +86,8 @@ export interface PublicPlanRow {
   periodHours: number;
   trialHours: number | null;
   endsAt: Date | null;
+  /** Whether payments of the plan cannot be collected at the moment. */
+  blocked: boolean;
   planPda: string;
   appName: string;
   appDescription: string | null;
@@ -101,6 +103,7 @@ export async function findPublicPlan(
 ): Promise<PublicPlanRow | undefined> {
   const [row] = await sql<PublicPlanRow[]>`
     select p.id, p.app_id, p.name, p.status, p.amount, p.period_hours, p.trial_hours, p.ends_at,
+      p.collection_blocked_reason is not null as blocked,
       p.plan_pda, a.name as app_name,
       a.description as app_description, a.website_url, m.name as merchant_name,
         m.wallet as merchant_wallet

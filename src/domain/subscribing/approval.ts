@@ -20,6 +20,7 @@ import {
   readBlockhash,
   type Unsigned,
 } from './chain-reads.ts';
+import { frozenWallet } from './selling.ts';
 
 interface Held {
   readonly authority: AuthorityAccount | null;
@@ -96,8 +97,9 @@ export async function isLastUser(
   network: Network,
   { wallet, mint, except }: { wallet: string; mint: string; except: string },
 ): Promise<boolean> {
-  const { authority, isApproved, now } = await readApproval(chain, network, wallet, mint);
-  if (!isApproved) return false;
+  const { authority, isApproved, tokens, now } = await readApproval(chain, network, wallet, mint);
+  // The token program refuses to revoke the approval of a frozen account.
+  if (!isApproved || tokens?.state === 'frozen') return false;
   return authority === null || (await countUsers(chain, network, authority, { except, now })) === 0;
 }
 
@@ -122,6 +124,7 @@ export async function revokingTransaction(
     throw new ServiceError('CONFLICT', 'The authority of this wallet is closed already.');
   if (tokens === null || (!isApproved && !closesAuthority))
     throw new ServiceError('CONFLICT', 'The wallet has not approved payments: nothing to revoke.');
+  if (tokens.state === 'frozen') throw frozenWallet();
   const users = authority === null ? 0 : await countUsers(chain, network, authority, { now });
   const { blockhash, lastValidBlockHeight, slot } = await readBlockhash(chain);
   const authorityPayer = closesAuthority ? authority?.payer : undefined;

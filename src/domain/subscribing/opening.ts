@@ -22,6 +22,7 @@ import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { findNewestRegistration } from '../../db/subscriptions.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
+import type { BlockReason } from '../reasons.ts';
 import {
   type ChainReader,
   type Network,
@@ -31,6 +32,7 @@ import {
 } from './chain-reads.ts';
 import { partiesOf, planFaults } from './plans.ts';
 import { endedByMerchant, isSameAccount, OWN_PLAN_FAULT } from './registration.ts';
+import { blockedPlan, blockOf, frozenWallet } from './selling.ts';
 
 /**
  * An approval starts at u64::MAX, and every payment reduces it. Once less than half is left, the
@@ -58,6 +60,9 @@ interface Found {
   authority: AuthorityAccount | null;
   hasTokenAccount: boolean;
   approved: boolean;
+  frozen: boolean;
+  /** Why the plan's payments cannot be collected. */
+  blocked: BlockReason | null;
   previous: SubscriptionAccount | null;
   now: bigint;
 }
@@ -65,8 +70,8 @@ interface Found {
 /**
  * Builds the transaction (base64) with which the wallet subscribes, including the accounts and the
  * approval that the wallet lacks. Throws CONFLICT when the plan takes no subscriptions, the wallet
- * is already subscribed, or the merchant has ended its subscription; INTERNAL_ERROR when the chain
- * is unreachable.
+ * is frozen or already subscribed, or the merchant has ended its subscription; INTERNAL_ERROR when
+ * the chain is unreachable.
  */
 export async function openingTransaction(
   { sql, chain, network }: Parts,
@@ -84,6 +89,8 @@ export async function openingTransaction(
   const { previous, now } = found;
   const isRunning = previous !== null && (previous.expiresAt === 0n || previous.expiresAt > now);
   if (isRunning) await checkResumable(sql, subscriptionPda, previous, found);
+  if (found.blocked !== null) throw blockedPlan(found.blocked);
+  if (found.frozen) throw frozenWallet();
   const { blockhash, lastValidBlockHeight, blockHeight, slot } = await readBlockhash(chain);
   const transaction = isRunning
     ? resumeTransaction(
@@ -134,8 +141,10 @@ async function readGround(
     authority,
     tokenAccountAddress(wallet, plan.mint).address,
     subscriptionAddress(programId, plan.planPda, wallet).address,
+    tokenAccountAddress(plan.owner, plan.mint).address,
   ]);
-  const [planAccount = null, authorityAccount = null, wallets = null, previous = null] = accounts;
+  const [planAccount = null, authorityAccount = null, wallets = null, previous = null, merchants] =
+    accounts;
   const onChain = planIn(planAccount, programId);
   if (
     onChain === null ||
@@ -150,12 +159,15 @@ async function readGround(
       'The plan is sunset on chain: it takes no new subscriptions.',
     );
   const tokens = tokenAccountIn(wallets);
+  const merchantTokens = tokenAccountIn(merchants ?? null);
   return {
     plan: onChain,
     authority: authorityIn(authorityAccount, programId),
     hasTokenAccount: tokens !== null,
     approved:
       tokens !== null && tokens.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL,
+    frozen: tokens?.state === 'frozen',
+    blocked: blockOf(plan, network, { plan: onChain, merchantTokens }),
     previous: subscriptionIn(previous, programId),
     now,
   };

@@ -13,6 +13,7 @@ import {
 import {
   AUTHORITY_LENGTH,
   type AuthorityAccount,
+  type PlanAccount,
   SUBSCRIPTION_LENGTH,
   type SubscriptionAccount,
   TOKEN_ACCOUNT_LENGTH,
@@ -25,9 +26,11 @@ import type { Queryable } from '../../db/postgres/connect.ts';
 import type { DiscountTerms } from '../../db/subscription-changes.ts';
 import { type EarlierRegistration, findNewestRegistration } from '../../db/subscriptions.ts';
 import { amountDisplay, formatSol } from '../../format.ts';
+import type { BlockReason } from '../reasons.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
 import { firstPayment, trialOf } from './first-payment.ts';
 import { isSameAccount } from './registration.ts';
+import { blockOf } from './selling.ts';
 
 /**
  * Network fee of the longest opening transaction, which creates the token account, opens the
@@ -58,8 +61,10 @@ export interface Standing {
    * without one. A token account has one delegate.
    */
   replaces: { delegate: string; amount: bigint } | null;
-  /** Whether the on-chain plan accepts new subscriptions now. */
+  /** Whether the plan accepts new subscriptions now, on chain and by its collection. */
   planOpen: boolean;
+  /** Why the plan's payments cannot be collected; null when they can. */
+  planBlocked: BlockReason | null;
   /** Whether the issuer of USDC has frozen the wallet's token account. */
   frozen: boolean;
   /** USDC base units. */
@@ -98,6 +103,7 @@ export async function readStanding(
       authorityPda,
       subscriptionPda,
       plan.planPda,
+      tokenAccountAddress(plan.owner, plan.mint).address,
     ]),
     readRents(chain),
   ]);
@@ -107,6 +113,7 @@ export async function readStanding(
     authorityAccount = null,
     account = null,
     planAccount = null,
+    merchants = null,
   ] = accounts;
   const token = tokenAccountIn(tokens);
   const authority = authorityIn(authorityAccount, programId);
@@ -114,6 +121,8 @@ export async function readStanding(
   const onPlan = planIn(planAccount, programId);
   const approved = token?.delegate === authorityPda && token.delegatedAmount >= plan.amount;
   const expiresAt = subscription?.expiresAt ?? 0n;
+  const merchantTokens = tokenAccountIn(merchants);
+  const planBlocked = blockOf(plan, network, { plan: onPlan, merchantTokens });
   return {
     subscriptionPda,
     onChain: stateOf(subscription, now),
@@ -121,7 +130,8 @@ export async function readStanding(
     approval: approvalOf(subscription, authority, approved),
     endedByMerchant: isEndedByMerchant(earlier, subscription, now),
     replaces: foreignApproval(token, authorityPda),
-    planOpen: onPlan?.status === 'active' && (onPlan.endTs === 0n || onPlan.endTs > now),
+    planOpen: planBlocked === null && isOpen(onPlan, now),
+    planBlocked,
     frozen: token?.state === 'frozen',
     usdc: token?.amount ?? 0n,
     usdcNeeded:
@@ -168,6 +178,9 @@ function isEndedByMerchant(
   const { initId, periodStart } = account;
   return earlier.isBarred && isSameAccount(earlier, { initId, periodStart: timeOf(periodStart) });
 }
+
+const isOpen = (plan: PlanAccount | null, now: bigint): boolean =>
+  plan?.status === 'active' && (plan.endTs === 0n || plan.endTs > now);
 
 function stateOf(subscription: SubscriptionAccount | null, now: bigint): Standing['onChain'] {
   if (subscription === null) return 'none';

@@ -21,6 +21,7 @@ import {
   type Unsigned,
 } from './chain-reads.ts';
 import { AMPLE_APPROVAL } from './opening.ts';
+import { frozenWallet } from './selling.ts';
 
 /**
  * Builds the transaction that cancels at the end of the current period. Throws CONFLICT when the
@@ -70,8 +71,8 @@ export async function resumingTransaction(
 
 /**
  * Builds the transaction that renews the approval of the wallet's authority and recreates a missing
- * token account, so that payments can be collected. Throws CONFLICT when the approval is in place
- * or the subscription cannot be repaired.
+ * token account, so that payments can be collected. Throws CONFLICT when the approval is in place,
+ * the wallet is frozen or the subscription cannot be repaired.
  */
 export async function repairingTransaction(
   chain: ChainReader,
@@ -98,6 +99,7 @@ export async function repairingTransaction(
   const tokens = tokenAccountIn(accounts[2] ?? null);
   if (tokens?.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL)
     throw new ServiceError('CONFLICT', 'The approval is in place: there is nothing to repair.');
+  if (tokens?.state === 'frozen') throw frozenWallet();
   return unsigned(chain, (blockhash) =>
     approveTransaction(programId, {
       user,

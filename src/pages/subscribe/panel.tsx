@@ -16,6 +16,7 @@ const closed: Readonly<Record<string, string>> = {
   pending: 'The merchant has not published this plan yet. Come back later.',
   sunset: 'This plan takes no new subscriptions. Those that it has go on.',
   ended: 'This plan has ended.',
+  blocked: 'The merchant cannot receive payments of this plan at the moment. Come back later.',
 };
 
 const overs = {
@@ -53,7 +54,7 @@ export function Panel({
   }, [view.at]);
   const over =
     checkout === undefined || checkout.status === 'open' ? undefined : overs[checkout.status];
-  const why = over ?? closed[plan.status];
+  const why = over ?? closed[plan.status] ?? (plan.blocked ? closed.blocked : undefined);
 
   return (
     <div className="panel" ref={place} tabIndex={-1}>
