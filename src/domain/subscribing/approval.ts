@@ -32,7 +32,7 @@ interface Held {
 }
 
 /** Reads the wallet's authority and token account. Throws INTERNAL_ERROR when that fails. */
-export async function readApproval(
+async function readApproval(
   chain: ChainReader,
   { programId }: Network,
   wallet: string,
@@ -53,7 +53,7 @@ export async function readApproval(
  * authority. The larger number of two commitments counts: `confirmed` has accounts that were just
  * opened, `finalized` those whose closing may still be undone. Undefined when it is unknown.
  */
-export async function countUsers(
+async function countUsers(
   chain: Pick<ChainReader, 'getProgramAccounts'>,
   { programId }: Network,
   authority: AuthorityAccount,

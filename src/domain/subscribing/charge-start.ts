@@ -54,7 +54,7 @@ export async function startOfCharge(
 }
 
 /** Whether a new account is registered so soon that its whole period is charged. Pure. */
-export function isPrompt({ account, period, now, isRenewed }: Registered): boolean {
+function isPrompt({ account, period, now, isRenewed }: Registered): boolean {
   if (isRenewed) return false;
   const share = periodSeconds(account.periodHours) / 60n;
   const limit = share < MAX_PROMPT_SECONDS ? share : MAX_PROMPT_SECONDS;

@@ -10,7 +10,6 @@ import { findPlan, findPublicPlan, type PlanRow } from '../../db/plans.ts';
 import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/subscribing/checkout.ts';
 import { refuseSecond } from '../../domain/subscribing/one-per-customer.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
-import { blockedPlan } from '../../domain/subscribing/selling.ts';
 import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
 import { Discount, DiscountInput, discountTermsOf, discountView } from '../discount.ts';
@@ -211,7 +210,7 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
 
 /**
  * Returns the plan. Throws VALIDATION_ERROR when the plan belongs to another app or does not accept
- * subscriptions, and CONFLICT when its payments cannot be collected.
+ * subscriptions.
  */
 async function checkPlan(
   { sql, chain, network }: ApiDeps,
@@ -228,7 +227,6 @@ async function checkPlan(
       'planId',
       `is a plan that is ${now}: only an active one takes subscriptions`,
     );
-  if (found.collectionBlockedReason !== null) throw blockedPlan(found.collectionBlockedReason);
   return found;
 }
 
