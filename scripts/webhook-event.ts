@@ -19,6 +19,7 @@ import {
   Metadata,
   nullable,
   oneOf,
+  OwnIdsFrom,
   Pda,
   Time,
   Wallet,
@@ -44,6 +45,7 @@ const common = {
   accessUntil: nullable({ ...Time, description: 'Grant access until this time.' }),
   externalId: nullable(ExternalId),
   metadata: Metadata,
+  ownIdsFrom: OwnIdsFrom,
   sequence: Type.Integer({
     description:
       'Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history.',
@@ -72,7 +74,13 @@ const due = nullable({
 
 /** Fields of `data` that only some types have. */
 const own: Record<EventType, TProperties> = {
-  subscription_created: {},
+  subscription_created: {
+    duplicateOf: Type.Optional({
+      ...Id,
+      description:
+        'The live subscription that the same customer has already: one of them should be cancelled.',
+    }),
+  },
   payment_success: {
     amountGross: { ...Amount, description: 'Amount that the subscriber paid, USDC base units.' },
     platformFee: { ...Amount, description: 'The share of the operator.' },

@@ -302,6 +302,16 @@ export interface paths {
         delete?: never;
         patch?: never;
     };
+    "/merchant/apps/{appId}/subscriptions/{subscriptionId}/reinstate": {
+        get?: never;
+        /**
+         * Lift a force-cancel
+         * The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session that you create later for its externalId or wallet does the same.
+         */
+        post: operations["createReinstatement"];
+        delete?: never;
+        patch?: never;
+    };
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline": {
         /**
          * Read the history of a subscription
@@ -356,6 +366,16 @@ export interface paths {
          * The same filters and order as the list. Text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe. Several lines may share a txSignature; id identifies a payment. One export per merchant at a time.
          */
         get: operations["exportTransactions"];
+        post?: never;
+        delete?: never;
+        patch?: never;
+    };
+    "/merchant/apps/{appId}/unregistered": {
+        /**
+         * List subscriptions on chain that are not registered
+         * Accounts that wallets opened without the service. Nothing is collected from them until their wallet registers them, or the app has registerUnclaimed.
+         */
+        get: operations["listUnregistered"];
         post?: never;
         delete?: never;
         patch?: never;
@@ -486,6 +506,16 @@ export interface paths {
         delete?: never;
         patch?: never;
     };
+    "/subscriber/approval/revoke": {
+        get?: never;
+        /**
+         * Get the transaction that revokes the approval of your wallet
+         * All subscriptions of a wallet share one approval, those of other apps of the program included. Approving again (repair) restores them.
+         */
+        post: operations["createRevokeTransaction"];
+        delete?: never;
+        patch?: never;
+    };
     "/subscriber/plans/{planId}": {
         /** Read a plan’s terms */
         get: operations["getPlanTerms"];
@@ -507,7 +537,7 @@ export interface paths {
         get?: never;
         /**
          * Get the transaction that subscribes your wallet to a plan
-         * Sign it, send it, and register the subscription once it is confirmed. "warnings" lists what the wallet lacks at the moment.
+         * Sign it, send it, and register the subscription once it is confirmed. If the wallet has a cancelled account that still runs and whose subscription has ended, the transaction resumes it, and the rest of the running period is charged. "warnings" lists what the wallet lacks at the moment.
          */
         post: operations["createSubscribeTransaction"];
         delete?: never;
@@ -564,7 +594,7 @@ export interface paths {
     "/subscriber/subscriptions/{subscriptionId}/resume": {
         get?: never;
         /**
-         * Get the transaction that reverts a cancellation
+         * Get the transaction that reverts a cancellation, or resumes an ended subscription
          * Sign and send it. The service reads the result from the chain.
          */
         post: operations["createResumeTransaction"];
@@ -617,7 +647,7 @@ export interface components {
             /** Whether to grant access now. */
             hasAccess: boolean;
             /** paid, trial and grace grant access. grace: a payment is due, and the plan’s grace is not over. */
-            reason: "paid" | "trial" | "grace" | "no_subscription" | "first_payment_pending" | "payment_overdue" | "paused" | "cancelled" | "expired";
+            reason: "paid" | "trial" | "grace" | "no_subscription" | "first_payment_pending" | "payment_overdue" | "paused" | "refunded" | "cancelled" | "expired";
             /**
              * Format: date-time
              * The response is valid until this time: ask again afterwards.
@@ -633,6 +663,8 @@ export interface components {
              * The subscription that the result is based on.
              */
             subscriptionId: string | null;
+            /** Number of live subscriptions of the customer (active or past_due), up to 50. More than one: check whether one is a duplicate. */
+            subscriptions: number;
         };
         Analytics: {
             /** At the end of the range. */
@@ -755,6 +787,12 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
+            onePerCustomer: boolean;
+            /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
+            ownIdsBySubscriber: boolean;
+            /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
+            registerUnclaimed: boolean;
             /** Origins that a checkout session may redirect to; in production they are https. */
             returnOrigins: string[];
             /**
@@ -818,6 +856,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -897,6 +940,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -983,6 +1031,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -1093,6 +1146,8 @@ export interface components {
             url: string;
         };
         CheckoutSession: {
+            /** Whether the customer (externalId) may have another live subscription of the app. Default: false. */
+            allowSecond: boolean;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -1145,7 +1200,7 @@ export interface components {
             status: "open" | "complete" | "expired";
             /**
              * Format: address
-             * A Solana address in Base58.
+             * The only wallet that can subscribe in it: as you gave it, or the one that began.
              */
             subscriberWallet: string | null;
             /**
@@ -1198,6 +1253,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -1490,6 +1550,8 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+            noticeHours: number[] | null;
             /**
              * Format: uuid
              * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
@@ -1734,6 +1796,8 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+            noticeHours: number[] | null;
             /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
@@ -1863,6 +1927,11 @@ export interface components {
              * UUIDv7 in lower case.
              */
             planId: string;
+            /**
+             * Format: date-time
+             * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
+             */
+            reinstatedAt: string | null;
             /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
@@ -2028,6 +2097,11 @@ export interface components {
                  */
                 nextPaymentDue: string | null;
                 /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+                /**
                  * Format: date-time
                  * End of the paid period.
                  */
@@ -2112,6 +2186,11 @@ export interface components {
                  * Due time of the next payment; null if none will be due.
                  */
                 nextPaymentDue: string | null;
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -2281,6 +2360,8 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+            noticeHours: number[] | null;
             /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
@@ -2424,6 +2505,8 @@ export interface components {
             appName: string;
             /** Whether the merchant may take subscribers; false while the operator has suspended it. */
             available: boolean;
+            /** Whether the plan takes no subscribers at the moment, because its payments cannot be collected. */
+            blocked: boolean;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -2530,6 +2613,11 @@ export interface components {
                     [key: string]: string;
                 };
                 /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+                /**
                  * Format: date-time
                  * End of the paid period.
                  */
@@ -2633,6 +2721,8 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+            noticeHours: number[] | null;
             /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
@@ -2750,6 +2840,11 @@ export interface components {
              * UUIDv7 in lower case.
              */
             planId: string;
+            /**
+             * Format: date-time
+             * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
+             */
+            reinstatedAt: string | null;
             /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
@@ -2823,6 +2918,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -3003,6 +3103,8 @@ export interface components {
         Standing: {
             /** Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again. */
             approval: "none" | "given" | "missing" | "replaced";
+            /** Whether the merchant ended the subscription of the running account by force: the wallet cannot subscribe until the merchant reinstates it. */
+            endedByMerchant: boolean;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -3016,8 +3118,29 @@ export interface components {
             lamportsNeeded: string;
             /** The subscription’s account. cancelled: it runs until endsAt and can be resumed. */
             onChain: "none" | "live" | "cancelled" | "ended";
-            /** Whether the plan accepts subscribers on chain at the moment. */
+            /**
+             * Why payments of the plan cannot be collected; null while they can.
+             *
+             *     - `not_a_puller`: The plan no longer names the keeper of the service as a puller.
+             *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
+             *     - `receiver_account_missing`: Your wallet has no USDC account any more.
+             *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
+             *     - `wrong_program_or_mint`: The plan collects another token.
+             * @enum {string|null}
+             */
+            planBlocked: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
+            /** Whether the plan accepts subscribers at the moment: on chain, and because its payments can be collected. */
             planOpen: boolean;
+            /** The approval of another program on the wallet’s USDC account, which subscribing would replace; null without one. */
+            replaces: {
+                /** USDC base units (6 decimals) as a string. */
+                amount: string;
+                /**
+                 * Format: address
+                 * A Solana address in Base58.
+                 */
+                delegate: string;
+            } | null;
             /**
              * Format: uuid
              * The live subscription registered for that address.
@@ -3086,6 +3209,11 @@ export interface components {
                 periodsLeft: number | null;
             } | null;
             /**
+             * Format: uuid
+             * The live subscription that the same customer had when this one landed on chain: one of them should be cancelled. Null without one.
+             */
+            duplicateOf: string | null;
+            /**
              * The reason of the end; null before it ends and after a cancellation at the end of the period.
              *
              *     - `past_due`: The payment failed until the plan’s limit for unpaid subscriptions.
@@ -3124,6 +3252,11 @@ export interface components {
              */
             nextPaymentDue: string | null;
             /**
+             * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+             * @enum {string|null}
+             */
+            ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+            /**
              * Format: date-time
              * End of the paid period.
              */
@@ -3141,6 +3274,11 @@ export interface components {
              * UUIDv7 in lower case.
              */
             planId: string;
+            /**
+             * Format: date-time
+             * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
+             */
+            reinstatedAt: string | null;
             /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
@@ -3183,6 +3321,11 @@ export interface components {
                  */
                 appId: string;
                 /**
+                 * Format: uuid
+                 * The live subscription that the same customer has already: one of them should be cancelled.
+                 */
+                duplicateOf?: string;
+                /**
                  * Format: name
                  * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
@@ -3196,6 +3339,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -3270,6 +3418,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -3355,6 +3508,11 @@ export interface components {
                  */
                 nextPaymentDue: string | null;
                 /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+                /**
                  * Format: date-time
                  * End of the paid period.
                  */
@@ -3433,6 +3591,11 @@ export interface components {
                  * Due time of the next payment; null if none will be due.
                  */
                 nextPaymentDue: string | null;
+                /**
+                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -3588,6 +3751,38 @@ export interface components {
             subscriptionPda: string;
             /** Signature of the transaction on chain, in Base58. Several payments may share one. */
             txSignature: string | null;
+        };
+        UnregisteredSubscription: {
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            appId: string;
+            /**
+             * Format: date-time
+             * Time at which the keeper saw it first.
+             */
+            createdAt: string;
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            id: string;
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            planId: string;
+            /**
+             * Format: address
+             * A Solana address in Base58.
+             */
+            subscriberWallet: string;
+            /**
+             * Format: address
+             * Address of the account on chain, in Base58.
+             */
+            subscriptionPda: string;
         };
         WebhookEndpoint: {
             /**
@@ -4063,6 +4258,12 @@ export interface operations {
                      * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name: string;
+                    /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
+                    onePerCustomer?: boolean;
+                    /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
+                    ownIdsBySubscriber?: boolean;
+                    /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
+                    registerUnclaimed?: boolean;
                     /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
                     /**
@@ -4127,6 +4328,12 @@ export interface operations {
                      * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name?: string;
+                    /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
+                    onePerCustomer?: boolean;
+                    /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
+                    ownIdsBySubscriber?: boolean;
+                    /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
+                    registerUnclaimed?: boolean;
                     /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
                     /**
@@ -4250,6 +4457,8 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
+                    /** Whether the customer (externalId) may have another live subscription of the app. Default: false. */
+                    allowSecond?: boolean;
                     /**
                      * Format: http-url
                      * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
@@ -4281,6 +4490,11 @@ export interface operations {
                      * UUIDv7 in lower case.
                      */
                     planId: string;
+                    /**
+                     * Format: address
+                     * The only wallet that can subscribe in the session.
+                     */
+                    subscriberWallet?: string;
                     /**
                      * Format: http-url
                      * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
@@ -4618,6 +4832,8 @@ export interface operations {
                      * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name: string;
+                    /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+                    noticeHours?: number[] | null;
                     /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
                     pastDueDays?: number | null;
                     /** Length of a period. */
@@ -4687,6 +4903,8 @@ export interface operations {
                      * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name?: string;
+                    /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+                    noticeHours?: number[] | null;
                     /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
                     pastDueDays?: number | null;
                     /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
@@ -5049,6 +5267,36 @@ export interface operations {
             };
         };
     };
+    createReinstatement: {
+        parameters: {
+            header?: {
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                appId: string;
+                subscriptionId: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never> | null;
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Subscription"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     getSubscriptionTimeline: {
         parameters: {
             path: {
@@ -5249,6 +5497,33 @@ export interface operations {
                 };
                 content: {
                     "text/csv": string;
+                };
+            };
+        };
+    };
+    listUnregistered: {
+        parameters: {
+            query?: {
+                /** Start of the next page: X-Next-Cursor of the previous page. */
+                cursor?: string;
+                /** Rows per page. */
+                limit?: number;
+            };
+            path: {
+                appId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["UnregisteredSubscription"][];
+                        success: true;
+                    };
                 };
             };
         };
@@ -5799,6 +6074,47 @@ export interface operations {
             };
         };
     };
+    createRevokeTransaction: {
+        parameters: {
+            path?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** Also close the account that authorizes payments and take its rent back. Every subscription of the wallet then ends for good: no new approval restores it. Default: false. */
+                    closeAuthority?: boolean;
+                } | null;
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: {
+                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            minContextSlot: number;
+                            /**
+                             * Format: uuid
+                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             */
+                            offerId: string;
+                            /** Number of accounts on chain that can no longer collect afterwards; null when the chain does not tell. */
+                            subscriptions: number | null;
+                            /**
+                             * Format: byte
+                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
+                             */
+                            transaction: string;
+                        };
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     getPlanTerms: {
         parameters: {
             path: {
@@ -5887,19 +6203,20 @@ export interface operations {
                              * An unsigned Solana transaction in Base64, for the wallet to sign and send.
                              */
                             transaction: string;
-                            /** Balances or accounts that the wallet lacks; empty if none. */
+                            /** What the wallet lacks or would lose; empty if nothing. */
                             warnings: {
                                 /**
                                  * Machine-readable.
                                  *
                                  *     - `sol_missing`: Too little SOL for the rent and the network fee: the transaction will fail.
                                  *     - `usdc_missing`: Too little USDC for the first payment: it will be tried again later.
+                                 *     - `approval_replaced`: Another program has an approval of the USDC account: subscribing replaces it.
                                  */
-                                code: "sol_missing" | "usdc_missing";
+                                code: "sol_missing" | "usdc_missing" | "approval_replaced";
                                 /** Human-readable; may change. */
                                 message: string;
                                 /** USDC base units, or lamports, as a string. */
-                                missing: string;
+                                missing?: string;
                             }[];
                         };
                         success: true;
@@ -6283,6 +6600,7 @@ export const idempotentPosts: ReadonlySet<string> = new Set([
   '/merchant/apps/{appId}/replays',
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel',
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/pause',
+  '/merchant/apps/{appId}/subscriptions/{subscriptionId}/reinstate',
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/unpause',
   '/merchant/apps/{appId}/transactions/{transactionId}/refunds',
   '/merchant/apps/{appId}/webhooks',

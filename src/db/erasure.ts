@@ -92,6 +92,7 @@ async function eraseAccount(
   await sql`delete from idempotency_keys where scope = ${`merchant:${id}`}`;
   await sql`delete from auth_nonces where wallet = ${wallet}`;
   await sql`delete from offered_transactions where wallet = ${wallet}`;
+  await sql`delete from unregistered_subscriptions where app_id in ${apps}`;
   return erased;
 }
 

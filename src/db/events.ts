@@ -67,11 +67,13 @@ export interface EventContext {
   externalId: string | null;
   /** A JSON object as text. */
   metadata: string;
+  ownIdsFrom: string | null;
   /** The fields from here on are needed only to decide access (domain/access.ts). */
   nextPaymentDue: Date | null;
   cancelRequestedAt: Date | null;
   trialEndsAt: Date | null;
   pausedAt: Date | null;
+  refundedThrough: Date | null;
   periodHours: number;
   graceHours: number | null;
 }
@@ -111,9 +113,9 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
     returning uuid_v7() as event_id, s.event_sequence as sequence, s.id as subscription_id,
       s.app_id, s.status, s.paid_through, s.subscription_pda, s.plan_id, p.name as plan_name,
         s.subscriber_wallet, m.wallet as merchant_wallet,
-      s.external_id, s.metadata::text as metadata, s.next_payment_due, s.cancel_requested_at,
+      s.external_id, s.metadata::text as metadata, s.own_ids_from, s.next_payment_due, s.cancel_requested_at,
         s.trial_ends_at,
-      s.paused_at, s.period_hours, p.grace_hours`;
+      s.paused_at, s.refunded_through, s.period_hours, p.grace_hours`;
 }
 
 /**

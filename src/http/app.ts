@@ -20,6 +20,7 @@ import { createPages } from './pages.ts';
 import { accessRoutes } from './routes/access.ts';
 import { analyticsRoutes } from './routes/analytics.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
+import { approvalRoutes } from './routes/approval.ts';
 import { appRoutes } from './routes/apps.ts';
 import { authRoutes } from './routes/auth.ts';
 import { checkoutRoutes, publicCheckoutRoutes } from './routes/checkout.ts';
@@ -41,6 +42,7 @@ import { subscriberRoutes } from './routes/subscriber.ts';
 import { subscriptionRoutes } from './routes/subscriptions.ts';
 import { timelineRoutes } from './routes/timeline.ts';
 import { transactionRoutes } from './routes/transactions.ts';
+import { unregisteredRoutes } from './routes/unregistered.ts';
 import { webhookSettingsRoutes } from './routes/webhook-settings.ts';
 import { webhookRoutes } from './routes/webhooks.ts';
 import { serializerCompiler, validatorCompiler } from './schemas.ts';
@@ -315,6 +317,7 @@ function addRoutes(
     appRoutes(api, deps, pages);
     planRoutes(api, deps, pages);
     subscriptionRoutes(api, deps, pages);
+    unregisteredRoutes(api, deps, pages);
     pauseRoutes(api, deps);
     refundRoutes(api, deps, pages);
     accessRoutes(api, deps);
@@ -335,6 +338,7 @@ function addRoutes(
     subscribeRoutes(api, deps);
     subscriberRoutes(api, deps, pages);
     standingRoutes(api, deps);
+    approvalRoutes(api, deps);
     subscriberRelayRoutes(api, deps);
   });
 }

@@ -184,6 +184,13 @@ export const ExternalId = Type.String({
   description: 'Your id of the customer, 1 to 120 characters. Several subscriptions may share it.',
   examples: ['customer-1'],
 });
+/** Who set externalId and metadata of a subscription. */
+export const OwnIdsFrom = Type.Unsafe<'checkout' | 'merchant' | 'subscriber' | null>({
+  type: ['string', 'null'],
+  enum: ['checkout', 'merchant', 'subscriber', null],
+  description:
+    'Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.',
+});
 const MAX_METADATA_BYTES = 4096;
 const metadata = {
   type: 'object',

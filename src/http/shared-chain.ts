@@ -274,6 +274,11 @@ export function shareChain(rpc: Rpc): Rpc {
         alone('getTransaction', () => rpc.getTransaction(...given)),
         [],
       ),
+    getProgramAccounts: (...given) =>
+      turns.own(
+        alone('getProgramAccounts', () => rpc.getProgramAccounts(...given)),
+        [],
+      ),
     getSignaturesForAddress: (...given) =>
       turns.own(
         alone('getSignaturesForAddress', () => rpc.getSignaturesForAddress(...given)),

@@ -4,11 +4,14 @@
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
+import { readWalletDues } from '../db/wallet-dues.ts';
 import type { Books } from '../domain/collecting/books.ts';
 import { addressesOf } from '../domain/collecting/chain-view.ts';
 import { decide, registeredAccount, YOUNG_SECONDS } from '../domain/collecting/decide.ts';
 import type { Decision } from '../domain/collecting/decision.ts';
 import { keeperRetryAt } from '../domain/collecting/keeper-backoff.ts';
+import { isDueSoon } from '../domain/collecting/look-ahead.ts';
+import { owedBefore } from '../domain/collecting/owed.ts';
 import { type LookupResult, type LookupEntry, findInBooks } from '../domain/collecting/pulls.ts';
 import { updateOf, isLive } from '../domain/collecting/transitions.ts';
 import type { Closed } from './close.ts';
@@ -101,6 +104,7 @@ export async function assessAll<Row extends KeeperSubscription>(
   if (closed !== undefined)
     note(rows.filter(({ id }) => !closed.has(id)).map(({ id }) => [id, { closingFailed: true }]));
   context.absence.read(rows.length);
+  note(await findOwed(context, rows, snapshot));
   note(await findDoubted(context, rows, snapshot, closed));
 
   const decisions = new Map(rows.map((row) => [row, decisionOf(row)]));
@@ -112,6 +116,24 @@ export async function assessAll<Row extends KeeperSubscription>(
     for (const row of asking) decisions.set(row, decisionOf(row));
   }
   return { snapshot, lookups: lookups, decisions };
+}
+
+/** Finds what the wallets owe to other plans, for the payments that are announced now. */
+async function findOwed(
+  { sql }: Context,
+  rows: readonly KeeperSubscription[],
+  { now }: Snapshot,
+): Promise<LookupEntry[]> {
+  const announced = rows.filter((row) =>
+    isDueSoon(row, row.periodHours, timeOf(now), row.noticeHours),
+  );
+  if (announced.length === 0) return [];
+  const wallets = new Set(announced.map(({ subscriberWallet }) => subscriberWallet));
+  const dues = await readWalletDues(sql, [...wallets]);
+  return announced.flatMap((row): LookupEntry[] => {
+    const owed = owedBefore(row, dues);
+    return owed === 0n ? [] : [[row.id, { owed }]];
+  });
 }
 
 async function findInHistory(

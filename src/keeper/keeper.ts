@@ -44,6 +44,7 @@ import { StreamCheck } from './stream-check.ts';
 import { followsOf, Notifications } from './streams.ts';
 import { Sweep } from './sweep.ts';
 import { Tracker } from './tracker.ts';
+import { Unregistered } from './unregistered.ts';
 
 /**
  * At a stop the keeper waits this long (ms) for payments in flight. Another keeper takes over the
@@ -92,6 +93,7 @@ export class Keeper {
   readonly #sweep: Sweep;
   readonly #streamCheck: StreamCheck;
   readonly #plans: PlanWatch;
+  readonly #unregistered: Unregistered;
   readonly #collector: Collector;
   readonly #notifications: Notifications;
   readonly #wsUrls: readonly string[];
@@ -166,11 +168,13 @@ export class Keeper {
     this.#sweep = new Sweep(context, { minutes: config.sweepMinutes });
     this.#streamCheck = new StreamCheck(context, { onLoss: () => this.#gap() });
     this.#plans = new PlanWatch(context);
+    this.#unregistered = new Unregistered(context, () => this.#collect());
     this.#collector = new Collector(context, new Signer(context, versions), this.#tracker);
     this.#notifications = new Notifications(context, {
       sweep: { readNow: (ids, slot) => this.#sweep.readNow(ids, slot), gap: () => this.#gap() },
       plans: this.#plans,
       inFlight: this.#tracker.inFlight,
+      onLive: (address, slot) => this.#unregistered.see(address, slot),
       onDue: () => this.#collect(),
     });
     this.#tokenAccounts = new TokenAccounts({
@@ -252,6 +256,7 @@ export class Keeper {
       this.#sweeping,
       this.#loop('checking the streams', STREAM_CHECK_MS, () => this.#streamCheck.turn()),
       this.#loop('reading notifications', NOTICES_MS, () => this.#notifications.turn()),
+      this.#loop('registering from the chain', 1000, () => this.#unregistered.turn()),
       this.#loop('watching plans', 10_000, () => this.#plans.turn()),
       this.#loop('recording refunds', 3000, () => recordRefunds(context)),
       this.#loop('measuring', 5000, async () => {
@@ -329,6 +334,7 @@ export class Keeper {
   }
 
   #gap(): void {
+    this.#unregistered.gap();
     this.#sweep.gap();
     this.#sweeping?.wake();
   }

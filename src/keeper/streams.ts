@@ -76,6 +76,8 @@ export interface NotificationsOptions {
   readonly sweep: Pick<Sweep, 'readNow' | 'gap'>;
   readonly plans: Pick<PlanWatch, 'readNow'>;
   readonly inFlight: Pick<InFlight, 'explains' | 'isOwn'>;
+  /** Called with each live subscription account that a notification shows. */
+  readonly onLive?: (address: string, slot: bigint) => void;
   /** Called after changed subscriptions were made due. */
   readonly onDue: () => void;
 }
@@ -182,6 +184,8 @@ export class Notifications {
     const named = await this.#addressesIn(taken);
     const planAddresses = [...planPdas.keys(), ...named];
     if (planAddresses.length > 0) await plans.readNow(planAddresses, newest);
+    for (const { address, data, slot } of subscriptions.values())
+      if (isLiveSubscription(data)) this.#options.onLive?.(address, slot);
     if (subscriptions.size + wallets.size + named.length === 0) return;
     const changed = await this.#changedIds(subscriptions, [...wallets.keys(), ...named], named);
     for (const some of chunks(changed, READ_AT_ONCE)) await sweep.readNow(some, newest);
@@ -233,6 +237,14 @@ export class Notifications {
         );
       })
       .map(({ id }) => id);
+  }
+}
+
+function isLiveSubscription(data: Buffer): boolean {
+  try {
+    return decodeSubscription(data).expiresAt === 0n;
+  } catch {
+    return false;
   }
 }
 

@@ -1,6 +1,7 @@
 import { AccountLayout, AccountState } from '@solana/spl-token';
 import bs58 from 'bs58';
 import { addressAt, addressOf } from './addresses.ts';
+import { i64 } from './bytes.ts';
 
 /** Thrown when an account's data has an unexpected length, kind or version. */
 export class ChainDataError extends Error {
@@ -132,6 +133,21 @@ export function accountFilters(mint: string): { offset: number; bytes: string }[
     [kind(KIND.subscription)],
     [kind(KIND.plan), { offset: PLAN_MINT_OFFSET, bytes: mint }],
     [kind(KIND.authority), { offset: AUTHORITY_MINT_OFFSET, bytes: mint }],
+  ];
+}
+
+/** Offsets of the header that subscriptions and other delegations share. */
+const DELEGATOR_OFFSET = 3;
+const INIT_ID_OFFSET = 99;
+
+/**
+ * Filter for the accounts that can move tokens through one authority: subscriptions and delegations
+ * of a wallet with the authority's init id.
+ */
+export function delegationFilter(wallet: string, initId: bigint) {
+  return [
+    { offset: DELEGATOR_OFFSET, bytes: wallet },
+    { offset: INIT_ID_OFFSET, bytes: bs58.encode(i64(initId)) },
   ];
 }
 

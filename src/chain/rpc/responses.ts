@@ -95,6 +95,14 @@ export function account(value: unknown): ChainAccount {
   };
 }
 
+/** Parses the accounts of a program, with their addresses. */
+export function programAccounts(value: unknown): { address: string; account: ChainAccount }[] {
+  return array(value, 'accounts').map((one) => {
+    const { pubkey, account: found } = object(one, 'program account');
+    return { address: text(pubkey, 'pubkey'), account: account(found) };
+  });
+}
+
 export function accounts(value: unknown, count: number): (ChainAccount | null)[] {
   const list = array(value, 'accounts');
   if (list.length !== count) malformed(`${list.length} accounts instead of ${count}`);

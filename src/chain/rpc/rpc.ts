@@ -161,6 +161,15 @@ export interface Rpc {
   /** Reads the minimum balance in lamports of an account of `length` bytes. */
   getMinimumBalanceForRentExemption(length: number): Promise<bigint>;
   /**
+   * Reads the program's accounts whose data has these bytes (Base58) at these offsets. Many
+   * endpoints limit or refuse this method.
+   */
+  getProgramAccounts(
+    programId: string,
+    filters: readonly { offset: number; bytes: string }[],
+    options?: { commitment?: Commitment },
+  ): Promise<{ address: string; account: ChainAccount }[]>;
+  /**
    * Reads the network fee of a message in lamports; null when the message's blockhash has expired.
    */
   getFeeForMessage(

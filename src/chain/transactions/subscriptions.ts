@@ -6,13 +6,14 @@ import {
   cancelSubscription,
   initAuthority,
   resumeSubscription,
+  revokeAuthority,
   subscribe,
   type SubscriptionParties,
   UNKNOWN_INIT_ID,
 } from '../program/instructions.ts';
 import type { AuthorityAccount, PlanAccount, SubscriptionAccount } from '../program/layouts.ts';
 import { compileMessage, serializeTransaction } from './message.ts';
-import { createTokenAccount } from './system-instructions.ts';
+import { createTokenAccount, revokeApproval } from './system-instructions.ts';
 import { walletTransaction } from './wallet.ts';
 
 /** A signed transaction that is ready to send, and its first signature in Base58. */
@@ -130,27 +131,63 @@ export function cancelTransaction(
   return walletTransaction(parties.subscriber, [cancelSubscription(programId, parties)], blockhash);
 }
 
-/** Builds the unsigned transaction (base64) that undoes the cancellation of a subscription. */
+/**
+ * Builds the unsigned transaction (base64) that undoes a cancellation. With `approves`, it first
+ * approves the wallet's authority again and creates a missing token account.
+ */
 export function resumeTransaction(
   programId: string,
-  parties: SubscriptionParties & { mint: string; expiresAt: bigint },
+  parties: SubscriptionParties & {
+    mint: string;
+    expiresAt: bigint;
+    approves?: boolean;
+    hasTokenAccount?: boolean;
+  },
   blockhash: string,
 ): string {
-  return walletTransaction(parties.subscriber, [resumeSubscription(programId, parties)], blockhash);
+  const { subscriber: user, mint, approves = false, hasTokenAccount = true } = parties;
+  const instructions = [
+    ...(hasTokenAccount ? [] : [createTokenAccount({ payer: user, owner: user, mint })]),
+    ...(approves ? [initAuthority(programId, { user, mint })] : []),
+    resumeSubscription(programId, parties),
+  ];
+  return walletTransaction(user, instructions, blockhash);
 }
 
 /**
  * Builds the unsigned transaction (base64) with which the subscriber closes an expired subscription
- * account. The account's rent goes to the wallet `payer`.
+ * account. The account's rent goes to the wallet `payer`. With `revokes`, it also revokes the
+ * approval of the wallet's token account for this mint.
  */
 export function closeTransaction(
   programId: string,
-  parties: SubscriptionParties & { payer: string },
+  parties: SubscriptionParties & { payer: string; revokes?: string | undefined },
   blockhash: string,
 ): string {
-  return walletTransaction(
-    parties.subscriber,
-    [closeInstruction(programId, parties.subscriber, parties)],
-    blockhash,
-  );
+  const { subscriber, revokes: mint } = parties;
+  const revoke = mint === undefined ? [] : [revokeApproval({ owner: subscriber, mint })];
+  const close = closeInstruction(programId, subscriber, parties);
+  return walletTransaction(subscriber, [close, ...revoke], blockhash);
+}
+
+/**
+ * Builds the unsigned transaction (base64) that revokes the approval of the wallet's token account.
+ * With `authorityPayer`, it also closes the authority, whose rent goes to that wallet; every
+ * subscription under the authority is then dead for good.
+ */
+export function revokeTransaction(
+  programId: string,
+  {
+    user,
+    mint,
+    authorityPayer,
+  }: { user: string; mint: string; authorityPayer?: string | undefined },
+  blockhash: string,
+): string {
+  const receiver = authorityPayer === user ? undefined : authorityPayer;
+  const instruction =
+    authorityPayer === undefined
+      ? revokeApproval({ owner: user, mint })
+      : revokeAuthority(programId, { user, mint, receiver });
+  return walletTransaction(user, [instruction], blockhash);
 }

@@ -6,7 +6,7 @@ import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
 import { findSuspensions, findSuspensionsFor, type Suspension } from '../../db/suspensions.ts';
 import { ServiceError } from '../../errors.ts';
 
-const OPEN: readonly Purpose[] = ['cancel', 'close'];
+const OPEN: readonly Purpose[] = ['cancel', 'close', 'revoke'];
 
 /** Whether a suspended wallet may sign and send a transaction of this purpose. */
 export function isOpenToSuspended(purpose: Purpose): boolean {

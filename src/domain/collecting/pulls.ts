@@ -20,6 +20,8 @@ export interface KnownPull extends Pull {
   readonly recorded: boolean;
   /** Whether a recorded payment, this one or another, has paid the period of this payment. */
   readonly isPeriodPaid: boolean;
+  /** Whether the recorded payment was refunded. Only known of payments read from the books. */
+  readonly isRefunded?: boolean;
 }
 
 /**
@@ -201,6 +203,7 @@ export async function findInBooks(
       source: one.source,
       recorded: true,
       isPeriodPaid: true,
+      isRefunded: one.amountNet > 0n && one.amountRefunded >= one.amountNet,
     }));
     const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
     return isAll ? [[row.id, { pulls, pulledFinally: true }]] : [];
@@ -302,6 +305,8 @@ export interface LookupResult {
    * not enough to treat the token account as closed.
    */
   readonly receiverDoubted?: true;
+  /** What the wallet owes to other plans before the next payment (owed.ts); 0 when missing. */
+  readonly owed?: bigint;
   /** The keeper tried to close the on-chain subscription account and failed. */
   readonly closingFailed?: true;
 }

@@ -314,12 +314,13 @@ async function storeNewEvents(
       accountWallet: merchantWallet,
       externalId,
       metadata,
+      ownIdsFrom,
       periodHours,
       graceHours,
       trialEndsAt,
       pausedAt,
     } = row;
-    const { status, paidThrough, nextPaymentDue, cancelRequestedAt } = state;
+    const { status, paidThrough, nextPaymentDue, cancelRequestedAt, refundedThrough } = state;
     const parties = {
       subscriptionId,
       appId,
@@ -330,8 +331,9 @@ async function storeNewEvents(
       merchantWallet,
       externalId,
       metadata,
+      ownIdsFrom,
     };
-    const access = { status, paidThrough, nextPaymentDue, cancelRequestedAt };
+    const access = { status, paidThrough, nextPaymentDue, cancelRequestedAt, refundedThrough };
     const terms = { periodHours, graceHours, trialEndsAt, pausedAt };
     return [
       {

@@ -112,6 +112,7 @@ export function eventBody(
       accessUntil: accessUntil(context),
       externalId: context.externalId,
       metadata: JSON.parse(context.metadata) as Record<string, string>,
+      ownIdsFrom: context.ownIdsFrom,
       sequence: Number(context.sequence),
       ...textOf(extra),
     },

@@ -80,10 +80,12 @@ function sampleEvent(
     subscriberWallet: madeUp(32),
     externalId: 'customer-1',
     metadata: '{"order":"1234"}',
+    ownIdsFrom: 'checkout',
     nextPaymentDue: periodEnd,
     cancelRequestedAt: type === 'cancel_requested' ? now : null,
     trialEndsAt: null,
     pausedAt: null,
+    refundedThrough: null,
     periodHours: 730,
     graceHours: null,
   };

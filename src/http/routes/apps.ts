@@ -24,6 +24,18 @@ const returnOrigins = Type.Array(Type.String({ format: 'origin' }), {
   description: 'Origins that a checkout session may redirect to; in production they are https.',
   examples: [['https://coffee.example']],
 });
+const registerUnclaimed = Type.Boolean({
+  description:
+    'Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered.',
+});
+const onePerCustomer = Type.Boolean({
+  description:
+    'Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond.',
+});
+const ownIdsBySubscriber = Type.Boolean({
+  description:
+    'Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false.',
+});
 const App = Type.Object(
   {
     id: Id,
@@ -31,6 +43,9 @@ const App = Type.Object(
     description: nullable(description),
     websiteUrl: nullable(websiteUrl),
     returnOrigins,
+    registerUnclaimed,
+    onePerCustomer,
+    ownIdsBySubscriber,
     createdAt: Time,
     updatedAt: Time,
   },
@@ -40,6 +55,9 @@ const optional = {
   description: Type.Optional(nullable(description)),
   websiteUrl: Type.Optional(nullable(websiteUrl)),
   returnOrigins: Type.Optional(returnOrigins),
+  registerUnclaimed: Type.Optional(registerUnclaimed),
+  onePerCustomer: Type.Optional(onePerCustomer),
+  ownIdsBySubscriber: Type.Optional(ownIdsBySubscriber),
 };
 const params = Type.Object({ appId: PathId });
 const tags = ['apps'];

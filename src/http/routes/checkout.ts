@@ -9,6 +9,7 @@ import {
 import { findPlan, findPublicPlan, type PlanRow } from '../../db/plans.ts';
 import { checkQuota } from '../../domain/accounts/quotas.ts';
 import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/subscribing/checkout.ts';
+import { refuseSecond } from '../../domain/subscribing/one-per-customer.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
@@ -35,6 +36,10 @@ const returnUrl = Type.String({
   description: 'URL of one of the app’s returnOrigins. session_id is added as a query parameter.',
   examples: ['https://coffee.example/welcome'],
 });
+const allowSecond = Type.Boolean({
+  description:
+    'Whether the customer (externalId) may have another live subscription of the app. Default: false.',
+});
 const status = oneOf(['open', 'complete', 'expired'], 'A session is open for 24 hours.');
 const CheckoutSession = Type.Object(
   {
@@ -46,9 +51,14 @@ const CheckoutSession = Type.Object(
     externalId: nullable(ExternalId),
     metadata: Metadata,
     discount: nullable(Discount),
+    allowSecond,
     successUrl: nullable(returnUrl),
     cancelUrl: nullable(returnUrl),
-    subscriberWallet: nullable(Wallet),
+    subscriberWallet: nullable({
+      ...Wallet,
+      description:
+        'The only wallet that can subscribe in it: as you gave it, or the one that began.',
+    }),
     subscriptionId: nullable({ ...Id, description: 'The subscription created in the session.' }),
     createdAt: Time,
     expiresAt: Time,
@@ -77,6 +87,11 @@ const SessionInput = Type.Object(
     externalId: Type.Optional(ExternalId),
     metadata: Type.Optional(MetadataInput),
     discount: Type.Optional(DiscountInput),
+    allowSecond: Type.Optional(allowSecond),
+    subscriberWallet: Type.Optional({
+      ...Wallet,
+      description: 'The only wallet that can subscribe in the session.',
+    }),
     successUrl: Type.Optional(returnUrl),
     cancelUrl: Type.Optional(returnUrl),
   },
@@ -90,9 +105,10 @@ export function checkoutRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   readRoutes(api, deps, pages);
 }
 
-function viewOf({ publicUrl }: ApiDeps, { metadata, ...row }: CheckoutSessionRow) {
+function viewOf({ publicUrl }: ApiDeps, { metadata, forWallet, ...row }: CheckoutSessionRow) {
   return {
     ...row,
+    subscriberWallet: row.subscriberWallet ?? forWallet,
     discount: discountView(row),
     metadata: JSON.parse(metadata) as Record<string, string>,
     url: `${publicUrl}/checkout/${row.id}`,
@@ -116,6 +132,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
     },
     async (request, reply) => {
       const { planId, externalId = null, metadata = {} } = request.body;
+      const { subscriberWallet: forWallet = null, allowSecond = false } = request.body;
       const { successUrl = null, cancelUrl = null, discount = null } = request.body;
       refuseLongMetadata(metadata);
       const app = await ownApp(deps, request, request.params.appId);
@@ -130,11 +147,14 @@ function createRoute(api: Api, deps: ApiDeps): void {
           planId,
           externalId,
           metadata,
+          forWallet,
+          allowSecond,
           successUrl,
           cancelUrl,
         };
         return async (tx) => {
           await checkQuota(tx, app.merchantId, 'openSessions');
+          await refuseSecond(tx, session);
           return viewOf(deps, await insertCheckoutSession(tx, session));
         };
       });

@@ -107,7 +107,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
     async (request, reply) => {
       const { body } = request;
       refuseMixture(body);
-      refuseUnordered(body.retryHours);
+      refuseUnordered(body);
       if (body.amount !== undefined) refuseSmall('amount', BigInt(body.amount), minimum);
       const { wallet: owner } = merchantOf(request);
       const { id: appId } = await ownApp(deps, request, request.params.appId);
@@ -193,7 +193,7 @@ function changeRoute(api: Api, deps: ApiDeps): void {
       },
     },
     async (request) => {
-      refuseUnordered(request.body.retryHours);
+      refuseUnordered(request.body);
       const plan = await ownPlan(deps, request);
       const { status, ...changes } = request.body;
       let changed: PlanRow | undefined = plan;

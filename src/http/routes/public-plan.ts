@@ -22,6 +22,10 @@ export const PublicPlan = Type.Object(
       }),
     ),
     endsAt: nullable(Time),
+    blocked: Type.Boolean({
+      description:
+        'Whether the plan takes no subscribers at the moment, because its payments cannot be collected.',
+    }),
     planPda: Pda,
     appName: text('The app’s name.'),
     appDescription: nullable(text('The app’s description.')),

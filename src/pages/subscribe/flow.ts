@@ -210,9 +210,13 @@ async function placeOf(
 ): Promise<View | undefined> {
   const { plan, trialHours } = order;
   const { onChain, subscriptionId } = standing;
+  if (standing.endedByMerchant)
+    return { at: 'closed', why: 'The merchant has ended your subscription to this plan.' };
   if (onChain === 'live' && standing.approval !== 'replaced' && subscriptionId === null)
     return { at: 'done', subscription: await register(session, order, standing) };
-  if (onChain === 'live' || onChain === 'cancelled') return { at: 'subscribed', standing };
+  // A cancelled account without a live subscription is resumed by subscribing.
+  const isLive = onChain === 'live' || (onChain === 'cancelled' && subscriptionId !== null);
+  if (isLive) return { at: 'subscribed', standing };
   if (session.address === plan.merchantWallet)
     return {
       at: 'closed',
@@ -222,6 +226,11 @@ async function placeOf(
     return {
       at: 'closed',
       why: 'The USDC account of this wallet is frozen by the issuer of USDC, so it cannot pay. Use another wallet.',
+    };
+  if (standing.planBlocked !== null)
+    return {
+      at: 'closed',
+      why: 'The merchant cannot receive payments of this plan at the moment. Nothing was signed.',
     };
   if (!standing.planOpen)
     return { at: 'closed', why: 'The plan takes no new subscriptions on chain any more.' };

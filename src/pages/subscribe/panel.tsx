@@ -16,6 +16,7 @@ const closed: Readonly<Record<string, string>> = {
   pending: 'The merchant has not published this plan yet. Come back later.',
   sunset: 'This plan takes no new subscriptions. Those that it has go on.',
   ended: 'This plan has ended.',
+  blocked: 'The merchant cannot receive payments of this plan at the moment. Come back later.',
 };
 
 const SUSPENDED = 'This merchant takes no subscriptions at the moment.';
@@ -55,7 +56,10 @@ export function Panel({
   }, [view.at]);
   const over =
     checkout === undefined || checkout.status === 'open' ? undefined : overs[checkout.status];
-  const why = over ?? (plan.available ? closed[plan.status] : SUSPENDED);
+  const why =
+    over ??
+    (plan.available ? closed[plan.status] : SUSPENDED) ??
+    (plan.blocked ? closed.blocked : undefined);
 
   return (
     <div className="panel" ref={place} tabIndex={-1}>
