@@ -14,6 +14,7 @@ import {
   text,
   url,
 } from './parse.ts';
+import { primaryUrl } from './postgres-url.ts';
 
 /** All variables, in the order of the operators' table. */
 export const variables = {
@@ -26,10 +27,11 @@ export const variables = {
   },
   databaseUrl: {
     name: 'DATABASE_URL',
-    about: 'Postgres 14 or newer',
+    about:
+      'Postgres 14 or newer, as a URL of libpq: postgres://user:password@db1:5432,db2:5432/billing?sslmode=verify-full; of several hosts the primary is used',
     requiredBy: ['serve', 'keeper', 'dispatch', 'admin', 'reconcile'],
     secret: true,
-    parse: url('postgres:', 'postgresql:'),
+    parse: primaryUrl,
   },
   databasePool: {
     name: 'DATABASE_POOL',

@@ -2,15 +2,10 @@
 // afterwards.
 import type { Registry } from 'prom-client';
 import { loadConfig, required, type Config } from '../config/config.ts';
+import { describeDatabase } from '../config/postgres-url.ts';
 import { supervision } from '../config/supervision.ts';
 import type { ConfigRole } from '../config/variables.ts';
-import {
-  connect,
-  type ConnectOptions,
-  daemonLimits,
-  describeDatabase,
-  type Sql,
-} from '../db/postgres/connect.ts';
+import { connect, type ConnectOptions, daemonLimits, type Sql } from '../db/postgres/connect.ts';
 import { assertSchema } from '../db/postgres/migrate.ts';
 import { outageOf } from '../db/postgres/outage.ts';
 import { assertUsable } from '../db/postgres/readiness.ts';

@@ -5,7 +5,7 @@ import { loadConfig, required } from '../../config/config.ts';
 import { makeDatabaseRoles, type MadeRoles } from '../../daemon/database-roles.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
 import { recordMissingFee } from '../../db/installation.ts';
-import { describeDatabase } from '../../db/postgres/connect.ts';
+import { describeDatabase } from '../../config/postgres-url.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { daemonRoles } from '../../db/postgres/roles.ts';
 import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
