@@ -191,6 +191,13 @@ export const variables = {
     fallback: '127.0.0.1',
     parse: text,
   },
+  shutdownDelay: {
+    name: 'SHUTDOWN_DELAY',
+    about:
+      'seconds after SIGTERM in which serve still answers requests while /readyz says 503, so that load balancers send no more; under Kubernetes the readiness probe’s period times its failures and 5, and terminationGracePeriodSeconds at least 15 more; 0 under systemd',
+    fallback: '0',
+    parse: integer(0, 120),
+  },
   publicUrl: {
     name: 'PUBLIC_URL',
     about:
