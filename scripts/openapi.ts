@@ -167,6 +167,7 @@ async function apiRoutes(): Promise<RouteOptions[]> {
     planMinimumAmount: 1n,
     requestsPerMinute,
     corsOrigins: [],
+    dashboardOrigins: [],
     trustProxy: [],
     connectionsPerAddress: 2000,
     ping: () => Promise.reject(new Error('no ping is sent')),

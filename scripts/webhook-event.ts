@@ -189,8 +189,43 @@ const discriminated = (title: string, byType: Record<string, TSchema>) => ({
   },
 });
 const byType = Object.fromEntries(eventTypes.map((type) => [type, eventOf(type)]));
+/** In the event log alone: it is sent to no endpoint. */
+const EndpointDisabledEvent = Type.Object(
+  {
+    id: { ...Id, description: 'The event’s id.' },
+    type: Type.Unsafe<'endpoint_disabled'>({
+      type: 'string',
+      enum: ['endpoint_disabled'],
+      description: 'A webhook endpoint was disabled. Only listed, and sent to no endpoint.',
+    }),
+    createdAt: Time,
+    data: Type.Object(
+      {
+        appId: Id,
+        webhookId: { ...Id, description: 'The endpoint.' },
+        url: Type.String({ description: 'Its URL.' }),
+        disabledReason: oneOf(
+          ['merchant', 'failing'],
+          'Who disabled it: its merchant or the service.',
+        ),
+        failingSince: nullable({
+          ...Time,
+          description: 'The first failure after the last success.',
+        }),
+        lastError: nullable(
+          Type.String({ description: 'HTTP status or code of the last failure.' }),
+        ),
+      },
+      { description: 'The endpoint.' },
+    ),
+  },
+  { title: 'EndpointDisabledEvent' },
+);
 /** An event of the event log. */
-export const webhookEvent = discriminated('WebhookEvent', byType);
+export const webhookEvent = discriminated('WebhookEvent', {
+  ...byType,
+  endpoint_disabled: EndpointDisabledEvent,
+});
 
 function pascal(type: string): string {
   return type.replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase());

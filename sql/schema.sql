@@ -174,8 +174,8 @@ CREATE OR REPLACE FUNCTION public.takes_event(extra_events text[], type text)
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
 AS $function$
-  select type = any(extra_events)
-    or type not in ('renewal_upcoming', 'plan_blocked', 'subscription_paused', 'subscription_unpaused', 'refund_recorded')
+  select type <> 'endpoint_disabled' and (type = any(extra_events)
+    or type not in ('renewal_upcoming', 'plan_blocked', 'subscription_paused', 'subscription_unpaused', 'refund_recorded'))
 $function$;
 
 CREATE OR REPLACE FUNCTION public.uuid_v7()
@@ -273,6 +273,8 @@ create table checkout_sessions (
 comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent; no other wallet can use the session';
 comment on column checkout_sessions.subscription_id is 'the subscription registered in the session; null while it is open and after it expired';
 CREATE INDEX checkout_sessions_by_app ON public.checkout_sessions USING btree (app_id, id);
+CREATE INDEX checkout_sessions_by_expiry ON public.checkout_sessions USING btree (expires_at);
+CREATE INDEX checkout_sessions_open ON public.checkout_sessions USING btree (app_id, expires_at) WHERE (subscription_id IS NULL);
 
 create table collection_holds (
   id uuid not null default uuid_v7(),
@@ -377,6 +379,29 @@ create table earlier_attempts (
 ) partition by RANGE (delivery_id);
 comment on column earlier_attempts.response is 'the first 4 KiB of the answer''s body, as received';
 
+create table endpoint_health (
+  endpoint_id uuid not null,
+  last_success_at timestamp with time zone,
+  last_failure_at timestamp with time zone,
+  failing_since timestamp with time zone,
+  last_error text,
+  constraint failure_is_whole CHECK (((last_failure_at IS NULL) = (last_error IS NULL))),
+  constraint endpoint_health_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id),
+  constraint endpoint_health_pkey PRIMARY KEY (endpoint_id)
+) with (fillfactor=50);
+comment on column endpoint_health.failing_since is 'the first failure after the last success; null unless the last request failed';
+comment on column endpoint_health.last_error is 'HTTP status or error code (webhooks/errors.ts) of the last failure';
+CREATE INDEX endpoints_failing ON public.endpoint_health USING btree (failing_since) WHERE (failing_since IS NOT NULL);
+
+create table endpoint_hours (
+  endpoint_id uuid not null,
+  hour timestamp with time zone not null,
+  succeeded integer not null default 0,
+  failed integer not null default 0,
+  constraint endpoint_hours_pkey PRIMARY KEY (endpoint_id, hour)
+) with (fillfactor=50);
+comment on table endpoint_hours is 'webhook requests of each endpoint by the hour, kept for two days';
+
 create table event_readers (
   id uuid not null,
   app_id uuid not null,
@@ -397,8 +422,8 @@ create table events (
   queued boolean not null default false,
   created_at timestamp with time zone not null,
   constraint events_sequence_check CHECK ((sequence > 0)),
-  constraint events_type_check CHECK ((type = ANY (ARRAY['subscription_created'::text, 'payment_success'::text, 'payment_failed'::text, 'cancel_requested'::text, 'cancel_finalized'::text, 'cancel_forced'::text, 'delegation_revoked'::text, 'subscription_resumed'::text, 'renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text]))),
-  constraint of_subscription_or_plan CHECK ((((type = 'plan_blocked'::text) = (subscription_id IS NULL)) AND ((subscription_id IS NULL) = (sequence IS NULL)))),
+  constraint events_type_check CHECK ((type = ANY (ARRAY['subscription_created'::text, 'payment_success'::text, 'payment_failed'::text, 'cancel_requested'::text, 'cancel_finalized'::text, 'cancel_forced'::text, 'delegation_revoked'::text, 'subscription_resumed'::text, 'renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text, 'endpoint_disabled'::text]))) NOT VALID,
+  constraint of_subscription_or_plan CHECK ((((type = ANY (ARRAY['plan_blocked'::text, 'endpoint_disabled'::text])) = (subscription_id IS NULL)) AND ((subscription_id IS NULL) = (sequence IS NULL)))) NOT VALID,
   constraint events_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint events_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint events_pkey PRIMARY KEY (id)
@@ -438,11 +463,13 @@ create table installation (
   collects_after_height bigint,
   reads_from_slot bigint not null default 0,
   history_accepted_until timestamp with time zone,
+  window_seconds integer,
   constraint installation_fee_bps_check CHECK (((fee_bps >= 0) AND (fee_bps <= 10000))),
   constraint installation_keepers_check CHECK (((cardinality(keepers) >= 1) AND (cardinality(keepers) <= 4))),
   constraint installation_single_check CHECK (single),
   constraint installation_timeline_check CHECK ((timeline ~ '^[0-9A-F]{8}$'::text)),
   constraint installation_treasuries_check CHECK (((cardinality(treasuries) >= 1) AND (cardinality(treasuries) <= 3))),
+  constraint installation_window_seconds_check CHECK (((window_seconds >= 0) AND (window_seconds <= 86400))),
   constraint installation_pkey PRIMARY KEY (single)
 );
 comment on table installation is 'written by the first daemon that starts; all others compare their configuration with it';
@@ -451,6 +478,7 @@ comment on column installation.timeline is 'timeline of the write-ahead log when
 comment on column installation.collects_after_height is 'finalized block height after which a transaction whose commit was lost can no longer land; null unless keepers wait for it';
 comment on column installation.reads_from_slot is 'slot of that height: accounts are not read from an older state';
 comment on column installation.history_accepted_until is 'chain time: payments on chain up to it that the database lacks hold collection no more';
+comment on column installation.window_seconds is 'renewals are collected at multiples of this many seconds of chain time; 0: at once; null until billing migrate has recorded it, for an installation older than this column';
 
 create table last_reconciliation (
   single boolean not null default true,
@@ -509,6 +537,7 @@ comment on table offered_transactions is 'unsigned transactions offered to walle
 comment on column offered_transactions.message is 'the message that the wallet signs, byte for byte';
 comment on column offered_transactions.checkout_session_id is 'the session in which the wallet subscribes';
 CREATE INDEX offered_transactions_by_age ON public.offered_transactions USING btree (created_at);
+CREATE INDEX offered_transactions_by_session ON public.offered_transactions USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
 CREATE INDEX offered_transactions_by_wallet ON public.offered_transactions USING btree (wallet, blockhash);
 
 create table payment_attempts (
@@ -852,6 +881,22 @@ CREATE UNIQUE INDEX one_live_registration_per_pda ON public.subscriptions USING 
 CREATE UNIQUE INDEX one_trial_per_wallet ON public.subscriptions USING btree (app_id, subscriber_wallet) WHERE (trial_ends_at IS NOT NULL);
 CREATE CONSTRAINT TRIGGER counter_has_event AFTER UPDATE OF event_sequence ON public.subscriptions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.event_sequence <> old.event_sequence)) EXECUTE FUNCTION check_event_counter();
 
+create table suspensions (
+  id uuid not null default uuid_v7(),
+  role text not null,
+  wallet text not null,
+  reason text not null,
+  waiting boolean not null default false,
+  since timestamp with time zone not null default now(),
+  constraint merchants_wait CHECK (((NOT waiting) OR (role = 'merchant'::text))),
+  constraint suspensions_reason_check CHECK (((length(reason) >= 1) AND (length(reason) <= 500))),
+  constraint suspensions_role_check CHECK ((role = ANY (ARRAY['merchant'::text, 'subscriber'::text]))),
+  constraint suspensions_pkey PRIMARY KEY (id),
+  constraint one_suspension_per_wallet UNIQUE (role, wallet)
+);
+comment on table suspensions is 'a suspended wallet changes nothing over the API, and none of its payments is signed';
+comment on column suspensions.waiting is 'a new merchant that waits for the operator''s approval (MERCHANTS=approval)';
+
 create table sweeps (
   name text not null,
   lap bigint not null default 0,
@@ -897,8 +942,20 @@ create table webhook_endpoints (
   extra_events text[] not null default '{}'::text[],
   created_at timestamp with time zone not null default now(),
   deleted_at timestamp with time zone,
+  disabled_at timestamp with time zone,
+  disabled_reason text,
+  enabled_at timestamp with time zone,
+  headers bytea,
+  header_names text[] not null default '{}'::text[],
+  max_per_second integer,
+  settings_at timestamp with time zone,
+  constraint disabled_has_reason CHECK (((disabled_at IS NULL) = (disabled_reason IS NULL))),
+  constraint headers_have_names CHECK (((headers IS NULL) = (cardinality(header_names) = 0))),
   constraint rotation_is_whole CHECK ((((rotated_at IS NULL) = (previous_secret IS NULL)) AND ((rotated_at IS NULL) = (previous_until IS NULL)))),
+  constraint webhook_endpoints_disabled_reason_check CHECK ((disabled_reason = ANY (ARRAY['merchant'::text, 'failing'::text]))),
   constraint webhook_endpoints_extra_events_check CHECK ((extra_events <@ ARRAY['renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text])),
+  constraint webhook_endpoints_header_names_check CHECK ((cardinality(header_names) <= 10)),
+  constraint webhook_endpoints_max_per_second_check CHECK (((max_per_second >= 1) AND (max_per_second <= 1000))),
   constraint webhook_endpoints_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint webhook_endpoints_pkey PRIMARY KEY (id)
 );
@@ -906,6 +963,12 @@ comment on column webhook_endpoints.secret is 'AES-256-GCM: key number, nonce, c
 comment on column webhook_endpoints.previous_secret is 'the secret before rotated_at; also used for signing until previous_until';
 comment on column webhook_endpoints.previous_since is 'the rotation before rotated_at; earlier attempts were signed with a secret that is no longer stored';
 comment on column webhook_endpoints.extra_events is 'opt-in event types, in addition to those that every endpoint gets (takes_event)';
+comment on column webhook_endpoints.disabled_at is 'no event is queued for the endpoint and nothing is sent to it since this time';
+comment on column webhook_endpoints.disabled_reason is 'merchant: over the API; failing: by a dispatcher, after ENDPOINT_DISABLE_DAYS of failures';
+comment on column webhook_endpoints.enabled_at is 'end of the last time that it was disabled: earlier failures do not disable it again';
+comment on column webhook_endpoints.headers is 'the merchant''s own headers as JSON, encrypted like the secret';
+comment on column webhook_endpoints.max_per_second is 'requests per second of all dispatchers together; null: no limit';
+comment on column webhook_endpoints.settings_at is 'last change of headers or max_per_second, by which dispatchers notice it';
 CREATE INDEX deleted_endpoints_by_app ON public.webhook_endpoints USING btree (app_id, id) WHERE (deleted_at IS NOT NULL);
 CREATE UNIQUE INDEX one_endpoint_per_app ON public.webhook_endpoints USING btree (app_id) WHERE (deleted_at IS NULL);
 

@@ -33,6 +33,7 @@ function ours(sql: Sql) {
     planMinimumAmount: 1n,
     requestsPerMinute: { free: PLENTY, pro: PLENTY },
     corsOrigins: [],
+    dashboardOrigins: [],
     trustProxy: [],
     connectionsPerAddress: 2000,
     ping: () => Promise.reject(new Error('no ping here')),

@@ -6,14 +6,7 @@ import { existsSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { FIXED, REFUSED } from './libpq-parameters.ts';
 
-const TARGETS = [
-  'any',
-  'read-write',
-  'read-only',
-  'primary',
-  'standby',
-  'prefer-standby',
-] as const;
+const TARGETS = ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby'] as const;
 /** The kind of server that a session needs (`target_session_attrs`). */
 export type Target = (typeof TARGETS)[number];
 

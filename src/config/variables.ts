@@ -4,6 +4,7 @@ import ipaddr from 'ipaddr.js';
 import {
   address,
   cidr,
+  contact,
   flag,
   integer,
   list,
@@ -63,8 +64,8 @@ export const variables = {
   sweepMinutes: {
     name: 'SWEEP_MINUTES',
     about:
-      'minutes in which the keepers read every subscription on chain once, independent of the streams; a lower value finds missed changes sooner and costs more requests',
-    fallback: '60',
+      'minutes in which the keepers read every subscription on chain once, independent of the streams; after a lost message of a stream they read all at once; a lower value finds other missed changes sooner and costs more requests',
+    fallback: '720',
     parse: integer(1, 1440),
   },
   rpcRate: {
@@ -76,7 +77,9 @@ export const variables = {
   },
   serveRpcRate: {
     name: 'SOLANA_SERVE_RATE',
-    about: 'the same for serve; default: SOLANA_RPC_RATE',
+    about:
+      'the same for each serve process; requests of the API share RPC requests, and wallets take turns; 0: no limit',
+    fallback: '10',
     parse: integer(0, 100_000),
   },
   sendUrls: {
@@ -137,6 +140,13 @@ export const variables = {
     about: 'platform fee in hundredths of a percent of the gross amount',
     fallback: '100',
     parse: integer(0, 10_000),
+  },
+  windowSeconds: {
+    name: 'COLLECTION_WINDOW_SECONDS',
+    about:
+      'renewals are collected together at multiples of this many seconds of chain time, so that several payments share a transaction; at most a fortieth of the period and a quarter of the grace of a plan; 0: each when it falls due',
+    fallback: '900',
+    parse: integer(0, 86_400),
   },
   planMinimumAmount: {
     name: 'PLAN_MINIMUM_AMOUNT',
@@ -204,9 +214,29 @@ export const variables = {
       'base URL that clients use: issuer and audience of JWTs, domain of the sign-in message; default: http://HOST:PORT',
     parse: url('http:', 'https:'),
   },
+  merchants: {
+    name: 'MERCHANTS',
+    about:
+      'open: any wallet can sign in as a merchant; approval: a new merchant can only read until "billing merchants approve"',
+    fallback: 'open',
+    parse: oneOf<'open' | 'approval'>('open', 'approval'),
+  },
+  reportUrl: {
+    name: 'REPORT_URL',
+    about:
+      'where subscribers report abuse, an https:// URL or a mailto: address: the pages link to it, with the id of the plan',
+    parse: contact,
+  },
   corsOrigins: {
     name: 'CORS_ORIGINS',
-    about: 'origins from which browsers may call the API, comma-separated',
+    about: 'origins from which browsers may call the API and sign in subscribers, comma-separated',
+    fallback: '',
+    parse: list(url('http:', 'https:')),
+  },
+  dashboardOrigins: {
+    name: 'DASHBOARD_ORIGINS',
+    about:
+      'origins, beside that of PUBLIC_URL, whose pages may sign in merchants, comma-separated; browsers may call the API from them too',
     fallback: '',
     parse: list(url('http:', 'https:')),
   },
@@ -261,6 +291,20 @@ export const variables = {
       'seconds after which another dispatcher may claim the deliveries of one that died; must exceed the 5 s that an endpoint has to answer',
     fallback: '10',
     parse: integer(1, 3600),
+  },
+  webhookProxy: {
+    name: 'WEBHOOK_PROXY',
+    about:
+      'URL of an HTTP proxy through which webhooks are sent by CONNECT, with user and password if it wants them; hosts are judged and resolved before, and the proxy gets their addresses',
+    secret: true,
+    parse: url('http:', 'https:'),
+  },
+  endpointDisableDays: {
+    name: 'ENDPOINT_DISABLE_DAYS',
+    about:
+      'days of nothing but failures after which a webhook endpoint is disabled until its merchant enables it again; 0: never',
+    fallback: '0',
+    parse: integer(0, 365),
   },
   webhookNameServers: {
     name: 'WEBHOOK_DNS_SERVERS',

@@ -76,6 +76,19 @@ export function listCheckoutSessions(
 }
 
 /**
+ * Deletes up to 1,000 sessions, complete or not, that expired more than 30 days ago. Returns the
+ * number deleted.
+ */
+export async function deleteEndedSessions(sql: Queryable): Promise<number> {
+  const { count } = await sql`
+    delete from checkout_sessions where id in (
+      select id from checkout_sessions where expires_at < now() - interval '30 days'
+        order by expires_at limit 1000
+    )`;
+  return count;
+}
+
+/**
  * Binds an open session to a wallet before the subscribe transaction is sent. Returns false when
  * another wallet holds the session, or when the session is expired or complete.
  */

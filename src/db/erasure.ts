@@ -68,7 +68,7 @@ async function eraseAccount(
     keys: await count(sql`delete from api_keys where merchant_id = ${id}`),
     endpoints: await count(sql`
       update webhook_endpoints set url = '', secret = '', previous_secret = case when
-        previous_secret is not null then ''::bytea end,
+        previous_secret is not null then ''::bytea end, headers = null, header_names = '{}',
         deleted_at = coalesce(deleted_at, now())
       where app_id in ${apps} and url <> ''`),
     subscriptions: await count(sql`

@@ -35,7 +35,14 @@ export const extraEventTypes = [
 
 export const eventTypes = [...standardEventTypes, ...extraEventTypes] as const;
 
+/**
+ * Event types in the list of events. `endpoint_disabled` is never sent, because the endpoint that
+ * would get it is disabled.
+ */
+export const listedEventTypes = [...eventTypes, 'endpoint_disabled'] as const;
+
 export type EventType = (typeof eventTypes)[number];
+export type ListedEventType = (typeof listedEventTypes)[number];
 export type ExtraEventType = (typeof extraEventTypes)[number];
 /** Types of events about a plan. Events of all other types are about a subscription. */
 export type PlanEventType = 'plan_blocked';
@@ -130,7 +137,7 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<st
         subscription_id uuid, sequence int8, type text,
           body text, created_at timestamptz)
         left join webhook_endpoints endpoint on endpoint.app_id = given.app_id
-          and endpoint.deleted_at is null
+          and endpoint.deleted_at is null and endpoint.disabled_at is null
           and takes_event(endpoint.extra_events, given.type)
     ), written as (
       insert into events (id, app_id, subscription_id, sequence, type, body, queued, created_at)
@@ -150,10 +157,10 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<st
 export interface EventListRow {
   id: string;
   appId: string;
-  /** subscriptionId and sequence are null for an event about a plan. */
+  /** subscriptionId and sequence are null for an event about a plan or an endpoint. */
   subscriptionId: string | null;
   sequence: number | null;
-  type: EventType;
+  type: ListedEventType;
   /** The request body that is sent, byte for byte. */
   body: string;
   createdAt: Date;

@@ -3,7 +3,7 @@ import type { Queryable } from './postgres/connect.ts';
 export type Purpose =
   'subscribe' | 'cancel' | 'resume' | 'close' | 'repair' | 'publish' | 'pullers' | 'refund';
 
-export interface OfferedTransaction {
+export interface NewOffer {
   wallet: string;
   blockhash: string;
   /** The message bytes that the wallet signs. */
@@ -17,30 +17,38 @@ export interface OfferedTransaction {
   checkoutSessionId: string | null;
 }
 
-/** Stores an unsigned transaction offered to a wallet for signing. */
-export async function insertOffer(sql: Queryable, offer: OfferedTransaction): Promise<void> {
-  await sql`
+export interface OfferedTransaction extends NewOffer {
+  id: string;
+}
+
+/** Stores an unsigned transaction offered to a wallet for signing; returns the offer's id. */
+export async function insertOffer(sql: Queryable, offer: NewOffer): Promise<string> {
+  const [row] = await sql<[{ id: string }]>`
     insert into offered_transactions (wallet, blockhash, message, last_valid_block_height, purpose,
       plan_id, subscription_pda,
       checkout_session_id)
     values (${offer.wallet}, ${offer.blockhash}, ${offer.message}, ${offer.lastValidBlockHeight},
       ${offer.purpose}, ${offer.planId},
-      ${offer.subscriptionPda}, ${offer.checkoutSessionId})`;
+      ${offer.subscriptionPda}, ${offer.checkoutSessionId})
+    returning id`;
+  return row.id;
 }
 
 /**
- * Finds the newest 20 transactions that were offered to a wallet with this blockhash, newest first.
+ * Finds the newest 50 transactions that were offered to a wallet, or the one with this id. Those
+ * with this blockhash come first, then the newest.
  */
 export function findOffers(
   sql: Queryable,
   wallet: string,
-  blockhash: string,
+  { blockhash, offerId }: { blockhash: string; offerId?: string | undefined },
 ): Promise<OfferedTransaction[]> {
   return sql<OfferedTransaction[]>`
-    select wallet, blockhash, message, last_valid_block_height, purpose, plan_id, subscription_pda,
-      checkout_session_id
+    select id, wallet, blockhash, message, last_valid_block_height, purpose, plan_id,
+      subscription_pda, checkout_session_id
     from offered_transactions
-    where wallet = ${wallet} and blockhash = ${blockhash} order by id desc limit 20`;
+    where wallet = ${wallet} ${offerId === undefined ? sql`` : sql`and id = ${offerId}`}
+    order by blockhash = ${blockhash} desc, id desc limit 50`;
 }
 
 /** Deletes up to 1,000 offers older than ten minutes and returns the number deleted. */

@@ -90,6 +90,8 @@ export interface PublicPlanRow {
   websiteUrl: string | null;
   merchantName: string | null;
   merchantWallet: string;
+  /** False while the merchant is suspended. */
+  available: boolean;
 }
 
 /** Finds the public fields of a plan. */
@@ -101,7 +103,9 @@ export async function findPublicPlan(
     select p.id, p.app_id, p.name, p.status, p.amount, p.period_hours, p.trial_hours, p.ends_at,
       p.plan_pda, a.name as app_name,
       a.description as app_description, a.website_url, m.name as merchant_name,
-        m.wallet as merchant_wallet
+        m.wallet as merchant_wallet,
+      not exists (select from suspensions where role = 'merchant' and wallet = m.wallet)
+        as available
     from plans p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id
       where p.id = ${id}`;
   return row;

@@ -70,6 +70,10 @@ export interface KeeperSubscription extends SubscriptionState {
   /** The plan's own dunning settings; null means the default. */
   retryHours: number[] | null;
   pastDueDays: number | null;
+  /** The plan's graceHours; null means the default (domain/accounts/access.ts). */
+  graceHours: number | null;
+  /** The installation's collection window in seconds (domain/collecting/window.ts). */
+  collectionWindow: number;
   notices: number;
   /**
    * Set when the subscription has ended and its address has a newer registration. `same_account`:
@@ -87,8 +91,6 @@ export interface KeeperSubscriptionForEvents extends KeeperSubscription {
   externalId: string | null;
   /** A JSON object as text. */
   metadata: string;
-  /** The plan's graceHours; null means the default (domain/access.ts). */
-  graceHours: number | null;
   /** The wallet with which the merchant signs in. */
   accountWallet: string;
   /**
@@ -136,7 +138,8 @@ export function readSubscriptions(
       p.plan_pda, p.chain_created_at as plan_created_at, p.ends_at as plan_ends_at,
         p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.past_due_days,
       p.name as plan_name, p.grace_hours, s.external_id, s.metadata::text as metadata,
-        m.wallet as account_wallet, s.xmin::text as version
+        m.wallet as account_wallet, s.xmin::text as version,
+      coalesce((select window_seconds from installation), 0) as collection_window
     from subscriptions s
     join plans p on p.id = s.plan_id
     join apps a on a.id = s.app_id

@@ -7,10 +7,10 @@ import Fastify, { LogController, type FastifyBaseLogger, type FastifyRequest } f
 import { createCursors } from '../domain/accounts/cursors.ts';
 import { createTokens, type Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
-import { createTrust } from './addresses.ts';
+import { addressSubject, createTrust } from './addresses.ts';
 import type { Admission } from './auth.ts';
 import { connectionLimits, type ConnectionOptions, Connections } from './connections.ts';
-import type { Api, ApiDeps } from './context.ts';
+import { type Api, type ApiDeps, callerKey } from './context.ts';
 import { bodyText, brokenQuery } from './encoding.ts';
 import { onClientError, onError, refuseRoute } from './errors.ts';
 import { createGate, type Gate } from './gate.ts';
@@ -41,8 +41,10 @@ import { subscriberRoutes } from './routes/subscriber.ts';
 import { subscriptionRoutes } from './routes/subscriptions.ts';
 import { timelineRoutes } from './routes/timeline.ts';
 import { transactionRoutes } from './routes/transactions.ts';
+import { webhookSettingsRoutes } from './routes/webhook-settings.ts';
 import { webhookRoutes } from './routes/webhooks.ts';
 import { serializerCompiler, validatorCompiler } from './schemas.ts';
+import { actingFor } from './shared-chain.ts';
 import { siteRoutes } from './site.ts';
 import { staticFiles } from './static-files.ts';
 
@@ -91,9 +93,10 @@ export function buildApp(deps: ApiDeps): Api {
     onRefused: refusalReport(deps),
   });
   addHooks(app, deps, gate, connections);
-  if (deps.corsOrigins.length > 0) {
+  const origins = [...deps.corsOrigins, ...deps.dashboardOrigins];
+  if (origins.length > 0) {
     void app.register(cors, {
-      origin: deps.corsOrigins.map((origin) => new URL(origin).origin),
+      origin: origins.map((url) => new URL(url).origin),
       methods: ['GET', 'POST', 'PATCH', 'DELETE'],
       allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'x-request-id'],
       exposedHeaders,
@@ -285,6 +288,9 @@ function addRoutes(
     void app.register(
       async (scope: Api) => {
         scope.addHook('onRequest', (request, reply) => gate.caller(request, reply, admission));
+        scope.addHook('preHandler', ({ caller }, _reply, done) =>
+          actingFor(caller === null ? '' : callerKey(caller), done),
+        );
         register(scope);
       },
       { prefix },
@@ -292,13 +298,17 @@ function addRoutes(
   };
   void app.register(async (scope: Api) => healthRoutes(scope, deps));
   void app.register(async (scope: Api) => {
-    scope.addHook('onRequest', (request, reply) => gate.address(request, reply));
+    scope.addHook('onRequest', (request, reply) => gate.signIn(request, reply));
+    scope.addHook('preHandler', ({ ip }, _reply, done) => actingFor(addressSubject(ip), done));
     authRoutes(scope, deps, tokens);
+  });
+  void app.register(async (scope: Api) => {
+    scope.addHook('onRequest', (request, reply) => gate.publicRead(request, reply));
     publicPlanRoutes(scope, deps);
     publicCheckoutRoutes(scope, deps);
-    siteRoutes(scope, deps);
-    void scope.register(async (files: Api) => staticFiles(files));
   });
+  void app.register(async (scope: Api) => siteRoutes(scope, deps, gate));
+  void app.register(async (scope: Api) => staticFiles(scope));
   forCallers('/merchant', 'merchant wallet', (api) => apiKeyRoutes(api, deps, pages));
   forCallers('/merchant', 'merchant', (api) => {
     profileRoutes(api, deps);
@@ -313,6 +323,7 @@ function addRoutes(
     exportRoutes(api, deps);
     analyticsRoutes(api, deps);
     webhookRoutes(api, deps, pages);
+    webhookSettingsRoutes(api, deps);
     deliveryRoutes(api, deps, pages);
     replayRoutes(api, deps);
     eventRoutes(api, deps, pages);

@@ -40,6 +40,10 @@ export interface ApiDeps {
   cluster: string;
   environment: Environment;
   publicUrl: string;
+  /** `approval`: a new merchant can only read until an operator approves it. Default: `open`. */
+  merchants?: 'open' | 'approval';
+  /** Where the pages let subscribers report abuse. */
+  reportUrl?: string | undefined;
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
   /** Minimum price of a plan per period, in USDC base units. */
@@ -48,6 +52,8 @@ export interface ApiDeps {
   requestsPerMinute: Record<Tier, number>;
   /** Origins that CORS allows. */
   corsOrigins: readonly string[];
+  /** Origins whose pages may sign in merchants, besides that of publicUrl. CORS allows them too. */
+  dashboardOrigins: readonly string[];
   /** Addresses and CIDRs of trusted proxies. X-Forwarded-For is read only from these proxies. */
   trustProxy: readonly string[];
   /** Open connections of one address that is not a trusted proxy. */
@@ -101,6 +107,10 @@ export interface SubscriberCaller {
 export type Caller = MerchantCaller | SubscriberCaller;
 
 declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** True for routes other than GET that a suspended account may use: cancel, close, revoke. */
+    openToSuspended?: true;
+  }
   interface FastifyInstance {
     /** Returns the methods of a path. The list of an unknown path is empty. */
     methodsOf: (url: string) => string[];

@@ -12,12 +12,13 @@ import {
   Id,
   meaning,
   Name,
+  NameInput,
   nullable,
   oneOf,
   Pda,
   Time,
   TimeInput,
-  UnsignedTransaction,
+  Offer,
   Wallet,
 } from './fields.ts';
 
@@ -118,7 +119,7 @@ const ownFields = {
 /** The view of a plan for its own merchant. */
 export const OwnPlan = Type.Object(ownFields, { title: 'OwnPlan' });
 export const NewPlan = Type.Object(
-  { ...ownFields, transaction: Type.Optional(UnsignedTransaction) },
+  { ...ownFields, ...Type.Partial(Offer).properties },
   { title: 'NewPlan' },
 );
 /** Returns the fields of the schema `Plan`. */
@@ -128,7 +129,7 @@ export function planView(row: PlanRow): PlanRow & { amountDisplay: string } {
 
 export const PlanInput = Type.Object(
   {
-    name: Name,
+    name: NameInput,
     amount: Type.Optional(AmountInput),
     periodHours: Type.Optional(periodHours),
     endsAt: Type.Optional(nullable(TimeInput)),

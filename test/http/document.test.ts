@@ -35,6 +35,7 @@ const bodies: Record<string, Record<string, unknown>> = {
   'PATCH /merchant/apps/{appId}/plans/{planId}': { name: 'Monthly' },
   'PATCH /merchant/apps/{appId}/subscriptions/{subscriptionId}': { externalId: 'c-1' },
   'POST /merchant/apps/{appId}/webhooks': { url: 'https://shop.test/' },
+  'PATCH /merchant/apps/{appId}/webhooks/{webhookId}': { disabled: false },
   'POST /merchant/apps/{appId}/events/sample': { type: 'ping' },
   'POST /subscriber/transactions': { transaction: 'AQ==' },
   'POST /merchant/transactions': { transaction: 'AQ==' },

@@ -1,9 +1,12 @@
 // Sign-in from pages, with a wallet that refuses to sign for another page than the one that it is
 // connected to.
+import { ComputeBudgetProgram, Message, TransactionMessage } from '@solana/web3.js';
 import bs58 from 'bs58';
 import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';
-import { testApi, type TestApi } from '../fixtures/http.ts';
+import { chainApi, testApi, type TestApi } from '../fixtures/http.ts';
+import { call as rpcCall } from '../fixtures/localnet.ts';
+import { envelopes } from '../fixtures/off-chain-message.ts';
 import { browserWallet, inputOf, type SignInInput } from '../fixtures/wallet.ts';
 
 const publicUrl = 'https://billing.test:8443';
@@ -18,8 +21,11 @@ const asked = async (api: TestApi, wallet: string, origin?: string) =>
     })
   ).body.data;
 
-const verified = (api: TestApi, body: Record<string, unknown>) =>
-  api.call<{ token: string }>('POST', '/auth/verify', { body });
+const verified = (api: TestApi, body: Record<string, unknown>, origin?: string) =>
+  api.call<{ token: string; role: string }>('POST', '/auth/verify', {
+    body,
+    ...(origin === undefined ? {} : { headers: { origin } }),
+  });
 
 void t.test('a wallet signs in from PUBLIC_URL and from each allowed origin', async (t) => {
   const api = await testApi(t, { publicUrl, corsOrigins });
@@ -44,8 +50,7 @@ void t.test('a wallet signs in from PUBLIC_URL and from each allowed origin', as
       signedMessage: signedMessage.toString('base64'),
     });
     t.equal(answer.status, 200, `${origin}, signIn`);
-    const profile = await api.call('GET', '/merchant/profile', { token: answer.body.data.token });
-    t.equal(profile.status, 200);
+    t.equal(answer.body.data.role, origin === publicUrl ? 'merchant' : 'subscriber');
   }
 });
 
@@ -76,6 +81,61 @@ void t.test(
   },
 );
 
+void t.test('a loopback PUBLIC_URL stands for all names of the machine, at its port', async (t) => {
+  const role = async (publicUrl: string, origin: string) => {
+    const api = await testApi(t, { publicUrl });
+    const { message } = await asked(api, generateKeypair().address, origin);
+    return [inputOf(message).domain, /as a (\w+)/.exec(message)?.[1]];
+  };
+  const own = 'http://127.0.0.1:3000';
+  for (const host of ['127.0.0.1:3000', 'localhost:3000', '[::1]:3000'])
+    t.same(await role(own, `http://${host}`), [host, 'merchant']);
+  t.same(await role('http://localhost:3000', own), ['127.0.0.1:3000', 'merchant']);
+  for (const other of [
+    'http://localhost:3001',
+    'http://localhost',
+    'https://localhost:3000',
+    'http://127.0.0.2:3000',
+    'http://localhost.test:3000',
+  ])
+    t.same(await role(own, other), ['127.0.0.1:3000', 'subscriber'], other);
+  t.same(await role(publicUrl, 'https://localhost:8443'), ['billing.test:8443', 'subscriber']);
+});
+
+void t.test('only pages of the service and of DASHBOARD_ORIGINS sign in merchants', async (t) => {
+  const desk = 'https://desk.test';
+  const api = await testApi(t, { publicUrl, corsOrigins, dashboardOrigins: [`${desk}/`] });
+  const merchants = [publicUrl, desk, undefined];
+  const others = [shop, 'https://evil.test', 'https://desk.test:8443', 'http://desk.test', 'null'];
+  const ask = (origin: string | undefined, role?: string, wallet = generateKeypair().address) =>
+    api.call<{ nonce: string; message: string }>('POST', '/auth/nonce', {
+      body: { wallet, ...(role !== undefined && { role }) },
+      ...(origin !== undefined && { headers: { origin } }),
+    });
+  for (const origin of merchants) {
+    const { body } = await ask(origin, 'merchant');
+    t.equal(inputOf(body.data.message).uri, origin ?? publicUrl);
+    t.match(inputOf(body.data.message).statement, /as a merchant/, String(origin));
+  }
+  for (const origin of others) {
+    const refused = await ask(origin, 'merchant');
+    t.match(refused, { status: 403, body: { error: { code: 'FORBIDDEN' } } }, origin);
+    t.match((await ask(origin)).body.data.message, /as a subscriber/, origin);
+    // A nonce that was asked for without an Origin, for a page to use it.
+    const keypair = generateKeypair();
+    const { nonce, message } = (await ask(undefined, 'merchant', keypair.address)).body.data;
+    const signature = bs58.encode(keypair.sign(Buffer.from(message)));
+    const answer = await verified(api, { wallet: keypair.address, nonce, signature }, origin);
+    t.match(answer, { status: 403, body: { data: null } }, origin);
+  }
+  const preflight = await api.app.inject({
+    method: 'OPTIONS',
+    url: '/auth/nonce',
+    headers: { origin: desk, 'access-control-request-method': 'POST' },
+  });
+  t.equal(preflight.headers['access-control-allow-origin'], desk);
+});
+
 void t.test('a signedMessage must equal the issued message', async (t) => {
   const api = await testApi(t, { publicUrl, corsOrigins });
   const keypair = generateKeypair();
@@ -97,13 +157,13 @@ void t.test('a signedMessage must equal the issued message', async (t) => {
   };
   const later = { issuedAt: new Date(Date.now() + 1000).toISOString() };
   t.equal(await attempt((input) => input), 200);
-  t.equal(await attempt(({ statement: _statement, ...input }) => input), 200, 'no statement');
   t.equal(
     await attempt((input) => ({ ...input, chainId: `solana:${input.chainId}` })),
     200,
     'the chain with its namespace',
   );
   const faults: Record<string, (input: SignInInput) => SignInInput> = {
+    'no statement': ({ statement: _statement, ...input }) => input,
     'another statement': (input) => ({ ...input, statement: 'Give me everything.' }),
     'another path': (input) => ({ ...input, uri: `${shop}/pay` }),
     'no URI': ({ uri: _uri, ...input }) => input,
@@ -125,6 +185,135 @@ void t.test('a signedMessage must equal the issued message', async (t) => {
   };
   for (const [fault, edit] of Object.entries(edits))
     t.equal(await attempt((input) => input, edit), 401, fault);
+});
+
+void t.test('the message may be signed in the envelope of an off-chain message', async (t) => {
+  const api = await testApi(t, { publicUrl, corsOrigins });
+  const [keypair, other] = [generateKeypair(), generateKeypair()];
+  const attempt = async (
+    build: (text: Buffer) => Buffer,
+    { signer = keypair, withBytes = true } = {},
+  ) => {
+    const { nonce, message } = await asked(api, keypair.address);
+    const bytes = build(Buffer.from(message));
+    return verified(api, {
+      wallet: keypair.address,
+      nonce,
+      signature: bs58.encode(signer.sign(bytes)),
+      ...(withBytes && { signedMessage: bytes.toString('base64') }),
+    });
+  };
+  for (const [form, build] of Object.entries(envelopes)) {
+    const signers = [keypair.address];
+    t.equal((await attempt((text) => build({ text, signers }))).status, 200, form);
+    const unsent = await attempt((text) => build({ text, signers }), { withBytes: false });
+    t.equal(unsent.status, 401, `${form}, without the bytes`);
+    const forged = await attempt((text) => build({ text, signers }), { signer: other });
+    t.equal(forged.status, 401, `${form}, signed by another wallet`);
+    const longer = (text: Buffer) => Buffer.concat([build({ text, signers }), Buffer.of(10)]);
+    t.equal((await attempt(longer)).status, 401, `${form}, with a byte more`);
+    const foreign = (text: Buffer) => build({ text, signers: [other.address] });
+    t.equal((await attempt(foreign)).status, form === 'legacy' ? 200 : 401, `${form}, signer`);
+  }
+});
+
+void t.test('a transaction that is never sent signs in subscribers only', async (t) => {
+  const api = await chainApi(t);
+  const keypair = api.funded();
+  const wallet = keypair.address;
+  const ask = (more: Record<string, unknown> = {}) =>
+    api.call<{ nonce: string; message: string; transaction: string }>('POST', '/auth/nonce', {
+      body: { wallet, method: 'transaction', ...more },
+    });
+  type Change = (message: TransactionMessage) => void;
+  const attempt = async (change: Change = () => undefined, isVersion0 = false) => {
+    const { nonce, transaction } = (await ask()).body.data;
+    const built = TransactionMessage.decompile(
+      Message.from(Buffer.from(transaction, 'base64').subarray(65)),
+    );
+    change(built);
+    const compiled = isVersion0 ? built.compileToV0Message() : built.compileToLegacyMessage();
+    const bytes = Buffer.from(compiled.serialize());
+    const signature = keypair.sign(bytes);
+    const verify = () =>
+      verified(api, {
+        wallet,
+        nonce,
+        signature: bs58.encode(signature),
+        signedMessage: bytes.toString('base64'),
+      });
+    return { verify, sent: Buffer.concat([Buffer.of(1), signature, bytes]).toString('base64') };
+  };
+  const status = async (change?: Change, isVersion0?: boolean) =>
+    (await (await attempt(change, isVersion0)).verify()).status;
+
+  const { body } = await (await attempt()).verify();
+  t.match(body.data, { role: 'subscriber', wallet });
+  const { transaction, message } = (await ask()).body.data;
+  t.ok(Buffer.from(transaction, 'base64').includes(message), 'the text is in it in clear');
+  const [limit, price, transfer, text] = [0, 1, 2, 3] as const;
+  t.equal(await status(({ instructions }) => void instructions.splice(limit, 2)), 200, 'no budget');
+  t.equal(await status((m) => void (m.recentBlockhash = generateKeypair().address)), 200);
+  t.equal(await status(undefined, true), 200, 'version 0');
+  const refused: Record<string, Change> = {
+    'another text': ({ instructions }) => {
+      instructions[text]!.data = Buffer.from(`${message}.`);
+    },
+    'the memo alone': ({ instructions }) => void instructions.splice(transfer, 1),
+    'the transfer alone': ({ instructions }) => void instructions.splice(text, 1),
+    'a transfer of a lamport': ({ instructions }) => {
+      const data = Buffer.from(instructions[transfer]!.data);
+      data.writeBigUInt64LE(1n, 4);
+      instructions[transfer]!.data = data;
+    },
+    'a fee above the limit': ({ instructions }) => {
+      instructions[price] = ComputeBudgetProgram.setComputeUnitPrice({ microLamports: 1e9 });
+    },
+  };
+  for (const [fault, change] of Object.entries(refused)) t.equal(await status(change), 401, fault);
+
+  const landed = await attempt();
+  const signature = await rpcCall<string>(api.localnet.rpcUrl, 'sendTransaction', landed.sent, {
+    encoding: 'base64',
+    skipPreflight: true,
+  });
+  api.localnet.mineBlocks(3);
+  const { value } = await rpcCall<{ value: ({ err: unknown } | null)[] }>(
+    api.localnet.rpcUrl,
+    'getSignatureStatuses',
+    [signature],
+  );
+  t.equal(value[0]?.err, null, 'it lands, for its fee');
+  t.equal((await landed.verify()).status, 401, 'and signs in nobody then');
+
+  t.match(await ask({ role: 'merchant' }), { status: 403, body: { data: null } });
+  await ask();
+  await api.sql`update auth_nonces set role = 'merchant'`;
+  const asMerchant = await attempt();
+  await api.sql`update auth_nonces set role = 'merchant'`;
+  t.equal((await asMerchant.verify()).status, 403, 'a nonce of a merchant takes no transaction');
+});
+
+void t.test('GET /auth/methods lists the ways to sign in, by Origin', async (t) => {
+  const api = await testApi(t, { publicUrl, corsOrigins });
+  const methods = async (origin: string) =>
+    (
+      await api.call<{ method: string; roles: string[] }[]>('GET', '/auth/methods', {
+        headers: { origin },
+      })
+    ).body.data.map(({ method, roles }) => `${method}: ${roles.join(' ')}`);
+  t.same(await methods(publicUrl), [
+    'signIn: merchant subscriber',
+    'signMessage: merchant subscriber',
+    'signOffchainMessage: merchant subscriber',
+    'transaction: subscriber',
+  ]);
+  t.same(
+    await methods(shop),
+    ['signIn', 'signMessage', 'signOffchainMessage', 'transaction'].map(
+      (method) => `${method}: subscriber`,
+    ),
+  );
 });
 
 void t.test('a nonce expires by the clock of Postgres', async (t) => {

@@ -25,13 +25,14 @@ void t.test(
       return found;
     };
 
+    await page.goto('/account');
+    await page.getByRole('button', { name: /Sign in with/ }).waitFor();
+    await inspect(t, page, 'account-sign-in');
     await page.goto(`/s/${plan.id}`);
     await page.getByRole('button', { name: /Subscribe with/ }).click();
     await page.getByText('Paid until').waitFor();
 
     await page.goto('/account');
-    await inspect(t, page, 'account-sign-in');
-    await page.getByRole('button', { name: /Sign in with/ }).click();
     await page.getByRole('heading', { name: 'Coffee club' }).waitFor();
     await page.getByRole('button', { name: 'Payments' }).click();
     await page.getByText('Succeeded').waitFor();
@@ -54,7 +55,6 @@ void t.test(
       ),
     );
     await page.reload();
-    await page.getByRole('button', { name: /Sign in with/ }).click();
     await page.getByRole('button', { name: /Approve payments again/ }).click();
     await page.getByText('Payments are approved again').waitFor();
 
@@ -64,7 +64,6 @@ void t.test(
     chain.passSeconds(Math.ceil(((paidThrough?.getTime() ?? 0) - chain.now()) / 1000) + 60);
     await stage.until('it is cancelled', async () => (await row()).status === 'cancelled');
     await page.reload();
-    await page.getByRole('button', { name: /Sign in with/ }).click();
     await page.getByRole('button', { name: /Close and get/ }).click();
     await page.getByText('The account is closed').waitFor();
     const { value } = await chain.rpc<{ value: unknown }>(

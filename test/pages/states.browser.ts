@@ -152,6 +152,23 @@ void t.test('states of the subscribe page', async (t) => {
     await one.press();
     await one.sees(subscribed);
     t.same(one.wallet.asked, ['connect', 'signMessage', 'signAndSendTransaction']);
+    t.match(one.wallet.minContextSlots, [Number], 'it knows as of which slot to send');
+    t.equal(await one.registrations(), 1);
+  });
+
+  await t.test('a wallet whose transaction lapsed sends the next one by itself', async (t) => {
+    const one = await scene(stage, {
+      features: ['signMessage', 'signTransaction', 'signAndSendTransaction'],
+      beforeSigning: async () => {
+        chain.mineBlocks(200);
+      },
+    });
+    await one.press();
+    await one.sees('The transaction lapsed');
+    one.wallet.switches.beforeSigning = undefined;
+    await one.page.getByRole('button', { name: 'Try again' }).click();
+    await one.sees(subscribed);
+    t.same(one.wallet.asked.slice(2), ['signTransaction', 'signAndSendTransaction']);
     t.equal(await one.registrations(), 1);
   });
 

@@ -21,7 +21,6 @@ async function visit(stage: Stage, gifts?: { usdc: bigint }) {
   };
   const account = async () => {
     await page.goto('/account');
-    await page.getByRole('button', { name: /Sign in with/ }).click();
     await page.getByRole('heading', { name: 'Coffee club' }).waitFor();
   };
   return { page, faults, line, offer, account };

@@ -9,7 +9,7 @@ import { accounts, big, inContext, oldestSlot } from './responses.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 import { createTrustedClock, type TrustedClockOptions } from './trusted-clock.ts';
 
-/** Maximum number of addresses of one getMultipleAccounts request. */
+/** Maximum number of addresses in one getMultipleAccounts request. */
 export const ACCOUNTS_AT_ONCE = 100;
 
 /** The JSON-RPC configuration of an account read. */
@@ -19,8 +19,8 @@ const readConfig = ({ commitment = 'confirmed', minSlot }: ReadOptions) => ({
 });
 
 /**
- * Creates a decoder for the Clock account that an endpoint returns. It throws an EndpointFailure
- * for an implausible clock, so that the failover tries another endpoint.
+ * Creates a decoder for the Clock account that an endpoint returns. For an implausible time the
+ * decoder throws an EndpointFailure, so that the failover tries another endpoint.
  */
 function clockReader(reads: Failover, clock: TrustedClockOptions | undefined) {
   const readClocks = () =>

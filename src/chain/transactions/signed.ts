@@ -1,13 +1,29 @@
 // Parses a transaction that a wallet signed and compares it with the transaction that the service
-// built. Import this module on demand, because it loads web3.js.
-import { Message } from '@solana/web3.js';
+// built. This module loads web3.js, so import it on demand.
+import { VersionedMessage } from '@solana/web3.js';
+import { formatSol } from '../../format.ts';
 import { isSigned, SIGNATURE_LENGTH } from '../keypair.ts';
+import { COMPUTE_BUDGET_PROGRAM } from '../program/addresses.ts';
+import { LAMPORTS_PER_SIGNATURE, MICRO } from './system-instructions.ts';
 
 /**
  * Address of the Lighthouse program. Wallets append its assertion instructions, which make a
  * transaction fail when its effect differs from the simulation.
  */
 const ASSERTION_PROGRAM = 'L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95';
+/** Maximum fee of a transaction whose compute limit or price a wallet changed: 0.01 SOL. */
+const MAX_FEE_LAMPORTS = 10_000_000n;
+/**
+ * The runtime's maximum of compute units per transaction. The fee of a transaction that sets no
+ * compute unit limit is calculated with this maximum.
+ */
+const MAX_UNITS = 1_400_000n;
+/**
+ * Compute budget instructions that a wallet may add or change. `code` is the first data byte of the
+ * instruction, `length` the number of its data bytes.
+ */
+const SET_UNIT_LIMIT = { code: 2, length: 5 };
+const SET_UNIT_PRICE = { code: 3, length: 9 };
 
 /** A transaction whose fee payer is its only signer. */
 export interface SignedByOne {
@@ -17,25 +33,35 @@ export interface SignedByOne {
   readonly message: Buffer;
 }
 
+interface DecodedInstruction {
+  readonly programId: string;
+  readonly accounts: readonly string[];
+  readonly data: Buffer;
+}
+
 interface Decoded {
   readonly blockhash: string;
   readonly payer: string;
+  readonly payerKey: Uint8Array;
   readonly signers: ReadonlySet<string>;
   readonly writable: ReadonlySet<string>;
   readonly keys: readonly string[];
-  readonly instructions: readonly {
-    programId: string;
-    accounts: readonly string[];
-    data: string;
-  }[];
+  readonly instructions: readonly DecodedInstruction[];
 }
 
-/** Decodes a legacy message. Returns undefined when encoding the result again gives other bytes. */
+/**
+ * Decodes a legacy or version 0 message without lookup tables. Returns undefined for any other
+ * message, and for a message that has other bytes when it is encoded again.
+ */
 function decodeMessage(bytes: Buffer): Decoded | undefined {
   try {
-    const message = Message.from(bytes);
-    if (!message.serialize().equals(bytes)) return undefined;
-    const keys = message.accountKeys.map((key) => key.toBase58());
+    const message = VersionedMessage.deserialize(bytes);
+    if (message.version !== 'legacy' && message.version !== 0) return undefined;
+    if (message.addressTableLookups.length > 0) return undefined;
+    if (!bytes.equals(message.serialize())) return undefined;
+    const [payerKey] = message.staticAccountKeys;
+    if (payerKey === undefined) return undefined;
+    const keys = message.staticAccountKeys.map((key) => key.toBase58());
     const at = (index: number) => {
       const key = keys[index];
       if (key === undefined) throw new RangeError('an account index is out of range');
@@ -44,14 +70,17 @@ function decodeMessage(bytes: Buffer): Decoded | undefined {
     return {
       blockhash: message.recentBlockhash,
       payer: at(0),
+      payerKey: payerKey.toBytes(),
       signers: new Set(keys.filter((_, index) => message.isAccountSigner(index))),
       writable: new Set(keys.filter((_, index) => message.isAccountWritable(index))),
       keys,
-      instructions: message.instructions.map(({ programIdIndex, accounts, data }) => ({
-        programId: at(programIdIndex),
-        accounts: accounts.map(at),
-        data,
-      })),
+      instructions: message.compiledInstructions.map(
+        ({ programIdIndex, accountKeyIndexes, data }) => ({
+          programId: at(programIdIndex),
+          accounts: accountKeyIndexes.map(at),
+          data: Buffer.from(data),
+        }),
+      ),
     };
   } catch {
     return undefined;
@@ -59,8 +88,8 @@ function decodeMessage(bytes: Buffer): Decoded | undefined {
 }
 
 /**
- * Parses a legacy transaction that only its fee payer signed. Returns undefined for any other bytes
- * and for an invalid signature.
+ * Parses a transaction (legacy, or version 0 without lookup tables) that only its fee payer signed.
+ * Returns undefined for any other bytes and for an invalid signature.
  */
 export function readSigned(bytes: Buffer): SignedByOne | undefined {
   if (bytes.length <= 1 + SIGNATURE_LENGTH || bytes.readUInt8(0) !== 1) return undefined;
@@ -68,51 +97,98 @@ export function readSigned(bytes: Buffer): SignedByOne | undefined {
   const message = bytes.subarray(1 + SIGNATURE_LENGTH);
   const decoded = decodeMessage(message);
   if (decoded?.signers.size !== 1) return undefined;
-  const signerKey = message.subarray(4, 36);
-  if (!isSigned(signerKey, message, signature)) return undefined;
+  if (!isSigned(decoded.payerKey, message, signature)) return undefined;
   return { signer: decoded.payer, signature, blockhash: decoded.blockhash, message };
 }
 
 /**
- * Whether a signed message is the message that the service built. The wallet may have appended
- * assertion instructions, if these add neither a signer nor a writable account. Apart from these
- * instructions both messages must be the same.
+ * Compares the message that a wallet signed with the message that the service built. Returns the
+ * first forbidden change as a phrase for an error message, or undefined when there is none. A
+ * wallet may change the compute limit and price, the blockhash and the version, and add assertions.
  */
-export function isBuiltMessage(built: Buffer, signed: Buffer): boolean {
-  if (built.equals(signed)) return true;
-  const [original, extended] = [decodeMessage(built), decodeMessage(signed)];
-  if (original === undefined || extended === undefined) return false;
-  const appended = extended.instructions.slice(original.instructions.length);
-  const appendedKeys = new Set(
-    appended.flatMap(({ programId, accounts }) => [programId, ...accounts]),
-  );
+export function forbiddenChange(built: Buffer, signed: Buffer): string | undefined {
+  if (built.equals(signed)) return undefined;
+  const [original, changed] = [decodeMessage(built), decodeMessage(signed)];
+  if (original === undefined || changed === undefined)
+    return 'it is not a legacy transaction, or one of version 0 without lookup tables';
+  if (original.payer !== changed.payer) return 'it has another fee payer';
+  if (!sameMembers(original.signers, changed.signers)) return 'it has other signers';
   return (
-    original.payer === extended.payer &&
-    original.blockhash === extended.blockhash &&
-    new Set(extended.keys).size === extended.keys.length &&
-    sameMembers(original.signers, extended.signers) &&
-    sameMembers(original.writable, extended.writable) &&
-    extended.instructions.length > original.instructions.length &&
-    original.instructions.every((instruction, place) =>
-      sameInstruction(instruction, extended.instructions[place]),
-    ) &&
-    appended.every(({ programId }) => programId === ASSERTION_PROGRAM) &&
-    extended.keys.every((key) => original.keys.includes(key) || appendedKeys.has(key))
+    changedInstruction(original, changed) ??
+    changedBudget(changed.instructions.filter(isBudget)) ??
+    changedAccounts(original, changed)
   );
+}
+
+const isBudget = ({ programId }: DecodedInstruction) => programId === COMPUTE_BUDGET_PROGRAM;
+const isAssertion = ({ programId }: DecodedInstruction) => programId === ASSERTION_PROGRAM;
+const isFixed = (instruction: DecodedInstruction) =>
+  !isBudget(instruction) && !isAssertion(instruction);
+
+function changedInstruction(original: Decoded, changed: Decoded): string | undefined {
+  const wanted = original.instructions.filter(isFixed);
+  const given = changed.instructions.filter(isFixed);
+  for (const [place, one] of wanted.entries()) {
+    const other = given[place];
+    if (other === undefined)
+      return `it lacks instruction ${place + 1}, of the program ${one.programId}`;
+    if (!sameInstruction(one, other))
+      return `its instruction ${place + 1} is not the one of the program ${one.programId} that the service built`;
+  }
+  const further = given[wanted.length];
+  return further && `it has a further instruction, of the program ${further.programId}`;
+}
+
+function sameInstruction(a: DecodedInstruction, b: DecodedInstruction): boolean {
+  return (
+    a.programId === b.programId &&
+    a.data.equals(b.data) &&
+    a.accounts.length === b.accounts.length &&
+    a.accounts.every((account, place) => account === b.accounts[place])
+  );
+}
+
+/**
+ * Checks the compute limit and price that a wallet set. A wallet may choose both, because they can
+ * only cost the network fee. Only the fee has a maximum.
+ */
+function changedBudget(budget: readonly DecodedInstruction[]): string | undefined {
+  const dataOf = ({ code, length }: { code: number; length: number }) =>
+    budget
+      .filter(
+        ({ data, accounts }) => data[0] === code && data.length === length && !accounts.length,
+      )
+      .map(({ data }) => data);
+  const [limits, prices] = [dataOf(SET_UNIT_LIMIT), dataOf(SET_UNIT_PRICE)];
+  if (limits.length + prices.length !== budget.length)
+    return 'it changes more of the compute budget than the limit and the price of units';
+  if (limits.length > 1 || prices.length > 1)
+    return 'it sets the limit or the price of compute units twice';
+  const asked = BigInt(limits[0]?.readUInt32LE(1) ?? MAX_UNITS);
+  const units = asked < MAX_UNITS ? asked : MAX_UNITS;
+  const price = prices[0]?.readBigUInt64LE(1) ?? 0n;
+  const fee = LAMPORTS_PER_SIGNATURE + (units * price + MICRO - 1n) / MICRO;
+  return fee > MAX_FEE_LAMPORTS
+    ? `its fee of ${formatSol(fee)} SOL is above ${formatSol(MAX_FEE_LAMPORTS)} SOL`
+    : undefined;
+}
+
+/**
+ * Checks the accounts that the message names apart from its instructions. The runtime locks each
+ * writable account and may take rent from it, even if no instruction uses the account.
+ */
+function changedAccounts(original: Decoded, changed: Decoded): string | undefined {
+  if (new Set(changed.keys).size !== changed.keys.length) return 'it names an account twice';
+  if (!sameMembers(original.writable, changed.writable))
+    return 'it makes other accounts writable than the service did';
+  const used = new Set([
+    changed.payer,
+    ...changed.instructions.flatMap(({ programId, accounts }) => [programId, ...accounts]),
+  ]);
+  const unused = changed.keys.find((key) => !used.has(key));
+  return unused && `it names the account ${unused}, which no instruction uses`;
 }
 
 function sameMembers(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
   return a.size === b.size && [...a].every((member) => b.has(member));
-}
-
-function sameInstruction(
-  a: Decoded['instructions'][number],
-  b: Decoded['instructions'][number] | undefined,
-): boolean {
-  return (
-    a.programId === b?.programId &&
-    a.data === b.data &&
-    a.accounts.length === b.accounts.length &&
-    a.accounts.every((account, place) => account === b.accounts[place])
-  );
 }

@@ -33,6 +33,7 @@ export const installationTerms = [
   'keepers',
   'treasuries',
   'fee_bps',
+  'window_seconds',
   'updated_at',
   'history_accepted_until',
 ];

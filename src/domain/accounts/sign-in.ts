@@ -3,7 +3,8 @@
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import { isSigned } from '../../chain/keypair.ts';
-import type { Role } from './tokens.ts';
+import { textsOf } from './off-chain-message.ts';
+import { type Role, roles } from './tokens.ts';
 
 const NONCE_LIFETIME_MS = 5 * 60_000;
 
@@ -20,14 +21,62 @@ export interface SignInRequest {
   now: Date;
 }
 
-/** The page of a sign-in: the request's Origin when it is one of CORS_ORIGINS, else PUBLIC_URL. */
+/** PUBLIC_URL, CORS_ORIGINS and DASHBOARD_ORIGINS. */
+export interface Origins {
+  readonly publicUrl: string;
+  readonly corsOrigins: readonly string[];
+  readonly dashboardOrigins: readonly string[];
+}
+
+const includes = (urls: readonly string[], origin: string) =>
+  urls.some((url) => new URL(url).origin === origin);
+
+/** Names of this machine. A PUBLIC_URL with one of them is that of a developer. */
+const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
+
+/**
+ * The origins of the service's own pages. A developer opens the page under any name of the machine,
+ * so a PUBLIC_URL with one of these names stands for all of them, with its scheme and port.
+ */
+function ownOrigins(publicUrl: string): string[] {
+  const own = new URL(publicUrl);
+  if (!LOOPBACK.includes(own.hostname)) return [own.origin];
+  return LOOPBACK.map((name) => Object.assign(new URL(own), { hostname: name }).origin);
+}
+
+/** The page of a sign-in: the request's Origin if its page is allowed, else PUBLIC_URL. */
 export function signInPage(
   origin: string | undefined,
-  { publicUrl, corsOrigins }: { publicUrl: string; corsOrigins: readonly string[] },
+  { publicUrl, corsOrigins, dashboardOrigins }: Origins,
 ): string {
-  const allowed = corsOrigins.some((url) => new URL(url).origin === origin);
-  return origin !== undefined && allowed ? origin : publicUrl;
+  const allowed = [...ownOrigins(publicUrl), ...corsOrigins, ...dashboardOrigins];
+  if (origin === undefined || origin === new URL(publicUrl).origin) return publicUrl;
+  return includes(allowed, origin) ? origin : publicUrl;
 }
+
+/**
+ * The roles that a page of this origin may sign in for, the default first. A shop's page must not
+ * get a merchant's token, which creates API keys. A request without an Origin comes from no page.
+ */
+export function rolesOf(
+  origin: string | undefined,
+  { publicUrl, dashboardOrigins }: Pick<Origins, 'publicUrl' | 'dashboardOrigins'>,
+): readonly Role[] {
+  const isOwn =
+    origin === undefined || includes([...ownOrigins(publicUrl), ...dashboardOrigins], origin);
+  return isOwn ? roles : ['subscriber'];
+}
+
+/**
+ * The ways to sign in, in the order in which a page tries them, with the Wallet Standard feature
+ * that each needs. A transaction signs in subscribers only.
+ */
+export const signInMethods = [
+  { method: 'signIn', feature: 'solana:signIn', roles },
+  { method: 'signMessage', feature: 'solana:signMessage', roles },
+  { method: 'signOffchainMessage', feature: 'solana:signOffchainMessage', roles },
+  { method: 'transaction', feature: 'solana:signTransaction', roles: ['subscriber'] },
+] as const satisfies readonly { method: string; feature: string; roles: readonly Role[] }[];
 
 /**
  * Creates a nonce of 192 random bits and the message that contains it. The message is valid for
@@ -57,14 +106,21 @@ export function signInMessage({ wallet, role, page, cluster, now }: SignInReques
 }
 
 /**
- * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued
- * message. The wallet's message may omit the statement and prefix the chain with its namespace
- * (solana:mainnet). All other fields must be equal, and no field may be added.
+ * Whether bytes that a wallet signed have the content of the issued message, bare or in the
+ * envelope of an off-chain message.
  */
-export function saysTheSame(issued: string, signed: string): boolean {
+export function isMessageOf(issued: string, signed: Buffer, wallet: string): boolean {
+  return textsOf(signed, wallet).some((text) => saysTheSame(issued, text));
+}
+
+/**
+ * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued
+ * message, without additional ones. It may prefix the chain with its namespace (solana:mainnet).
+ * The statement is required, because it names the role to the wallet's owner.
+ */
+function saysTheSame(issued: string, signed: string): boolean {
   const [wanted, given] = [fieldsOf(issued), fieldsOf(signed)];
   if (wanted === undefined || given === undefined) return false;
-  if (!given.has('statement')) wanted.delete('statement');
   const chain = given.get('Chain ID');
   if (chain !== undefined) given.set('Chain ID', chain.replace(/^solana:/, ''));
   return (

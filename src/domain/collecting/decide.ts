@@ -48,12 +48,8 @@ import {
   isLive,
   setNextDue,
 } from './transitions.ts';
+import { CLOSING_SECONDS, collectAt } from './window.ts';
 
-/**
- * In the last seconds of a period no payment is signed for it, because the payment could land in
- * the next period.
- */
-const CLOSING_SECONDS = 60n;
 /**
  * Seconds between reads of a paused subscription; streams and the sweep report a cancellation
  * sooner.
@@ -243,7 +239,8 @@ function receivable(
 
 /**
  * The decision when nothing can be collected now, because the subscription is paused, paid or in a
- * trial, or because the chain contradicts the row. Otherwise undefined.
+ * trial, because its renewal waits for the end of the window, or because the chain contradicts the
+ * row. Otherwise undefined.
  */
 function notYet(
   update: SubscriptionUpdate,
@@ -277,9 +274,14 @@ function notYet(
     };
   }
   const due = notInTrial(row, state.nextPaymentDue ?? timeOf(now));
-  if (due <= timeOf(now)) return undefined;
-  state.nextPaymentDue = due;
-  return awaitDue(update, view, account, rules);
+  if (due > timeOf(now)) {
+    state.nextPaymentDue = due;
+    return awaitDue(update, view, account, rules);
+  }
+  const collectedAt = collectAt(row, { ...state, nextPaymentDue: due });
+  return collectedAt !== null && collectedAt > timeOf(now)
+    ? retryAt(update, unixSeconds(collectedAt))
+    : undefined;
 }
 
 function collection(
@@ -345,7 +347,7 @@ function awaitDue(
     const obstacle = subscriberObstacle(view, account, gross);
     applyUpcoming(update, gross, obstacle === undefined ? null : renewalIssue(obstacle));
   }
-  state.dueAt = nextRead(state, row.periodHours) ?? state.paidThrough;
+  state.dueAt = nextRead(state, row) ?? state.paidThrough;
   return { update };
 }
 

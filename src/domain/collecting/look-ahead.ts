@@ -3,6 +3,7 @@
 import type { SubscriberReason } from '../../chain/program/errors.ts';
 import type { SubscriptionState } from '../../db/subscription-work.ts';
 import type { renewalIssues } from '../reasons.ts';
+import { collectAt, windowEnd, type WindowTerms } from './window.ts';
 
 const HOUR_MS = 3_600_000;
 const MAX_MS = 72 * HOUR_MS;
@@ -44,13 +45,14 @@ export function isDueSoon(state: SubscriptionState, periodHours: number, now: Da
 
 /**
  * Chain time at which the keeper next reads a subscription with nothing due. The first read
- * announces the next payment, and the second read collects it. Null when there is no next payment.
+ * announces the next payment, and the second read collects it. Both reads are at the end of a
+ * window (window.ts). Null when there is no next payment.
  */
-export function nextRead(state: SubscriptionState, periodHours: number): Date | null {
+export function nextRead(state: SubscriptionState, terms: WindowTerms): Date | null {
   const { nextPaymentDue } = state;
   return nextPaymentDue !== null && isToAnnounce(state)
-    ? lookAheadAt(nextPaymentDue, periodHours)
-    : nextPaymentDue;
+    ? windowEnd(lookAheadAt(nextPaymentDue, terms.periodHours), terms)
+    : collectAt(terms, state);
 }
 
 /** The `issue` of renewal_upcoming for an obstacle (obstacles.ts). */

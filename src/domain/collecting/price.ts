@@ -133,7 +133,11 @@ export function amountPastDue(
  * The on-chain period that contains the time `at` (Unix seconds). `anchor` is the start of any
  * period.
  */
-function periodAt(terms: PriceTerms, anchor: Date, at: bigint): { start: bigint; end: bigint } {
+export function periodAt(
+  terms: Pick<PriceTerms, 'periodHours'>,
+  anchor: Date,
+  at: bigint,
+): { start: bigint; end: bigint } {
   const length = lengthOf(terms);
   const first = unixSeconds(anchor);
   const start = first + ((at - first) / length) * length;
@@ -148,7 +152,8 @@ export function notInTrial({ trialEndsAt }: Pick<PriceTerms, 'trialEndsAt'>, nex
   return trialEndsAt !== null && trialEndsAt > next ? trialEndsAt : next;
 }
 
-const lengthOf = ({ periodHours }: PriceTerms) => BigInt(periodHours) * SECONDS_PER_HOUR;
+const lengthOf = ({ periodHours }: Pick<PriceTerms, 'periodHours'>) =>
+  BigInt(periodHours) * SECONDS_PER_HOUR;
 
 /** Number of seconds of the period that are charged. */
 function chargedSeconds(

@@ -96,7 +96,7 @@ function settleUp(
   state.failedPacks = 0;
   state.setbacks = 0;
   setNextDue({ row, state }, next);
-  state.dueAt = nextRead(state, row.periodHours) ?? coverOf({ row, state });
+  state.dueAt = nextRead(state, row) ?? coverOf({ row, state });
 }
 
 /**

@@ -25,15 +25,24 @@ export type ChainReader = Pick<
 
 /** A chain reader that also has the methods for the relay. */
 export type ChainSender = ChainReader &
-  Pick<Rpc, 'getBlockHeight' | 'getSignatureStatuses' | 'sendTransaction' | 'simulateTransaction'>;
+  Pick<
+    Rpc,
+    | 'getBlockHeight'
+    | 'getSignatureStatuses'
+    | 'isBlockhashValid'
+    | 'sendTransaction'
+    | 'simulateTransaction'
+  >;
 
 /**
- * An unsigned transaction (base64), its blockhash, and the last block height at which it can land.
+ * An unsigned transaction (base64), its blockhash, the last block height at which it can land, and
+ * the slot as of which endpoints know the blockhash.
  */
 export interface Unsigned {
   readonly transaction: string;
   readonly blockhash: string;
   readonly lastValidBlockHeight: bigint;
+  readonly slot: bigint;
 }
 
 /**

@@ -44,12 +44,12 @@ export async function pullersTransaction(
       'CONFLICT',
       'The plan is sunset: no puller can be added to it any more.',
     );
-  const { blockhash, lastValidBlockHeight } = await readBlockhash(chain);
+  const { blockhash, lastValidBlockHeight, slot } = await readBlockhash(chain);
   const transaction = pullersUpdateTransaction(network.programId, {
     plan: plan.planPda,
     seen,
     pullers,
     blockhash,
   });
-  return { transaction, blockhash, lastValidBlockHeight };
+  return { transaction, blockhash, lastValidBlockHeight, slot };
 }

@@ -245,7 +245,7 @@ export async function planTransaction(
   network: Network,
   plan: PlanRow | NewPlan,
 ): Promise<Unsigned> {
-  const { blockhash, lastValidBlockHeight } = await readBlockhash(chain);
+  const { blockhash, lastValidBlockHeight, slot } = await readBlockhash(chain);
   const { transaction } = createPlanTransaction(network.programId, {
     merchant: plan.owner,
     blockhash,
@@ -260,7 +260,7 @@ export async function planTransaction(
       metadataUri: plan.metadataUri,
     },
   });
-  return { transaction, blockhash, lastValidBlockHeight };
+  return { transaction, blockhash, lastValidBlockHeight, slot };
 }
 
 /**

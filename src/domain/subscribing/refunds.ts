@@ -124,7 +124,8 @@ export async function askRefund(
   const refund = await insertRefund(sql, { ...asked, ...lifetime });
   const transfer = { mint, merchant, subscriber, amount: wanted, reference };
   const transaction = refundTransaction(transfer, ground);
-  return { refund, unsigned: { transaction, blockhash, lastValidBlockHeight } };
+  const unsigned = { transaction, blockhash, lastValidBlockHeight, slot: blockhashSlot };
+  return { refund, unsigned };
 }
 
 interface RecordingParts {

@@ -23,6 +23,7 @@ import {
   type NewRegistration,
 } from '../../db/subscriptions.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
+import { lockSuspended } from '../accounts/suspended.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
 import { openCheckoutSession, refusedCheckout } from './checkout.ts';
@@ -160,19 +161,22 @@ function judgeRegistration(
 /**
  * Stores a registration with its event in the caller's transaction and returns its id. If an
  * earlier account at the same address has a live registration, that one ends. Throws CONFLICT when
- * this account is already registered, or when the merchant has force-cancelled its registration.
+ * this account is already registered, or when the merchant has force-cancelled its registration,
+ * and FORBIDDEN when the wallet or the merchant is suspended.
  */
 export async function storeRegistration(
   sql: Transaction,
   registration: NewRegistration & { checkoutSessionId?: string },
 ): Promise<string> {
+  const { subscriberWallet, planId } = registration;
+  await lockSuspended(sql, { wallet: subscriberWallet, planId });
   await endEarlierRegistration(sql, registration);
   try {
     const id = await insertRegistration(sql, registration);
     if (id === undefined) throw invalidField('planId', 'takes no new subscriptions');
-    const { checkoutSessionId, subscriberWallet: wallet } = registration;
+    const { checkoutSessionId } = registration;
     if (checkoutSessionId !== undefined) {
-      const given = { wallet, subscriptionId: id };
+      const given = { wallet: subscriberWallet, subscriptionId: id };
       if (!(await completeCheckoutSession(sql, checkoutSessionId, given))) throw refusedCheckout();
     }
     await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created' }]);

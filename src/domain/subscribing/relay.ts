@@ -26,10 +26,21 @@ const RESEND_MS = 2000;
  */
 const MESSAGE_OFFSET = 65;
 
+/** What a wallet needs to sign an unsigned transaction, and to send it by itself. */
+export interface Offer {
+  transaction: string;
+  /** Names the transaction in the relay's request. */
+  offerId: string;
+  /** The slot that an endpoint must have reached to know the blockhash. */
+  minContextSlot: number;
+}
+
 export interface SignedOffer {
   offer: OfferedTransaction;
   bytes: Buffer;
   signature: string;
+  /** Another one than the offer's, where the wallet chose its own. */
+  blockhash: string;
 }
 
 /**
@@ -43,12 +54,12 @@ export interface RelayOutcome {
 }
 
 /**
- * Stores an unsigned transaction that the service offers to a wallet. The relay only accepts stored
- * transactions.
+ * Stores an unsigned transaction that the service offers to a wallet, and returns the offer. The
+ * relay only accepts stored transactions.
  */
 export async function offerTransaction(
   sql: Queryable,
-  { transaction, blockhash, lastValidBlockHeight }: Unsigned,
+  { transaction, blockhash, lastValidBlockHeight, slot }: Unsigned,
   what: {
     wallet: string;
     purpose: Purpose;
@@ -56,9 +67,9 @@ export async function offerTransaction(
     subscriptionPda?: string;
     checkoutSessionId?: string | null;
   },
-): Promise<void> {
+): Promise<Offer> {
   const message = Buffer.from(transaction, 'base64').subarray(MESSAGE_OFFSET);
-  await insertOffer(sql, {
+  const offerId = await insertOffer(sql, {
     subscriptionPda: null,
     checkoutSessionId: null,
     ...what,
@@ -66,41 +77,67 @@ export async function offerTransaction(
     blockhash,
     lastValidBlockHeight,
   });
+  return { transaction, offerId, minContextSlot: Number(slot) };
 }
 
 /**
- * Finds the stored offer of a signed transaction (base64). Throws VALIDATION_ERROR when the service
- * did not build the transaction for this wallet.
+ * Finds the stored offer of a signed transaction (base64): the offer with this id, or the only one
+ * that it fits. Throws VALIDATION_ERROR when the service did not build the transaction for this
+ * wallet.
  */
 export async function findSignedOffer(
   sql: Queryable,
   wallet: string,
-  transaction: string,
+  { transaction, offerId }: { transaction: string; offerId?: string | undefined },
 ): Promise<SignedOffer> {
   // web3.js loads slowly and only the relay needs it here, so it is imported on demand.
-  const { isBuiltMessage, readSigned } = await import('../../chain/transactions/signed.ts');
+  const { forbiddenChange, readSigned } = await import('../../chain/transactions/signed.ts');
   const bytes = Buffer.from(transaction, 'base64');
   const signed = bytes.toString('base64') === transaction ? readSigned(bytes) : undefined;
   if (signed?.signer !== wallet)
-    throw invalidField('transaction', 'must be a transaction signed by your wallet');
-  const offers = await findOffers(sql, wallet, signed.blockhash);
-  const offer = offers.find(({ message }) => isBuiltMessage(message, signed.message));
+    throw invalidField(
+      'transaction',
+      'must be a legacy transaction, or one of version 0 without lookup tables, signed by your wallet alone',
+    );
+  const { blockhash } = signed;
+  const offers = await findOffers(sql, wallet, { blockhash, offerId });
+  if (offers.length === 0)
+    throw offerId === undefined
+      ? invalidField('transaction', 'is none that the service built for your wallet, or is too old')
+      : invalidField('offerId', 'is no offer of the service to your wallet, or is too old');
+  const changes = offers.map((offer) =>
+    offer.purpose === 'refund' && offer.blockhash !== blockhash
+      ? 'a refund keeps its blockhash, because two of them would pay twice'
+      : forbiddenChange(offer.message, signed.message),
+  );
+  const fitting = offers.filter((_, place) => changes[place] === undefined);
+  const [offer] = fitting;
   if (offer === undefined)
     throw invalidField(
       'transaction',
-      'differs from what the service built for your wallet, or is too old',
+      `differs from what the service built for your wallet: ${changes[0]}`,
     );
-  return { offer, bytes, signature: bs58.encode(signed.signature) };
+  if (fitting.some((other) => !sameEffect(offer, other)))
+    throw invalidField('offerId', 'is required: the transaction fits several offers');
+  return { offer, bytes, signature: bs58.encode(signed.signature), blockhash };
+}
+
+/** An offer that was asked for again differs from the first only in its blockhash. */
+function sameEffect(a: OfferedTransaction, b: OfferedTransaction): boolean {
+  return (
+    a.purpose === b.purpose &&
+    a.planId === b.planId &&
+    a.subscriptionPda === b.subscriptionPda &&
+    a.checkoutSessionId === b.checkoutSessionId
+  );
 }
 
 /**
  * Sends and resends the transaction until it is confirmed, failed or lapsed, or until PATIENCE_MS
  * is over. Throws INTERNAL_ERROR when the chain is unreachable.
  */
-export async function relay(
-  chain: ChainSender,
-  { offer, bytes, signature }: SignedOffer,
-): Promise<RelayOutcome> {
+export async function relay(chain: ChainSender, signed: SignedOffer): Promise<RelayOutcome> {
+  const { offer, bytes, signature } = signed;
   const deadline = performance.now() + PATIENCE_MS;
   let checked = false;
   let resendAt = 0;
@@ -111,11 +148,9 @@ export async function relay(
       return { status: 'failed', reason: failureOf(status.err, offer) };
     if (status !== null && status.commitment !== 'processed')
       return { status: 'confirmed', reason: null };
+    const isLate = performance.now() > deadline;
     if (status === null) {
-      // Once the finalized block height is above lastValidBlockHeight, no fork can include the
-      // transaction any more.
-      const height = await reaching(chain.getBlockHeight({ commitment: 'finalized' }));
-      if (height > offer.lastValidBlockHeight) return { status: 'lapsed', reason: null };
+      if (await hasLapsed(chain, signed, isLate)) return { status: 'lapsed', reason: null };
       if (!checked) {
         const { err } = await reaching(chain.simulateTransaction(bytes, { ownBlockhash: true }));
         if (err !== null && err !== 'BlockhashNotFound' && err !== 'AlreadyProcessed')
@@ -123,13 +158,34 @@ export async function relay(
         checked = true;
       }
     }
-    if (performance.now() > deadline) return { status: 'pending', reason: null };
+    if (isLate) return { status: 'pending', reason: null };
     if (performance.now() >= resendAt) {
       await reaching(chain.sendTransaction(bytes));
       resendAt = performance.now() + RESEND_MS;
     }
     await pause(POLL_MS);
   }
+}
+
+/**
+ * Whether no fork can include the transaction any more: the finalized height is past the offer's
+ * limit. A blockhash that the wallet chose has no known height, and an endpoint that lags has not
+ * seen its block yet, so it is only given up at the end of the request.
+ */
+async function hasLapsed(
+  chain: ChainSender,
+  { offer, blockhash }: SignedOffer,
+  isLate: boolean,
+): Promise<boolean> {
+  if (blockhash === offer.blockhash)
+    return (
+      (await reaching(chain.getBlockHeight({ commitment: 'finalized' }))) >
+      offer.lastValidBlockHeight
+    );
+  if (!isLate) return false;
+  for (const commitment of ['processed', 'finalized'] as const)
+    if (await reaching(chain.isBlockhashValid(blockhash, { commitment }))) return false;
+  return true;
 }
 
 const reasons: Readonly<Record<string, string>> = {
@@ -142,6 +198,7 @@ const reasons: Readonly<Record<string, string>> = {
   SubscriptionAlreadyCancelled: 'The subscription is cancelled already.',
   SubscriptionNotCancelled: 'The subscription is not cancelled.',
 };
+const FROZEN = 'The wallet’s USDC account is frozen by the issuer of USDC.';
 const TOO_LITTLE_SOL = 'The wallet has too little SOL for this transaction.';
 
 /** Purposes of transactions as phrases for messages. */
@@ -157,6 +214,8 @@ function failureOf(err: unknown, { purpose }: OfferedTransaction): string {
   const code = /"Custom":(\d+)/.exec(text)?.[1];
   // 1 is the code of the system program and the token program for insufficient funds.
   if (code === '1') return TOO_LITTLE_SOL;
+  // 17 is the token program's; the codes of the Subscriptions program begin at 100.
+  if (code === '17') return FROZEN;
   const name = code === undefined ? undefined : PROGRAM_ERRORS.get(Number(code));
   return (
     reasons[name ?? ''] ??

@@ -46,6 +46,8 @@ export interface Standing {
   approval: 'none' | 'given' | 'missing' | 'replaced';
   /** Whether the on-chain plan accepts new subscriptions now. */
   planOpen: boolean;
+  /** Whether the issuer of USDC has frozen the wallet's token account. */
+  frozen: boolean;
   /** USDC base units. */
   usdc: bigint;
   /** The first payment in USDC base units; 0 if the wallet would get a trial. */
@@ -119,6 +121,7 @@ export async function readStanding(
             ? 'given'
             : 'missing',
     planOpen: onPlan?.status === 'active' && (onPlan.endTs === 0n || onPlan.endTs > now),
+    frozen: token?.state === 'frozen',
     usdc: token?.amount ?? 0n,
     ...terms,
     lamports: system?.lamports ?? 0n,

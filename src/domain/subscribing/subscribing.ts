@@ -93,13 +93,13 @@ export async function openingTransaction(
       tokens !== null && tokens.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL,
     previous,
   };
-  const { blockhash, lastValidBlockHeight } = await readBlockhash(chain);
+  const { blockhash, lastValidBlockHeight, slot } = await readBlockhash(chain);
   const { transaction, subscription } = subscribeTransaction(network.programId, {
     subscriber: wallet,
     state,
     blockhash,
   });
-  return { transaction, blockhash, lastValidBlockHeight, subscriptionPda: subscription };
+  return { transaction, blockhash, lastValidBlockHeight, slot, subscriptionPda: subscription };
 }
 
 /**
@@ -211,8 +211,8 @@ async function unsigned(
   chain: ChainReader,
   build: (blockhash: string) => string,
 ): Promise<Unsigned> {
-  const { blockhash, lastValidBlockHeight } = await readBlockhash(chain);
-  return { transaction: build(blockhash), blockhash, lastValidBlockHeight };
+  const { blockhash, lastValidBlockHeight, slot } = await readBlockhash(chain);
+  return { transaction: build(blockhash), blockhash, lastValidBlockHeight, slot };
 }
 
 function parties(plan: PlanRow, { subscriberWallet, subscriptionPda }: SubscriptionRow) {

@@ -3,37 +3,96 @@ import { ensureMerchant } from '../../db/merchants.ts';
 import { insertNonce, takeNonce } from '../../db/nonces.ts';
 import { readClock } from '../../db/postgres/clock.ts';
 import {
+  isMessageOf,
   isSignedBy,
-  saysTheSame,
+  rolesOf,
   signInMessage,
+  signInMethods,
   signInPage,
 } from '../../domain/accounts/sign-in.ts';
-import { roles, type Tokens } from '../../domain/accounts/tokens.ts';
+import { type Role as RoleName, roles, type Tokens } from '../../domain/accounts/tokens.ts';
+import { readBlockhash, reaching } from '../../domain/subscribing/chain-reads.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Api, ApiDeps } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { oneOf, Time, Wallet } from '../fields.ts';
+import { oneOf, Time, UnsignedTransaction, Wallet } from '../fields.ts';
 
 const Role = oneOf(roles, 'The role of the session.');
+const AskedRole = oneOf(
+  roles,
+  'The role of the session. The default is merchant, and subscriber on pages that sign in subscribers only.',
+);
+
+const AskedMethod = oneOf(
+  ['message', 'transaction'],
+  'transaction: answer with a transaction that carries the message, for a wallet that signs nothing else. It signs in subscribers only.',
+);
 
 /** Registers wallet sign-in: the client asks for a nonce, signs the message and gets a JWT. */
 export function authRoutes(api: Api, deps: ApiDeps, tokens: Tokens): void {
+  methodsRoute(api, deps);
   nonceRoute(api, deps);
   verifyRoute(api, deps, tokens);
 }
 
+function methodsRoute(api: Api, deps: ApiDeps): void {
+  api.get(
+    '/auth/methods',
+    {
+      schema: {
+        summary: 'List the ways to sign in',
+        description:
+          'In the order in which a page tries them, with the roles that the request’s Origin may sign in for. transaction is the last resort, for wallets that sign transactions only.',
+        tags: ['sign-in'],
+        response: {
+          200: success(
+            Type.Array(
+              Type.Object({
+                method: oneOf(
+                  signInMethods.map(({ method }) => method),
+                  'How the wallet signs.',
+                ),
+                feature: Type.String({
+                  description: 'The Wallet Standard feature that it needs.',
+                  examples: ['solana:signMessage'],
+                }),
+                roles: Type.Array(Role, { description: 'The roles that it can sign in for.' }),
+              }),
+            ),
+          ),
+          ...failures(),
+        },
+      },
+    },
+    ({ headers: { origin } }) => {
+      const allowed = rolesOf(origin, deps);
+      return ok(
+        signInMethods
+          .map((way) => ({ ...way, roles: allowed.filter((role) => isIn(way.roles, role)) }))
+          .filter((way) => way.roles.length > 0),
+      );
+    },
+  );
+}
+
+const isIn = (names: readonly RoleName[], role: RoleName) => names.includes(role);
+
 function nonceRoute(api: Api, deps: ApiDeps): void {
-  const { sql, cluster } = deps;
+  const { sql, chain, cluster } = deps;
   api.post(
     '/auth/nonce',
     {
       schema: {
         summary: 'Get a message for the wallet to sign',
         description:
-          'The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin if the operator allows that origin, else those of the service, because wallets only sign messages for the domain of the page.',
+          'The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin if the operator allows that origin, else those of the service, because wallets only sign messages for the domain of the page. Merchants sign in on pages of the service and of DASHBOARD_ORIGINS: another Origin is FORBIDDEN.',
         tags: ['sign-in'],
         body: Type.Object(
-          { wallet: Wallet, role: Type.Optional({ ...Role, default: 'merchant' }) },
+          {
+            wallet: Wallet,
+            role: Type.Optional(AskedRole),
+            method: Type.Optional({ ...AskedMethod, default: 'message' }),
+          },
           { additionalProperties: false },
         ),
         response: {
@@ -44,13 +103,24 @@ function nonceRoute(api: Api, deps: ApiDeps): void {
                 description: 'The text that the wallet signs, byte for byte.',
               }),
               expiresAt: Time,
+              transaction: Type.Optional({
+                ...UnsignedTransaction,
+                description:
+                  'For method transaction: an unsigned transaction in Base64, for the wallet to sign. It is never sent.',
+              }),
             }),
           ),
-          ...failures(400),
+          ...failures(400, 403),
         },
       },
     },
-    async ({ headers: { origin }, body: { wallet, role = 'merchant' } }) => {
+    async ({ headers: { origin }, body }) => {
+      const { wallet, method } = body;
+      const byTransaction = method === 'transaction';
+      const usual = byTransaction ? 'subscriber' : rolesOf(origin, deps)[0];
+      const { role = usual ?? 'subscriber' } = body;
+      assertRole(role, origin, deps);
+      if (byTransaction) assertMayUseTransaction(role);
       const { nonce, message, expiresAt } = signInMessage({
         wallet,
         role,
@@ -59,7 +129,12 @@ function nonceRoute(api: Api, deps: ApiDeps): void {
         now: new Date(await readClock(sql)),
       });
       await insertNonce(sql, { nonce, wallet, role, message, expiresAt });
-      return ok({ nonce, message, expiresAt });
+      if (!byTransaction) return ok({ nonce, message, expiresAt });
+      const { blockhash } = await readBlockhash(chain);
+      // web3.js loads slowly and only this way needs it, so it is imported on demand.
+      const { signInTransaction } = await import('../../chain/transactions/sign-in.ts');
+      const transaction = signInTransaction(wallet, message, blockhash);
+      return ok({ nonce, message, expiresAt, transaction });
     },
   );
 }
@@ -84,21 +159,22 @@ const SignedMessage = Type.Object(
         maxLength: 4000,
         pattern: '^[A-Za-z0-9+/]+={0,2}$',
         description:
-          'The message that the wallet built itself (solana:signIn), in Base64. Every field must equal that of the issued message; the statement may be absent.',
+          'The bytes that the wallet signed, in Base64, where they differ from the issued message: a message that it built itself (solana:signIn), or the message in the envelope of an off-chain message (legacy, version 0 or version 1, with the wallet as its only signer), or the message of the signed transaction. Every field must equal that of the issued message; the statement too, because it names the role.',
       }),
     ),
   },
   { additionalProperties: false },
 );
 
-function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
+function verifyRoute(api: Api, deps: ApiDeps, tokens: Tokens): void {
+  const { sql, merchants } = deps;
   api.post(
     '/auth/verify',
     {
       schema: {
         summary: 'Exchange the signed message for a JWT',
         description:
-          'A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier.',
+          'A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier. Where the operator approves merchants, it can only read until then.',
         tags: ['sign-in'],
         body: SignedMessage,
         response: {
@@ -111,11 +187,11 @@ function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
               wallet: Wallet,
             }),
           ),
-          ...failures(400, 401),
+          ...failures(400, 401, 403),
         },
       },
     },
-    async ({ body }) => {
+    async ({ headers: { origin }, body }) => {
       const { wallet, nonce } = body;
       const taken = await takeNonce(sql, nonce, wallet);
       if (taken === undefined)
@@ -123,32 +199,62 @@ function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
           'UNAUTHORIZED',
           'The nonce is unknown, used or expired: ask for another one.',
         );
-      assertSigned(taken.message, body);
       const { role } = taken;
-      if (role === 'merchant') await ensureMerchant(sql, wallet);
+      assertRole(role, origin, deps);
+      await assertSigned(deps, taken, body);
+      if (role === 'merchant')
+        await ensureMerchant(sql, wallet, { approval: merchants === 'approval' });
       const { token, expiresAt } = await tokens.issue({ wallet, role });
       return ok({ token, tokenType: 'Bearer' as const, expiresAt, role, wallet });
     },
   );
 }
 
-/**
- * Throws UNAUTHORIZED unless the wallet signed the issued message. A message that the wallet
- * composed is also valid if its fields are the same.
- */
-function assertSigned(
-  issued: string,
-  { wallet, signature, signedMessage }: Static<typeof SignedMessage>,
-): void {
-  const signed = Buffer.from(signedMessage ?? issued, signedMessage ? 'base64' : 'utf8');
-  if (signedMessage !== undefined && !saysTheSame(issued, signed.toString('utf8')))
+/** Throws FORBIDDEN when a page of this origin may not sign in for the role. */
+function assertRole(role: RoleName, origin: string | undefined, deps: ApiDeps): void {
+  if (!rolesOf(origin, deps).includes(role))
     throw new ServiceError(
-      'UNAUTHORIZED',
-      'The signed message differs from the issued one: ask for another nonce and sign its message.',
+      'FORBIDDEN',
+      `Pages of this origin sign in subscribers only. Merchants sign in at ${new URL(deps.publicUrl).origin}; the operator allows further origins in DASHBOARD_ORIGINS.`,
     );
+}
+
+function assertMayUseTransaction(role: RoleName): void {
+  if (role !== 'subscriber')
+    throw new ServiceError(
+      'FORBIDDEN',
+      'A transaction signs in subscribers only. Merchants sign a message.',
+    );
+}
+
+/**
+ * Throws UNAUTHORIZED unless the wallet signed the issued message, or other bytes that say the
+ * same; FORBIDDEN when a merchant signed a transaction.
+ */
+async function assertSigned(
+  { chain }: ApiDeps,
+  { message: issued, role }: { message: string; role: RoleName },
+  { wallet, signature, signedMessage }: Static<typeof SignedMessage>,
+): Promise<void> {
+  const signed = Buffer.from(signedMessage ?? issued, signedMessage ? 'base64' : 'utf8');
   if (!isSignedBy(wallet, signed, signature))
     throw new ServiceError(
       'UNAUTHORIZED',
       'The signature is not one of this wallet over the message: ask for another nonce and sign its message.',
+    );
+  if (signedMessage === undefined || isMessageOf(issued, signed, wallet)) return;
+  const { isSignInMessage } = await import('../../chain/transactions/sign-in.ts');
+  if (!isSignInMessage(wallet, issued, signed))
+    throw new ServiceError(
+      'UNAUTHORIZED',
+      'The signed message differs from the issued one: ask for another nonce and sign its message.',
+    );
+  assertMayUseTransaction(role);
+  // Everyone can read the signature of a transaction on chain, so it proves nothing there.
+  const { statuses } = await reaching(chain.getSignatureStatuses([signature]));
+  if (statuses.some((status) => status !== null))
+    throw new ServiceError(
+      'UNAUTHORIZED',
+      'The transaction was sent, so its signature is public: ask for another nonce, and only sign.',
     );
 }

@@ -7,6 +7,7 @@ import {
   listCheckoutSessions,
 } from '../../db/checkout-sessions.ts';
 import { findPlan, findPublicPlan, type PlanRow } from '../../db/plans.ts';
+import { checkQuota } from '../../domain/accounts/quotas.ts';
 import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/subscribing/checkout.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { invalidField } from '../../errors.ts';
@@ -105,7 +106,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Create a checkout session',
         description:
-          'Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.',
+          'Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount. A merchant has at most 10,000 open sessions; ended ones are deleted after 30 days.',
         tags,
         params: Type.Object({ appId: PathId }),
         headers: idempotencyHeaders,
@@ -132,7 +133,10 @@ function createRoute(api: Api, deps: ApiDeps): void {
           successUrl,
           cancelUrl,
         };
-        return async (tx) => viewOf(deps, await insertCheckoutSession(tx, session));
+        return async (tx) => {
+          await checkQuota(tx, app.merchantId, 'openSessions');
+          return viewOf(deps, await insertCheckoutSession(tx, session));
+        };
       });
     },
   );

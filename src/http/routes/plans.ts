@@ -23,7 +23,7 @@ import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Name, NoBody, oneOf, PathId, UnsignedTransaction } from '../fields.ts';
+import { NameInput, NoBody, Offer, oneOf, PathId } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 import {
@@ -128,12 +128,12 @@ function createRoute(api: Api, deps: ApiDeps): void {
         const unsigned = await planTransaction(chain, network, draft);
         return async (tx) => {
           const plan = await storePlan(tx, draft);
-          await offerTransaction(tx, unsigned, {
+          const offer = await offerTransaction(tx, unsigned, {
             wallet: owner,
             purpose: 'publish',
             planId: plan.id,
           });
-          return { ...(await ownPlanView(tx, plan)), transaction: unsigned.transaction };
+          return { ...(await ownPlanView(tx, plan)), ...offer };
         };
       });
     },
@@ -183,7 +183,7 @@ function changeRoute(api: Api, deps: ApiDeps): void {
         params,
         body: Type.Object(
           {
-            name: Type.Optional(Name),
+            name: Type.Optional(NameInput),
             status: Type.Optional(oneOf(['sunset'], 'Ends new registrations permanently.')),
             ...ownTerms,
           },
@@ -224,7 +224,7 @@ function publishRoute(api: Api, deps: ApiDeps): void {
         params,
         body: NoBody,
         response: {
-          200: success(Type.Object({ transaction: UnsignedTransaction })),
+          200: success(Offer),
           ...failures(400, 401, 403, 404, 409),
         },
       },
@@ -237,12 +237,12 @@ function publishRoute(api: Api, deps: ApiDeps): void {
           `The plan is ${plan.status}: there is nothing to publish.`,
         );
       const unsigned = await planTransaction(chain, network, plan);
-      await offerTransaction(sql, unsigned, {
+      const offer = await offerTransaction(sql, unsigned, {
         wallet: plan.owner,
         purpose: 'publish',
         planId: plan.id,
       });
-      return ok({ transaction: unsigned.transaction });
+      return ok(offer);
     },
   );
 }
@@ -261,7 +261,7 @@ function pullersRoute(api: Api, deps: ApiDeps): void {
         params,
         body: NoBody,
         response: {
-          200: success(Type.Object({ transaction: UnsignedTransaction })),
+          200: success(Offer),
           ...failures(400, 401, 403, 404, 409),
         },
       },
@@ -269,12 +269,12 @@ function pullersRoute(api: Api, deps: ApiDeps): void {
     async (request) => {
       const plan = await observePlan(sql, chain, network, await ownPlan(deps, request));
       const unsigned = await pullersTransaction(chain, network, plan);
-      await offerTransaction(sql, unsigned, {
+      const offer = await offerTransaction(sql, unsigned, {
         wallet: plan.owner,
         purpose: 'pullers',
         planId: plan.id,
       });
-      return ok({ transaction: unsigned.transaction });
+      return ok(offer);
     },
   );
 }

@@ -28,6 +28,10 @@ export const PublicPlan = Type.Object(
     websiteUrl: nullable(text('The app’s website.')),
     merchantName: nullable(text('The merchant’s name.')),
     merchantWallet: Wallet,
+    available: Type.Boolean({
+      description:
+        'Whether the merchant may take subscribers; false while the operator has suspended it.',
+    }),
   },
   { title: 'PublicPlan' },
 );

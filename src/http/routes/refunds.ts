@@ -15,7 +15,7 @@ import {
   oneOf,
   PathId,
   Time,
-  UnsignedTransaction,
+  offerFields,
   Wallet,
 } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
@@ -42,10 +42,7 @@ const fields = {
   createdAt: Time,
 };
 const Refund = Type.Object(fields, { title: 'Refund' });
-const NewRefund = Type.Object(
-  { ...fields, transaction: UnsignedTransaction },
-  { title: 'NewRefund' },
-);
+const NewRefund = Type.Object({ ...fields, ...offerFields }, { title: 'NewRefund' });
 const params = Type.Object({ appId: PathId, transactionId: PathId });
 const tags = ['transactions'];
 
@@ -104,8 +101,7 @@ export function refundRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
           const wanted = amount === undefined ? null : BigInt(amount);
           const { refund, unsigned } = await askRefund(tx, payment, wanted, ground);
           const what = { wallet: merchant, purpose: 'refund', planId, subscriptionPda } as const;
-          await offerTransaction(tx, unsigned, what);
-          return { ...refund, transaction: unsigned.transaction };
+          return { ...refund, ...(await offerTransaction(tx, unsigned, what)) };
         };
       });
     },

@@ -3,6 +3,7 @@ import pRetry from 'p-retry';
 import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
 import { findPlan } from '../../db/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
+import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { refusedCheckout } from '../../domain/subscribing/checkout.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
@@ -10,7 +11,7 @@ import { findSignedOffer, relay, type SignedOffer } from '../../domain/subscribi
 import { ServiceError } from '../../errors.ts';
 import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { nullable, oneOf } from '../fields.ts';
+import { Id, nullable, oneOf } from '../fields.ts';
 import { Plan, planView } from '../plan-schemas.ts';
 import { subscriptionView } from '../subscription-view.ts';
 import { OwnSubscription } from './subscriptions.ts';
@@ -24,6 +25,11 @@ const body = Type.Object(
       maxLength: 1644,
       description: 'A signed transaction in Base64 that the service built for this wallet.',
     }),
+    offerId: Type.Optional({
+      ...Id,
+      description:
+        'The offer that the transaction came from; without it exactly one open offer of the wallet must fit.',
+    }),
   },
   { additionalProperties: false },
 );
@@ -36,7 +42,7 @@ const outcome = {
   reason: nullable(Type.String({ description: 'The reason of the failure.' })),
 };
 const DESCRIPTION =
-  'Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. ' +
+  'Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. ' +
   'Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest.';
 
 /**
@@ -48,6 +54,8 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
   api.post(
     '/transactions',
     {
+      // The purpose of the transaction decides, below.
+      config: { openToSuspended: true },
       schema: {
         summary: 'Send a transaction signed by your wallet',
         description: `${DESCRIPTION} A subscription that it creates is registered.`,
@@ -67,8 +75,10 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
     },
     async (request) => {
       const { wallet } = subscriberOf(request);
-      const signed = await findSignedOffer(sql, wallet, request.body.transaction);
-      const { checkoutSessionId } = signed.offer;
+      const signed = await findSignedOffer(sql, wallet, request.body);
+      const { checkoutSessionId, purpose, planId } = signed.offer;
+      if (!isOpenToSuspended(purpose))
+        await refuseSuspended(sql, { wallet, ...(purpose === 'subscribe' && { planId }) });
       if (
         checkoutSessionId !== null &&
         !(await claimCheckoutSession(sql, checkoutSessionId, wallet))
@@ -114,7 +124,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
     },
     async (request) => {
       const { wallet } = merchantOf(request);
-      const signed = await findSignedOffer(sql, wallet, request.body.transaction);
+      const signed = await findSignedOffer(sql, wallet, request.body);
       const result = await relay(chain, signed);
       const plan =
         result.status === 'confirmed' ? await findPlan(sql, signed.offer.planId) : undefined;

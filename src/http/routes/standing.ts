@@ -34,6 +34,10 @@ const Standing = Type.Object(
     planOpen: Type.Boolean({
       description: 'Whether the plan accepts subscribers on chain at the moment.',
     }),
+    frozen: Type.Boolean({
+      description:
+        'Whether the issuer of USDC has frozen the wallet’s token account: it can neither pay nor subscribe.',
+    }),
     usdc: { ...Amount, description: 'The wallet’s USDC, base units.' },
     usdcNeeded: {
       ...Amount,

@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
+import { refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
@@ -7,7 +8,7 @@ import { readStanding, type Shortage, shortagesOf } from '../../domain/subscribi
 import { openingTransaction } from '../../domain/subscribing/subscribing.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Amount, Id, meaning, nullable, PathId, Pda, UnsignedTransaction } from '../fields.ts';
+import { Amount, Id, meaning, nullable, PathId, Pda, offerFields } from '../fields.ts';
 import { Plan, planView } from '../plan-schemas.ts';
 
 const tags = ['subscriber'];
@@ -28,6 +29,12 @@ const warnings = Type.Array(
   }),
   { description: 'Balances or accounts that the wallet lacks; empty if none.', examples: [[]] },
 );
+
+const Opening = Type.Object({
+  ...offerFields,
+  subscriptionPda: Pda,
+  warnings,
+});
 
 /** Registers the routes that return a plan's terms and the subscribe transaction. */
 export function subscribeRoutes(api: Api, deps: ApiDeps): void {
@@ -67,9 +74,7 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
           Type.Object({ checkoutSessionId: Type.Optional(Id) }, { additionalProperties: false }),
         ),
         response: {
-          200: success(
-            Type.Object({ transaction: UnsignedTransaction, subscriptionPda: Pda, warnings }),
-          ),
+          200: success(Opening),
           ...failures(400, 401, 403, 404, 409),
         },
       },
@@ -77,6 +82,7 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
     async (request) => {
       const plan = await anyPlan(request.params.planId);
       const { wallet } = subscriberOf(request);
+      await refuseSuspended(sql, { wallet, planId: plan.id });
       const checkoutSessionId = request.body?.checkoutSessionId ?? null;
       const session =
         checkoutSessionId === null
@@ -86,15 +92,15 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
         openingTransaction(chain, network, plan, wallet),
         readStanding(deps, plan, wallet, session),
       ]);
-      const { transaction, subscriptionPda } = opening;
-      await offerTransaction(sql, opening, {
+      const { subscriptionPda } = opening;
+      const offer = await offerTransaction(sql, opening, {
         wallet,
         purpose: 'subscribe',
         planId: plan.id,
         subscriptionPda,
         checkoutSessionId,
       });
-      return ok({ transaction, subscriptionPda, warnings: shortagesOf(standing) });
+      return ok({ ...offer, subscriptionPda, warnings: shortagesOf(standing) });
     },
   );
 }

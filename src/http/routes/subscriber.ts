@@ -7,6 +7,7 @@ import {
   listSubscriptionsOfWallet,
   type SubscriptionRow,
 } from '../../db/subscriptions.ts';
+import { isOpenToSuspended } from '../../domain/accounts/suspended.ts';
 import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import {
@@ -25,7 +26,7 @@ import {
   PathId,
   Pda,
   refuseLongMetadata,
-  UnsignedTransaction,
+  Offer,
 } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
@@ -200,6 +201,7 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
     api.post(
       `/subscriptions/:subscriptionId/${purpose}`,
       {
+        config: isOpenToSuspended(purpose) ? { openToSuspended: true } : {},
         schema: {
           summary,
           description: 'Sign and send it. The service reads the result from the chain.',
@@ -208,7 +210,7 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
           params,
           body: NoBody,
           response: {
-            200: success(Type.Object({ transaction: UnsignedTransaction })),
+            200: success(Offer),
             ...failures(400, 401, 403, 404, 409),
           },
         },
@@ -218,13 +220,13 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
         const plan = await findPlan(sql, subscription.planId);
         if (plan === undefined) throw absent('plan');
         const unsigned = await make(chain, network, plan, subscription);
-        await offerTransaction(sql, unsigned, {
+        const offer = await offerTransaction(sql, unsigned, {
           wallet: subscription.subscriberWallet,
           purpose,
           planId: plan.id,
           subscriptionPda: subscription.subscriptionPda,
         });
-        return ok({ transaction: unsigned.transaction });
+        return ok(offer);
       },
     );
   }

@@ -192,6 +192,7 @@ function cancelRoute(api: Api, deps: ApiDeps): void {
   api.post(
     '/apps/:appId/subscriptions/:subscriptionId/cancel',
     {
+      config: { openToSuspended: true },
       schema: {
         summary: 'Cancel a subscription',
         description:

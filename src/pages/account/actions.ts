@@ -56,11 +56,9 @@ export async function act(
     subscription: await session.client.get('/subscriber/subscriptions/{subscriptionId}', { path }),
     standing: await readStanding(session, before),
   });
-  const { transaction } = await session.client.post(
-    `/subscriber/subscriptions/{subscriptionId}/${verb}`,
-    { path },
-  );
-  const { status, reason } = await submit(session, 'subscriber', transaction, (name) =>
+  const ask = () =>
+    session.client.post(`/subscriber/subscriptions/{subscriptionId}/${verb}`, { path });
+  const { status, reason } = await submit(session, ask, (name) =>
     step(name === 'sign' ? 'Confirm in your wallet…' : 'Waiting for the network…'),
   );
   if (status === 'lapsed')

@@ -3,13 +3,15 @@ import { type ReactElement, useCallback } from 'react';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
 import { Address, Button } from '../shared/parts.tsx';
+import { Report } from '../shared/report.tsx';
 import type { Session } from '../shared/session.ts';
 import { Brand, SignIn, useSession } from '../shared/sign-in.tsx';
 import { ZoneSwitch } from '../shared/time.tsx';
 import { SubscriptionCard } from './subscription-card.tsx';
 
 export function AccountPage(): ReactElement {
-  const { session, note, begin, end } = useSession();
+  const place = useSession('subscriber');
+  const { session } = place;
   return (
     <>
       <header className="top">
@@ -20,7 +22,7 @@ export function AccountPage(): ReactElement {
           <span className="actions">
             <ZoneSwitch />
             <Address of={session.address} label="your address" />
-            <Button kind="link" onClick={() => end()}>
+            <Button kind="link" onClick={session.end}>
               Sign out
             </Button>
           </span>
@@ -31,8 +33,7 @@ export function AccountPage(): ReactElement {
           role="subscriber"
           title="See and manage your subscriptions"
           text="Sign in with the wallet that pays for them. Signing in costs nothing and moves no money."
-          note={note}
-          onSession={begin}
+          place={place}
         />
       ) : (
         <Subscriptions session={session} />
@@ -63,6 +64,9 @@ function Subscriptions({ session }: { session: Session }): ReactElement {
           <SubscriptionCard key={subscription.id} session={session} initial={subscription} />
         ))}
       </ListOf>
+      <footer className="muted small">
+        <Report />
+      </footer>
     </main>
   );
 }

@@ -13,10 +13,7 @@ const periods = [
   [8760, 'Year (8,760 hours)'],
 ] as const;
 
-/**
- * The form that creates a plan. `onMade` receives the plan's transaction, which the wallet must
- * sign.
- */
+/** The form that creates a plan. The wallet must then publish the plan. */
 export function NewPlan({
   place: { session, app },
   onClose,
@@ -24,7 +21,7 @@ export function NewPlan({
 }: {
   place: Place;
   onClose: () => void;
-  onMade: (plan: Plan, transaction: string | undefined) => void;
+  onMade: (plan: Plan) => void;
 }): ReactElement {
   const [name, setName] = useState('');
   const [amount, setAmount] = useState('');
@@ -43,7 +40,7 @@ export function NewPlan({
     const body = { name, amount: units, periodHours };
     session.client
       .post('/merchant/apps/{appId}/plans', { path: { appId: app.id }, body })
-      .then(({ transaction, ...plan }) => onMade(plan, transaction))
+      .then(onMade)
       .catch((error: unknown) => {
         setProblem(wordsOf(error));
         setBusy(false);

@@ -1,6 +1,6 @@
 // /dashboard: a merchant's apps, plans, subscriptions, payments, keys and webhooks.
 import { type ReactElement, useCallback, useEffect, useRef, useState } from 'react';
-import { isCode, wordsOf } from '../shared/errors.ts';
+import { wordsOf } from '../shared/errors.ts';
 import { Address, Button, Notice, Spinner } from '../shared/parts.tsx';
 import type { Session } from '../shared/session.ts';
 import { Brand, SignIn, useSession } from '../shared/sign-in.tsx';
@@ -39,7 +39,8 @@ const views = [
 ] as const;
 
 export function DashboardPage(): ReactElement {
-  const { session, note, begin, end } = useSession();
+  const place = useSession('merchant');
+  const { session } = place;
   if (session === undefined)
     return (
       <>
@@ -52,21 +53,14 @@ export function DashboardPage(): ReactElement {
           role="merchant"
           title="Your dashboard"
           text="Sign in with the wallet that receives your payments. The first sign-in makes your account."
-          note={note}
-          onSession={begin}
+          place={place}
         />
       </>
     );
-  return <SignedIn session={session} end={end} />;
+  return <SignedIn session={session} />;
 }
 
-function SignedIn({
-  session,
-  end,
-}: {
-  session: Session;
-  end: (note?: string) => void;
-}): ReactElement {
+function SignedIn({ session }: { session: Session }): ReactElement {
   const [apps, setApps] = useState<App[]>();
   const [appId, setAppId] = useState<string>();
   const [error, setError] = useState<unknown>();
@@ -85,15 +79,6 @@ function SignedIn({
   }, [session]);
   useEffect(() => void load(), [load]);
 
-  if (error !== undefined && isCode(error, 'UNAUTHORIZED'))
-    return (
-      <main className="boot">
-        <Notice kind="info">You were signed out after an hour.</Notice>
-        <Button kind="primary" onClick={() => end()}>
-          Sign in again
-        </Button>
-      </main>
-    );
   if (apps === undefined)
     return (
       <main className="boot">
@@ -124,7 +109,6 @@ function SignedIn({
         onApp={setAppId}
         onNew={() => setMaking(true)}
         onChanged={() => void load()}
-        end={end}
       />
       {making && <NewApp session={session} onMade={made} onClose={() => setMaking(false)} />}
     </>
@@ -137,14 +121,12 @@ function Shell({
   onApp,
   onNew,
   onChanged,
-  end,
 }: {
   place: Place;
   apps: readonly App[];
   onApp: (id: string) => void;
   onNew: () => void;
   onChanged: () => void;
-  end: () => void;
 }): ReactElement {
   const [view = '', id] = useHash();
   const main = useRef<HTMLElement>(null);
@@ -195,7 +177,7 @@ function Shell({
           <Address of={place.session.address} label="your wallet" />
           <ZoneSwitch />
           <a href="/docs">API reference</a>
-          <Button kind="link" onClick={() => end()}>
+          <Button kind="link" onClick={place.session.end}>
             Sign out
           </Button>
         </div>

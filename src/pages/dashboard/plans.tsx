@@ -13,6 +13,21 @@ import { LIVE_MS, type Place } from './place.ts';
 /** Returns the URL of the page on which anyone can subscribe to the plan. */
 const linkOf = ({ id }: Plan): string => `${location.origin}/s/${id}`;
 
+const POLL_MS = 1500;
+/** Milliseconds to wait for a transaction on chain, longer than a blockhash is valid. */
+const LANDING_MS = 100_000;
+
+/** Waits until the service finds on chain the plan that the wallet published by itself. */
+async function hasLanded({ session, app }: Place, { id }: Plan): Promise<boolean> {
+  const path = { appId: app.id, planId: id };
+  for (const deadline = Date.now() + LANDING_MS; Date.now() < deadline;) {
+    const { status } = await session.client.get('/merchant/apps/{appId}/plans/{planId}', { path });
+    if (status !== 'pending') return true;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  return false;
+}
+
 function PlanLink({ plan }: { plan: Plan }): ReactElement {
   const name = foreign(plan.name, 60);
   return (
@@ -39,23 +54,23 @@ export function Plans({ place }: { place: Place }): ReactElement {
   const [busy, setBusy] = useState<{ id: string; text: string }>();
   const [message, setMessage] = useState<{ kind: 'success' | 'warning'; text: string }>();
 
-  const publish = async (plan: Plan, given?: string) => {
+  const publish = async (plan: Plan) => {
     setMessage(undefined);
     setBusy({ id: plan.id, text: 'Preparing…' });
     try {
       const path = { appId: app.id, planId: plan.id };
-      const transaction =
-        given ??
-        (await session.client.post('/merchant/apps/{appId}/plans/{planId}/transaction', { path }))
-          .transaction;
-      const { status, reason } = await submit(session, 'merchant', transaction, (step) =>
+      const ask = () =>
+        session.client.post('/merchant/apps/{appId}/plans/{planId}/transaction', { path });
+      const { status, reason } = await submit(session, ask, (step) =>
         setBusy({
           id: plan.id,
           text: step === 'sign' ? 'Confirm in your wallet…' : 'Waiting for the network…',
         }),
       );
+      const isPublished =
+        status === 'confirmed' || (status === 'sent' && (await hasLanded(place, plan)));
       setMessage(
-        status === 'confirmed' || status === 'sent'
+        isPublished
           ? { kind: 'success', text: `${foreign(plan.name, 60)} is published.` }
           : {
               kind: 'warning',
@@ -132,10 +147,10 @@ export function Plans({ place }: { place: Place }): ReactElement {
         <NewPlan
           place={place}
           onClose={() => setMaking(false)}
-          onMade={(plan, transaction) => {
+          onMade={(plan) => {
             setMaking(false);
             list.refresh();
-            void publish(plan, transaction);
+            void publish(plan);
           }}
         />
       )}

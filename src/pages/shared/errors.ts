@@ -1,4 +1,5 @@
 import { BillingConnectionError, BillingError } from '../../client/error.ts';
+import { foreign } from './text.ts';
 
 /** The wallet refused a request, by itself or because its owner refused. */
 export class WalletRefusal extends Error {
@@ -14,12 +15,14 @@ export class WalletRefusal extends Error {
 }
 
 /**
- * The wallet signed a different transaction from the one that it was given. The service did not
- * send the transaction.
+ * The wallet signed a different transaction from the one that it was given. The service names the
+ * change and did not send the transaction.
  */
 export class AlteredTransaction extends Error {
-  constructor(cause: unknown) {
-    super('Your wallet signed something else than this page asked for. Nothing was sent.', {
+  constructor(cause: BillingError) {
+    const [change] = cause.details;
+    const named = change?.path === 'transaction' ? ` The transaction ${change.message}.` : '';
+    super(`Your wallet signed something else than this page asked for. Nothing was sent.${named}`, {
       cause,
     });
   }
@@ -33,6 +36,9 @@ function isRejection(error: unknown): boolean {
   );
 }
 
+/** Messages that say no more than that the owner declined. */
+const USUAL = /^(the )?(user|request)\b[\w ]*\b(reject|den(y|ied)|declin|cancel)[\w ]*\.?$/i;
+
 /** Describes an error for the user. */
 export function wordsOf(error: unknown): string {
   if (error instanceof BillingError) {
@@ -40,13 +46,17 @@ export function wordsOf(error: unknown): string {
       return `Too many requests just now. Try again in ${error.retryAfter ?? 60} seconds.`;
     return error.reason;
   }
-  if (error instanceof WalletRefusal)
-    return error.byPerson ? 'You declined in your wallet.' : `Your wallet says: ${error.message}`;
+  if (error instanceof WalletRefusal) {
+    const words = foreign(error.message).replace(/[^.!?]$/, '$&.');
+    if (!error.byPerson) return `Your wallet says: ${words}`;
+    // A device declines for reasons of its own, such as a setting, which its owner has to read.
+    return USUAL.test(words) ? 'You declined in your wallet.' : `Your wallet declined: ${words}`;
+  }
   if (error instanceof BillingConnectionError)
     return 'The service cannot be reached. Check your connection and try again.';
   return error instanceof Error ? error.message : String(error);
 }
 
-export function isCode(error: unknown, code: BillingError['code']): boolean {
+export function isCode(error: unknown, code: BillingError['code']): error is BillingError {
   return error instanceof BillingError && error.code === code;
 }

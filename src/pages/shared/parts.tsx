@@ -5,6 +5,7 @@ import {
   type ReactElement,
   type ReactNode,
   useEffect,
+  useId,
   useLayoutEffect,
   useRef,
   useState,
@@ -192,6 +193,7 @@ export function Dialog({
   children: ReactNode;
 }): ReactElement {
   const ref = useRef<HTMLDialogElement>(null);
+  const heading = useId();
   // A layout effect closes the dialog while it is still in the document. Afterwards the browser
   // could not return the focus.
   useLayoutEffect(() => {
@@ -202,13 +204,13 @@ export function Dialog({
   return (
     <dialog
       ref={ref}
-      aria-labelledby="dialog-title"
+      aria-labelledby={heading}
       onCancel={(event) => {
         event.preventDefault();
         onClose();
       }}
     >
-      <h2 id="dialog-title">{title}</h2>
+      <h2 id={heading}>{title}</h2>
       {children}
     </dialog>
   );

@@ -1,11 +1,17 @@
-// A signed-in wallet. Only this object holds the access token.
+// A signed-in wallet. Only its client sends the access token.
+import type { WalletAccount } from '@wallet-standard/base';
 import { type Client, createClient } from '../../client/client.ts';
 import type { components } from '../../client/openapi.ts';
-import { AlteredTransaction, isCode } from './errors.ts';
+import { AlteredTransaction, isCode, WalletRefusal } from './errors.ts';
+import { askRenewal } from './renewal.tsx';
+import { dropToken, keepToken, keptToken, type Role } from './token-store.ts';
+import { obstacleOf, signInWay, signInWith } from './wallet-sign-in.ts';
 import {
   connect,
   type Connected,
-  signText,
+  noteLapse,
+  type Offer,
+  sharedAccounts,
   signTransaction,
   type SolanaWallet,
 } from './wallets.ts';
@@ -16,11 +22,15 @@ export type Checkout = components['schemas']['PublicCheckoutSession'];
 export type PublicPlan = components['schemas']['PublicPlan'];
 export type Payment = components['schemas']['OwnTransaction'];
 export type Standing = components['schemas']['Standing'];
-export type Role = 'merchant' | 'subscriber';
 
 export interface Session extends Connected {
+  readonly role: Role;
   readonly address: string;
   readonly client: Client;
+  /** Aborted when the session ends. */
+  readonly ended: AbortSignal;
+  /** Ends the session and removes its token from the tab. */
+  readonly end: () => void;
 }
 
 /**
@@ -33,12 +43,15 @@ export interface Submitted {
   signature: string;
 }
 
+/** Milliseconds until the headers of a repeated request, as in the client. */
+const TIMEOUT_MS = 30_000;
+
 /** A client for requests without sign-in. */
 export const anonymous: Client = createClient({ baseUrl: location.origin });
 
 /**
- * Connects a wallet and signs in. `step` is called before each request to the wallet. Throws a
- * WalletRefusal or the service's error.
+ * Connects a wallet and signs in, unless the tab has a token of that account. `step` is called
+ * before each request to the wallet. Throws a WalletRefusal or the service's error.
  */
 export async function openSession(
   wallet: SolanaWallet,
@@ -47,44 +60,125 @@ export async function openSession(
 ): Promise<Session> {
   step('connect');
   const connected = await connect(wallet);
+  const kept = keptToken(role);
+  if (kept?.address === connected.account.address) return sessionOf(connected, role, kept.token);
+  dropToken(role);
   step('signIn');
-  return signInAs(connected, role);
-}
-
-/** Signs in with a connected account. Throws a WalletRefusal or the service's error. */
-async function signInAs(connected: Connected, role: Role): Promise<Session> {
-  const { address } = connected.account;
-  const { nonce, message } = await anonymous.post('/auth/nonce', {
-    body: { wallet: address, role },
-  });
-  const signed = await signText(connected, message);
-  const { token } = await anonymous.post('/auth/verify', {
-    body: { wallet: address, nonce, ...signed },
-  });
-  const client = createClient({ baseUrl: location.origin, token, retries: 2, maxWaitSeconds: 5 });
-  return { ...connected, address, client };
+  const { account, token } = await signInAs(connected, role);
+  return sessionOf({ wallet, account }, role, token);
 }
 
 /**
- * Asks the wallet to sign a transaction that the service built, and sends the transaction through
- * the service. Throws a WalletRefusal, an AlteredTransaction or the service's error.
+ * Opens the session of the tab's token if the wallet still shares that account. The wallet is asked
+ * silently. Returns undefined when the user must choose a wallet.
+ */
+export async function resumeSession(
+  wallet: SolanaWallet,
+  role: Role,
+): Promise<Session | undefined> {
+  const accounts = await sharedAccounts(wallet);
+  const kept = keptToken(role);
+  if (kept === undefined) return undefined;
+  const account = accounts.find(({ address }) => address === kept.address);
+  if (account !== undefined) return sessionOf({ wallet, account }, role, kept.token);
+  // The wallet shares another account now.
+  if (accounts.length > 0) dropToken(role);
+  return undefined;
+}
+
+/**
+ * Signs in with a connected account and keeps the token in the tab. Throws a WalletRefusal or the
+ * service's error.
+ */
+async function signInAs(
+  connected: Connected,
+  role: Role,
+): Promise<{ account: WalletAccount; token: string }> {
+  const { wallet } = connected;
+  const { address } = connected.account;
+  const way = signInWay(wallet, role);
+  if (way === undefined)
+    throw new WalletRefusal('signIn', `It ${obstacleOf(wallet, role) ?? 'cannot'}.`);
+  const { nonce, ...asked } = await anonymous.post('/auth/nonce', {
+    body: { wallet: address, role, ...(way === 'transaction' && { method: way }) },
+  });
+  const { account, ...signed } = await signInWith(connected, way, asked);
+  const { token, expiresAt } = await anonymous.post('/auth/verify', {
+    body: { wallet: address, nonce, ...signed },
+  });
+  keepToken(role, { token, expiresAt, address, wallet: wallet.name });
+  return { account, token };
+}
+
+function sessionOf(connected: Connected, role: Role, first: string): Session {
+  const ending = new AbortController();
+  const session = {
+    ...connected,
+    role,
+    address: connected.account.address,
+    ended: ending.signal,
+    end() {
+      dropToken(role);
+      ending.abort();
+    },
+  };
+  let token = first;
+  const client = createClient({
+    baseUrl: location.origin,
+    token: () => token,
+    retries: 2,
+    maxWaitSeconds: 5,
+    /** A refused token leads through the sign-in back to the request. */
+    async fetch(url, init) {
+      const used = token;
+      const response = await fetch(url, init);
+      if (response.status !== 401 || ending.signal.aborted) return response;
+      const renew = async () => {
+        ({ token } = await signInAs(connected, role));
+      };
+      if (token === used && !(await askRenewal(session, renew))) return response;
+      const headers = { ...(init?.headers as object), authorization: `Bearer ${token}` };
+      // The user may have taken longer than the time limit of the request.
+      return fetch(url, { ...init, headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
+    },
+  });
+  return { ...session, client };
+}
+
+/**
+ * Asks the wallet to sign in once more, before a key is created or a secret replaced: whoever finds
+ * an open dashboard cannot do that. Returns a client with the new token.
+ */
+export async function signAgain(session: Session): Promise<Client> {
+  const { token } = await signInAs(session, session.role);
+  return createClient({ baseUrl: location.origin, token });
+}
+
+/**
+ * Has the wallet sign a transaction, and sends it through the service unless the wallet sends. The
+ * service builds the transaction (`ask`) when the wallet is about to be asked, because its
+ * blockhash ages while the user decides. Throws a WalletRefusal, an AlteredTransaction or the
+ * service's error.
  */
 export async function submit(
   session: Session,
-  role: Role,
-  transaction: string,
+  ask: () => Promise<Offer>,
   step: (name: 'sign' | 'send') => void,
 ): Promise<Submitted> {
+  const offer = await ask();
   step('sign');
-  const result = await signTransaction(session, transaction);
+  const result = await signTransaction(session, offer);
   step('send');
   if ('sent' in result) return { status: 'sent', reason: null, signature: result.sent };
-  const path = role === 'subscriber' ? '/subscriber/transactions' : '/merchant/transactions';
+  const path =
+    session.role === 'subscriber' ? '/subscriber/transactions' : '/merchant/transactions';
   for (;;) {
-    const sent = session.client.post(path, { body: { transaction: result.signed } });
+    const body = { transaction: result.signed, offerId: offer.offerId };
+    const sent = session.client.post(path, { body });
     const { status, reason, signature } = await sent.catch((error: unknown) => {
       throw isCode(error, 'VALIDATION_ERROR') ? new AlteredTransaction(error) : error;
     });
+    if (status === 'lapsed') noteLapse(session.wallet);
     if (status !== 'pending') return { status, reason, signature };
   }
 }

@@ -2,24 +2,23 @@ import { type ReactElement, useEffect, useRef, useState } from 'react';
 import { wordsOf } from './errors.ts';
 import { clusterName } from './installation.ts';
 import { Button, Notice, Spinner } from './parts.tsx';
-import { openSession, type Role, type Session } from './session.ts';
+import { openSession, resumeSession, type Session } from './session.ts';
 import { foreign } from './text.ts';
+import { keptToken, type Role } from './token-store.ts';
 import { WalletChoice } from './wallet-choice.tsx';
 import { knowsNetwork, onSwitch, type SolanaWallet, useWallets } from './wallets.ts';
 
-/** A card for signing in with a wallet. `note` explains why the user must sign in again. */
+/** A card for signing in with a wallet. */
 export function SignIn({
   role,
   title,
   text,
-  note,
-  onSession,
+  place: { note, resuming, stopResuming, begin },
 }: {
   role: Role;
   title: string;
   text: string;
-  note?: string | undefined;
-  onSession: (session: Session) => void;
+  place: SignInPlace;
 }): ReactElement {
   const wallets = useWallets();
   const [step, setStep] = useState<string>();
@@ -41,7 +40,7 @@ export function SignIn({
           next === 'connect' ? `Connect in ${name}…` : `Sign in with ${name}. This costs nothing.`,
         );
     }).then(
-      (session) => runs.current === mine && onSession(session),
+      (session) => runs.current === mine && begin(session),
       (error: unknown) => {
         if (runs.current !== mine) return;
         setStep(undefined);
@@ -50,6 +49,13 @@ export function SignIn({
     );
   };
 
+  if (resuming !== undefined)
+    return (
+      <main className="boot">
+        <Spinner>Connecting to {foreign(resuming.name, 40)}…</Spinner>
+        <Button onClick={stopResuming}>Use another wallet</Button>
+      </main>
+    );
   return (
     <main className="column narrow">
       <h1>{title}</h1>
@@ -57,7 +63,7 @@ export function SignIn({
       {note !== undefined && problem === undefined && <Notice kind="info">{note}</Notice>}
       {problem !== undefined && <Notice kind="warning">{problem}</Notice>}
       {step === undefined ? (
-        <WalletChoice verb="Sign in" wallets={wallets} onChoose={choose} />
+        <WalletChoice verb="Sign in" role={role} wallets={wallets} onChoose={choose} />
       ) : (
         <>
           <Spinner>{step}</Spinner>
@@ -75,24 +81,66 @@ export function SignIn({
   );
 }
 
-/** Returns the session of a page. The session ends when the wallet switches accounts. */
-export function useSession(): {
+export interface SignInPlace {
   session: Session | undefined;
+  /** Why the user must sign in again. */
   note: string | undefined;
+  /** The wallet that is asked whether it still shares the account of the tab's token. */
+  resuming: SolanaWallet | undefined;
+  stopResuming: () => void;
   begin: (session: Session) => void;
-  end: (note?: string) => void;
-} {
-  const [session, begin] = useState<Session>();
+}
+
+/**
+ * Returns the session of a page. It resumes with the tab's token, and ends when the wallet switches
+ * accounts.
+ */
+export function useSession(role: Role): SignInPlace {
+  const wallets = useWallets();
+  const [session, setSession] = useState<Session>();
   const [note, setNote] = useState<string>();
-  const end = (why?: string) => {
-    begin(undefined);
-    setNote(why);
-  };
+  const [tried, setTried] = useState<SolanaWallet>();
+  const kept = session === undefined ? keptToken(role) : undefined;
+  const known = wallets.find(({ name }) => name === kept?.wallet);
+  const resuming = known === tried ? undefined : known;
+
+  useEffect(() => {
+    if (resuming === undefined) return;
+    let live = true;
+    void resumeSession(resuming, role).then((found) => {
+      if (!live) return;
+      setTried(resuming);
+      setSession(found);
+    });
+    return () => {
+      live = false;
+    };
+  }, [resuming, role]);
+
   useEffect(() => {
     if (session === undefined) return;
-    return onSwitch(session, () => end('Your wallet switched accounts: sign in with the new one.'));
+    const left = () => setSession(undefined);
+    session.ended.addEventListener('abort', left);
+    const off = onSwitch(session, () => {
+      setNote('Your wallet switched accounts: sign in with the new one.');
+      session.end();
+    });
+    return () => {
+      session.ended.removeEventListener('abort', left);
+      off();
+    };
   }, [session]);
-  return { session, note, begin, end };
+
+  return {
+    session,
+    note,
+    resuming,
+    stopResuming: () => setTried(resuming),
+    begin(next) {
+      setNote(undefined);
+      setSession(next);
+    },
+  };
 }
 
 /** Shows the page's name beside the logo. */

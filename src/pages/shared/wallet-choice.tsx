@@ -3,6 +3,8 @@ import type { ReactElement } from 'react';
 import { encode } from 'uqr';
 import { Button } from './parts.tsx';
 import { foreign } from './text.ts';
+import type { Role } from './token-store.ts';
+import { obstacleOf } from './wallet-sign-in.ts';
 import type { SolanaWallet } from './wallets.ts';
 
 /** Wallet apps that can open a page in their own browser, where the wallet is available. */
@@ -29,9 +31,39 @@ const browsers: readonly (readonly [
 ];
 
 /**
- * Shows one button for each wallet of the browser. Without a wallet, shows links for getting one.
+ * Shows one button for each wallet of the browser that can sign in for the role, and the reason for
+ * each that cannot. Without a wallet, shows links for getting one.
  */
 export function WalletChoice({
+  verb,
+  role,
+  wallets,
+  onChoose,
+}: {
+  verb: string;
+  role: Role;
+  wallets: readonly SolanaWallet[];
+  onChoose: (wallet: SolanaWallet) => void;
+}): ReactElement {
+  const usable = wallets.filter((wallet) => obstacleOf(wallet, role) === undefined);
+  const others = wallets.filter((wallet) => !usable.includes(wallet));
+  return (
+    <>
+      {usable.length === 0 ? (
+        <NoWallet verb={verb} hasOthers={others.length > 0} />
+      ) : (
+        <Choices verb={verb} wallets={usable} onChoose={onChoose} />
+      )}
+      {others.map((wallet) => (
+        <p key={wallet.name} className="muted">
+          <bdi>{foreign(wallet.name, 40)}</bdi> cannot be used here: it {obstacleOf(wallet, role)}.
+        </p>
+      ))}
+    </>
+  );
+}
+
+function Choices({
   verb,
   wallets,
   onChoose,
@@ -40,7 +72,6 @@ export function WalletChoice({
   wallets: readonly SolanaWallet[];
   onChoose: (wallet: SolanaWallet) => void;
 }): ReactElement {
-  if (wallets.length === 0) return <NoWallet verb={verb} />;
   return (
     <div className="wallets" role="group" aria-label={`${verb} with a wallet`}>
       {wallets.map((wallet) => (
@@ -57,7 +88,7 @@ export function WalletChoice({
   );
 }
 
-function NoWallet({ verb }: { verb: string }): ReactElement {
+function NoWallet({ verb, hasOthers }: { verb: string; hasOthers: boolean }): ReactElement {
   const [onPhone] = useState(() => matchMedia('(pointer: coarse)').matches);
   const url = location.href.split('#', 1)[0] ?? '';
   if (onPhone)
@@ -82,7 +113,11 @@ function NoWallet({ verb }: { verb: string }): ReactElement {
     <div className="no-wallet">
       <div>
         <p>
-          <strong>This browser has no Solana wallet.</strong>
+          <strong>
+            {hasOthers
+              ? 'No wallet of this browser can sign in here.'
+              : 'This browser has no Solana wallet.'}
+          </strong>
         </p>
         <p className="muted">
           Scan the code to open this page with the wallet on your phone, or install one and load the

@@ -13,15 +13,38 @@ import { useSyncExternalStore } from 'react';
 import { WalletRefusal } from './errors.ts';
 import { chain } from './installation.ts';
 
-export type SolanaWallet = Omit<Wallet, 'features'> & {
-  readonly features: StandardConnectFeature &
-    Partial<
-      StandardEventsFeature &
-        SolanaSignInFeature &
-        SolanaSignMessageFeature &
-        SolanaSignTransactionFeature &
-        SolanaSignAndSendTransactionFeature
+/**
+ * Of wallet-standard-features 1.5, which this project does not have yet: the wallet puts the text
+ * into the envelope of version 1.
+ */
+interface SignOffchainMessageFeature {
+  readonly 'solana:signOffchainMessage': {
+    signOffchainMessage(
+      ...inputs: readonly {
+        account: WalletAccount;
+        message: string;
+        messageVersion: 1;
+        requiredSigners: readonly WalletAccount['publicKey'][];
+      }[]
+    ): Promise<
+      readonly {
+        signature: Uint8Array;
+        signedOffchainMessage: Uint8Array;
+      }[]
     >;
+  };
+}
+
+export type SolanaWallet = Omit<Wallet, 'features'> & {
+  readonly features: Partial<
+    StandardConnectFeature &
+      StandardEventsFeature &
+      SolanaSignInFeature &
+      SolanaSignMessageFeature &
+      SignOffchainMessageFeature &
+      SolanaSignTransactionFeature &
+      SolanaSignAndSendTransactionFeature
+  >;
 };
 
 /** A wallet and the account that the page may use. */
@@ -31,28 +54,18 @@ export interface Connected {
 }
 
 const registry = getWallets();
-let known = usable();
+let known = solanaWallets();
 
-function usable(): readonly SolanaWallet[] {
-  return registry
-    .get()
-    .filter(
-      ({ features }) =>
-        'standard:connect' in features &&
-        ('solana:signIn' in features || 'solana:signMessage' in features) &&
-        ('solana:signTransaction' in features || 'solana:signAndSendTransaction' in features),
-    ) as unknown as SolanaWallet[];
+function solanaWallets(): readonly SolanaWallet[] {
+  return registry.get().filter(({ chains }) => chains.some((one) => one.startsWith('solana:')));
 }
 
-/**
- * Returns the browser's wallets that can sign in and sign transactions. A wallet may register after
- * the page has loaded.
- */
+/** Returns the browser's Solana wallets. A wallet may register after the page has loaded. */
 export function useWallets(): readonly SolanaWallet[] {
   return useSyncExternalStore(
     (changed) => {
       const refresh = () => {
-        known = usable();
+        known = solanaWallets();
         changed();
       };
       const offs = [registry.on('register', refresh), registry.on('unregister', refresh)];
@@ -72,12 +85,26 @@ export function knowsNetwork({ chains }: { chains: readonly string[] }): boolean
  */
 export async function connect(wallet: SolanaWallet): Promise<Connected> {
   try {
-    const { accounts } = await wallet.features['standard:connect'].connect();
+    const { accounts = [] } = (await wallet.features['standard:connect']?.connect()) ?? {};
     const account = accounts.find(knowsNetwork) ?? accounts[0];
     if (account === undefined) throw new Error('It shared no account.');
     return { wallet, account };
   } catch (error) {
     throw new WalletRefusal('connect', error);
+  }
+}
+
+/**
+ * Returns the accounts that the wallet shares with the page without asking the user. Returns none
+ * when the wallet has to ask.
+ */
+export async function sharedAccounts({
+  features,
+}: SolanaWallet): Promise<readonly WalletAccount[]> {
+  try {
+    return (await features['standard:connect']?.connect({ silent: true }))?.accounts ?? [];
+  } catch {
+    return [];
   }
 }
 
@@ -94,61 +121,48 @@ export function onSwitch({ wallet, account }: Connected, switched: () => void): 
   );
 }
 
-/** Parses the fields of a Sign-In With Solana message that the service issued. */
-function fieldsOf(message: string) {
-  const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(message)?.[1] ?? '';
-  const [first = '', address = '', , statement = ''] = message.split('\n');
-  return {
-    domain: first.split(' ', 1)[0] ?? '',
-    address,
-    statement,
-    uri: field('URI'),
-    version: field('Version'),
-    chainId: field('Chain ID'),
-    nonce: field('Nonce'),
-    issuedAt: field('Issued At'),
-    expirationTime: field('Expiration Time'),
-  };
+/** Wallets one of whose transactions lapsed before the service could send it. */
+const lapsed = new WeakSet<SolanaWallet>();
+
+/** Remembers that a transaction of the wallet lapsed: the wallet sends the next one itself. */
+export function noteLapse(wallet: SolanaWallet): void {
+  lapsed.add(wallet);
 }
 
 /**
- * Asks the wallet to sign the service's sign-in message. `signedMessage` is set when the wallet
- * composed a different text from the same fields. Throws a WalletRefusal.
+ * Whether the wallet sends its transactions itself: it can do nothing else, it lists that feature
+ * first, or it was too slow for the service. A wallet that sends can take a newer blockhash.
  */
-export async function signText(
-  { wallet: { features }, account }: Connected,
-  message: string,
-): Promise<{ signature: string; signedMessage?: string }> {
-  const bytes = new TextEncoder().encode(message);
-  try {
-    const signIn = features['solana:signIn'];
-    const [output] =
-      signIn === undefined
-        ? ((await features['solana:signMessage']?.signMessage({ account, message: bytes })) ?? [])
-        : await signIn.signIn(fieldsOf(message));
-    if (output === undefined) throw new Error('It returned no signature.');
-    const same = toBase64(output.signedMessage) === toBase64(bytes);
-    return {
-      signature: toBase58(output.signature),
-      ...(!same && { signedMessage: toBase64(output.signedMessage) }),
-    };
-  } catch (error) {
-    throw new WalletRefusal('signIn', error);
-  }
+function sendsItself(wallet: SolanaWallet): boolean {
+  const names = Object.keys(wallet.features);
+  const send = names.indexOf('solana:signAndSendTransaction');
+  const sign = names.indexOf('solana:signTransaction');
+  return send !== -1 && (sign === -1 || send < sign || lapsed.has(wallet));
+}
+
+/** A transaction that the service offers to the wallet. */
+export interface Offer {
+  readonly transaction: string;
+  readonly offerId: string;
+  readonly minContextSlot: number;
 }
 
 /**
- * Asks the wallet to sign a transaction (Base64). A wallet that can only sign and send sends the
- * transaction itself. Throws a WalletRefusal.
+ * Asks the wallet to sign a transaction, or to sign and send it. Throws a WalletRefusal.
  */
 export async function signTransaction(
-  { wallet: { features }, account }: Connected,
-  transaction: string,
+  { wallet, account }: Connected,
+  { transaction, minContextSlot }: Offer,
 ): Promise<{ signed: string } | { sent: string }> {
-  const input = { account, chain, transaction: fromBase64(transaction) };
+  const { features } = wallet;
+  const options = { preflightCommitment: 'confirmed', minContextSlot } as const;
+  const input = { account, chain, transaction: fromBase64(transaction), options };
   try {
-    const [signed] = (await features['solana:signTransaction']?.signTransaction(input)) ?? [];
-    if (signed !== undefined) return { signed: toBase64(signed.signedTransaction) };
+    if (!sendsItself(wallet)) {
+      const [signed] = (await features['solana:signTransaction']?.signTransaction(input)) ?? [];
+      if (signed === undefined) throw new Error('It returned no transaction.');
+      return { signed: toBase64(signed.signedTransaction) };
+    }
     const [sent] =
       (await features['solana:signAndSendTransaction']?.signAndSendTransaction(input)) ?? [];
     if (sent === undefined) throw new Error('It returned no signature.');
@@ -158,12 +172,15 @@ export async function signTransaction(
   }
 }
 
-const toBase58 = (bytes: Uint8Array): string => bs58.encode(bytes);
+/** Encodes bytes as Base58. */
+export const toBase58 = (bytes: Uint8Array): string => bs58.encode(bytes);
 
-function fromBase64(text: string): Uint8Array {
+/** Decodes Base64. */
+export function fromBase64(text: string): Uint8Array {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
-function toBase64(bytes: Uint8Array): string {
+/** Encodes bytes as Base64. */
+export function toBase64(bytes: Uint8Array): string {
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
 }

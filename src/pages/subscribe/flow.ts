@@ -57,9 +57,21 @@ export interface Order {
   checkoutSessionId: string | undefined;
 }
 
-/** Calls `switched` when the wallet switches to another account. */
-function useSwitch(session: Session | undefined, switched: () => void): void {
-  useEffect(() => (session === undefined ? undefined : onSwitch(session, switched)), [session]);
+/** Calls `left` when the session ends: `switched` if the wallet shows another account. */
+function useEnd(session: Session | undefined, left: (why: 'offer' | 'switched') => void): void {
+  useEffect(() => {
+    if (session === undefined) return;
+    const ended = () => left('offer');
+    session.ended.addEventListener('abort', ended);
+    const off = onSwitch(session, () => {
+      session.end();
+      left('switched');
+    });
+    return () => {
+      session.ended.removeEventListener('abort', ended);
+      off();
+    };
+  }, [session]);
 }
 
 export function useFlow(order: Order): Flow {
@@ -69,10 +81,10 @@ export function useFlow(order: Order): Flow {
   const [trialHours, setTrialHours] = useState(order.plan.trialHours);
   const offered = { ...order, trialHours };
 
-  useSwitch(session, () => {
+  useEnd(session, (why) => {
     runs.current += 1;
     setSession(undefined);
-    setView({ at: 'switched' });
+    setView({ at: why });
   });
 
   /** Runs `work` and shows its result, unless stop() or another run comes first. */
@@ -91,7 +103,6 @@ export function useFlow(order: Order): Flow {
       },
       (error: unknown) => {
         if (runs.current !== mine || error instanceof Superseded) return;
-        if (isCode(error, 'UNAUTHORIZED')) setSession(undefined);
         setView(problemOf(error));
       },
     );
@@ -147,11 +158,12 @@ async function proceed(
   const standing = await readStanding(signedIn, order);
   const place = await placeOf(signedIn, order, standing);
   if (place !== undefined) return place;
-  const { transaction } = await signedIn.client.post('/subscriber/plans/{planId}/subscribe', {
-    path: { planId: plan.id },
-    ...(checkoutSessionId !== undefined && { body: { checkoutSessionId } }),
-  });
-  const submitted = await submit(signedIn, 'subscriber', transaction, show);
+  const ask = () =>
+    signedIn.client.post('/subscriber/plans/{planId}/subscribe', {
+      path: { planId: plan.id },
+      ...(checkoutSessionId !== undefined && { body: { checkoutSessionId } }),
+    });
+  const submitted = await submit(signedIn, ask, show);
   if (submitted.status !== 'confirmed' && submitted.status !== 'sent')
     return unsuccessful(submitted);
   show('confirm');
@@ -169,11 +181,11 @@ async function restore(
   how: 'repair' | 'resume',
   show: (step: Step) => void,
 ): Promise<View> {
-  const { transaction } = await session.client.post(
-    `/subscriber/subscriptions/{subscriptionId}/${how}`,
-    { path: { subscriptionId } },
-  );
-  const submitted = await submit(session, 'subscriber', transaction, show);
+  const ask = () =>
+    session.client.post(`/subscriber/subscriptions/{subscriptionId}/${how}`, {
+      path: { subscriptionId },
+    });
+  const submitted = await submit(session, ask, show);
   if (submitted.status !== 'confirmed' && submitted.status !== 'sent')
     return unsuccessful(submitted);
   show('confirm');
@@ -205,6 +217,11 @@ async function placeOf(
     return {
       at: 'closed',
       why: 'This is the merchant’s own wallet. Use another one to subscribe.',
+    };
+  if (standing.frozen)
+    return {
+      at: 'closed',
+      why: 'The USDC account of this wallet is frozen by the issuer of USDC, so it cannot pay. Use another wallet.',
     };
   if (!standing.planOpen)
     return { at: 'closed', why: 'The plan takes no new subscriptions on chain any more.' };

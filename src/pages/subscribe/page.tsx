@@ -2,6 +2,7 @@
 import { type ReactElement, useEffect, useState } from 'react';
 import { isCode, wordsOf } from '../shared/errors.ts';
 import { Button, Notice, Spinner } from '../shared/parts.tsx';
+import { Report } from '../shared/report.tsx';
 import { anonymous, type Checkout, type PublicPlan } from '../shared/session.ts';
 import { foreign } from '../shared/text.ts';
 import { ZoneSwitch } from '../shared/time.tsx';
@@ -33,6 +34,7 @@ function Offered({ plan, checkout }: Offer): ReactElement {
         <footer className="muted small">
           <ZoneSwitch />
           <a href="/account">My subscriptions</a>
+          <Report planId={plan.id} />
         </footer>
       </main>
     </div>

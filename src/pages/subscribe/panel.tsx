@@ -18,6 +18,8 @@ const closed: Readonly<Record<string, string>> = {
   ended: 'This plan has ended.',
 };
 
+const SUSPENDED = 'This merchant takes no subscriptions at the moment.';
+
 const overs = {
   complete: 'This checkout is complete. It cannot be used twice.',
   expired: 'This checkout has expired. Ask the merchant for a new link.',
@@ -53,7 +55,7 @@ export function Panel({
   }, [view.at]);
   const over =
     checkout === undefined || checkout.status === 'open' ? undefined : overs[checkout.status];
-  const why = over ?? closed[plan.status];
+  const why = over ?? (plan.available ? closed[plan.status] : SUSPENDED);
 
   return (
     <div className="panel" ref={place} tabIndex={-1}>
@@ -68,7 +70,12 @@ export function Panel({
         </>
       ) : (
         <Screen plan={plan} flow={flow} successUrl={checkout?.successUrl ?? null}>
-          <WalletChoice verb="Subscribe" wallets={wallets} onChoose={flow.start} />
+          <WalletChoice
+            verb="Subscribe"
+            role="subscriber"
+            wallets={wallets}
+            onChoose={flow.start}
+          />
         </Screen>
       )}
       {view.at !== 'done' && why === undefined && <Promises plan={plan} />}
@@ -279,7 +286,10 @@ function SignedInAs({ session }: { session: Session }): ReactElement {
   return (
     <p className="muted small">
       Signed in as <Address of={session.address} label="your address" /> with{' '}
-      <bdi>{foreign(session.wallet.name, 40)}</bdi>
+      <bdi>{foreign(session.wallet.name, 40)}</bdi>{' '}
+      <Button kind="link" onClick={session.end}>
+        Use another wallet
+      </Button>
     </p>
   );
 }

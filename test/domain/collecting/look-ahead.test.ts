@@ -9,6 +9,8 @@ const state = (changes: Partial<SubscriptionState> = {}) =>
     cancelRequestedAt: null,
     nextPaymentDue: due,
     announcedDue: null,
+    paidThrough: null,
+    periodAnchor: null,
     ...changes,
   }) as SubscriptionState;
 
@@ -39,12 +41,31 @@ void t.test(
   },
 );
 
+const terms = {
+  periodHours: 24,
+  graceHours: null,
+  collectionWindow: 0,
+  unpausedAt: null,
+  planEndsAt: null,
+};
+
 void t.test(
   'the keeper reads a subscription first to announce its payment, then to collect it',
   async (t) => {
-    t.same(nextRead(state(), 24), new Date('2026-02-28T18:00:00Z'));
-    t.same(nextRead(state({ announcedDue: due }), 24), due);
-    t.same(nextRead(state({ status: 'past_due' }), 24), due);
-    t.equal(nextRead(state({ nextPaymentDue: null }), 24), null);
+    t.same(nextRead(state(), terms), new Date('2026-02-28T18:00:00Z'));
+    t.same(nextRead(state({ announcedDue: due }), terms), due);
+    t.same(nextRead(state({ status: 'past_due' }), terms), due);
+    t.equal(nextRead(state({ nextPaymentDue: null }), terms), null);
   },
 );
+
+void t.test('with a window, both reads are at the end of a window', async (t) => {
+  const odd = new Date('2026-03-01T00:00:01Z');
+  const paid = { paidThrough: odd, nextPaymentDue: odd, periodAnchor: odd };
+  const windows = { ...terms, collectionWindow: 900 };
+  t.same(nextRead(state(paid), windows), new Date('2026-02-28T18:15:00Z'));
+  t.same(
+    nextRead(state({ ...paid, announcedDue: odd }), windows),
+    new Date('2026-03-01T00:15:00Z'),
+  );
+});

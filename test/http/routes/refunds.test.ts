@@ -1,4 +1,5 @@
 // A merchant refunds a payment: at most the net amount, by a transfer that its wallet signs.
+import { Message } from '@solana/web3.js';
 import t from 'tap';
 import { tokenAccountIn } from '../../../src/chain/program/accounts.ts';
 import { tokenAccountAddress } from '../../../src/chain/program/addresses.ts';
@@ -12,6 +13,7 @@ interface Refund {
   amount: string;
   status: string;
   transaction: string;
+  offerId: string;
 }
 
 /** A payment of 10 USDC with a fee of 0.1, and a merchant with a balance of `funds` base units. */
@@ -63,6 +65,20 @@ void t.test(
     t.match(offer, { purpose: 'refund', wallet: merchant.wallet }, 'the relay takes it');
   },
 );
+
+void t.test('the relay takes a refund with its own blockhash alone', async (t) => {
+  const { api, merchant, ask } = await paid(t);
+  const { transaction, offerId } = (await ask('1')).body.data;
+  const message = Message.from(Buffer.from(transaction, 'base64').subarray(65));
+  message.recentBlockhash = randomAddress();
+  const bytes = message.serialize();
+  const signed = Buffer.concat([Buffer.of(1), merchant.keypair.sign(bytes), bytes]);
+  const { body } = await api.call('POST', '/merchant/transactions', {
+    token: merchant.token,
+    body: { transaction: signed.toString('base64'), offerId },
+  });
+  t.match(body.error, { details: [{ message: /a refund keeps its blockhash/ }] });
+});
 
 void t.test(
   'refunds, including pending ones, are limited to the net amount: without an amount the rest is refunded, then CONFLICT',

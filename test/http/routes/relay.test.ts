@@ -2,8 +2,10 @@
 // built for the wallet are sent.
 import { randomInt } from 'node:crypto';
 import {
+  ComputeBudgetProgram,
   Message,
   PublicKey,
+  SystemProgram,
   TransactionInstruction,
   TransactionMessage,
   type TransactionInstructionCtorFields,
@@ -36,13 +38,47 @@ function extended(
   transaction: string,
   ...further: TransactionInstructionCtorFields[]
 ): string {
-  const message = TransactionMessage.decompile(
-    Message.from(Buffer.from(transaction, 'base64').subarray(65)),
-  );
-  message.instructions.push(...further.map((fields) => new TransactionInstruction(fields)));
-  const bytes = Buffer.from(message.compileToLegacyMessage().serialize());
+  return changed(keypair, transaction, (message) => {
+    message.instructions.push(...further.map((fields) => new TransactionInstruction(fields)));
+  });
+}
+
+const messageOf = (transaction: string) =>
+  TransactionMessage.decompile(Message.from(Buffer.from(transaction, 'base64').subarray(65)));
+
+/** The transaction as a wallet signs it that changes it first. */
+function changed(
+  keypair: Keypair,
+  transaction: string,
+  change: (message: TransactionMessage) => void,
+  compile = (message: TransactionMessage): { serialize(): Uint8Array } =>
+    message.compileToLegacyMessage(),
+): string {
+  const message = messageOf(transaction);
+  change(message);
+  const bytes = Buffer.from(compile(message).serialize());
   return Buffer.concat([Buffer.of(1), keypair.sign(bytes), bytes]).toString('base64');
 }
+
+const isBudget = ({ programId }: TransactionInstruction) =>
+  programId.equals(ComputeBudgetProgram.programId);
+
+/** Sets the price of compute units as some wallets do, and the limit. */
+const priced =
+  (microLamports: number, units?: number) =>
+  (message: TransactionMessage): void => {
+    message.instructions = [
+      ...message.instructions.filter((one) => !isBudget(one)),
+      ComputeBudgetProgram.setComputeUnitPrice({ microLamports }),
+      ...(units === undefined ? [] : [ComputeBudgetProgram.setComputeUnitLimit({ units })]),
+    ];
+  };
+
+const dataOf = ({ data }: TransactionInstruction) => data;
+
+const latest = async ({ localnet }: ChainApi) =>
+  (await rpcCall<{ value: { blockhash: string } }>(localnet.rpcUrl, 'getLatestBlockhash')).value
+    .blockhash;
 
 /** A chain whose blocks come by themselves while the relay waits. */
 async function stage(t: Parameters<typeof chainApi>[0]): Promise<ChainApi> {
@@ -56,11 +92,11 @@ async function opening(api: ChainApi, keypair = api.funded()) {
   const merchant = await api.merchant();
   const plan = await api.publishedPlan(merchant);
   const subscriber = await api.signIn('subscriber', keypair);
-  const { body } = await api.call<{ transaction: string; subscriptionPda: string }>(
-    'POST',
-    `/subscriber/plans/${plan.id}/subscribe`,
-    { token: subscriber.token },
-  );
+  const { body } = await api.call<{
+    transaction: string;
+    subscriptionPda: string;
+    minContextSlot: number;
+  }>('POST', `/subscriber/plans/${plan.id}/subscribe`, { token: subscriber.token });
   return { merchant, plan, subscriber, keypair, ...body.data };
 }
 
@@ -122,7 +158,7 @@ void t.test(
   },
 );
 
-void t.test('assertion instructions that the wallet appended are allowed', async (t) => {
+void t.test('assertion instructions are allowed anywhere', async (t) => {
   const api = await stage(t);
   const { subscriber, keypair, transaction } = await opening(api);
   // The local chain has no assertion program: the memo program is deployed at its address.
@@ -146,9 +182,184 @@ void t.test('assertion instructions that the wallet appended are allowed', async
   const { body } = await send(
     api,
     subscriber.token,
-    extended(keypair, transaction, assertion, assertion),
+    changed(keypair, transaction, ({ instructions }) => {
+      for (const place of [0, 3, instructions.length + 2])
+        instructions.splice(place, 0, new TransactionInstruction(assertion));
+    }),
   );
   t.match(body.data, { status: 'confirmed', subscription: { status: 'active' } });
+});
+
+void t.test(
+  'a wallet may set its own fee, blockhash and version: the transaction lands',
+  async (t) => {
+    const api = await stage(t);
+    const renewed = async (message: TransactionMessage) => {
+      const before = message.recentBlockhash;
+      while (message.recentBlockhash === before) message.recentBlockhash = await latest(api);
+    };
+    const unchanged = () => undefined;
+    const ways: [string, (message: TransactionMessage) => unknown, 'legacy' | 'v0'][] = [
+      ['a price of 100,000 micro-lamports', priced(100_000, 600_000), 'legacy'],
+      ['a price without a limit', priced(5_000), 'legacy'],
+      ['a newer blockhash', renewed, 'legacy'],
+      ['version 0', unchanged, 'v0'],
+    ];
+    for (const [name, change, version] of ways) {
+      const { subscriber, keypair, transaction } = await opening(api);
+      const message = messageOf(transaction);
+      await change(message);
+      const signed = changed(
+        keypair,
+        transaction,
+        () => undefined,
+        () => (version === 'v0' ? message.compileToV0Message() : message.compileToLegacyMessage()),
+      );
+      const { body } = await send(api, subscriber.token, signed);
+      t.match(body, { data: { status: 'confirmed', subscription: { status: 'active' } } }, name);
+    }
+  },
+);
+
+void t.test('every other change of a wallet is refused by name', async (t) => {
+  let sent = 0;
+  const api = await chainApi(t);
+  const { subscriber, keypair, transaction } = await opening(api);
+  api.deps.chain.sendTransaction = () => Promise.reject(new Error(`sent ${(sent += 1)}`));
+  const payer = new PublicKey(keypair.address);
+  const lamports = SystemProgram.transfer({ fromPubkey: payer, toPubkey: payer, lamports: 0 });
+  const budget = (data: number[]) =>
+    new TransactionInstruction({
+      programId: ComputeBudgetProgram.programId,
+      keys: [],
+      data: Buffer.from(data),
+    });
+  const fixed = (message: TransactionMessage) =>
+    message.instructions.filter((one) => !isBudget(one));
+  const changes: [RegExp, (message: TransactionMessage) => void][] = [
+    [/fee of 0\.010005 SOL is above 0\.01 SOL/, priced(10_000_000, 1_000_000)],
+    [/fee of [\d.]+ SOL is above/, priced(10_000_000)],
+    [/twice/, ({ instructions }) => void instructions.push(instructions.find(isBudget)!)],
+    [
+      /more of the compute budget/,
+      ({ instructions }) => void instructions.push(budget([1, 0, 0, 4, 0])),
+    ],
+    [
+      /more of the compute budget/,
+      ({ instructions }) => void instructions.push(budget([4, 0, 0, 4, 0])),
+    ],
+    [
+      /further instruction, of the program 1{32}/,
+      ({ instructions }) => void instructions.push(lamports),
+    ],
+    [/its instruction 1 is not the one/, ({ instructions }) => void instructions.unshift(lamports)],
+    [/lacks instruction/, ({ instructions }) => void instructions.pop()],
+    [/its instruction 1 is not the one/, (message) => void message.instructions.reverse()],
+    [
+      /its instruction \d is not the one/,
+      (message) => {
+        const last = fixed(message).at(-1)!;
+        last.data = Buffer.from(last.data);
+        last.data.writeUInt8(last.data.readUInt8(last.data.length - 1) ^ 1, last.data.length - 1);
+      },
+    ],
+    [
+      /its instruction \d is not the one/,
+      (message) => {
+        const last = fixed(message).at(-1)!;
+        last.keys = [...last.keys.slice(1), last.keys[0]!];
+      },
+    ],
+    [
+      /signed by your wallet alone/,
+      ({ instructions }) => void (instructions.at(-1)!.keys[1]!.isSigner = true),
+    ],
+    [
+      /other accounts writable/,
+      (message) => {
+        const key = fixed(message)
+          .at(-1)!
+          .keys.find(({ isWritable }) => !isWritable)!;
+        key.isWritable = true;
+      },
+    ],
+  ];
+  for (const [named, change] of changes) {
+    const { body } = await send(api, subscriber.token, changed(keypair, transaction, change));
+    t.match(body.error, { code: 'VALIDATION_ERROR', details: [{ message: named }] }, `${named}`);
+  }
+  t.equal(sent, 0);
+});
+
+void t.test('a request may name the offer; without a name one offer must fit', async (t) => {
+  const api = await stage(t);
+  const merchant = await api.merchant();
+  const plan = await api.publishedPlan(merchant);
+  const keypair = api.funded();
+  const { token } = await api.signIn('subscriber', keypair);
+  const stranger = await api.signIn('subscriber');
+  const ask = async (checkoutSessionId?: string, as = token) => {
+    const path = `/subscriber/plans/${plan.id}/subscribe`;
+    const { body } = await api.call<{ transaction: string; offerId: string }>('POST', path, {
+      token: as,
+      body: checkoutSessionId === undefined ? {} : { checkoutSessionId },
+    });
+    return body.data;
+  };
+  const session = await api.call<{ id: string }>(
+    'POST',
+    `/merchant/apps/${merchant.appId}/checkout-sessions`,
+    { token: merchant.key, body: { planId: plan.id } },
+  );
+  const [first, second, foreign] = [
+    await ask(),
+    await ask(session.body.data.id),
+    await ask(undefined, stranger.token),
+  ];
+  const transaction = sign(keypair, first.transaction);
+  const named = (offerId: string | undefined) =>
+    api.call<Relayed>('POST', '/subscriber/transactions', {
+      token,
+      body: { transaction, ...(offerId !== undefined && { offerId }) },
+    });
+  for (const offerId of [undefined, foreign.offerId, '01999999-0000-7000-8000-000000000000'])
+    t.match((await named(offerId)).body.error, { details: [{ path: 'offerId' }] }, `${offerId}`);
+  t.match((await named(second.offerId)).body.data, { status: 'confirmed' });
+  const path = `/merchant/apps/${merchant.appId}/checkout-sessions/${session.body.data.id}`;
+  const { body } = await api.call('GET', path, { token: merchant.key });
+  t.match(body.data, { status: 'complete' }, 'the named offer was made in the checkout');
+});
+
+void t.test('an offer names the slot as of which its blockhash is known', async (t) => {
+  const api = await chainApi(t);
+  const first = await opening(api);
+  api.localnet.mineBlocks(7);
+  const second = await opening(api, first.keypair);
+  t.ok(second.minContextSlot >= first.minContextSlot + 7);
+  const { recentBlockhash } = messageOf(second.transaction);
+  const { value } = await rpcCall<{ value: boolean }>(
+    api.localnet.rpcUrl,
+    'isBlockhashValid',
+    recentBlockhash,
+    { commitment: 'confirmed', minContextSlot: second.minContextSlot },
+  );
+  t.ok(value);
+});
+
+void t.test('a blockhash of the wallet is dead when endpoints accept it no more', async (t) => {
+  const api = await chainApi(t);
+  const { subscriber, keypair, transaction } = await opening(api);
+  api.localnet.mineBlocks(2);
+  const blockhash = await latest(api);
+  const signed = changed(keypair, transaction, (message) => {
+    message.recentBlockhash = blockhash;
+  });
+  await api.sql`update offered_transactions set last_valid_block_height = 0`;
+  api.deps.chain.sendTransaction = () => Promise.resolve('');
+  const status = async () => (await send(api, subscriber.token, signed)).body.data.status;
+  t.equal(await status(), 'pending', 'the height of the offer says nothing');
+  api.localnet.mineBlocks(200);
+  t.equal(await status(), 'lapsed');
 });
 
 void t.test('other transactions are refused and not sent', async (t) => {
@@ -157,10 +368,9 @@ void t.test('other transactions are refused and not sent', async (t) => {
   const other = api.funded();
   const stranger = await api.signIn('subscriber', other);
   const assertion = new PublicKey(ASSERTION_PROGRAM);
-  const wallet = new PublicKey(keypair.address);
   const foreign = new PublicKey(randomAddress());
   const data = Buffer.from('x');
-  const readOnly = Message.from(Buffer.from(transaction, 'base64').subarray(65)).accountKeys.at(-1);
+  const readOnly = messageOf(transaction).instructions.at(-1)!.programId;
   const cases: [string, string, string?][] = [
     ['unsigned', transaction],
     ['not base64', 'a'.repeat(200)],
@@ -182,22 +392,9 @@ void t.test('other transactions are refused and not sent', async (t) => {
       'an assertion that writes to an account that we only read',
       extended(keypair, transaction, {
         programId: assertion,
-        keys: [{ pubkey: readOnly ?? wallet, isSigner: false, isWritable: true }],
+        keys: [{ pubkey: readOnly, isSigner: false, isWritable: true }],
         data,
       }),
-    ],
-    [
-      'an assertion before the built instructions',
-      (() => {
-        const message = TransactionMessage.decompile(
-          Message.from(Buffer.from(transaction, 'base64').subarray(65)),
-        );
-        message.instructions.unshift(
-          new TransactionInstruction({ programId: assertion, keys: [], data }),
-        );
-        const bytes = Buffer.from(message.compileToLegacyMessage().serialize());
-        return Buffer.concat([Buffer.of(1), keypair.sign(bytes), bytes]).toString('base64');
-      })(),
     ],
   ];
   for (const [name, given, token = subscriber.token] of cases) {
@@ -226,6 +423,14 @@ void t.test('a transaction with any changed byte is refused and not sent', async
   const { subscriber, keypair, transaction } = await opening(api);
   api.deps.chain.sendTransaction = () => Promise.reject(new Error(`sent ${(sent += 1)}`));
   const good = Buffer.from(sign(keypair, transaction), 'base64');
+  // A wallet may sign another blockhash, and another limit and price within bounds.
+  const { instructions, recentBlockhash } = messageOf(transaction);
+  const free = new Set(
+    [
+      new PublicKey(recentBlockhash).toBuffer(),
+      ...instructions.filter(isBudget).map(dataOf),
+    ].flatMap((part) => [...part.keys()].map((offset) => good.indexOf(part) + offset)),
+  );
   const answers = new Map<number, number>();
   const runs = isLong ? 10_000 : good.length;
   for (let run = 0; run < runs; run += 1) {
@@ -233,7 +438,8 @@ void t.test('a transaction with any changed byte is refused and not sent', async
     // Changes every byte once, then random ones; in half of the cases the wallet signs the change.
     const place = run < good.length ? run : randomInt(good.length);
     bytes.writeUInt8(bytes.readUInt8(place) ^ randomInt(1, 256), place);
-    if (place >= 65 && run % 2 === 0) keypair.sign(bytes.subarray(65)).copy(bytes, 1);
+    if (place >= 65 && run % 2 === 0 && !free.has(place))
+      keypair.sign(bytes.subarray(65)).copy(bytes, 1);
     const { status } = await send(api, subscriber.token, bytes.toString('base64'));
     answers.set(status, (answers.get(status) ?? 0) + 1);
   }
@@ -257,6 +463,21 @@ void t.test('a wallet without SOL is refused before anything is sent', async (t)
   api.localnet.mineBlocks(3);
   const { body } = await send(api, subscriber.token, sign(keypair, transaction));
   t.match(body.data, { status: 'failed', reason: /too little SOL/ });
+});
+
+void t.test('a frozen wallet is named as such, and before it signs', async (t) => {
+  const api = await chainApi(t);
+  const { plan, subscriber, keypair, transaction } = await opening(api);
+  const { rpcUrl, mint } = api.localnet;
+  const standing = async () =>
+    (await api.call('GET', `/subscriber/plans/${plan.id}/standing`, { token: subscriber.token }))
+      .body.data;
+  t.match(await standing(), { frozen: false });
+  await rpcCall(rpcUrl, 'surfnet_setTokenAccount', keypair.address, mint, { state: 'frozen' });
+  api.localnet.mineBlocks(3);
+  t.match(await standing(), { frozen: true });
+  const { body } = await send(api, subscriber.token, sign(keypair, transaction));
+  t.match(body.data, { status: 'failed', reason: /USDC account is frozen/ });
 });
 
 void t.test(

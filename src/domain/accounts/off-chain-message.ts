@@ -1,0 +1,73 @@
+// Envelopes of off-chain messages (Solana's "off-chain message signing" proposal, wallet-standard's
+// solana:signOffchainMessage). Hardware wallets sign a text only inside one.
+//
+//   legacy     header, 0, format, u16 length, text
+//   version 0  header, 0, application domain (32), format, 1, signer (32), u16 length, text
+//   version 1  header, 1, 1, signer (32), text
+//
+// `header` is the byte ff and "solana offchain"; lengths are little-endian.
+import bs58 from 'bs58';
+
+const HEADER = Buffer.from('\xffsolana offchain', 'latin1');
+const VERSION_PLACE = HEADER.length;
+const BODY_PLACE = VERSION_PLACE + 1;
+const KEY_LENGTH = 32;
+/** Format of texts in UTF-8 of up to 1,212 bytes; format 0 has no line feeds. */
+const UTF_8 = 1;
+
+/**
+ * The texts that the signed bytes may contain: the bare text, or the text of an envelope whose only
+ * signer is `wallet`. Two texts where bytes fit legacy and version 0, which share a version byte;
+ * none where an envelope is malformed.
+ */
+export function textsOf(signed: Buffer, wallet: string): string[] {
+  const texts = signed.subarray(0, HEADER.length).equals(HEADER)
+    ? [legacyText(signed), version0Text(signed, wallet), version1Text(signed, wallet)]
+    : [signed];
+  return texts.flatMap((bytes) => decodeUtf8(bytes) ?? []);
+}
+
+/** Wallets that use this form set format 0, although a sign-in text has line feeds. */
+function legacyText(bytes: Buffer): Buffer | undefined {
+  const formatPlace = BODY_PLACE;
+  if (bytes[VERSION_PLACE] !== 0 || (bytes[formatPlace] ?? 2) > UTF_8) return undefined;
+  return textAfterLength(bytes, formatPlace + 1);
+}
+
+function version0Text(bytes: Buffer, wallet: string): Buffer | undefined {
+  const formatPlace = BODY_PLACE + KEY_LENGTH;
+  if (bytes[VERSION_PLACE] !== 0 || bytes[formatPlace] !== UTF_8) return undefined;
+  const lengthPlace = placeAfterSigner(bytes, formatPlace + 1, wallet);
+  return lengthPlace === undefined ? undefined : textAfterLength(bytes, lengthPlace);
+}
+
+function version1Text(bytes: Buffer, wallet: string): Buffer | undefined {
+  if (bytes[VERSION_PLACE] !== 1) return undefined;
+  const textPlace = placeAfterSigner(bytes, BODY_PLACE, wallet);
+  return textPlace === undefined ? undefined : bytes.subarray(textPlace);
+}
+
+/** The place after a list of signers that names `wallet` alone. */
+function placeAfterSigner(bytes: Buffer, countPlace: number, wallet: string): number | undefined {
+  const end = countPlace + 1 + KEY_LENGTH;
+  if (bytes[countPlace] !== 1 || bytes.length < end) return undefined;
+  return bs58.encode(bytes.subarray(countPlace + 1, end)) === wallet ? end : undefined;
+}
+
+function textAfterLength(bytes: Buffer, lengthPlace: number): Buffer | undefined {
+  const textPlace = lengthPlace + 2;
+  if (bytes.length < textPlace) return undefined;
+  return bytes.length === textPlace + bytes.readUInt16LE(lengthPlace)
+    ? bytes.subarray(textPlace)
+    : undefined;
+}
+
+function decodeUtf8(bytes: Buffer | undefined): string | undefined {
+  if (bytes === undefined) return undefined;
+  try {
+    // ignoreBOM keeps a byte order mark as a character, so that it is not dropped unseen.
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}

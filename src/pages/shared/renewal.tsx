@@ -1,0 +1,95 @@
+// Signing in again in the middle of something. When the service refuses a session's token, the
+// session's requests wait for this dialog and are then repeated, so the action goes on.
+import { type ReactElement, useState, useSyncExternalStore } from 'react';
+import { wordsOf } from './errors.ts';
+import { Button, Dialog, Notice } from './parts.tsx';
+import { foreign } from './text.ts';
+
+interface Renewal {
+  readonly wallet: string;
+  /** Asks the wallet to sign in. */
+  readonly renew: () => Promise<void>;
+  /** Ends the session. */
+  readonly giveUp: () => void;
+}
+
+/** The parts of a session that a renewal needs. */
+interface Renewable {
+  readonly wallet: { readonly name: string };
+  readonly ended: AbortSignal;
+  readonly end: () => void;
+}
+
+let current: Renewal | undefined;
+let pending: Promise<boolean> | undefined;
+const listeners = new Set<() => void>();
+
+function show(next: Renewal | undefined): void {
+  current = next;
+  for (const listener of listeners) listener();
+}
+
+/**
+ * Shows the dialog, and resolves with whether the user signed in again. Requests that are refused
+ * while it is open share it.
+ */
+export function askRenewal(session: Renewable, signIn: () => Promise<void>): Promise<boolean> {
+  pending ??= new Promise<boolean>((resolve) => {
+    const finish = (renewed: boolean) => {
+      pending = undefined;
+      show(undefined);
+      session.ended.removeEventListener('abort', givenUp);
+      resolve(renewed);
+    };
+    const givenUp = () => finish(false);
+    session.ended.addEventListener('abort', givenUp);
+    show({
+      wallet: session.wallet.name,
+      renew: async () => {
+        await signIn();
+        finish(true);
+      },
+      giveUp: session.end,
+    });
+  });
+  return pending;
+}
+
+function subscribe(changed: () => void): () => void {
+  listeners.add(changed);
+  return () => listeners.delete(changed);
+}
+
+/** The dialog, on every page. It is empty while no session waits. */
+export function RenewalDialog(): ReactElement {
+  const renewal = useSyncExternalStore(subscribe, () => current);
+  return renewal === undefined ? <></> : <SignInAgain renewal={renewal} />;
+}
+
+function SignInAgain({ renewal: { wallet, renew, giveUp } }: { renewal: Renewal }): ReactElement {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<string>();
+  const signIn = () => {
+    setBusy(true);
+    setProblem(undefined);
+    renew().catch((error: unknown) => {
+      setBusy(false);
+      setProblem(wordsOf(error));
+    });
+  };
+  return (
+    <Dialog title="Sign in again" onClose={giveUp}>
+      <p>
+        A sign-in is valid for an hour, and this one has ended. Sign in with{' '}
+        <bdi>{foreign(wallet, 40)}</bdi> to go on where you were. This costs nothing.
+      </p>
+      {problem !== undefined && <Notice kind="warning">{problem}</Notice>}
+      <div className="actions end">
+        <Button onClick={giveUp}>Sign out</Button>
+        <Button kind="primary" busy={busy} onClick={signIn}>
+          Sign in again
+        </Button>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,136 @@
+// How a wallet signs in: which of its features is used, and why a wallet cannot.
+import type { WalletAccount } from '@wallet-standard/base';
+import { WalletRefusal } from './errors.ts';
+import { chain } from './installation.ts';
+import type { Role } from './token-store.ts';
+import { type Connected, fromBase64, type SolanaWallet, toBase58, toBase64 } from './wallets.ts';
+
+/** In the order of preference. The last resort is a transaction that is never sent. */
+export type SignInWay = 'signIn' | 'signMessage' | 'signOffchainMessage' | 'transaction';
+
+/** The service's sign-in text; the transaction is there when the way is one. */
+export interface Asked {
+  message: string;
+  transaction?: string;
+}
+
+/** The signature in Base58; `signedMessage` (Base64) where the wallet signed other bytes. */
+export interface SignedIn {
+  account: WalletAccount;
+  signature: string;
+  signedMessage?: string;
+}
+
+/** The way in which the wallet signs in for the role; undefined when it cannot. */
+export function signInWay({ features }: SolanaWallet, role: Role): SignInWay | undefined {
+  if ('solana:signIn' in features) return 'signIn';
+  if ('solana:signMessage' in features) return 'signMessage';
+  if ('solana:signOffchainMessage' in features) return 'signOffchainMessage';
+  // A signature of a transaction signs in no merchant.
+  return role === 'subscriber' && 'solana:signTransaction' in features ? 'transaction' : undefined;
+}
+
+/** Why the page cannot use the wallet, as the end of a sentence; undefined when it can. */
+export function obstacleOf(wallet: SolanaWallet, role: Role): string | undefined {
+  const { features } = wallet;
+  if (!('standard:connect' in features)) return 'does not connect to pages';
+  const signs = 'solana:signTransaction' in features;
+  if (!signs && !('solana:signAndSendTransaction' in features))
+    return 'signs no Solana transactions';
+  if (signInWay(wallet, role) !== undefined) return undefined;
+  return signs
+    ? 'signs transactions only, and a merchant signs in with a message'
+    : 'signs no message, which signing in needs';
+}
+
+/** Fields of a Sign-In With Solana text that the service issued. */
+function fieldsOf(message: string) {
+  const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(message)?.[1] ?? '';
+  const [first = '', address = '', , statement = ''] = message.split('\n');
+  return {
+    domain: first.split(' ', 1)[0] ?? '',
+    address,
+    statement,
+    uri: field('URI'),
+    version: field('Version'),
+    chainId: field('Chain ID'),
+    nonce: field('Nonce'),
+    issuedAt: field('Issued At'),
+    expirationTime: field('Expiration Time'),
+  };
+}
+
+interface Signed {
+  account: WalletAccount;
+  bytes: Uint8Array;
+  signature: Uint8Array;
+}
+
+/** A count byte and the signature come before the message of a transaction with one signer. */
+const SIGNATURE_PLACE = 1;
+const MESSAGE_PLACE = 65;
+
+async function sign(
+  { wallet: { features }, account }: Connected,
+  way: SignInWay,
+  { message, transaction = '' }: Asked,
+): Promise<Signed | undefined> {
+  if (way === 'signIn') {
+    const [output] = (await features['solana:signIn']?.signIn(fieldsOf(message))) ?? [];
+    return output && { ...output, bytes: output.signedMessage };
+  }
+  if (way === 'signMessage') {
+    const bytes = new TextEncoder().encode(message);
+    const input = { account, message: bytes };
+    const [output] = (await features['solana:signMessage']?.signMessage(input)) ?? [];
+    return output && { account, bytes: output.signedMessage, signature: output.signature };
+  }
+  if (way === 'signOffchainMessage') {
+    const input = {
+      account,
+      message,
+      messageVersion: 1,
+      requiredSigners: [account.publicKey],
+    } as const;
+    const feature = features['solana:signOffchainMessage'];
+    const [output] = (await feature?.signOffchainMessage(input)) ?? [];
+    return output && { account, bytes: output.signedOffchainMessage, signature: output.signature };
+  }
+  const input = { account, chain, transaction: fromBase64(transaction) };
+  const [output] = (await features['solana:signTransaction']?.signTransaction(input)) ?? [];
+  return (
+    output && {
+      account,
+      bytes: output.signedTransaction.slice(MESSAGE_PLACE),
+      signature: output.signedTransaction.slice(SIGNATURE_PLACE, MESSAGE_PLACE),
+    }
+  );
+}
+
+/**
+ * Lets the wallet sign in. The account that it answers with is the one that the page uses from then
+ * on. Throws a WalletRefusal, which names that account when it is another one than was asked.
+ */
+export async function signInWith(
+  connected: Connected,
+  way: SignInWay,
+  asked: Asked,
+): Promise<SignedIn> {
+  try {
+    const signed = await sign(connected, way, asked);
+    if (signed === undefined) throw new Error('It returned no signature.');
+    const { account, bytes, signature } = signed;
+    if (account.address !== connected.account.address)
+      throw new Error(
+        `It signed in with ${account.address}, but shared ${connected.account.address} with this page. Choose one of the two in the wallet and try again.`,
+      );
+    const same = toBase64(bytes) === toBase64(new TextEncoder().encode(asked.message));
+    return {
+      account,
+      signature: toBase58(signature),
+      ...(!same && { signedMessage: toBase64(bytes) }),
+    };
+  } catch (error) {
+    throw new WalletRefusal('signIn', error);
+  }
+}
