@@ -15,6 +15,7 @@ import {
   text,
   url,
 } from './parse.ts';
+import { primaryUrl } from './postgres-url.ts';
 
 /** All variables, in the order of the operators' table. */
 export const variables = {
@@ -27,10 +28,11 @@ export const variables = {
   },
   databaseUrl: {
     name: 'DATABASE_URL',
-    about: 'Postgres 14 or newer',
+    about:
+      'Postgres 14 or newer, as a URL of libpq: postgres://user:password@db1:5432,db2:5432/billing?sslmode=verify-full; of several hosts the primary is used',
     requiredBy: ['serve', 'keeper', 'dispatch', 'admin', 'reconcile'],
     secret: true,
-    parse: url('postgres:', 'postgresql:'),
+    parse: primaryUrl,
   },
   databasePool: {
     name: 'DATABASE_POOL',
@@ -198,6 +200,13 @@ export const variables = {
     about: 'address of the metrics port',
     fallback: '127.0.0.1',
     parse: text,
+  },
+  shutdownDelay: {
+    name: 'SHUTDOWN_DELAY',
+    about:
+      'seconds after SIGTERM in which serve still answers requests while /readyz says 503, so that load balancers send no more; under Kubernetes the readiness probe’s period times its failures and 5, and terminationGracePeriodSeconds at least 15 more; 0 under systemd',
+    fallback: '0',
+    parse: integer(0, 120),
   },
   publicUrl: {
     name: 'PUBLIC_URL',

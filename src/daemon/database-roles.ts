@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parsePostgresUrl, withUser } from '../config/postgres-url.ts';
 import { makeRoles, moveStatistics, type StatisticsRights } from '../db/logins.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { isForbidden } from '../db/postgres/outage.ts';
@@ -35,11 +36,8 @@ export async function makeDatabaseRoles(
   const names = await makeRoles(sql, {});
   for (const daemon of daemonRoles) {
     const password = (await passwordIn(files[daemon])) ?? randomBytes(24).toString('hex');
-    const url = new URL(databaseUrl);
-    url.username = names[daemon];
-    url.password = password;
     passwords[daemon] = password;
-    await replace(files[daemon], url.href);
+    await replace(files[daemon], withUser(databaseUrl, names[daemon], password));
   }
   try {
     await makeRoles(sql, passwords);
@@ -63,10 +61,18 @@ async function passwordIn(path: string): Promise<string | undefined> {
     throw new OperatorError(`${path} cannot be read: ${messageOf(error)}.`);
   });
   if (text === undefined) return undefined;
-  const password = URL.canParse(text.trim()) ? new URL(text.trim()).password : '';
-  if (password === '')
+  const password = passwordOf(text.trim());
+  if (password === undefined)
     throw new OperatorError(`${path} contains no URL with a password: remove it to get a new one.`);
-  return decodeURIComponent(password);
+  return password;
+}
+
+function passwordOf(url: string): string | undefined {
+  try {
+    return parsePostgresUrl(url).password;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Replaces a file atomically, because a daemon may read the file at the same time. */

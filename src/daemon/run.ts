@@ -1,16 +1,12 @@
 // Runs a command or daemon. Opens configuration, log and Postgres before the run, and closes them
 // in reverse order afterwards.
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Registry } from 'prom-client';
 import { loadConfig, required, type Config } from '../config/config.ts';
+import { describeDatabase } from '../config/postgres-url.ts';
 import { supervision } from '../config/supervision.ts';
 import type { ConfigRole } from '../config/variables.ts';
-import {
-  connect,
-  type ConnectOptions,
-  daemonLimits,
-  describeDatabase,
-  type Sql,
-} from '../db/postgres/connect.ts';
+import { connect, type ConnectOptions, daemonLimits, type Sql } from '../db/postgres/connect.ts';
 import { assertSchema } from '../db/postgres/migrate.ts';
 import { outageOf } from '../db/postgres/outage.ts';
 import { assertUsable } from '../db/postgres/readiness.ts';
@@ -18,7 +14,7 @@ import { assertInstallation } from '../domain/accounts/installation.ts';
 import { ENDING_SIGNALS, type EndingSignal, Interrupted, OperatorError } from '../errors.ts';
 import { createLog, type Log, type LogOptions } from '../log.ts';
 import { observeLoops, type Loop } from '../loop.ts';
-import { createHealth } from './health.ts';
+import { createHealth, type Health } from './health.ts';
 import { startHeartbeat } from './heartbeat.ts';
 import { createRegistry, serveMetrics, type Readiness } from './metrics.ts';
 import { watchSecrets } from './secrets-watch.ts';
@@ -42,6 +38,8 @@ export interface DaemonResources extends Resources {
    * there is no problem.
    */
   trouble: () => string | undefined;
+  /** Tells whether the process has got a signal to end. It is not ready from then on. */
+  isStopping: () => boolean;
 }
 
 /** A running daemon: serve, keeper or dispatch. */
@@ -65,10 +63,10 @@ export interface Daemon {
 const GRACE_MS = 10_000;
 
 /**
- * Runs a daemon until SIGTERM, SIGINT or SIGHUP, then stops it within 10 s. A second signal ends
- * the process at once. Returns the exit code. `load` imports the start function while Postgres
- * connects. Throws an OperatorError for a wrong configuration, an unusable Postgres or another
- * schema version.
+ * Runs a daemon until SIGTERM, SIGINT or SIGHUP. Then it is not ready, and stops within 10 s; serve
+ * first answers requests for SHUTDOWN_DELAY. A second signal ends the process at once. Returns the
+ * exit code. `load` imports the start function while Postgres connects. Throws an OperatorError for
+ * a wrong configuration, an unusable Postgres or another schema version.
  */
 export async function runDaemon(
   role: Exclude<ConfigRole, 'admin' | 'reconcile' | 'developer'>,
@@ -88,26 +86,30 @@ export async function runDaemon(
     () => heartbeat?.wake(),
   );
   const isReported = (error: unknown) => health.takes(error);
-  // When a connection opens, postgres.js runs a query for array types and does not handle the
-  // rejection of this query. A connection that is lost at that moment must not end the process.
-  process.on('unhandledRejection', (error) => {
-    if (!health.takes(error)) throw error;
-  });
+  takeRejections(health);
   return withResources(role, envFile, { stream: 'stdout', isReported }, async (resources) => {
     const { config, sql } = resources;
     log = resources.log;
+    let isStopping = false;
     const signalled = firstSignal(log);
     observeLoops(health);
     const start = await loading;
-    const daemon = await start({ ...resources, registry, trouble: () => health.trouble() });
+    const daemon = await start({
+      ...resources,
+      registry,
+      trouble: () => health.trouble(),
+      isStopping: () => isStopping,
+    });
     const secrets = watchSecrets(resources, registry);
-    const ready = async () =>
+    const works = async () =>
       health.trouble() ??
       (role === 'dispatch' ? secrets.trouble() : undefined) ??
       (await daemon.ready());
+    const ready = async () => (isStopping ? 'the process is stopping' : works());
+    // A process that stops is no problem that `billing status` shows.
     const beating = startHeartbeat(role, sql, {
       health,
-      ready,
+      ready: works,
       registry,
       chainTime: () => daemon.chainTime?.() ?? null,
     });
@@ -125,18 +127,45 @@ export async function runDaemon(
       );
     log.info({ metrics: metrics.url }, `${role} is running`);
     const signal = await signalled;
+    isStopping = true;
+    await untilClientsLeave(role, signal, resources);
     log.info({ signal }, 'stopping; no new work is taken');
     const [stopped] = await Promise.all([within(GRACE_MS, daemon.stop()), notifying?.stop()]);
     await Promise.all([metrics.close(), beating.stop(), secrets.stop()]);
     observeLoops(undefined);
-    if (stopped) log.info('stopped');
-    else
-      log.warn(
-        { graceMs: GRACE_MS },
-        'stopped with unfinished work; its leases expire and another process takes it over',
-      );
+    logStopped(log, stopped);
     return 0;
   });
+}
+
+/**
+ * When a connection opens, postgres.js runs a query for array types and does not handle the
+ * rejection of this query. A connection that is lost at that moment must not end the process.
+ */
+function takeRejections(health: Health): void {
+  process.on('unhandledRejection', (error) => {
+    if (!health.takes(error)) throw error;
+  });
+}
+
+/** Only serve has clients, which must find out that it is not ready before it refuses them. */
+async function untilClientsLeave(
+  role: ConfigRole,
+  signal: NodeJS.Signals,
+  { config: { shutdownDelay }, log }: Resources,
+): Promise<void> {
+  if (role !== 'serve' || shutdownDelay === 0) return;
+  log.info({ signal, shutdownDelay }, 'stopping soon; requests are still answered');
+  await delay(shutdownDelay * 1000);
+}
+
+function logStopped(log: Log, inTime: boolean): void {
+  if (inTime) log.info('stopped');
+  else
+    log.warn(
+      { graceMs: GRACE_MS },
+      'stopped with unfinished work; its leases expire and another process takes it over',
+    );
 }
 
 /**

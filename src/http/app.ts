@@ -228,7 +228,7 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     // address.
     if (!reply.hasHeader('ratelimit-limit')) gate.showBudget(request, reply);
     // While the server stops, it closes each connection after the response.
-    if (closing) reply.header('connection', 'close');
+    if (closing || deps.isStopping?.() === true) reply.header('connection', 'close');
     done(null, payload);
   });
   app.addHook('onResponse', (request, reply, done) => {

@@ -28,6 +28,11 @@ export interface ApiDeps {
    * it is ready. /readyz calls this.
    */
   trouble?: () => string | undefined;
+  /**
+   * Tells whether this process stops soon. /readyz then says 503, and each response closes its
+   * connection, so that clients and proxies go elsewhere.
+   */
+  isStopping?: () => boolean;
   log: Log;
   chain: ChainSender;
   network: Network;

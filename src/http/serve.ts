@@ -56,13 +56,8 @@ const listenFaults: readonly (readonly [string, string])[] = [
  * Builds the API and listens. Throws an OperatorError for an incomplete configuration or an address
  * on which the process cannot listen.
  */
-export async function startServe({
-  config,
-  log,
-  sql,
-  registry,
-  trouble,
-}: DaemonResources): Promise<Daemon> {
+export async function startServe(resources: DaemonResources): Promise<Daemon> {
+  const { config, log, sql, registry, trouble, isStopping } = resources;
   const { rpcUrls } = required(config, 'rpcUrls');
   const { serveRpcRate } = config;
   const rpc = createRpc({
@@ -96,6 +91,7 @@ export async function startServe({
     sql,
     reports,
     trouble,
+    isStopping,
     log,
     chain,
     onResponse: durations(registry),
@@ -134,6 +130,7 @@ function settings(
   | 'sql'
   | 'reports'
   | 'trouble'
+  | 'isStopping'
   | 'log'
   | 'chain'
   | 'onResponse'

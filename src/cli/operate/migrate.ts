@@ -2,11 +2,11 @@
 // Postgres roles of the daemons.
 import type { Command } from 'commander';
 import { loadConfig, required } from '../../config/config.ts';
+import { describeDatabase } from '../../config/postgres-url.ts';
 import { variables } from '../../config/variables.ts';
 import { makeDatabaseRoles, type MadeRoles } from '../../daemon/database-roles.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
 import { recordMissingTerms } from '../../db/installation.ts';
-import { describeDatabase } from '../../db/postgres/connect.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { daemonRoles } from '../../db/postgres/roles.ts';
 import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';

@@ -3,9 +3,10 @@
 // Postgres or of the chain when that part does not respond.
 import type { Command } from 'commander';
 import { loadConfig, required, type Config } from '../../config/config.ts';
+import { describeDatabase } from '../../config/postgres-url.ts';
 import { compareClocks } from '../../daemon/clocks.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
-import { daemonLimits, describeDatabase, type Sql } from '../../db/postgres/connect.ts';
+import { daemonLimits, type Sql } from '../../db/postgres/connect.ts';
 import { assertSchema } from '../../db/postgres/migrate.ts';
 import { OperatorError } from '../../errors.ts';
 import { createLog } from '../../log.ts';

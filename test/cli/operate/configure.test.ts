@@ -69,9 +69,8 @@ void t.test(
 void t.test('serve and keeper refuse commits that could be lost', async (t) => {
   const env = await daemonEnv(t);
   for (const daemon of ['serve', 'keeper']) {
-    const weak = new URL(env.DATABASE_URL ?? '');
-    weak.searchParams.set('synchronous_commit', 'off');
-    const refused = await run(t, [daemon], { ...env, DATABASE_URL: weak.href });
+    const weak = `${env.DATABASE_URL ?? ''}?options=-c%20synchronous_commit%3Doff`;
+    const refused = await run(t, [daemon], { ...env, DATABASE_URL: weak });
     t.match(refused, {
       code: 2,
       stderr: /synchronous_commit = off .*Run "billing migrate --roles"/,
