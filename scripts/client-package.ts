@@ -48,14 +48,17 @@ Types come from the API's OpenAPI document (/openapi.json; /docs shows it). Erro
 `;
 
 /**
- * Drops the source map reference; rewrites import paths of declarations to .js and indents them by
- * tabs: spaces would be a third of their size.
+ * Drops the source map reference and rewrites import paths of declarations to .js. Indents them by
+ * tabs and puts short comments on one line, without formats that the text names anyway: both would
+ * be a third of their size.
  */
 function packed(text: string): string {
   return text
     .replace(/\n\/\/# sourceMappingURL=.*/, '\n')
     .replaceAll(/(from '\.\/\w+)\.ts'/g, "$1.js'")
-    .replaceAll(/^(?: {4})+/gm, (spaces) => '\t'.repeat(spaces.length / 4));
+    .replaceAll(/^(?: {4})+/gm, (spaces) => '\t'.repeat(spaces.length / 4))
+    .replaceAll(/^\t* \* Format: (?:uuid|date-time|address)\n/gm, '')
+    .replaceAll(/\/\*\*\n\t* \* (?!@)(.*)\n\t* \*\//g, '/** $1 */');
 }
 
 await rm(target, { recursive: true, force: true });

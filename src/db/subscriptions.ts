@@ -1,6 +1,6 @@
 // The API's statements on subscriptions: register and list. subscription-work.ts has the keeper's
 // statements.
-import type { Queryable } from './postgres/connect.ts';
+import type { Queryable, Transaction } from './postgres/connect.ts';
 import { among, type Fragment, type Key, type Page, pageOf, type Span } from './postgres/lists.ts';
 import {
   type DiscountTerms,
@@ -162,6 +162,11 @@ export const isRefunded = (sql: Queryable) => sql`exists (
   select from payments paid where paid.subscription_id = s.id and paid.status = 'succeeded'
     and paid.period_end = s.paid_through and not paid.further and paid.amount_net > 0
     and paid.amount_refunded >= paid.amount_net)`;
+
+/** Serializes registrations of an address until the transaction ends. */
+export async function lockRegistrations(sql: Transaction, subscriptionPda: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${subscriptionPda}, 0))`;
+}
 
 /**
  * Gives a registration that a keeper made to its wallet. Returns false when it is another wallet's,

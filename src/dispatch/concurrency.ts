@@ -6,8 +6,8 @@
 // the process's requests in flight (places). Failing, slow and new endpoints together get at most
 // 1/2, so half is left for fast endpoints; two places of it are only for new endpoints, which were
 // never measured, so that they do not wait for slow ones. Within a class, endpoints take turns:
-// 100 ms of response time, but at least one request. An endpoint with maxPerSecond starts its requests
-// evenly spaced.
+// 100 ms of response time, but at least one request. An endpoint with maxPerSecond starts its
+// requests evenly spaced.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 

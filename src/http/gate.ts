@@ -44,7 +44,7 @@ export interface Gate {
 /** Creates the gate of a server. */
 export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gate {
   const { free } = deps.requestsPerMinute;
-  const daily = createLimiter(deps.sql, DAY_MS);
+  const spendPost = createPostBudget(deps);
   const identify = createIdentify(deps, tokens);
   const refuseSuspended = createSuspensionCheck(deps);
 
@@ -56,14 +56,6 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
     const allowance = await limiter.spend(subject, limit);
     show(reply, allowance);
     refuse(reply, allowance);
-  };
-
-  /** Counts a POST request of an address for the day. */
-  const spendPost = async ({ method, ip }: FastifyRequest, reply: FastifyReply) => {
-    if (method !== 'POST') return;
-    const limit = free * POST_MINUTES;
-    const allowance = await daily.spend(`posts of ${addressSubject(ip)}`, limit);
-    refuse(reply, allowance, 'POST requests of this address in a day');
   };
 
   const identified = async (request: FastifyRequest, reply: FastifyReply): Promise<Caller> => {
@@ -111,6 +103,16 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
     showBudget(request, reply) {
       show(reply, limiter.peek(publicSubject(request), free * PUBLIC_READS_TO_FREE));
     },
+  };
+}
+
+/** Returns a function that counts a POST request of an address for the day. */
+function createPostBudget({ sql, requestsPerMinute: { free } }: ApiDeps) {
+  const daily = createLimiter(sql, DAY_MS);
+  return async ({ method, ip }: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    if (method !== 'POST') return;
+    const allowance = await daily.spend(`posts of ${addressSubject(ip)}`, free * POST_MINUTES);
+    refuse(reply, allowance, 'POST requests of this address in a day');
   };
 }
 

@@ -23,6 +23,7 @@ import {
   findNewestRegistration,
   insertRegistration,
   isUnclaimed,
+  lockRegistrations,
   type NewRegistration,
 } from '../../db/subscriptions.ts';
 import { deleteUnregistered, endOffers } from '../../db/unregistered.ts';
@@ -263,6 +264,9 @@ async function endEarlierRegistration(
   sql: Transaction,
   registration: RegistrationToStore,
 ): Promise<string | undefined> {
+  // The wallet and a keeper may register the same account at once. The later one then finds the
+  // registration of the other.
+  await lockRegistrations(sql, registration.subscriptionPda);
   const earlier = await findNewestRegistration(sql, registration.subscriptionPda, {
     forUpdate: true,
   });
