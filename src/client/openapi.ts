@@ -857,7 +857,7 @@ export interface components {
                     [key: string]: string;
                 };
                 /**
-                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
                  * @enum {string|null}
                  */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
@@ -941,7 +941,7 @@ export interface components {
                     [key: string]: string;
                 };
                 /**
-                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
                  * @enum {string|null}
                  */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
@@ -1032,7 +1032,7 @@ export interface components {
                     [key: string]: string;
                 };
                 /**
-                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
                  * @enum {string|null}
                  */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
@@ -1254,7 +1254,7 @@ export interface components {
                     [key: string]: string;
                 };
                 /**
-                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
                  * @enum {string|null}
                  */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
@@ -1538,7 +1538,7 @@ export interface components {
             id: string;
             /** As stored on chain; empty if there is none. */
             metadataUri: string;
-            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
             minContextSlot?: number;
             /**
              * Format: address
@@ -1554,7 +1554,7 @@ export interface components {
             noticeHours: number[] | null;
             /**
              * Format: uuid
-             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+             * Names the transaction when it is sent back signed.
              */
             offerId?: string;
             /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
@@ -1608,7 +1608,7 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
-            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
             minContextSlot: number;
             /**
              * Format: date-time
@@ -1617,7 +1617,7 @@ export interface components {
             occurredAt: string | null;
             /**
              * Format: uuid
-             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+             * Names the transaction when it is sent back signed.
              */
             offerId: string;
             /**
@@ -2097,7 +2097,7 @@ export interface components {
                  */
                 nextPaymentDue: string | null;
                 /**
-                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
                  * @enum {string|null}
                  */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
@@ -2187,7 +2187,7 @@ export interface components {
                  */
                 nextPaymentDue: string | null;
                 /**
-                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
                  * @enum {string|null}
                  */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
@@ -2613,7 +2613,7 @@ export interface components {
                     [key: string]: string;
                 };
                 /**
-                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
                  * @enum {string|null}
                  */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
@@ -2919,7 +2919,7 @@ export interface components {
                     [key: string]: string;
                 };
                 /**
-                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
                  * @enum {string|null}
                  */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
@@ -3252,7 +3252,7 @@ export interface components {
              */
             nextPaymentDue: string | null;
             /**
-             * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+             * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
              * @enum {string|null}
              */
             ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
@@ -3340,7 +3340,7 @@ export interface components {
                     [key: string]: string;
                 };
                 /**
-                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
                  * @enum {string|null}
                  */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
@@ -3419,7 +3419,7 @@ export interface components {
                     [key: string]: string;
                 };
                 /**
-                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
                  * @enum {string|null}
                  */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
@@ -3508,7 +3508,7 @@ export interface components {
                  */
                 nextPaymentDue: string | null;
                 /**
-                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
                  * @enum {string|null}
                  */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
@@ -3592,7 +3592,7 @@ export interface components {
                  */
                 nextPaymentDue: string | null;
                 /**
-                 * Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
                  * @enum {string|null}
                  */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
@@ -4950,11 +4950,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /**
@@ -4989,11 +4989,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /**
@@ -6094,11 +6094,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /** Number of accounts on chain that can no longer collect afterwards; null when the chain does not tell. */
@@ -6186,11 +6186,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /**
@@ -6347,11 +6347,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /**
@@ -6385,11 +6385,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /**
@@ -6423,11 +6423,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /**
@@ -6461,11 +6461,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /**

@@ -134,13 +134,12 @@ export const offerFields = {
   transaction: UnsignedTransaction,
   offerId: Type.String({
     format: 'uuid',
-    description:
-      'Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).',
+    description: 'Names the transaction when it is sent back signed.',
     examples: [EXAMPLE_ID],
   }),
   minContextSlot: Type.Integer({
     description:
-      'The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction).',
+      'The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash.',
     examples: [312000000],
   }),
 };
@@ -189,7 +188,7 @@ export const OwnIdsFrom = Type.Unsafe<'checkout' | 'merchant' | 'subscriber' | n
   type: ['string', 'null'],
   enum: ['checkout', 'merchant', 'subscriber', null],
   description:
-    'Who set externalId and metadata last: you in a checkout session, you by PATCH, or the subscriber in its registration, which nobody verified. Null without either.',
+    'Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.',
 });
 const MAX_METADATA_BYTES = 4096;
 const metadata = {
