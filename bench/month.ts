@@ -21,7 +21,7 @@ const DAY = 24 * HOUR;
 /** The default of SWEEP_MINUTES. */
 const LAP_SECONDS = 12 * HOUR;
 /** Longer than any read interval of a keeper at rest. */
-const REST_SECONDS = Number(process.env.REST ?? 330);
+const REST_SECONDS = 330;
 const SETTLING_MS = 20_000;
 const PATIENCE_MS = 120_000;
 const POLL_MS = 15;
@@ -144,7 +144,6 @@ async function play(
     }
     await sql.notify(SUBSCRIPTIONS_DUE, '');
     await settled(database, now);
-    if (process.env.TRACE)
       console.error(Math.round(performance.now() / 1000), Math.round((now - from) / 3600), 'h');
   }
 }
