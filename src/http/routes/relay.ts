@@ -79,7 +79,10 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
       const signed = await findSignedOffer(sql, wallet, request.body);
       const { checkoutSessionId, purpose, planId } = signed.offer;
       if (!isOpenToSuspended(purpose))
-        await refuseSuspended(sql, { wallet, ...(purpose === 'subscribe' && planId !== null && { planId }) });
+        await refuseSuspended(sql, {
+          wallet,
+          ...(purpose === 'subscribe' && planId !== null && { planId }),
+        });
       await refuseSecondOf(sql, signed.offer);
       if (
         checkoutSessionId !== null &&
