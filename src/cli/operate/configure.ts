@@ -2,9 +2,9 @@
 // share. The command also reports what a change means for plans.
 import type { Command } from 'commander';
 import { required } from '../../config/config.ts';
+import { describeDatabase } from '../../config/postgres-url.ts';
 import { runCommand } from '../../daemon/run.ts';
 import { countOtherPlans, findInstallation, replaceInstallation } from '../../db/installation.ts';
-import { describeDatabase } from '../../config/postgres-url.ts';
 import { differences, installationOf } from '../../domain/accounts/installation.ts';
 import { OperatorError } from '../../errors.ts';
 import { type Finish, withEnv } from '../arguments.ts';
