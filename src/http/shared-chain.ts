@@ -195,6 +195,10 @@ class Cache {
     );
     return value;
   }
+
+  forget(method: string, about: string): void {
+    this.#known.delete(`${method} ${about}`);
+  }
 }
 
 function accountKinds(rpc: Rpc) {
@@ -233,6 +237,8 @@ export function shareChain(rpc: Rpc): Rpc {
   const accounts = accountKinds(rpc);
   const recentStatus = statusKind(rpc, false);
   const anyStatus = statusKind(rpc, true);
+  /** The latest response to getBlockHeight. A blockhash that expired before it is read anew. */
+  let height = 0n;
   return {
     ...rpc,
     getMultipleAccounts(addresses, options = {}) {
@@ -249,12 +255,22 @@ export function shareChain(rpc: Rpc): Rpc {
       const read = () => rpc.getSignatureStatuses(signatures, options);
       return turns.own(alone('getSignatureStatuses', read), []);
     },
-    getLatestBlockhash: ({ commitment = 'confirmed' } = {}) =>
-      cache.get('getLatestBlockhash', commitment, RECENT_MS, () =>
-        rpc.getLatestBlockhash({ commitment }),
-      ),
-    getBlockHeight: ({ commitment = 'confirmed' } = {}) =>
-      cache.get('getBlockHeight', commitment, RECENT_MS, () => rpc.getBlockHeight({ commitment })),
+    async getLatestBlockhash({ commitment = 'confirmed' } = {}) {
+      const read = () =>
+        cache.get('getLatestBlockhash', commitment, RECENT_MS, () =>
+          rpc.getLatestBlockhash({ commitment }),
+        );
+      const recent = await read();
+      if (recent.lastValidBlockHeight >= height) return recent;
+      cache.forget('getLatestBlockhash', commitment);
+      return read();
+    },
+    async getBlockHeight({ commitment = 'confirmed' } = {}) {
+      height = await cache.get('getBlockHeight', commitment, RECENT_MS, () =>
+        rpc.getBlockHeight({ commitment }),
+      );
+      return height;
+    },
     getMinimumBalanceForRentExemption: (length) =>
       cache.get('getMinimumBalanceForRentExemption', String(length), RENT_MS, () =>
         rpc.getMinimumBalanceForRentExemption(length),
