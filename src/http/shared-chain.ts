@@ -234,6 +234,7 @@ function statusKind(rpc: Rpc, history: boolean) {
 export function shareChain(rpc: Rpc): Rpc {
   const turns = new Turns(() => rpc.readDelay());
   const cache = new Cache(turns);
+  const one = <R>(method: string, read: () => Promise<R>) => turns.own(alone(method, read), []);
   const accounts = accountKinds(rpc);
   const recentStatus = statusKind(rpc, false);
   const anyStatus = statusKind(rpc, true);
@@ -246,14 +247,14 @@ export function shareChain(rpc: Rpc): Rpc {
       if (addresses.length <= ACCOUNTS_AT_ONCE && minSlot === undefined)
         return turns.own(accounts[commitment], addresses);
       const read = () => rpc.getMultipleAccounts(addresses, options);
-      return turns.own(alone('getMultipleAccounts', read), []);
+      return one('getMultipleAccounts', read);
     },
     getSignatureStatuses(signatures, options = {}) {
       const { history = false, everywhere = false, minSlot } = options;
       if (!everywhere && minSlot === undefined)
         return turns.own(history ? anyStatus : recentStatus, signatures);
       const read = () => rpc.getSignatureStatuses(signatures, options);
-      return turns.own(alone('getSignatureStatuses', read), []);
+      return one('getSignatureStatuses', read);
     },
     async getLatestBlockhash({ commitment = 'confirmed' } = {}) {
       const read = () =>
@@ -276,29 +277,12 @@ export function shareChain(rpc: Rpc): Rpc {
         rpc.getMinimumBalanceForRentExemption(length),
       ),
     simulateTransaction: (...given) =>
-      turns.own(
-        alone('simulateTransaction', () => rpc.simulateTransaction(...given)),
-        [],
-      ),
-    isBlockhashValid: (...given) =>
-      turns.own(
-        alone('isBlockhashValid', () => rpc.isBlockhashValid(...given)),
-        [],
-      ),
-    getTransaction: (...given) =>
-      turns.own(
-        alone('getTransaction', () => rpc.getTransaction(...given)),
-        [],
-      ),
+      one('simulateTransaction', () => rpc.simulateTransaction(...given)),
+    isBlockhashValid: (...given) => one('isBlockhashValid', () => rpc.isBlockhashValid(...given)),
+    getTransaction: (...given) => one('getTransaction', () => rpc.getTransaction(...given)),
     getProgramAccounts: (...given) =>
-      turns.own(
-        alone('getProgramAccounts', () => rpc.getProgramAccounts(...given)),
-        [],
-      ),
+      one('getProgramAccounts', () => rpc.getProgramAccounts(...given)),
     getSignaturesForAddress: (...given) =>
-      turns.own(
-        alone('getSignaturesForAddress', () => rpc.getSignaturesForAddress(...given)),
-        [],
-      ),
+      one('getSignaturesForAddress', () => rpc.getSignaturesForAddress(...given)),
   };
 }
