@@ -9,7 +9,7 @@ export interface AppRow {
   websiteUrl: string | null;
   /** Origins of the URLs to which a checkout may redirect. */
   returnOrigins: string[];
-  /** Whether subscriptions on chain that the service did not offer are registered too. */
+  /** Whether keepers also register subscriptions that were opened on chain without the service. */
   registerUnclaimed: boolean;
   /** Whether a customer (external id) may have one live subscription only. */
   onePerCustomer: boolean;

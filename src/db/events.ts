@@ -68,7 +68,7 @@ export interface EventContext {
   /** A JSON object as text. */
   metadata: string;
   ownIdsFrom: string | null;
-  /** The fields from here on are needed only to decide access (domain/access.ts). */
+  /** The fields from here on are needed only to decide access (domain/accounts/access.ts). */
   nextPaymentDue: Date | null;
   cancelRequestedAt: Date | null;
   trialEndsAt: Date | null;

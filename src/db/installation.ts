@@ -18,7 +18,10 @@ export interface Installation {
   windowSeconds: number;
 }
 
-/** Terms that are null in an installation older than their columns, until `billing migrate`. */
+/**
+ * Terms whose columns a later release added. In an older installation they are null until `billing
+ * migrate` runs.
+ */
 type LaterTerms = 'feeBps' | 'windowSeconds';
 
 /** The installation as stored. */
@@ -80,8 +83,8 @@ export async function recordMissingTerms(
 }
 
 /**
- * Counts plans that have not ended, up to 100,000. `mint`, `keeper` and `treasury` count those of
- * the plans in which this address differs from the given addresses.
+ * Counts plans that have not ended, up to 100,000. `mint`, `keeper` and `treasury` count the plans
+ * whose mint, keeper or treasury is not among the given addresses.
  */
 export async function countOtherPlans(
   sql: Queryable,

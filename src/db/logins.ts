@@ -32,8 +32,8 @@ export async function makeRoles(
 }
 
 /**
- * Makes commits of a role wait for the disk. A setting of remote_apply waits even longer and is
- * kept, whether it is set on the role, the database or the server.
+ * Makes commits of a role wait for the disk. The setting remote_apply waits even longer and is
+ * kept. It may be set on the role, the database or the server.
  */
 async function makeDurable(sql: Sql, name: string): Promise<void> {
   const [found] = await sql<{ setting: string | null }[]>`
@@ -47,18 +47,20 @@ async function makeDurable(sql: Sql, name: string): Promise<void> {
     await sql.unsafe(`alter role ${quoted(name)} set synchronous_commit = 'on'`);
 }
 
-/** Who can see the sessions of all users, including their statements (pg_read_all_stats). */
+/** Tells which roles can see the sessions and statements of all users (pg_read_all_stats). */
 export interface StatisticsRights {
-  /** The user of DATABASE_URL. It owns oldest_writer(), which reads the sessions for serve. */
+  /**
+   * The user of DATABASE_URL. This user owns oldest_writer(), which reads all sessions for serve.
+   */
   owner: string;
   ownerSees: boolean;
   serveSees: boolean;
 }
 
 /**
- * Lets the owner see the transaction start times of all users (event-feed.ts), and takes that right
- * from serve, because earlier builds granted it. Where the owner may not do this, the result says
- * what a superuser has to do.
+ * Lets the owner see the transaction start times of all users (event-feed.ts). Revokes this right
+ * from serve, because earlier builds granted it. If the owner may not do this, the result shows
+ * which grants a superuser must change.
  */
 export async function moveStatistics(sql: Sql): Promise<StatisticsRights> {
   const { serve } = await roleNames(sql);

@@ -21,7 +21,10 @@ export interface SweepStep {
   /** The lap of these subscriptions, and the position before the first of them. */
   lap: bigint;
   after: DuePlace;
-  /** The position after this step. When the lap is complete, this is the start of the next lap. */
+  /**
+   * The lap and the position after this step. When a lap is complete, this is the start of the next
+   * lap.
+   */
   nextLap: bigint;
   place: DuePlace;
   /**

@@ -56,8 +56,7 @@ export function createSilence(silentMs: number, openSocket: OpenSocket): Silence
   };
   const drop = () => {
     for (const [socket, last] of sockets) {
-      // A socket that has received no bytes is still connecting. The time limit of its host
-      // ends that.
+      // A socket that has received no bytes is still connecting. Connecting has its own time limit.
       if (last.bytes === 0 || tick - last.tick < TICKS) continue;
       socket.destroy();
       sockets.delete(socket);
