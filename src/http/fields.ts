@@ -116,7 +116,10 @@ export const Name = Type.String({
   description: '1 to 120 characters.',
   examples: ['Coffee club'],
 });
-/** A name that subscribers see. Requests only: earlier names stay as they are. */
+/**
+ * A name that subscribers see. Only requests use this schema, because names that were stored
+ * earlier may not fit it.
+ */
 export const NameInput = Type.String({
   format: 'display-name',
   description:
@@ -197,7 +200,7 @@ const metadata = {
   description: 'Your own key-value data: up to 20 strings, 4 KiB in total.',
   examples: [{ order: '1234' }],
 };
-/** Notes that the merchant attached, as names and texts. */
+/** The merchant's own data: short keys with texts. */
 export const Metadata = Type.Unsafe<Record<string, string>>(metadata);
 export const MetadataInput = Type.Unsafe<Record<string, string>>({
   ...metadata,

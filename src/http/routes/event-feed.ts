@@ -1,5 +1,5 @@
-// Registers a long-polling feed of an app's events, for `billing listen`, and sample events, for
-// `billing trigger`.
+// Routes of an app's event feed: a long poll for `billing listen`, and sample events for `billing
+// trigger`.
 import { randomUUID } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -176,7 +176,7 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors, connections: Conne
   );
 }
 
-/** Limits the waiting requests of each merchant, and of all, in this process. */
+/** Limits the waiting requests of each merchant and of all merchants together in this process. */
 class WaitingPlaces {
   readonly #connections: Connections;
   readonly #taken = new Map<string, number>();

@@ -64,7 +64,9 @@ const body = nullable(
 );
 const tags = ['deliveries'];
 
-/** Registers the routes that replay one event, and that start and read a replay of many. */
+/**
+ * Registers the routes that replay one event, start a replay of many events, and read its progress.
+ */
 export function replayRoutes(api: Api, deps: ApiDeps): void {
   eventRoute(api, deps);
   runRoutes(api, deps);
