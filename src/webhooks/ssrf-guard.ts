@@ -114,8 +114,9 @@ export function createSsrfGuard({
 }
 
 /**
- * A resolver for one look-up, because it reads /etc/resolv.conf only when it is made. Uses c-ares,
- * because getaddrinfo would block one of libuv's four threads until the name server answers.
+ * Creates a resolver for one look-up, because a resolver reads /etc/resolv.conf only when it is
+ * created. It uses c-ares, because getaddrinfo would block one of libuv's four threads until the
+ * name server answers.
  */
 function createResolver(nameServers: readonly string[]): Resolver {
   const resolver = new Resolver({ timeout: 2000, tries: 2 });
