@@ -23,7 +23,7 @@ export function withApp(command: Command): Command {
     );
 }
 
-/** The API responded with an error. */
+/** Thrown when the API responds with an error. */
 export class ApiRefusal extends OperatorError {
   readonly status: number;
   /** The value of the Retry-After header in seconds, if the API sent one. */
@@ -36,7 +36,7 @@ export class ApiRefusal extends OperatorError {
   }
 }
 
-/** The API did not respond. */
+/** Thrown when the API does not respond. */
 export class ApiUnreachable extends OperatorError {}
 
 interface ApiResponse<T> {
