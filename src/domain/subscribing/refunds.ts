@@ -62,7 +62,7 @@ export interface RefundGround {
   /** Base units that the merchant's token account holds. */
   readonly funds: bigint;
   readonly hasTokenAccount: boolean;
-  /** Whose token account the issuer has frozen; null when neither is. */
+  /** The party whose token account the issuer has frozen; null when neither account is frozen. */
   readonly frozen: 'merchant' | 'subscriber' | null;
   readonly blockhash: string;
   readonly lastValidBlockHeight: bigint;
@@ -99,8 +99,9 @@ export async function readRefundGround(
 
 /**
  * Stores a refund of `amount` base units (null: the whole refundable rest) and builds its transfer.
- * Throws CONFLICT when nothing can be refunded, a token account is frozen, or the merchant's holds
- * less than the refund, and VALIDATION_ERROR when `amount` exceeds the refundable rest.
+ * Throws CONFLICT when nothing can be refunded, a token account is frozen, or the merchant's
+ * account holds less than the refund. Throws VALIDATION_ERROR when `amount` exceeds the refundable
+ * rest.
  */
 export async function askRefund(
   sql: Transaction,
