@@ -41,7 +41,7 @@ export function coveredUntil({
 const isRefunded = ({ paidThrough, refundedThrough }: AccessTerms): boolean =>
   paidThrough !== null && refundedThrough !== null && paidThrough <= refundedThrough;
 
-/** The terms as access counts them: a refunded period is not paid. */
+/** Returns the terms without a refunded period, because such a period does not count as paid. */
 const counted = (terms: AccessTerms): AccessTerms =>
   isRefunded(terms) ? { ...terms, paidThrough: null } : terms;
 
