@@ -11,7 +11,7 @@ export interface AppRow {
   returnOrigins: string[];
   /** Whether keepers also register subscriptions that were opened on chain without the service. */
   registerUnclaimed: boolean;
-  /** Whether a customer (external id) may have one live subscription only. */
+  /** Whether a customer (external id) may have only one live subscription. */
   onePerCustomer: boolean;
   /** Whether a wallet may set externalId and metadata in its registration. */
   ownIdsBySubscriber: boolean;

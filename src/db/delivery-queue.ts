@@ -278,8 +278,8 @@ export async function countPending(sql: Queryable, filters: PendingFilters): Pro
 }
 
 /**
- * Cancels the unclaimed deliveries that match, in batches. Returns the number cancelled, which
- * `onProgress` also gets after each batch.
+ * Cancels the unclaimed deliveries that match, in batches. Returns the number of cancelled
+ * deliveries. `onProgress` gets the number so far after each batch.
  */
 export async function cancelMatching(
   sql: Queryable,

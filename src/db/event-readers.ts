@@ -2,7 +2,7 @@
 import type { Queryable } from './postgres/connect.ts';
 
 /**
- * Adds a reader, or extends an existing one by `seconds`. Returns the time at which the reader
+ * Adds a reader, or extends an existing reader by `seconds`. Returns the time at which the reader
  * expires.
  */
 export async function renewReader(

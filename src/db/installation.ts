@@ -66,8 +66,9 @@ export async function replaceInstallation(sql: Queryable, next: Installation): P
 }
 
 /**
- * Records the fee and the collection window where the installation has none. Returns the recorded
- * terms. A daemon has no right to set them, so `billing migrate` calls this.
+ * Records the fee and the collection window if the installation lacks them. Returns the names of
+ * the recorded terms. `billing migrate` calls this, because daemons have no right to set these
+ * terms.
  */
 export async function recordMissingTerms(
   sql: Queryable,

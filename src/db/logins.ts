@@ -32,8 +32,8 @@ export async function makeRoles(
 }
 
 /**
- * Makes commits of a role wait for the disk. The setting remote_apply waits even longer and is
- * kept. It may be set on the role, the database or the server.
+ * Makes commits of a role wait for the disk. The setting remote_apply, on the role, the database or
+ * the server, waits even longer and is kept.
  */
 async function makeDurable(sql: Sql, name: string): Promise<void> {
   const [found] = await sql<{ setting: string | null }[]>`
@@ -79,7 +79,7 @@ async function statisticsRights(sql: Sql, serve: string): Promise<StatisticsRigh
   return row;
 }
 
-/** Runs a statement. Returns false when this user has no right to run it. */
+/** Runs a statement. Returns false when the current user has no right to run it. */
 async function unlessForbidden(sql: Sql, statement: string): Promise<boolean> {
   try {
     await sql.unsafe(statement);

@@ -93,7 +93,7 @@ export async function insertAttempts(
   return ids;
 }
 
-/** Reads the open attempts of these subscriptions. A subscription has at most one. */
+/** Reads the open attempts of these subscriptions. A subscription has at most one open attempt. */
 export async function readOpenAttempts(
   sql: Queryable,
   subscriptionIds: readonly string[],

@@ -225,8 +225,8 @@ function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChan
 }
 
 /**
- * Writes states whose claim is still live. Releases their leases, or renews those with
- * `keepsLease`. Returns the states that were written.
+ * Writes states whose claim is still live, and returns the states that were written. Releases the
+ * leases of these states, or renews the lease of a state with `keepsLease`.
  */
 export async function writeStates(
   sql: Queryable,

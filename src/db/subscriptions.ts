@@ -83,7 +83,10 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    */
   initId: bigint;
   periodStart: Date;
-  /** True for a registration by a keeper. The wallet's own later registration returns it once. */
+  /**
+   * True for a registration by a keeper. The wallet's own first registration then returns the
+   * keeper's registration.
+   */
   isUnclaimed?: boolean;
   ownIdsFrom?: OwnIdsSource | null;
 }

@@ -18,7 +18,7 @@ export interface SweepPace {
 export interface SweepStep {
   /** Ids of the subscriptions visited in this step. */
   ids: string[];
-  /** The lap of these subscriptions, and the position before the first of them. */
+  /** The lap of the subscriptions in `ids`, and the position before the first of them. */
   lap: bigint;
   after: DuePlace;
   /**

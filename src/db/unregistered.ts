@@ -55,7 +55,7 @@ export async function readAwaited(sql: Queryable, limit: number): Promise<string
   return rows.map(({ subscriptionPda }) => subscriptionPda);
 }
 
-/** Finds those of these addresses that have a live registration. */
+/** Returns the given addresses that have a live registration. */
 export async function findRegistered(
   sql: Queryable,
   pdas: readonly string[],

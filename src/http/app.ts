@@ -156,8 +156,8 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
     (request, body, done) => {
       const text = bodyText(request, body);
       if (text instanceof ServiceError) done(text);
-      // An empty body is valid for routes without a body; the schema of every other route refuses
-      // it.
+      // An empty body is valid for routes without a body. The schemas of all other routes refuse an
+      // empty body.
       else if (text === '') done(null, undefined);
       else void parseJson(request, text, done);
     },

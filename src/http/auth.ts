@@ -19,7 +19,7 @@ export type Admission = 'merchant' | 'merchant wallet' | 'subscriber';
  */
 export type Identify = (request: FastifyRequest, checkBudget: () => void) => Promise<Caller>;
 
-/** Milliseconds after its last use for which an accepted key counts as accepted. */
+/** Milliseconds after the last use of a key for which the key still counts as accepted. */
 const ACCEPTED_MS = 3_600_000;
 const MAX_ACCEPTED = 10_000;
 

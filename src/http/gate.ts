@@ -1,9 +1,9 @@
 // Checks that run before a handler: credentials (401), rate limit (429), role and suspension (403).
 //
-// Each budget per minute is separate (docs/contract.md, Limits). Each caller has one, and all
-// callers of an address below the Pro tier share one. Each address has one for pages and public
-// data, one for signing in and one for invalid credentials. A client that uses up one of these
-// budgets does not use up the other budgets of its neighbours.
+// The budgets per minute (docs/contract.md, Limits) are separate: one for each caller, one for all
+// callers of an address below the Pro tier, and per address one for pages and public data, one for
+// signing in and one for invalid credentials. Requests that use up one budget do not block the
+// requests of another budget.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Account, findSuspensions, type Suspension } from '../db/suspensions.ts';
 import { suspended } from '../domain/accounts/suspended.ts';

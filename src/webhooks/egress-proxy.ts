@@ -1,6 +1,6 @@
 // Opens connections through the operator's egress proxy (WEBHOOK_PROXY) with CONNECT (RFC 9110,
 // 9.3.6). The SSRF guard first resolves the host and checks its addresses. The proxy gets the
-// checked address instead of the name, so it cannot connect to another address.
+// checked address instead of the name, so the proxy cannot connect to another address.
 import { isIP, type LookupFunction, Socket } from 'node:net';
 import { Pool } from 'undici';
 import { ProxyFailed } from './errors.ts';

@@ -56,7 +56,7 @@ export class WebhookClient {
   readonly #proxy: EgressProxy | undefined;
   #closed = false;
 
-  /** `proxy` is WEBHOOK_PROXY: the guard judges a host before the proxy connects to it. */
+  /** `proxy` is WEBHOOK_PROXY. The guard checks a host before the proxy connects to it. */
   constructor(guard: SsrfGuard, { proxy }: { proxy?: string | undefined } = {}) {
     this.#guard = guard;
     this.#proxy = proxy === undefined ? undefined : new EgressProxy(proxy, DEADLINE_MS);

@@ -82,8 +82,8 @@ export function createSsrfGuard({
   };
   const vetted = async (hostname: string, family: number) => {
     const found = await resolve(createResolver(nameServers), hostname, family);
-    // One refused address refuses the whole name, because its owner controls the order of the
-    // addresses.
+    // One refused address refuses the whole name, because the name's owner controls the order of
+    // the addresses.
     for (const { address } of found) check(address);
     return found;
   };

@@ -1,4 +1,4 @@
-// Records what a command changes in the audit log (admin_actions), with the user of the operating
+// Records in the audit log (admin_actions) what a command changes, with the user of the operating
 // system, the host and the reason.
 import type { Command } from 'commander';
 import { operator } from '../../config/operator.ts';

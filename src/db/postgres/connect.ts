@@ -231,7 +231,7 @@ function withSilence(sql: Sql, silence: Silence | undefined): Sql {
   const survivor = Object.assign(sql, {
     begin: survivingLoss(sql, silence),
     // Without `fetch_types`, postgres.js hands out only connections that are already open. This
-    // statement opens one.
+    // statement opens a connection.
     reserve: async () => {
       await sql`select 1`;
       return reserve();

@@ -1,5 +1,5 @@
 // Detects and drops connections on which Postgres no longer responds. A frozen server, or a proxy
-// that drops packets, sends no FIN. TCP itself needs 15 minutes to detect it.
+// that drops packets, sends no FIN. TCP itself needs 15 minutes to detect such a connection.
 import type { Socket } from 'node:net';
 import type { OpenSocket } from './socket.ts';
 

@@ -18,7 +18,7 @@ const UTF_8 = 1;
 /**
  * Returns the texts that the signed bytes may contain: the bare text, or the text of an envelope
  * whose only signer is `wallet`. Bytes that fit both legacy and version 0 give two texts, because
- * these share a version byte. A malformed envelope gives no text.
+ * both formats have version byte 0. A malformed envelope gives no text.
  */
 export function textsOf(signed: Buffer, wallet: string): string[] {
   const texts = signed.subarray(0, HEADER.length).equals(HEADER)

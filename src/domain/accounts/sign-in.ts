@@ -35,8 +35,8 @@ const includes = (urls: readonly string[], origin: string) =>
 const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
 
 /**
- * Returns the origins of the service's own pages. A developer may open a page under any name of
- * this machine. A PUBLIC_URL with one of these names therefore stands for all of them, with its
+ * Returns the origins of the service's own pages. A developer may open a page under any name in
+ * LOOPBACK. A PUBLIC_URL with a name in LOOPBACK therefore stands for all these names, with its
  * scheme and port.
  */
 function ownOrigins(publicUrl: string): string[] {

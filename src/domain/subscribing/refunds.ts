@@ -37,13 +37,13 @@ const AWAITED_AT_ONCE = 20;
 /** Page size of getSignaturesForAddress. */
 const PAGE = 1000;
 /**
- * Maximum number of pages read per poll. They are limited because anyone can make the history of a
- * public reference long.
+ * Maximum number of pages read per poll. The pages are limited because anyone can make the history
+ * of a public reference long.
  */
 const MAX_PAGES = 50;
 /**
- * Maximum number of transactions read for a reference. The oldest ones are enough: the reference is
- * secret until the transfer is sent, so the transfer is among its first transactions.
+ * Maximum number of transactions read for a reference. The oldest transactions are enough: the
+ * reference is secret until the transfer is sent, so the transfer is among its first transactions.
  */
 const MAX_READ = 50;
 
@@ -212,8 +212,8 @@ async function findTransfer(
     if ('unreadable' in found) isWhole = false;
     else if (paysRefund(found, { ...refund, merchant, subscriber })) {
       const at = found.blockTime ?? blockTime;
-      // If the block has no time yet, it is read again later, because analytics count the refund on
-      // the day of its block time.
+      // If the block has no time yet, the transfer is read again later, because analytics count the
+      // refund on the day of its block time.
       return at === null ? 'unknown' : { txSignature, occurredAt: timeOf(at) };
     }
   }

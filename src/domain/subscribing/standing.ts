@@ -204,7 +204,9 @@ export interface Shortage {
   missing?: bigint;
 }
 
-/** Lists what the wallet lacks for subscribing, and the other approval that it would lose. */
+/**
+ * Lists what the wallet lacks for subscribing, and another program's approval that it would lose.
+ */
 export function shortagesOf({
   usdc,
   usdcNeeded,

@@ -25,7 +25,7 @@ import { frozenWallet } from './selling.ts';
 
 /**
  * Builds the transaction that cancels at the end of the current period. Throws CONFLICT when the
- * chain has no subscription or it is already cancelled.
+ * chain has no subscription or the subscription is already cancelled.
  */
 export async function cancellingTransaction(
   chain: ChainReader,

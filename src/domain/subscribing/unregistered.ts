@@ -2,7 +2,7 @@
 // transaction and the registration then still pays and gets what it bought.
 //
 //   live on chain, one offer fits -> registered with the offer's session
-//   live on chain, no offer, the app registers unclaimed ones -> registered without ids
+//   live on chain, no offer, the app has registerUnclaimed -> registered without ids
 //   live on chain otherwise -> listed to the merchant, until it is registered or not live any more
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { findApp } from '../../db/apps.ts';

@@ -22,8 +22,8 @@ import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
  */
 const MAX_WAIT_SECONDS = 15;
 /**
- * A reader counts as present for this many seconds after its request, because it forwards the
- * events before it polls again.
+ * A reader counts as present for this many seconds after its request, because the reader forwards
+ * the events before it polls again.
  */
 const BETWEEN_SECONDS = 15;
 /** Maximum number of waiting requests per merchant in this process. */

@@ -65,7 +65,8 @@ const body = nullable(
 const tags = ['deliveries'];
 
 /**
- * Registers the routes that replay one event, start a replay of many events, and read its progress.
+ * Registers the routes that replay one event, start a replay of many events, and read the progress
+ * of such a replay.
  */
 export function replayRoutes(api: Api, deps: ApiDeps): void {
   eventRoute(api, deps);

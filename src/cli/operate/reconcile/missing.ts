@@ -108,7 +108,8 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
     assess: rowByRow([{ id, claimId, notices: 0 }], (row, mark) => {
       const update = updateOf(row);
       recordPull(update, mark(pull), timeOf(pull.periodEnd));
-      // The subscription becomes due at once, so that the keeper derives the rest of its state.
+      // The subscription becomes due at once, so that the keeper derives the rest of the
+      // subscription's state.
       if (isLive(update.state)) update.state.dueAt = timeOf(pull.at);
       return { update };
     }),
