@@ -47,7 +47,7 @@ async function makeDurable(sql: Sql, name: string): Promise<void> {
     await sql.unsafe(`alter role ${quoted(name)} set synchronous_commit = 'on'`);
 }
 
-/** Tells which roles can see the sessions and statements of all users (pg_read_all_stats). */
+/** Who can see the sessions of all users, including their statements (pg_read_all_stats). */
 export interface StatisticsRights {
   /**
    * The user of DATABASE_URL. This user owns oldest_writer(), which reads all sessions for serve.

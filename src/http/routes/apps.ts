@@ -63,8 +63,8 @@ const params = Type.Object({ appId: PathId });
 const tags = ['apps'];
 
 /**
- * Throws VALIDATION_ERROR in production for an origin without TLS, because a checkout redirects the
- * customer to the origin with the session's id.
+ * Throws VALIDATION_ERROR for an origin without TLS in production: a checkout leads the customer
+ * there with the session's id.
  */
 function refuseInsecure({ environment }: ApiDeps, origins: readonly string[] = []): void {
   const at = origins.findIndex((origin) => !origin.startsWith('https:'));

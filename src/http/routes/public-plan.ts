@@ -40,7 +40,7 @@ export const PublicPlan = Type.Object(
   { title: 'PublicPlan' },
 );
 
-/** Registers the route that reads a plan's public terms, rate limited per address. */
+/** Registers the public terms of a plan, rate limited per address. */
 export function publicPlanRoutes(api: Api, { sql }: ApiDeps): void {
   api.get(
     '/plans/:planId',
