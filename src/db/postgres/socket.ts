@@ -121,9 +121,10 @@ class PostgresSocket extends Duplex {
   /**
    * Reports an error only before postgres.js has an answer, afterwards a normal end. After an
    * error, postgres.js accepts statements until the close, and such statements hang or get the rows
-   * of other statements. A normal end before the answer would make postgres.js reconnect hundreds
-   * of times a second and never settle the waiting statement
-   * (github.com/porsager/postgres/issues/1193).
+   * of other statements.
+   *
+   * A normal end before the answer would make postgres.js reconnect hundreds of times a second and
+   * never settle the waiting statement (github.com/porsager/postgres/issues/1193).
    */
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#ended.abort();

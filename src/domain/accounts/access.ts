@@ -3,8 +3,9 @@
 //
 // While a payment is due, access lasts for the plan's grace beyond the paid time: a renewal takes
 // seconds to finalize, and after a failure the subscriber has time to top up. When no further
-// payment is due (cancel requested, paused, plan gone, ended), access ends with the paid time. A
-// trial counts as paid time while the subscription is live. A period that was refunded before the
+// payment is due (cancel requested, paused, plan gone, ended), access ends with the paid time.
+//
+// A trial counts as paid time while the subscription is live. A period that was refunded before the
 // wallet resumed does not count as paid time.
 import type { AccessTerms } from '../../db/access.ts';
 

@@ -203,9 +203,10 @@ function judgeRegistration(
 /**
  * Stores a registration with its event in the caller's transaction and returns its id. Ends the
  * live registration of an earlier account at the same address. If a keeper has registered this
- * account, the wallet's first registration returns the keeper's registration. Throws CONFLICT when
- * the account is already registered or the merchant has force-cancelled its registration, and
- * FORBIDDEN when the wallet or the merchant is suspended.
+ * account, the wallet's first registration returns the keeper's registration.
+ *
+ * Throws CONFLICT when the account is already registered or the merchant has force-cancelled its
+ * registration. Throws FORBIDDEN when the wallet or the merchant is suspended.
  */
 export async function storeRegistration(
   sql: Transaction,
