@@ -270,7 +270,7 @@ const matches = (
     and (${type}::text is null or event_type = ${type})`;
 };
 
-/** Counts the pending deliveries that match, claimed or not. */
+/** Counts the pending deliveries that match the filters, claimed or not. */
 export async function countPending(sql: Queryable, filters: PendingFilters): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from delivery_queue where ${matches(sql, filters)}`;
@@ -278,8 +278,8 @@ export async function countPending(sql: Queryable, filters: PendingFilters): Pro
 }
 
 /**
- * Cancels the unclaimed deliveries that match, in batches. Returns the number of cancelled
- * deliveries. `onProgress` gets the number so far after each batch.
+ * Cancels the unclaimed deliveries that match the filters, in batches. Returns the number of
+ * cancelled deliveries. `onProgress` gets the number so far after each batch.
  */
 export async function cancelMatching(
   sql: Queryable,

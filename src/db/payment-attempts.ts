@@ -167,7 +167,7 @@ export async function resolveAttempts(
     )`;
 }
 
-/** Returns the number of open attempts and the age of the oldest. */
+/** Returns the number of open attempts and the age of the oldest open attempt. */
 export async function measureOpenAttempts(
   sql: Queryable,
 ): Promise<{ count: number; oldestSeconds: number }> {

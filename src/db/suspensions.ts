@@ -24,7 +24,7 @@ export interface Suspension extends Account {
   since: Date;
 }
 
-/** An operator's change. */
+/** An operator's change to a suspension. */
 interface Change extends Account {
   reason: string;
   by: Actor;

@@ -51,7 +51,7 @@ export class EndpointQueue {
   perSecond: number | undefined;
   /** performance.now() before which no request may start. */
   notBefore = 0;
-  /** Set while the endpoint waits for notBefore. */
+  /** Timer that ends at notBefore; undefined when the endpoint does not wait for notBefore. */
   timer: NodeJS.Timeout | undefined;
 
   constructor(endpointId: string) {

@@ -16,7 +16,7 @@ const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?
 // breaks and tabs are refused.
 const unstorable = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]|\p{Surrogate}/u;
 
-// A host name has at most 253 characters.
+// Maximum length of an origin. The host name in it has at most 253 characters.
 const MAX_ORIGIN = 270;
 
 // The length is counted in code points, like length() in Postgres.

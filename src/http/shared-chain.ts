@@ -103,7 +103,7 @@ class Turns {
     this.#dropLate();
     while (this.#common.length > 0 || this.#queues.size > 0) {
       const wait = this.#delay();
-      // If the wait is longer, the RPC client refuses the request at once.
+      // If the wait is longer than MAX_WAIT_MS, the RPC client refuses the request at once.
       if (wait > 0 && wait <= MAX_WAIT_MS) {
         setTimeout(() => this.#send(), Math.ceil(wait)).unref();
         return;

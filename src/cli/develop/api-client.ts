@@ -129,8 +129,8 @@ export interface DeveloperApp {
 }
 
 /**
- * Returns the app named by the flag, or the merchant's only app. Throws an OperatorError with exit
- * code 2 when the merchant has several apps and the flag names none.
+ * Returns the app that --app names, or the merchant's only app. Throws an OperatorError with exit
+ * code 2 when the merchant has several apps and --app is missing.
  */
 export async function appOf(
   client: ApiClient,

@@ -15,7 +15,7 @@ export interface Silence {
   waitingMs(): number;
   /** Number of dropped connections. */
   readonly dropped: number;
-  /** Milliseconds since the last dropped connection; Infinity before the first. */
+  /** Milliseconds since the last dropped connection; Infinity if no connection was dropped. */
   droppedAgoMs(): number;
 }
 

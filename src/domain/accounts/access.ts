@@ -84,7 +84,9 @@ export interface Access {
   /** The caller may cache the answer until this time. */
   revalidateAfter: Date;
   reason: (typeof accessReasons)[number];
-  /** Id of the subscription that decides; null when the customer has no subscription. */
+  /**
+   * Id of the subscription that decides about access; null when the customer has no subscription.
+   */
   subscriptionId: string | null;
   status: string | null;
   /** Number of live subscriptions of the customer, up to 50. */

@@ -32,7 +32,10 @@ interface Held {
   readonly now: bigint;
 }
 
-/** Reads the wallet's authority and token account. Throws INTERNAL_ERROR when that fails. */
+/**
+ * Reads the wallet's authority and token account. Throws INTERNAL_ERROR when the chain is
+ * unreachable.
+ */
 async function readApproval(
   chain: ChainReader,
   { programId }: Network,

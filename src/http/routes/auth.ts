@@ -28,7 +28,10 @@ const AskedMethod = oneOf(
   'transaction: answer with a transaction that carries the message, for a wallet that signs nothing else. It signs in subscribers only.',
 );
 
-/** Registers wallet sign-in: the client asks for a nonce, signs the message and gets a JWT. */
+/**
+ * Registers the routes of wallet sign-in: the client asks for a nonce, signs the message and gets a
+ * JWT.
+ */
 export function authRoutes(api: Api, deps: ApiDeps, tokens: Tokens): void {
   methodsRoute(api, deps);
   nonceRoute(api, deps);

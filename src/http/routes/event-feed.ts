@@ -186,7 +186,7 @@ class WaitingPlaces {
     this.#connections = connections;
   }
 
-  /** Ends all waits. */
+  /** Ends the wait of every request. */
   close(): void {
     this.#closing.abort();
   }

@@ -3,7 +3,7 @@ import { databaseTrouble } from '../../db/postgres/readiness.ts';
 import type { Api, ApiDeps } from '../context.ts';
 import { failures, ok, refusal, success } from '../envelope.ts';
 
-/** Registers liveness (/healthz) and readiness (/readyz). */
+/** Registers the routes for liveness (/healthz) and readiness (/readyz). */
 export function healthRoutes(api: Api, { sql, trouble, isStopping }: ApiDeps): void {
   const findTrouble = memo(1000, async () => trouble?.() ?? (await databaseTrouble(sql)));
   const Status = (word: string) =>

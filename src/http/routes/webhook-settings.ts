@@ -41,7 +41,7 @@ export function webhookSettingsRoutes(api: Api, deps: ApiDeps): void {
           maxPerSecond,
         });
       if (disabled === true) await disableEndpoint(sql, endpoint.id, 'merchant');
-      // Counting the missed events may take as long as a report, so the report pool is used.
+      // Counting the missed events may take as long as a report.
       const missedEvents =
         disabled === false ? await enableWithReplay(reports, endpoint) : undefined;
       if (missedEvents !== undefined) wakeReplays();
