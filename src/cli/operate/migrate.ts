@@ -32,11 +32,11 @@ export function addMigrate(command: Command, finish: Finish): void {
 /** Applies the pending migrations and prints their names. Returns the exit code. */
 function migrateDatabase({ envFile, roles, json = false }: MigrateFlags): Promise<number> {
   const config = loadConfig('admin', { envFile });
-  const { databaseUrl } = required(config, 'databaseUrl');
+  const { databaseUrl, daemonDatabaseUrl } = required(config, 'databaseUrl', 'daemonDatabaseUrl');
+  const urls = { databaseUrl: daemonDatabaseUrl, directUrl: config.databaseDirectUrl };
   return interruptible(false, () =>
     withPostgres(databaseUrl, { max: 2, name: 'billing migrate' }, async (sql) => {
-      const made =
-        roles === undefined ? undefined : await makeDatabaseRoles(sql, databaseUrl, roles);
+      const made = roles === undefined ? undefined : await makeDatabaseRoles(sql, urls, roles);
       const applied = await withProgress('migrating', ({ update }) => migrate(sql, update));
       const recorded = await recordMissingTerms(sql, config);
       const steps = [
@@ -59,9 +59,12 @@ function migrateDatabase({ envFile, roles, json = false }: MigrateFlags): Promis
   );
 }
 
-function describeRoles({ roles, files, statistics }: MadeRoles): void {
-  for (const daemon of daemonRoles)
-    print(`${daemon} uses the role ${roles[daemon]}: DATABASE_URL_FILE=${files[daemon]}`);
+function describeRoles({ roles, files, directFiles, statistics }: MadeRoles): void {
+  for (const daemon of daemonRoles) {
+    const direct =
+      directFiles === undefined ? '' : ` DATABASE_DIRECT_URL_FILE=${directFiles[daemon]}`;
+    print(`${daemon} uses the role ${roles[daemon]}: DATABASE_URL_FILE=${files[daemon]}${direct}`);
+  }
   if (!statistics.ownerSees)
     print(
       `A superuser should "grant pg_read_all_stats to ${statistics.owner}": until then "billing listen" shows events a minute late.`,
