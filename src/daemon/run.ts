@@ -266,7 +266,9 @@ async function withResources(
         }),
     },
     async (sql) => {
-      await assertSchema(sql);
+      const newer = await assertSchema(sql);
+      if (newer !== undefined && isDaemon(role))
+        log.info({ schema: newer }, 'the schema is that of a newer release, which allows this one');
       if (handlesPayments) await assertInstallation(sql, config);
       return use({ config, log, sql });
     },

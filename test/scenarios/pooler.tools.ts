@@ -7,7 +7,7 @@ import type { Sql } from '../../src/db/postgres/connect.ts';
 import { SESSION_SETTINGS } from '../../src/db/postgres/settings.ts';
 import { startStage } from '../fixtures/billing.ts';
 import { run } from '../fixtures/command.ts';
-import { asDaemon, daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';
+import { asDaemon, daemonEnv, daemons, stageEnv, startReady } from '../fixtures/daemons.ts';
 import { startPgBouncer } from '../fixtures/pgbouncer.ts';
 import { makeTestRoles, testDatabase } from '../fixtures/postgres.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
@@ -52,23 +52,10 @@ void t.test('payments, webhooks, the feed and reports through it', async (t) => 
   await makeTestRoles(stage.sql);
   const pooler = await startPgBouncer(t, stage.databaseUrl);
   const receiver = await startReceiver(t);
-  const { config, net, keeper, treasury } = stage;
   const env = {
+    ...stageEnv(stage),
     DATABASE_URL: pooler.url,
     DATABASE_DIRECT_URL: stage.databaseUrl,
-    SOLANA_RPC_URL: net.rpcUrl,
-    SOLANA_WS_URL: net.wsUrl,
-    SOLANA_CLUSTER: 'localnet',
-    USDC_MINT: net.mint,
-    KEEPER_KEYPAIR: config.keeperKeypair ?? '',
-    KEEPER_ADDRESS: keeper.address,
-    COLLECTION_WINDOW_SECONDS: '0',
-    PLATFORM_TREASURY: treasury.address,
-    JWT_SECRET: 'j'.repeat(32),
-    ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
-    PORT: '0',
-    METRICS_PORT: '0',
-    WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
   };
   const running = [];
   for (const daemon of daemons) running.push(await startReady(t, daemon, env));
