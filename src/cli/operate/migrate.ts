@@ -70,12 +70,15 @@ function migrateDatabase({ envFile, roles, plan, json = false }: MigrateFlags): 
 }
 
 /** Leaves the schema of a newer release alone. Its rights of roles are not known here. */
-function leaveSchema(version: number, { roles, json }: Pick<MigrateFlags, 'roles' | 'json'>): 0 {
+function leaveSchema(
+  version: number,
+  { roles, json }: { roles: string | undefined; json: boolean },
+): 0 {
   if (roles !== undefined)
     throw new OperatorError(
       `The schema (version ${version}) is that of a newer release: run "billing migrate --roles" of that release, which knows the rights.`,
     );
-  if (json === true) printJson({ applied: [] });
+  if (json) printJson({ applied: [] });
   else
     print(
       `The schema (version ${version}) is that of a newer release, on which this one runs: nothing to do.`,
