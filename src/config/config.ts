@@ -14,8 +14,8 @@ export type Config = Values & {
   /** DATABASE_URL of daemons. In `databaseUrl` commands have DATABASE_DIRECT_URL if it is given. */
   readonly daemonDatabaseUrl: string | undefined;
   /**
-   * keeperKeypair, keeperAddress and treasury are the first entries of their lists, which are in
-   * use.
+   * keeperKeypair, keeperAddress and treasury are the first entries of their lists. The first
+   * entries are in use.
    */
   readonly keeperKeypair: string | undefined;
   readonly keeperAddress: string | undefined;
