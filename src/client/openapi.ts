@@ -2298,6 +2298,23 @@ export interface components {
              * Address of the account on chain, in Base58.
              */
             planPda: string;
+            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. */
+            schedule: {
+                /** Each payment, base units. */
+                amount: string;
+                /**
+                 * Format: date-time
+                 * When the first of them is due.
+                 */
+                dueAt: string;
+                /** Number of payments; null: until the subscription ends. */
+                times: number | null;
+                /**
+                 * Format: date-time
+                 * End of the time that the first of them pays for.
+                 */
+                until: string;
+            }[];
             /** Only an active plan takes subscribers. */
             status: "pending" | "active" | "sunset" | "ended";
             /** Free hours of a new subscription, once per wallet and app. */
@@ -2829,6 +2846,23 @@ export interface components {
             onChain: "none" | "live" | "cancelled" | "ended";
             /** Whether the plan accepts subscribers on chain at the moment. */
             planOpen: boolean;
+            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. */
+            schedule: {
+                /** Each payment, base units. */
+                amount: string;
+                /**
+                 * Format: date-time
+                 * When the first of them is due.
+                 */
+                dueAt: string;
+                /** Number of payments; null: until the subscription ends. */
+                times: number | null;
+                /**
+                 * Format: date-time
+                 * End of the time that the first of them pays for.
+                 */
+                until: string;
+            }[];
             /**
              * Format: uuid
              * The live subscription registered for that address.

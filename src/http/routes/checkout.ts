@@ -27,6 +27,7 @@ import {
 } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
+import { scheduleView } from '../schedule.ts';
 import { PublicPlan } from './public-plan.ts';
 
 const returnUrl = Type.String({
@@ -212,7 +213,7 @@ async function checkPlan(
  * Registers the public view of a checkout session, rate limited per address. The session's id is a
  * secret, and whoever has the id may read the session.
  */
-export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
+export function publicCheckoutRoutes(api: Api, { sql, planMinimumAmount }: ApiDeps): void {
   api.get(
     '/checkout-sessions/:checkoutSessionId',
     {
@@ -242,7 +243,7 @@ export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
         status: now,
         expiresAt,
         ...urls,
-        plan,
+        plan: { ...plan, schedule: scheduleView(plan, planMinimumAmount, session) },
         discount: discountView(session),
       });
     },

@@ -3,6 +3,7 @@ import { findPublicPlan } from '../../db/plans.ts';
 import { absent, type Api, type ApiDeps, idOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, nullable, oneOf, PathId, Pda, Time, Wallet } from '../fields.ts';
+import { Schedule, scheduleView } from '../schedule.ts';
 
 const text = (description: string) => Type.String({ description });
 export const PublicPlan = Type.Object(
@@ -22,6 +23,7 @@ export const PublicPlan = Type.Object(
       }),
     ),
     endsAt: nullable(Time),
+    schedule: Schedule,
     planPda: Pda,
     appName: text('The app’s name.'),
     appDescription: nullable(text('The app’s description.')),
@@ -33,7 +35,7 @@ export const PublicPlan = Type.Object(
 );
 
 /** Registers the public terms of a plan, rate limited per address. */
-export function publicPlanRoutes(api: Api, { sql }: ApiDeps): void {
+export function publicPlanRoutes(api: Api, { sql, planMinimumAmount }: ApiDeps): void {
   api.get(
     '/plans/:planId',
     {
@@ -48,7 +50,7 @@ export function publicPlanRoutes(api: Api, { sql }: ApiDeps): void {
     async (request) => {
       const plan = await findPublicPlan(sql, idOf(request.params.planId, 'plan'));
       if (plan === undefined) throw absent('plan');
-      return ok(plan);
+      return ok({ ...plan, schedule: scheduleView(plan, planMinimumAmount) });
     },
   );
 }

@@ -1,4 +1,5 @@
 import { type ReactElement, type ReactNode, useEffect, useState } from 'react';
+import { discountText } from '../shared/discount.ts';
 import { wordsOf } from '../shared/errors.ts';
 import { Address, Button, Notice, Spinner, SubscriptionBadge, Usdc } from '../shared/parts.tsx';
 import { everyPeriod } from '../shared/period.ts';
@@ -105,8 +106,8 @@ export function SubscriptionCard({
                 <bdi>{foreign(plan.merchantName ?? plan.appName, 80)}</bdi> ·{' '}
               </>
             )}
-            {subscription.discount !== null && 'at most '}
             <Usdc units={subscription.amount} /> {everyPeriod(subscription.periodHours)}
+            {subscription.discount !== null && <>, {discountText(subscription.discount)}</>}
           </p>
         </div>
         <SubscriptionBadge of={subscription} />
@@ -163,7 +164,7 @@ function State({
             <>
               {nextAmount !== null && (
                 <>
-                  <Usdc units={nextAmount} />,{' '}
+                  <Usdc units={nextAmount} partOf={subscription.amount} />,{' '}
                 </>
               )}
               <Time at={nextPaymentDue} />

@@ -10,8 +10,8 @@ import {
   useRef,
   useState,
 } from 'react';
-import { formatUsdcGrouped } from '../../format.ts';
 import { explorerUrl } from './installation.ts';
+import { formatExact, formatToCent } from './money.ts';
 import { shortAddress } from './text.ts';
 
 /** A button. While its action runs (`busy`), the button ignores presses. */
@@ -79,11 +79,15 @@ export function Notice({
   );
 }
 
-/** Shows an amount of USDC with its unit. */
-export function Usdc({ units }: { units: string }): ReactElement {
+/**
+ * Shows an amount of USDC with its unit: to the base unit, or to the cent where it may be a part of
+ * `partOf`.
+ */
+export function Usdc({ units, partOf = units }: { units: string; partOf?: string }): ReactElement {
   return (
-    <span className="amount">
-      {formatUsdcGrouped(units)} <span className="unit">USDC</span>
+    <span className="amount" title={`${formatExact(units)} USDC`}>
+      {units === partOf ? formatExact(units) : formatToCent(units)}{' '}
+      <span className="unit">USDC</span>
     </span>
   );
 }

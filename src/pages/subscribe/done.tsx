@@ -1,5 +1,5 @@
 import { type ReactElement, useEffect, useState } from 'react';
-import { formatUsdcGrouped } from '../../format.ts';
+import { formatExact, formatToCent } from '../shared/money.ts';
 import { Button, Notice, Signature, Spinner } from '../shared/parts.tsx';
 import type { Payment, PublicPlan, Session, Subscription } from '../shared/session.ts';
 import { foreign, safeUrl } from '../shared/text.ts';
@@ -101,7 +101,7 @@ export function Done({
           {current.nextAmount !== null && (
             <div>
               <dt>Then the first payment</dt>
-              <dd>{formatUsdcGrouped(current.nextAmount)} USDC</dd>
+              <dd>{formatToCent(current.nextAmount)} USDC</dd>
             </div>
           )}
         </dl>
@@ -110,7 +110,7 @@ export function Done({
         <dl className="lines">
           <div>
             <dt>Paid</dt>
-            <dd>{formatUsdcGrouped(payment?.amountGross ?? current.amount)} USDC</dd>
+            <dd>{formatExact(payment?.amountGross ?? current.amount)} USDC</dd>
           </div>
           <div>
             <dt>Paid until</dt>

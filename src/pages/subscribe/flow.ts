@@ -27,10 +27,13 @@ export type View =
   | { at: 'subscribed'; standing: Standing; note?: string }
   | { at: 'done'; subscription: Subscription };
 
+/** The terms that depend on the wallet: it has a trial once. */
+export type Terms = Pick<PublicPlan, 'trialHours' | 'schedule'>;
+
 export interface Flow {
   view: View;
-  /** The trial that the page shows. Until the wallet is connected, this is the plan's trial. */
-  trialHours: number | null;
+  /** The terms that the page shows. Until the wallet is connected, these are the plan's. */
+  terms: Terms;
   session: Session | undefined;
   /** Connects the wallet, signs in, and subscribes if the state on chain allows it. */
   start: (wallet: SolanaWallet) => void;
@@ -78,8 +81,8 @@ export function useFlow(order: Order): Flow {
   const [view, setView] = useState<View>({ at: 'offer' });
   const [session, setSession] = useState<Session>();
   const runs = useRef(0);
-  const [trialHours, setTrialHours] = useState(order.plan.trialHours);
-  const offered = { ...order, trialHours };
+  const [terms, setTerms] = useState<Terms>(order.plan);
+  const offered = { ...order, terms };
 
   useEnd(session, (why) => {
     runs.current += 1;
@@ -98,7 +101,7 @@ export function useFlow(order: Order): Flow {
     work(show).then(
       (next) => {
         if (runs.current !== mine) return;
-        if (next.at === 'otherTerms') setTrialHours(next.standing.trialHours);
+        if (next.at === 'otherTerms') setTerms(next.standing);
         setView(next);
       },
       (error: unknown) => {
@@ -125,7 +128,7 @@ export function useFlow(order: Order): Flow {
 
   return {
     view,
-    trialHours,
+    terms,
     session,
     start,
     again() {
@@ -149,7 +152,7 @@ export function useFlow(order: Order): Flow {
  * that, returns a view that explains why.
  */
 async function proceed(
-  order: Order & Pick<Flow, 'trialHours'>,
+  order: Order & Pick<Flow, 'terms'>,
   signedIn: Session,
   show: (step: Step) => void,
 ): Promise<View> {
@@ -205,10 +208,10 @@ function readStanding({ client }: Session, { plan, checkoutSessionId }: Order): 
  */
 async function placeOf(
   session: Session,
-  order: Order & Pick<Flow, 'trialHours'>,
+  order: Order & Pick<Flow, 'terms'>,
   standing: Standing,
 ): Promise<View | undefined> {
-  const { plan, trialHours } = order;
+  const { plan, terms } = order;
   const { onChain, subscriptionId } = standing;
   if (onChain === 'live' && standing.approval !== 'replaced' && subscriptionId === null)
     return { at: 'done', subscription: await register(session, order, standing) };
@@ -225,7 +228,7 @@ async function placeOf(
     };
   if (!standing.planOpen)
     return { at: 'closed', why: 'The plan takes no new subscriptions on chain any more.' };
-  if (standing.trialHours !== trialHours) return { at: 'otherTerms', standing };
+  if (standing.trialHours !== terms.trialHours) return { at: 'otherTerms', standing };
   const short =
     BigInt(standing.usdc) < BigInt(standing.usdcNeeded) ||
     BigInt(standing.lamports) < BigInt(standing.lamportsNeeded);

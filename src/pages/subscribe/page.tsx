@@ -27,7 +27,7 @@ function Offered({ plan, checkout }: Offer): ReactElement {
   const flow = useFlow({ plan, checkoutSessionId: checkout?.id });
   return (
     <div className="checkout">
-      <Summary plan={plan} trialHours={flow.trialHours} discount={checkout?.discount ?? null} />
+      <Summary plan={plan} terms={flow.terms} discount={checkout?.discount ?? null} />
       <main className="checkout-panel">
         <Panel plan={plan} checkout={checkout} flow={flow} />
         <footer className="muted small">

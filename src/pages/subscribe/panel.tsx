@@ -1,6 +1,6 @@
 import { type ReactElement, type ReactNode, useEffect, useRef } from 'react';
-import { formatUsdcGrouped } from '../../format.ts';
 import { clusterName } from '../shared/installation.ts';
+import { formatExact } from '../shared/money.ts';
 import { Address, Button, Notice, Spinner } from '../shared/parts.tsx';
 import { perPeriod, span } from '../shared/period.ts';
 import type { Checkout, PublicPlan, Session, Standing } from '../shared/session.ts';
@@ -189,7 +189,7 @@ function Screen({
 
 function termsFor({ trialHours, usdcNeeded }: Standing): string {
   return trialHours === null
-    ? `It gets no free trial: ${formatUsdcGrouped(usdcNeeded)} USDC are paid when you subscribe.`
+    ? `It gets no free trial: ${formatExact(usdcNeeded)} USDC are paid when you subscribe.`
     : `It gets a free trial of ${span(trialHours)}. The first payment is taken after it.`;
 }
 
@@ -268,9 +268,9 @@ function Promises({ plan }: { plan: PublicPlan }): ReactElement {
     <ul className="promises">
       <li>
         <strong>What you approve.</strong> The Subscriptions program on Solana may move at most{' '}
-        {formatUsdcGrouped(plan.amount)} USDC per {perPeriod(plan.periodHours)} for this plan, to
-        the merchant and this service only. Your wallet may show the approval as unlimited: the
-        program holds the limit.
+        {formatExact(plan.amount)} USDC {perPeriod(plan.periodHours)} for this plan, to the merchant
+        and this service only. Your wallet may show the approval as unlimited: the program holds the
+        limit.
       </li>
       <li>
         <strong>Cancel any time</strong> under <a href="/account">My subscriptions</a>. You keep

@@ -1,6 +1,5 @@
 import type { ReactElement } from 'react';
-import { formatUsdcGrouped } from '../../format.ts';
-import { formatSolShort } from '../shared/money.ts';
+import { formatExact, formatSolShort } from '../shared/money.ts';
 import { Button, Notice } from '../shared/parts.tsx';
 import type { Standing } from '../shared/session.ts';
 
@@ -32,11 +31,9 @@ export function Short({
         <tbody>
           <tr>
             <th scope="row">USDC</th>
-            <td>{formatUsdcGrouped(standing.usdc)}</td>
-            <td>{formatUsdcGrouped(standing.usdcNeeded)}</td>
-            <td className={usdc > 0n ? 'missing' : ''}>
-              {usdc > 0n ? formatUsdcGrouped(usdc) : '–'}
-            </td>
+            <td>{formatExact(standing.usdc)}</td>
+            <td>{formatExact(standing.usdcNeeded)}</td>
+            <td className={usdc > 0n ? 'missing' : ''}>{usdc > 0n ? formatExact(usdc) : '–'}</td>
           </tr>
           <tr>
             <th scope="row">SOL</th>
