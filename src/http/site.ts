@@ -89,6 +89,9 @@ function documentOf(
     if (file === undefined) throw new Error(`the manifest has no ${name}`);
     return `/assets/${file}`;
   };
+  const catalogues = Object.keys(manifest)
+    .filter((name) => name.startsWith('words-'))
+    .map((name) => `<meta name="billing-${name}" content="${asset(name)}">`);
   const scripts = (demo ? ['demo-wallet', page] : [page]).map(
     (name) => `<script type="module" src="${asset(name)}"></script>`,
   );
@@ -101,6 +104,7 @@ function documentOf(
 <meta name="referrer" content="no-referrer">
 <meta name="robots" content="noindex">
 <meta name="billing-cluster" content="${cluster}">
+${catalogues.join('\n')}
 <title>${title}</title>
 <link rel="icon" type="image/svg+xml" href="${asset('icon')}">
 <link rel="stylesheet" href="${asset('style')}">

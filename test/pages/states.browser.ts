@@ -122,7 +122,7 @@ void t.test('states of the subscribe page', async (t) => {
         },
       });
       await one.press();
-      await one.sees('The transaction lapsed');
+      await one.sees('The request expired');
       t.equal(await one.registrations(), 0);
       await look(t, one, 'lapsed');
       one.wallet.switches.beforeSigning = undefined;
@@ -164,7 +164,7 @@ void t.test('states of the subscribe page', async (t) => {
       },
     });
     await one.press();
-    await one.sees('The transaction lapsed');
+    await one.sees('The request expired');
     one.wallet.switches.beforeSigning = undefined;
     await one.page.getByRole('button', { name: 'Try again' }).click();
     await one.sees(subscribed);

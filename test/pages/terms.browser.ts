@@ -70,7 +70,7 @@ void t.test('trial, discount and pause', async (t) => {
     await offer(`/s/${second.id}`);
     await line('Free trial, once per wallet', '2 days');
     await page.getByRole('button', { name: /^Subscribe with/ }).click();
-    await page.getByText('It gets no free trial: 10.00 USDC are paid').waitFor();
+    await page.getByText('you pay 10.00 USDC when you subscribe').waitFor();
     await line('Today', '10.00 USDC');
     await inspect(t, page, 'terms-no-trial');
     t.same(await sql`select 1 from subscriptions where plan_id = ${second.id}`, []);

@@ -1,6 +1,5 @@
 import { type ReactElement, useSyncExternalStore } from 'react';
 import { locale } from './language.ts';
-import { Button } from './parts.tsx';
 
 const dayParts = { year: 'numeric', month: 'short', day: 'numeric' } as const;
 const minuteParts = { ...dayParts, hour: '2-digit', minute: '2-digit' } as const;
@@ -9,7 +8,13 @@ const minuteParts = { ...dayParts, hour: '2-digit', minute: '2-digit' } as const
 let isUtc = false;
 const watchers = new Set<() => void>();
 
-function useUtc(): boolean {
+/** Shows all times of the page in the other zone: UTC or the reader's. */
+export function switchZone(): void {
+  isUtc = !isUtc;
+  for (const changed of watchers) changed();
+}
+
+export function useUtc(): boolean {
   return useSyncExternalStore(
     (changed) => {
       watchers.add(changed);
@@ -41,23 +46,5 @@ export function Time({
     <time dateTime={time.toISOString()} title={title}>
       {format.format(time)}
     </time>
-  );
-}
-
-/** Shows which time zone is used, and switches it for the whole page. */
-export function ZoneSwitch(): ReactElement {
-  const utc = useUtc();
-  const zone = new Intl.DateTimeFormat().resolvedOptions().timeZone;
-  return (
-    <Button
-      kind="link"
-      onClick={() => {
-        isUtc = !isUtc;
-        for (const changed of watchers) changed();
-      }}
-    >
-      Times: {utc ? 'UTC' : (zone.split('/').at(-1)?.replaceAll('_', ' ') ?? zone)}
-      <span className="visually-hidden"> Show {utc ? zone : 'UTC'}</span>
-    </Button>
   );
 }

@@ -8,10 +8,11 @@ import {
   type Session,
   submit,
   type Standing,
+  type Submitted,
   type Subscription,
 } from '../shared/session.ts';
 import { knowsNetwork, onSwitch, type SolanaWallet } from '../shared/wallets.ts';
-import { type Problem, problemOf, unsuccessful } from './problems.ts';
+import type { Problem } from './problems.ts';
 
 export type Step = 'connect' | 'signIn' | 'check' | 'sign' | 'send' | 'confirm';
 
@@ -23,8 +24,8 @@ export type View =
   | { at: 'switched' }
   | { at: 'short'; standing: Standing }
   | { at: 'otherTerms'; standing: Standing }
-  | { at: 'closed'; why: string }
-  | { at: 'subscribed'; standing: Standing; note?: string }
+  | { at: 'closed'; why: 'ownWallet' | 'frozen' | 'planClosed' }
+  | { at: 'subscribed'; standing: Standing; note?: 'approved' | 'resumed' }
   | { at: 'done'; subscription: Subscription };
 
 /** The terms that depend on the wallet: it has a trial once. */
@@ -106,7 +107,7 @@ export function useFlow(order: Order): Flow {
       },
       (error: unknown) => {
         if (runs.current !== mine || error instanceof Superseded) return;
-        setView(problemOf(error));
+        setView({ at: 'problem', cause: { error } });
       },
     );
   };
@@ -216,18 +217,9 @@ async function placeOf(
   if (onChain === 'live' && standing.approval !== 'replaced' && subscriptionId === null)
     return { at: 'done', subscription: await register(session, order, standing) };
   if (onChain === 'live' || onChain === 'cancelled') return { at: 'subscribed', standing };
-  if (session.address === plan.merchantWallet)
-    return {
-      at: 'closed',
-      why: 'This is the merchant’s own wallet. Use another one to subscribe.',
-    };
-  if (standing.frozen)
-    return {
-      at: 'closed',
-      why: 'The USDC account of this wallet is frozen by the issuer of USDC, so it cannot pay. Use another wallet.',
-    };
-  if (!standing.planOpen)
-    return { at: 'closed', why: 'The plan takes no new subscriptions on chain any more.' };
+  if (session.address === plan.merchantWallet) return { at: 'closed', why: 'ownWallet' };
+  if (standing.frozen) return { at: 'closed', why: 'frozen' };
+  if (!standing.planOpen) return { at: 'closed', why: 'planClosed' };
   if (standing.trialHours !== terms.trialHours) return { at: 'otherTerms', standing };
   const short =
     BigInt(standing.usdc) < BigInt(standing.usdcNeeded) ||
@@ -261,6 +253,9 @@ async function register(
   }
 }
 
+/** Returns the screen for a transaction that lapsed or failed. */
+const unsuccessful = (cause: Submitted): Problem => ({ at: 'problem', cause });
+
 const isOpen = ({ status }: Subscription) => status === 'active' || status === 'past_due';
 
 /** Waits until the subscription is on chain and registered. */
@@ -282,11 +277,7 @@ async function restored(session: Session, order: Order, how: 'repair' | 'resume'
     const standing = await readStanding(session, order);
     const done = how === 'repair' ? standing.approval === 'given' : standing.onChain === 'live';
     if (!done) continue;
-    const note =
-      how === 'repair'
-        ? 'Payments are approved again.'
-        : 'Your cancellation is taken back. The subscription goes on.';
-    return { at: 'subscribed', standing, note };
+    return { at: 'subscribed', standing, note: how === 'repair' ? 'approved' : 'resumed' };
   }
   return unsuccessful({ status: 'lapsed', reason: null, signature: '' });
 }

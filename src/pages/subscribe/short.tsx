@@ -1,6 +1,7 @@
 import type { ReactElement } from 'react';
+import { words } from '../shared/language.ts';
 import { formatExact, formatSolShort } from '../shared/money.ts';
-import { Button, Notice } from '../shared/parts.tsx';
+import { Button } from '../shared/parts.tsx';
 import type { Standing } from '../shared/session.ts';
 
 /** Shows the amounts of USDC and SOL that the wallet lacks. */
@@ -11,21 +12,22 @@ export function Short({
   standing: Standing;
   again: () => void;
 }): ReactElement {
+  const text = words.short;
   const usdc = BigInt(standing.usdcNeeded) - BigInt(standing.usdc);
   const sol = BigInt(standing.lamportsNeeded) - BigInt(standing.lamports);
+  const lacks = usdc <= 0n ? 'sol' : sol <= 0n ? 'usdc' : 'both';
   return (
     <>
-      <h2>Your wallet needs more</h2>
-      <Notice kind="warning">Nothing was paid. Add the missing amount, then check again.</Notice>
+      <h2>{text[lacks]}</h2>
       <table className="balances">
         <thead>
           <tr>
             <th scope="col">
-              <span className="visually-hidden">Token</span>
+              <span className="visually-hidden">{text.token}</span>
             </th>
-            <th scope="col">You have</th>
-            <th scope="col">Needed</th>
-            <th scope="col">Missing</th>
+            <th scope="col">{text.have}</th>
+            <th scope="col">{text.needed}</th>
+            <th scope="col">{text.missing}</th>
           </tr>
         </thead>
         <tbody>
@@ -43,11 +45,9 @@ export function Short({
           </tr>
         </tbody>
       </table>
-      <p className="muted">
-        SOL pays the network: a fee, and deposits that you get back when you close the subscription.
-      </p>
+      <p className="muted">{text.why}</p>
       <Button kind="primary" onClick={again}>
-        Check again
+        {text.check}
       </Button>
     </>
   );

@@ -67,7 +67,7 @@ export function Summary({
                 <bdi>{foreign(plan.merchantName, 60)}</bdi>{' '}
               </>
             )}
-            <Address of={plan.merchantWallet} label={text.merchantWallet} />
+            <Address of={plan.merchantWallet} label={words.merchantWallet} />
           </Line>
           {website !== undefined && (
             <Line name={text.website}>
@@ -143,7 +143,7 @@ function Notes({ plan: { periodHours, endsAt } }: { plan: PublicPlan }): ReactEl
   const exact = exactLength(periodHours);
   return (
     <dd className="note">
-      {endsAt === null ? words.summary.cancelNote : words.summary.endsNote}.
+      {endsAt === null ? words.summary.cancelNote : words.summary.endsNote}
       {exact !== undefined && ` ${exact}`}
     </dd>
   );
