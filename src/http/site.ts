@@ -5,7 +5,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import type { FastifyReply } from 'fastify';
-import type { Api, ApiDeps } from './context.ts';
+import { findPublicPlan } from '../db/plans.ts';
+import { type Api, type ApiDeps, idOf } from './context.ts';
+import { withPlanTags } from './open-graph.ts';
+import { sitePaths } from './site-paths.ts';
 
 /** Maps the name of an asset to its file name under /assets/. */
 type Manifest = Readonly<Record<string, string>>;
@@ -32,7 +35,8 @@ const documents: readonly { url: string; page: string; title: string }[] = [
 ];
 
 /** Registers the pages. Logs a warning when `npm run build` has not built the pages. */
-export function siteRoutes(api: Api, { cluster, environment, log }: ApiDeps): void {
+export function siteRoutes(api: Api, deps: ApiDeps): void {
+  const { cluster, environment, log } = deps;
   const manifest = readManifest();
   if (manifest === undefined) {
     log.warn('the browser pages are not built: run "npm run build"');
@@ -43,13 +47,15 @@ export function siteRoutes(api: Api, { cluster, environment, log }: ApiDeps): vo
   const demo = environment === 'development' && cluster === 'localnet';
   for (const { url, page, title } of documents) {
     const html = documentOf(manifest, { page, title, cluster, demo });
-    api.get(url, (_request, reply) =>
+    api.get<{ Params: { planId?: string } }>(url, async ({ params }, reply) =>
       guarded(reply)
         .header('cache-control', 'no-cache')
         .type('text/html; charset=utf-8')
-        .send(html),
+        .send(await withTags(deps, html, params.planId)),
     );
   }
+  const paths = documents.map(({ url }) => url);
+  sitePaths(api, paths, `/assets/${manifest.icon ?? ''}`);
   void api.register(fastifyStatic, {
     root: fileURLToPath(new URL('assets/', built)),
     prefix: '/assets/',
@@ -64,6 +70,24 @@ export function siteRoutes(api: Api, { cluster, environment, log }: ApiDeps): vo
       response.setHeader('cross-origin-resource-policy', 'same-origin');
     },
   });
+}
+
+/**
+ * Returns the HTML of a plan's page with its Open Graph tags. Without the plan, returns the page as
+ * it is: its script then says why there is nothing to show.
+ */
+async function withTags(
+  { sql, publicUrl }: ApiDeps,
+  html: string,
+  planId: string | undefined,
+): Promise<string> {
+  if (planId === undefined) return html;
+  try {
+    const plan = await findPublicPlan(sql, idOf(planId, 'plan'));
+    return plan === undefined ? html : withPlanTags(html, plan, publicUrl);
+  } catch {
+    return html;
+  }
 }
 
 function guarded(reply: FastifyReply): FastifyReply {

@@ -108,3 +108,49 @@ void t.test('anyone may read a plan’s public terms', async (t) => {
   for (const absent of ['x', '01999999-0000-7000-8000-000000000000'])
     t.equal((await api.call('GET', `/plans/${absent}`)).status, 404, absent);
 });
+
+void t.test('a link to a plan has Open Graph tags of the plan, escaped', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const { insertPlan } = await import('../fixtures/rows.ts');
+  const id = await insertPlan(api.sql, merchant);
+  await api.sql`
+    update plans set name = ${'Tea "$&" <b>\u202e'}, amount = 2500000, period_hours = 730`;
+  const { payload } = await api.app.inject(`/s/${id}`);
+  const tags: Record<string, string> = {};
+  for (const [, tag = '', content = ''] of payload.matchAll(
+    /<meta property="(.*?)" content="(.*?)">/g,
+  ))
+    tags[tag] = content;
+  const name = 'Tea &#34;$&#38;&#34; &#60;b&#62; ';
+  t.match(tags, {
+    'og:type': 'website',
+    'og:title': `${name} · Coffee`,
+    'og:description': /^2\.50 USDC every month/,
+    'og:url': new RegExp(`/s/${id}$`),
+  });
+  t.match(payload, `<title>${name} · Coffee</title>`);
+  t.notMatch((await api.app.inject(documents[0] ?? '')).payload, /og:/, 'no such plan');
+  t.equal((await api.app.inject('/s/%3Cscript%3E')).statusCode, 200);
+});
+
+void t.test('paths that every site has', async (t) => {
+  const { app } = await testApi(t);
+  const redirects = {
+    '/': [302, '/account'],
+    '/favicon.ico': [302, `/assets/${manifest.icon ?? ''}`],
+    '/account/': [301, '/account'],
+    '/dashboard/?a=1': [301, '/dashboard?a=1'],
+    '/s/x/': [301, '/s/x'],
+    '/checkout/x/?b': [301, '/checkout/x?b'],
+  } as const;
+  for (const [url, [status, location]] of Object.entries(redirects)) {
+    const { statusCode, headers } = await app.inject(url);
+    t.same([statusCode, headers.location], [status, location], url);
+  }
+  const robots = await app.inject('/robots.txt');
+  t.equal(robots.statusCode, 200);
+  t.match(robots.headers['content-type'], 'text/plain');
+  t.match(robots.payload, /^User-agent: \*\nAllow: \/s\/\nDisallow: \/\n$/);
+  t.equal((await app.inject('//evil.test/')).statusCode, 404);
+});
