@@ -37,6 +37,11 @@ export interface ApiDeps {
   publicUrl: string;
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
+  /**
+   * Where a wallet can buy USDC: a URL with {address} and {amount}. The pages show no link without
+   * it.
+   */
+  onrampUrl?: string | undefined;
   /** Minimum price of a plan per period, in USDC base units. */
   planMinimumAmount: bigint;
   /** Rate limit of each tier, in requests per minute. */

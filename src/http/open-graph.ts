@@ -37,8 +37,10 @@ function periodName(hours: number): string {
 /** Text of another party as the value of an attribute: cut, without hidden characters, escaped. */
 function safe(text: string, maxLength: number): string {
   const characters = Array.from(replaceHidden(text, () => ' '));
-  return characters
-    .slice(0, maxLength)
-    .join('')
-    .replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+  return escapeHtml(characters.slice(0, maxLength).join(''));
+}
+
+/** Escapes a text for HTML and for the value of an attribute. */
+export function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

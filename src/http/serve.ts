@@ -169,6 +169,7 @@ function settings(
     secretBox: secretBox(encryptionKeys),
     planMinimumAmount: BigInt(config.planMinimumAmount),
     requestsPerMinute,
+    onrampUrl: config.onrampUrl,
     corsOrigins: config.corsOrigins,
     dashboardOrigins: config.dashboardOrigins,
     trustProxy: config.trustProxy,

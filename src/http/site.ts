@@ -7,7 +7,7 @@ import fastifyStatic from '@fastify/static';
 import type { FastifyReply } from 'fastify';
 import { findPublicPlan } from '../db/plans.ts';
 import { type Api, type ApiDeps, idOf } from './context.ts';
-import { withPlanTags } from './open-graph.ts';
+import { escapeHtml, withPlanTags } from './open-graph.ts';
 import { sitePaths } from './site-paths.ts';
 
 /** Maps the name of an asset to its file name under /assets/. */
@@ -36,7 +36,7 @@ const documents: readonly { url: string; page: string; title: string }[] = [
 
 /** Registers the pages. Logs a warning when `npm run build` has not built the pages. */
 export function siteRoutes(api: Api, deps: ApiDeps): void {
-  const { cluster, environment, log } = deps;
+  const { cluster, environment, log, onrampUrl } = deps;
   const manifest = readManifest();
   if (manifest === undefined) {
     log.warn('the browser pages are not built: run "npm run build"');
@@ -46,7 +46,7 @@ export function siteRoutes(api: Api, deps: ApiDeps): void {
   // the demo wallet.
   const demo = environment === 'development' && cluster === 'localnet';
   for (const { url, page, title } of documents) {
-    const html = documentOf(manifest, { page, title, cluster, demo });
+    const html = documentOf(manifest, { page, title, cluster, demo, onrampUrl });
     api.get<{ Params: { planId?: string } }>(url, async ({ params }, reply) =>
       guarded(reply)
         .header('cache-control', 'no-cache')
@@ -106,7 +106,19 @@ function readManifest(): Manifest | undefined {
 /** Returns the HTML of a page. The only data in the HTML are the settings of this installation. */
 function documentOf(
   manifest: Manifest,
-  { page, title, cluster, demo }: { page: string; title: string; cluster: string; demo: boolean },
+  {
+    page,
+    title,
+    cluster,
+    demo,
+    onrampUrl,
+  }: {
+    page: string;
+    title: string;
+    cluster: string;
+    demo: boolean;
+    onrampUrl: string | undefined;
+  },
 ): string {
   const asset = (name: string) => {
     const file = manifest[name];
@@ -116,6 +128,10 @@ function documentOf(
   const catalogues = Object.keys(manifest)
     .filter((name) => name.startsWith('words-'))
     .map((name) => `<meta name="billing-${name}" content="${asset(name)}">`);
+  const onramp =
+    onrampUrl === undefined
+      ? []
+      : [`<meta name="billing-onramp" content="${escapeHtml(onrampUrl)}">`];
   const scripts = (demo ? ['demo-wallet', page] : [page]).map(
     (name) => `<script type="module" src="${asset(name)}"></script>`,
   );
@@ -128,7 +144,7 @@ function documentOf(
 <meta name="referrer" content="no-referrer">
 <meta name="robots" content="noindex">
 <meta name="billing-cluster" content="${cluster}">
-${catalogues.join('\n')}
+${[...catalogues, ...onramp].join('\n')}
 <title>${title}</title>
 <link rel="icon" type="image/svg+xml" href="${asset('icon')}">
 <link rel="stylesheet" href="${asset('style')}">

@@ -134,6 +134,16 @@ void t.test('a link to a plan has Open Graph tags of the plan, escaped', async (
   t.equal((await api.app.inject('/s/%3Cscript%3E')).statusCode, 200);
 });
 
+void t.test('pages know where USDC can be bought, if the operator says so', async (t) => {
+  const onrampUrl = 'https://buy.example/?to={address}&usdc={amount}';
+  const { app } = await testApi(t, { onrampUrl });
+  const content = 'https://buy.example/?to={address}&#38;usdc={amount}';
+  t.match(
+    (await app.inject('/account')).payload,
+    `<meta name="billing-onramp" content="${content}">`,
+  );
+});
+
 void t.test('paths that every site has', async (t) => {
   const { app } = await testApi(t);
   const redirects = {

@@ -65,7 +65,7 @@ void t.test(
     await stage.until('it is cancelled', async () => (await row()).status === 'cancelled');
     await page.reload();
     await page.getByRole('button', { name: /Close and get/ }).click();
-    await page.getByText('The account is closed').waitFor();
+    await page.getByText('The deposit is back in your wallet').waitFor();
     const { value } = await chain.rpc<{ value: unknown }>(
       'getAccountInfo',
       await pdaOf(served.sql),

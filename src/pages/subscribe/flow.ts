@@ -12,6 +12,7 @@ import {
   type Subscription,
 } from '../shared/session.ts';
 import { knowsNetwork, onSwitch, type SolanaWallet } from '../shared/wallets.ts';
+import { isShort } from './missing.ts';
 import type { Problem } from './problems.ts';
 
 export type Step = 'connect' | 'signIn' | 'check' | 'sign' | 'send' | 'confirm';
@@ -40,6 +41,8 @@ export interface Flow {
   start: (wallet: SolanaWallet) => void;
   /** Subscribes with the wallet that is signed in. */
   again: () => void;
+  /** Reads the balances of a wallet that lacks money, and subscribes once it has enough. */
+  watch: () => void;
   /** Stops waiting for the wallet. A later response of the wallet is ignored. */
   stop: () => void;
   /** Approves payments again (`repair`) or withdraws a cancellation (`resume`). */
@@ -78,39 +81,53 @@ function useEnd(session: Session | undefined, left: (why: 'offer' | 'switched') 
   }, [session]);
 }
 
+/** Runs one piece of work at a time: stop() or a later run supersedes it. */
+function useRuns(shown: (view: View) => void) {
+  const runs = useRef(0);
+  /** Returns a function that says whether nothing has superseded what is under way now. */
+  const current = () => {
+    const mine = runs.current;
+    return () => runs.current === mine;
+  };
+  return {
+    current,
+    stop: () => {
+      runs.current += 1;
+    },
+    /** Runs `work` and shows its result, unless something supersedes it. */
+    run: (wallet: string, work: (show: (step: Step) => void) => Promise<View>) => {
+      runs.current += 1;
+      const isCurrent = current();
+      const show = (step: Step) => {
+        if (!isCurrent()) throw new Superseded();
+        shown({ at: 'busy', step, wallet });
+      };
+      work(show).then(
+        (next) => isCurrent() && shown(next),
+        (error: unknown) => {
+          if (isCurrent() && !(error instanceof Superseded))
+            shown({ at: 'problem', cause: { error } });
+        },
+      );
+    },
+  };
+}
+
 export function useFlow(order: Order): Flow {
   const [view, setView] = useState<View>({ at: 'offer' });
   const [session, setSession] = useState<Session>();
-  const runs = useRef(0);
   const [terms, setTerms] = useState<Terms>(order.plan);
   const offered = { ...order, terms };
+  const { run, stop, current } = useRuns((next) => {
+    if (next.at === 'otherTerms') setTerms(next.standing);
+    setView(next);
+  });
 
   useEnd(session, (why) => {
-    runs.current += 1;
+    stop();
     setSession(undefined);
     setView({ at: why });
   });
-
-  /** Runs `work` and shows its result, unless stop() or another run comes first. */
-  const run = (wallet: string, work: (show: (step: Step) => void) => Promise<View>) => {
-    runs.current += 1;
-    const mine = runs.current;
-    const show = (step: Step) => {
-      if (runs.current !== mine) throw new Superseded();
-      setView({ at: 'busy', step, wallet });
-    };
-    work(show).then(
-      (next) => {
-        if (runs.current !== mine) return;
-        if (next.at === 'otherTerms') setTerms(next.standing);
-        setView(next);
-      },
-      (error: unknown) => {
-        if (runs.current !== mine || error instanceof Superseded) return;
-        setView({ at: 'problem', cause: { error } });
-      },
-    );
-  };
 
   const start = (wallet: SolanaWallet) => {
     const wrong = { at: 'wrongNetwork', wallet: wallet.name } as const;
@@ -127,17 +144,34 @@ export function useFlow(order: Order): Flow {
     });
   };
 
+  const again = () => {
+    if (session === undefined) setView({ at: 'offer' });
+    else run(session.wallet.name, (show) => proceed(offered, session, show));
+  };
+
+  const watch = () => {
+    if (session === undefined) return;
+    const isCurrent = current();
+    readStanding(session, order).then(
+      (standing) => {
+        if (!isCurrent()) return;
+        if (isShort(standing)) setView({ at: 'short', standing });
+        else again();
+      },
+      // The next read may succeed.
+      () => undefined,
+    );
+  };
+
   return {
     view,
     terms,
     session,
     start,
-    again() {
-      if (session === undefined) setView({ at: 'offer' });
-      else run(session.wallet.name, (show) => proceed(offered, session, show));
-    },
+    again,
+    watch,
     stop() {
-      runs.current += 1;
+      stop();
       setView({ at: 'offer' });
     },
     restore(standing, how) {
@@ -221,10 +255,7 @@ async function placeOf(
   if (standing.frozen) return { at: 'closed', why: 'frozen' };
   if (!standing.planOpen) return { at: 'closed', why: 'planClosed' };
   if (standing.trialHours !== terms.trialHours) return { at: 'otherTerms', standing };
-  const short =
-    BigInt(standing.usdc) < BigInt(standing.usdcNeeded) ||
-    BigInt(standing.lamports) < BigInt(standing.lamportsNeeded);
-  return short ? { at: 'short', standing } : undefined;
+  return isShort(standing) ? { at: 'short', standing } : undefined;
 }
 
 /**

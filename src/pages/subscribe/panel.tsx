@@ -157,7 +157,11 @@ function Screen({
         </>
       );
     case 'short':
-      return <Short standing={view.standing} again={flow.again} />;
+      return session === undefined ? (
+        <></>
+      ) : (
+        <Short standing={view.standing} session={session} flow={flow} />
+      );
     case 'subscribed':
       return <Subscribed standing={view.standing} note={view.note} flow={flow} />;
     case 'done':
