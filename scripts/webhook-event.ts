@@ -19,6 +19,7 @@ import {
   Metadata,
   nullable,
   oneOf,
+  OwnIdsFrom,
   Pda,
   Time,
   Wallet,
@@ -44,6 +45,7 @@ const common = {
   accessUntil: nullable({ ...Time, description: 'Grant access until this time.' }),
   externalId: nullable(ExternalId),
   metadata: Metadata,
+  ownIdsFrom: OwnIdsFrom,
   sequence: Type.Integer({
     description:
       'Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history.',
@@ -72,7 +74,13 @@ const due = nullable({
 
 /** Fields of `data` that only some types have. */
 const own: Record<EventType, TProperties> = {
-  subscription_created: {},
+  subscription_created: {
+    duplicateOf: Type.Optional({
+      ...Id,
+      description:
+        'The live subscription that the same customer has already: one of them should be cancelled.',
+    }),
+  },
   payment_success: {
     amountGross: { ...Amount, description: 'Amount that the subscriber paid, USDC base units.' },
     platformFee: { ...Amount, description: 'The share of the operator.' },
@@ -189,8 +197,43 @@ const discriminated = (title: string, byType: Record<string, TSchema>) => ({
   },
 });
 const byType = Object.fromEntries(eventTypes.map((type) => [type, eventOf(type)]));
+/** In the event log alone: it is sent to no endpoint. */
+const EndpointDisabledEvent = Type.Object(
+  {
+    id: { ...Id, description: 'The event’s id.' },
+    type: Type.Unsafe<'endpoint_disabled'>({
+      type: 'string',
+      enum: ['endpoint_disabled'],
+      description: 'A webhook endpoint was disabled. Only listed, and sent to no endpoint.',
+    }),
+    createdAt: Time,
+    data: Type.Object(
+      {
+        appId: Id,
+        webhookId: { ...Id, description: 'The endpoint.' },
+        url: Type.String({ description: 'Its URL.' }),
+        disabledReason: oneOf(
+          ['merchant', 'failing'],
+          'Who disabled it: its merchant or the service.',
+        ),
+        failingSince: nullable({
+          ...Time,
+          description: 'The first failure after the last success.',
+        }),
+        lastError: nullable(
+          Type.String({ description: 'HTTP status or code of the last failure.' }),
+        ),
+      },
+      { description: 'The endpoint.' },
+    ),
+  },
+  { title: 'EndpointDisabledEvent' },
+);
 /** An event of the event log. */
-export const webhookEvent = discriminated('WebhookEvent', byType);
+export const webhookEvent = discriminated('WebhookEvent', {
+  ...byType,
+  endpoint_disabled: EndpointDisabledEvent,
+});
 
 function pascal(type: string): string {
   return type.replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase());

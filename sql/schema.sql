@@ -174,8 +174,8 @@ CREATE OR REPLACE FUNCTION public.takes_event(extra_events text[], type text)
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
 AS $function$
-  select type = any(extra_events)
-    or type not in ('renewal_upcoming', 'plan_blocked', 'subscription_paused', 'subscription_unpaused', 'refund_recorded')
+  select type <> 'endpoint_disabled' and (type = any(extra_events)
+    or type not in ('renewal_upcoming', 'plan_blocked', 'subscription_paused', 'subscription_unpaused', 'refund_recorded'))
 $function$;
 
 CREATE OR REPLACE FUNCTION public.uuid_v7()
@@ -225,11 +225,17 @@ create table apps (
   return_origins text[] not null default '{}'::text[],
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
+  register_unclaimed boolean not null default false,
+  one_per_customer boolean not null default true,
+  own_ids_by_subscriber boolean not null default false,
   constraint apps_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
   constraint apps_return_origins_check CHECK ((cardinality(return_origins) <= 10)),
   constraint apps_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   constraint apps_pkey PRIMARY KEY (id)
 );
+comment on column apps.register_unclaimed is 'a subscription on chain that the service did not offer is registered too';
+comment on column apps.one_per_customer is 'a customer (external_id) has one live subscription to plans of the app';
+comment on column apps.own_ids_by_subscriber is 'a wallet may set external_id and metadata in its registration, where they are unverified';
 CREATE INDEX apps_by_merchant ON public.apps USING btree (merchant_id, id);
 
 create table auth_nonces (
@@ -259,6 +265,8 @@ create table checkout_sessions (
   subscription_id uuid,
   created_at timestamp with time zone not null default now(),
   expires_at timestamp with time zone not null default (now() + '24:00:00'::interval),
+  for_wallet text,
+  allow_second boolean not null default false,
   constraint checkout_sessions_discount_amount_check CHECK ((discount_amount > 0)),
   constraint checkout_sessions_discount_percent_check CHECK (((discount_percent >= 1) AND (discount_percent <= 99))),
   constraint checkout_sessions_discount_periods_check CHECK ((discount_periods > 0)),
@@ -272,7 +280,11 @@ create table checkout_sessions (
 );
 comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent; no other wallet can use the session';
 comment on column checkout_sessions.subscription_id is 'the subscription registered in the session; null while it is open and after it expired';
+comment on column checkout_sessions.for_wallet is 'the only wallet that can subscribe in the session; null for any';
+comment on column checkout_sessions.allow_second is 'the customer may have another live subscription';
 CREATE INDEX checkout_sessions_by_app ON public.checkout_sessions USING btree (app_id, id);
+CREATE INDEX checkout_sessions_by_expiry ON public.checkout_sessions USING btree (expires_at);
+CREATE INDEX checkout_sessions_open ON public.checkout_sessions USING btree (app_id, expires_at) WHERE (subscription_id IS NULL);
 
 create table collection_holds (
   id uuid not null default uuid_v7(),
@@ -377,6 +389,29 @@ create table earlier_attempts (
 ) partition by RANGE (delivery_id);
 comment on column earlier_attempts.response is 'the first 4 KiB of the answer''s body, as received';
 
+create table endpoint_health (
+  endpoint_id uuid not null,
+  last_success_at timestamp with time zone,
+  last_failure_at timestamp with time zone,
+  failing_since timestamp with time zone,
+  last_error text,
+  constraint failure_is_whole CHECK (((last_failure_at IS NULL) = (last_error IS NULL))),
+  constraint endpoint_health_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id),
+  constraint endpoint_health_pkey PRIMARY KEY (endpoint_id)
+) with (fillfactor=50);
+comment on column endpoint_health.failing_since is 'the first failure after the last success; null unless the last request failed';
+comment on column endpoint_health.last_error is 'HTTP status or error code (webhooks/errors.ts) of the last failure';
+CREATE INDEX endpoints_failing ON public.endpoint_health USING btree (failing_since) WHERE (failing_since IS NOT NULL);
+
+create table endpoint_hours (
+  endpoint_id uuid not null,
+  hour timestamp with time zone not null,
+  succeeded integer not null default 0,
+  failed integer not null default 0,
+  constraint endpoint_hours_pkey PRIMARY KEY (endpoint_id, hour)
+) with (fillfactor=50);
+comment on table endpoint_hours is 'webhook requests of each endpoint by the hour, kept for two days';
+
 create table event_readers (
   id uuid not null,
   app_id uuid not null,
@@ -397,8 +432,8 @@ create table events (
   queued boolean not null default false,
   created_at timestamp with time zone not null,
   constraint events_sequence_check CHECK ((sequence > 0)),
-  constraint events_type_check CHECK ((type = ANY (ARRAY['subscription_created'::text, 'payment_success'::text, 'payment_failed'::text, 'cancel_requested'::text, 'cancel_finalized'::text, 'cancel_forced'::text, 'delegation_revoked'::text, 'subscription_resumed'::text, 'renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text]))),
-  constraint of_subscription_or_plan CHECK ((((type = 'plan_blocked'::text) = (subscription_id IS NULL)) AND ((subscription_id IS NULL) = (sequence IS NULL)))),
+  constraint events_type_check CHECK ((type = ANY (ARRAY['subscription_created'::text, 'payment_success'::text, 'payment_failed'::text, 'cancel_requested'::text, 'cancel_finalized'::text, 'cancel_forced'::text, 'delegation_revoked'::text, 'subscription_resumed'::text, 'renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text, 'endpoint_disabled'::text]))) NOT VALID,
+  constraint of_subscription_or_plan CHECK ((((type = ANY (ARRAY['plan_blocked'::text, 'endpoint_disabled'::text])) = (subscription_id IS NULL)) AND ((subscription_id IS NULL) = (sequence IS NULL)))) NOT VALID,
   constraint events_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint events_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint events_pkey PRIMARY KEY (id)
@@ -438,11 +473,13 @@ create table installation (
   collects_after_height bigint,
   reads_from_slot bigint not null default 0,
   history_accepted_until timestamp with time zone,
+  window_seconds integer,
   constraint installation_fee_bps_check CHECK (((fee_bps >= 0) AND (fee_bps <= 10000))),
   constraint installation_keepers_check CHECK (((cardinality(keepers) >= 1) AND (cardinality(keepers) <= 4))),
   constraint installation_single_check CHECK (single),
   constraint installation_timeline_check CHECK ((timeline ~ '^[0-9A-F]{8}$'::text)),
   constraint installation_treasuries_check CHECK (((cardinality(treasuries) >= 1) AND (cardinality(treasuries) <= 3))),
+  constraint installation_window_seconds_check CHECK (((window_seconds >= 0) AND (window_seconds <= 86400))),
   constraint installation_pkey PRIMARY KEY (single)
 );
 comment on table installation is 'written by the first daemon that starts; all others compare their configuration with it';
@@ -451,6 +488,7 @@ comment on column installation.timeline is 'timeline of the write-ahead log when
 comment on column installation.collects_after_height is 'finalized block height after which a transaction whose commit was lost can no longer land; null unless keepers wait for it';
 comment on column installation.reads_from_slot is 'slot of that height: accounts are not read from an older state';
 comment on column installation.history_accepted_until is 'chain time: payments on chain up to it that the database lacks hold collection no more';
+comment on column installation.window_seconds is 'renewals are collected at multiples of this many seconds of chain time; 0: at once; null until billing migrate has recorded it, for an installation older than this column';
 
 create table last_reconciliation (
   single boolean not null default true,
@@ -492,23 +530,30 @@ create table offered_transactions (
   id uuid not null default uuid_v7(),
   wallet text not null,
   blockhash text not null,
-  message bytea not null,
+  message bytea,
   last_valid_block_height bigint not null,
   purpose text not null,
-  plan_id uuid not null,
+  plan_id uuid,
   subscription_pda text,
   checkout_session_id uuid,
   created_at timestamp with time zone not null default now(),
-  constraint offered_transactions_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'publish'::text, 'pullers'::text, 'refund'::text]))),
-  constraint subscription_named_unless_of_plan CHECK (((purpose = ANY (ARRAY['publish'::text, 'pullers'::text])) = (subscription_pda IS NULL))),
+  resumes boolean not null default false,
+  registered_at timestamp with time zone,
+  constraint offered_transactions_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'revoke'::text, 'publish'::text, 'pullers'::text, 'refund'::text]))),
+  constraint plan_named_unless_of_wallet CHECK (((purpose = 'revoke'::text) = (plan_id IS NULL))),
+  constraint subscription_named_unless_of_plan CHECK (((purpose = ANY (ARRAY['publish'::text, 'pullers'::text, 'revoke'::text])) = (subscription_pda IS NULL))),
   constraint offered_transactions_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE CASCADE,
   constraint offered_transactions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id) ON DELETE CASCADE,
   constraint offered_transactions_pkey PRIMARY KEY (id)
 );
-comment on table offered_transactions is 'unsigned transactions offered to wallets for signing; deleted after ten minutes, when their blockhashes have expired';
-comment on column offered_transactions.message is 'the message that the wallet signs, byte for byte';
+comment on table offered_transactions is 'unsigned transactions offered to wallets for signing; deleted after ten minutes, offers to subscribe after 24 hours';
+comment on column offered_transactions.message is 'the message that the wallet signs, byte for byte; null once its blockhash has expired';
 comment on column offered_transactions.checkout_session_id is 'the session in which the wallet subscribes';
+comment on column offered_transactions.resumes is 'the transaction resumes the cancelled account of an ended subscription, instead of opening an account';
+comment on column offered_transactions.registered_at is 'a subscription at the address was registered since: the offer fits no other account';
 CREATE INDEX offered_transactions_by_age ON public.offered_transactions USING btree (created_at);
+CREATE INDEX offered_transactions_by_pda ON public.offered_transactions USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);
+CREATE INDEX offered_transactions_by_session ON public.offered_transactions USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
 CREATE INDEX offered_transactions_by_wallet ON public.offered_transactions USING btree (wallet, blockhash);
 
 create table payment_attempts (
@@ -625,11 +670,13 @@ create table plans (
   collection_blocked_reason text,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
+  notice_hours integer[],
   constraint only_live_plans_are_blocked CHECK (((collection_blocked_reason IS NULL) OR (status = ANY (ARRAY['active'::text, 'sunset'::text])))),
   constraint plans_amount_check CHECK ((amount > 0)),
   constraint plans_chain_plan_id_check CHECK ((chain_plan_id >= (0)::numeric)),
   constraint plans_grace_hours_check CHECK (((grace_hours >= 0) AND (grace_hours <= 72))),
   constraint plans_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
+  constraint plans_notice_hours_check CHECK (((cardinality(notice_hours) >= 1) AND (cardinality(notice_hours) <= 3))),
   constraint plans_past_due_days_check CHECK (((past_due_days >= 1) AND (past_due_days <= 90))),
   constraint plans_period_hours_check CHECK (((period_hours >= 1) AND (period_hours <= 8760))),
   constraint plans_retry_hours_check CHECK (((cardinality(retry_hours) >= 1) AND (cardinality(retry_hours) <= 10))),
@@ -647,6 +694,7 @@ comment on column plans.trial_hours is 'free hours of a new subscription, once p
 comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it distinguishes a plan from one recreated at the same address';
 comment on column plans.observed_slot is 'slot at which the plan was first seen on chain; older state, which lacks the plan, is ignored';
 comment on column plans.collection_blocked_reason is 'the reason, not caused by a subscriber, why no payment of the plan can be collected; null while they can';
+comment on column plans.notice_hours is 'hours before a payment at which it is announced, descending; null: once, a quarter of the period, at most 72';
 CREATE INDEX plans_blocked ON public.plans USING btree (collection_blocked_reason) WHERE (collection_blocked_reason IS NOT NULL);
 CREATE INDEX plans_by_app ON public.plans USING btree (app_id, id);
 CREATE INDEX plans_to_watch ON public.plans USING btree (observed_at NULLS FIRST, id) WHERE (status <> 'ended'::text);
@@ -784,6 +832,13 @@ create table subscriptions (
   updated_at timestamp with time zone not null default now(),
   chain_failure_period timestamp with time zone,
   early_tries integer not null default 0,
+  charged_from timestamp with time zone,
+  refunded_through timestamp with time zone,
+  reinstated_at timestamp with time zone,
+  unclaimed boolean not null default false,
+  own_ids_from text,
+  duplicate_of uuid,
+  announced_notices integer not null default 1,
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
   constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
@@ -794,7 +849,9 @@ create table subscriptions (
   constraint past_due_has_start CHECK (((status = 'past_due'::text) = (past_due_since IS NOT NULL))),
   constraint paused_is_active CHECK (((paused_at IS NULL) OR (status <> 'past_due'::text))),
   constraint subscriptions_amount_check CHECK ((amount > 0)),
+  constraint subscriptions_announced_notices_check CHECK ((announced_notices >= 0)),
   constraint subscriptions_cancel_requested_by_check CHECK ((cancel_requested_by = ANY (ARRAY['subscriber'::text, 'merchant'::text]))),
+  constraint subscriptions_check CHECK (((reinstated_at IS NULL) OR (end_reason = 'forced'::text))),
   constraint subscriptions_discount_amount_check CHECK ((discount_amount > 0)),
   constraint subscriptions_discount_percent_check CHECK (((discount_percent >= 1) AND (discount_percent <= 99))),
   constraint subscriptions_discount_periods_check CHECK ((discount_periods >= 0)),
@@ -803,11 +860,13 @@ create table subscriptions (
   constraint subscriptions_failed_attempts_check CHECK ((failed_attempts >= 0)),
   constraint subscriptions_failed_packs_check CHECK ((failed_packs >= 0)),
   constraint subscriptions_metadata_check CHECK ((jsonb_typeof(metadata) = 'object'::text)),
+  constraint subscriptions_own_ids_from_check CHECK ((own_ids_from = ANY (ARRAY['checkout'::text, 'merchant'::text, 'subscriber'::text]))),
   constraint subscriptions_period_hours_check CHECK (((period_hours >= 1) AND (period_hours <= 8760))),
   constraint subscriptions_period_pulled_check CHECK ((period_pulled >= 0)),
   constraint subscriptions_setbacks_check CHECK ((setbacks >= 0)),
   constraint subscriptions_status_check CHECK ((status = ANY (ARRAY['active'::text, 'past_due'::text, 'cancelled'::text, 'expired'::text]))),
   constraint subscriptions_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint subscriptions_duplicate_of_fkey FOREIGN KEY (duplicate_of) REFERENCES subscriptions(id),
   constraint subscriptions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
   constraint subscriptions_pkey PRIMARY KEY (id)
 ) with (fillfactor=70, autovacuum_vacuum_scale_factor=0.02);
@@ -831,6 +890,13 @@ comment on column subscriptions.failed_packs is 'consecutive transactions that f
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
 comment on column subscriptions.chain_failure_period is 'start of the on-chain period whose payment last failed on chain for the subscriber''s reason; a payment of that period is simulated first and sent alone';
 comment on column subscriptions.early_tries is 'payments of chain_failure_period that a top-up made due before their scheduled retry; at most two';
+comment on column subscriptions.charged_from is 'chain time of a resume or a registration inside an on-chain period: only the rest of that period is charged';
+comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded before the wallet resumed: that period gives no access';
+comment on column subscriptions.reinstated_at is 'the merchant lifted its force-cancel: the wallet may register the same account again';
+comment on column subscriptions.unclaimed is 'a keeper registered it from the chain; the next registration by its wallet returns it, once';
+comment on column subscriptions.own_ids_from is 'who set external_id and metadata last; null without either';
+comment on column subscriptions.duplicate_of is 'the live subscription that the same customer had when this one landed';
+comment on column subscriptions.announced_notices is 'how many of the plan''s notices of announced_due were sent';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
 CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (
@@ -851,6 +917,22 @@ CREATE INDEX subscriptions_set_back ON public.subscriptions USING btree (setback
 CREATE UNIQUE INDEX one_live_registration_per_pda ON public.subscriptions USING btree (subscription_pda) WHERE (status = ANY (ARRAY['active'::text, 'past_due'::text]));
 CREATE UNIQUE INDEX one_trial_per_wallet ON public.subscriptions USING btree (app_id, subscriber_wallet) WHERE (trial_ends_at IS NOT NULL);
 CREATE CONSTRAINT TRIGGER counter_has_event AFTER UPDATE OF event_sequence ON public.subscriptions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.event_sequence <> old.event_sequence)) EXECUTE FUNCTION check_event_counter();
+
+create table suspensions (
+  id uuid not null default uuid_v7(),
+  role text not null,
+  wallet text not null,
+  reason text not null,
+  waiting boolean not null default false,
+  since timestamp with time zone not null default now(),
+  constraint merchants_wait CHECK (((NOT waiting) OR (role = 'merchant'::text))),
+  constraint suspensions_reason_check CHECK (((length(reason) >= 1) AND (length(reason) <= 500))),
+  constraint suspensions_role_check CHECK ((role = ANY (ARRAY['merchant'::text, 'subscriber'::text]))),
+  constraint suspensions_pkey PRIMARY KEY (id),
+  constraint one_suspension_per_wallet UNIQUE (role, wallet)
+);
+comment on table suspensions is 'a suspended wallet changes nothing over the API, and none of its payments is signed';
+comment on column suspensions.waiting is 'a new merchant that waits for the operator''s approval (MERCHANTS=approval)';
 
 create table sweeps (
   name text not null,
@@ -885,6 +967,21 @@ comment on table transactions is 'every transaction signed by a keeper, committe
 comment on column transactions.bytes is 'the signed transaction as it is sent; null once its outcome is known';
 comment on column transactions.blockhash_slot is 'slot of the answer that gave the blockhash; 0 for transactions of releases that did not store it';
 
+create table unregistered_subscriptions (
+  id uuid not null default uuid_v7(),
+  app_id uuid not null,
+  plan_id uuid not null,
+  subscription_pda text not null,
+  subscriber_wallet text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint unregistered_subscriptions_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint unregistered_subscriptions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
+  constraint unregistered_subscriptions_pkey PRIMARY KEY (id),
+  constraint unregistered_subscriptions_subscription_pda_key UNIQUE (subscription_pda)
+);
+comment on table unregistered_subscriptions is 'live accounts on chain of registered plans that no wallet has registered';
+CREATE INDEX unregistered_by_app ON public.unregistered_subscriptions USING btree (app_id, id);
+
 create table webhook_endpoints (
   id uuid not null default uuid_v7(),
   app_id uuid not null,
@@ -897,8 +994,20 @@ create table webhook_endpoints (
   extra_events text[] not null default '{}'::text[],
   created_at timestamp with time zone not null default now(),
   deleted_at timestamp with time zone,
+  disabled_at timestamp with time zone,
+  disabled_reason text,
+  enabled_at timestamp with time zone,
+  headers bytea,
+  header_names text[] not null default '{}'::text[],
+  max_per_second integer,
+  settings_at timestamp with time zone,
+  constraint disabled_has_reason CHECK (((disabled_at IS NULL) = (disabled_reason IS NULL))),
+  constraint headers_have_names CHECK (((headers IS NULL) = (cardinality(header_names) = 0))),
   constraint rotation_is_whole CHECK ((((rotated_at IS NULL) = (previous_secret IS NULL)) AND ((rotated_at IS NULL) = (previous_until IS NULL)))),
+  constraint webhook_endpoints_disabled_reason_check CHECK ((disabled_reason = ANY (ARRAY['merchant'::text, 'failing'::text]))),
   constraint webhook_endpoints_extra_events_check CHECK ((extra_events <@ ARRAY['renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text])),
+  constraint webhook_endpoints_header_names_check CHECK ((cardinality(header_names) <= 10)),
+  constraint webhook_endpoints_max_per_second_check CHECK (((max_per_second >= 1) AND (max_per_second <= 1000))),
   constraint webhook_endpoints_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint webhook_endpoints_pkey PRIMARY KEY (id)
 );
@@ -906,6 +1015,12 @@ comment on column webhook_endpoints.secret is 'AES-256-GCM: key number, nonce, c
 comment on column webhook_endpoints.previous_secret is 'the secret before rotated_at; also used for signing until previous_until';
 comment on column webhook_endpoints.previous_since is 'the rotation before rotated_at; earlier attempts were signed with a secret that is no longer stored';
 comment on column webhook_endpoints.extra_events is 'opt-in event types, in addition to those that every endpoint gets (takes_event)';
+comment on column webhook_endpoints.disabled_at is 'no event is queued for the endpoint and nothing is sent to it since this time';
+comment on column webhook_endpoints.disabled_reason is 'merchant: over the API; failing: by a dispatcher, after ENDPOINT_DISABLE_DAYS of failures';
+comment on column webhook_endpoints.enabled_at is 'end of the last time that it was disabled: earlier failures do not disable it again';
+comment on column webhook_endpoints.headers is 'the merchant''s own headers as JSON, encrypted like the secret';
+comment on column webhook_endpoints.max_per_second is 'requests per second of all dispatchers together; null: no limit';
+comment on column webhook_endpoints.settings_at is 'last change of headers or max_per_second, by which dispatchers notice it';
 CREATE INDEX deleted_endpoints_by_app ON public.webhook_endpoints USING btree (app_id, id) WHERE (deleted_at IS NOT NULL);
 CREATE UNIQUE INDEX one_endpoint_per_app ON public.webhook_endpoints USING btree (app_id) WHERE (deleted_at IS NULL);
 

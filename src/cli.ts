@@ -57,6 +57,16 @@ const operations: Entry[] = [
     load: async () => (await import('./cli/operate/merchants.ts')).addMerchants,
   },
   {
+    term: 'wallets',
+    description: 'suspended wallets of subscribers',
+    load: async () => (await import('./cli/operate/suspend.ts')).addWallets,
+  },
+  {
+    term: 'actions [options]',
+    description: 'what operators changed: who, on which host, when, what and why',
+    load: async () => (await import('./cli/operate/actions.ts')).addActions,
+  },
+  {
     term: 'status [options]',
     description:
       'health of payments and webhooks: queues, lag, SOL, last errors; exit code 1 past a limit',

@@ -112,17 +112,18 @@ export async function register(
   chain: Chain,
   plan: Plan,
   due: Date,
+  periodHours = PERIOD_HOURS,
 ): Promise<void> {
   const [{ appId, planId }] = await sql<[{ appId: string; planId: string }]>`
     with merchant as (insert into merchants (wallet) values (${chain.merchant.address}) returning id),
       app as (insert into apps (merchant_id, name) select id, 'app' from merchant returning id),
       plan as (insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at)
         select id, 'plan', ${plan.pda}, ${PLAN_ID.toString()}, ${chain.merchant.address}, ${LOCALNET_MINT}, ${chain.treasury},
-          ${chain.keeper.address}, ${AMOUNT}, ${PERIOD_HOURS}, 'active', ${timeOf(plan.createdAt)} from app returning id, app_id)
+          ${chain.keeper.address}, ${AMOUNT}, ${periodHours}, 'active', ${timeOf(plan.createdAt)} from app returning id, app_id)
     select app_id, id as plan_id from plan`;
   await sql`
     insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at)
-    select ${appId}, ${planId}, pda, wallet, ${AMOUNT}, ${PERIOD_HOURS}, ${due}, ${due}
+    select ${appId}, ${planId}, pda, wallet, ${AMOUNT}, ${periodHours}, ${due}, ${due}
     from unnest(${plan.subscribers.map(({ subscription }) => subscription)}::text[], ${plan.subscribers.map(({ wallet }) => wallet)}::text[])
       as v (pda, wallet)`;
   await sql`vacuum analyze`;

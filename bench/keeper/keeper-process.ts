@@ -44,6 +44,7 @@ export async function startKeeper(
         SOLANA_CLUSTER: 'localnet',
         USDC_MINT: LOCALNET_MINT,
         KEEPER_KEYPAIR: keypairFile,
+        COLLECTION_WINDOW_SECONDS: '0',
         PLATFORM_TREASURY: treasury,
         METRICS_PORT: String(metricsPort),
         LOG_LEVEL: 'warn',

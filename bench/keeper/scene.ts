@@ -160,15 +160,24 @@ export async function send(
   });
 }
 
-/** Publishes a plan, and subscribes `count` wallets to it that can pay for `payments`. */
-export async function openPlan(chain: Chain, count: number, payments: number): Promise<Plan> {
+/**
+ * Publishes a plan, and subscribes `count` wallets to it that can pay for `payments`; `payments`
+ * may depend on the number of the wallet.
+ */
+export async function openPlan(
+  chain: Chain,
+  count: number,
+  payments: number | ((number: number) => number),
+  periodHours = PERIOD_HOURS,
+): Promise<Plan> {
+  const paymentsOf = typeof payments === 'number' ? () => payments : payments;
   const { call, merchant, keeper, treasury } = chain;
   const { address: pda, bump } = planAddress(SUBSCRIPTIONS_PROGRAM, merchant.address, PLAN_ID);
   const terms = {
     planId: PLAN_ID,
     mint: LOCALNET_MINT,
     amount: AMOUNT,
-    periodHours: BigInt(PERIOD_HOURS),
+    periodHours: BigInt(periodHours),
     endTs: 0n,
     destinations: [merchant.address, treasury],
     pullers: [keeper.address],
@@ -191,17 +200,17 @@ export async function openPlan(chain: Chain, count: number, payments: number): P
   );
   if (account === null) throw new Error('the plan is not there');
   const subscribers: Subscriber[] = [];
-  await atOnce(count, async () => {
+  await atOnce(count, async (number) => {
     const wallet = generateKeypair();
     const subscription = subscriptionAddress(SUBSCRIPTIONS_PROGRAM, pda, wallet.address).address;
     await call('requestAirdrop', wallet.address, 1_000_000_000);
-    await call('localnet_faucet', wallet.address, (AMOUNT * BigInt(payments)).toString());
+    await call('localnet_faucet', wallet.address, (AMOUNT * BigInt(paymentsOf(number))).toString());
     const agreed = {
       planId: PLAN_ID,
       planBump: bump,
       mint: LOCALNET_MINT,
       amount: AMOUNT,
-      periodHours: BigInt(PERIOD_HOURS),
+      periodHours: BigInt(periodHours),
     };
     await send(chain, wallet, [
       initAuthority(SUBSCRIPTIONS_PROGRAM, { user: wallet.address, mint: LOCALNET_MINT }),
@@ -213,7 +222,7 @@ export async function openPlan(chain: Chain, count: number, payments: number): P
         terms: { ...agreed, createdAt: account.createdAt, initId: UNKNOWN_INIT_ID },
       }),
     ]);
-    subscribers.push({ wallet: wallet.address, subscription });
+    subscribers[number] = { wallet: wallet.address, subscription };
   });
   return { pda, createdAt: account.createdAt, subscribers };
 }

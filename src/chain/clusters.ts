@@ -1,14 +1,16 @@
-/** Names of the supported clusters (SOLANA_CLUSTER). */
+/** Names of the Solana clusters that the setting SOLANA_CLUSTER accepts. */
 export type Cluster = 'mainnet-beta' | 'devnet' | 'localnet';
 
-/** Facts that identify a cluster. */
+/** The genesis hash and the USDC mint of a cluster. */
 export interface ClusterFacts {
   /**
-   * Base58 hash of the cluster's first block, as getGenesisHash returns it. Null for localnet,
-   * because a local validator creates a new first block at each start.
+   * Base58 hash of the cluster's first block, as the RPC method getGenesisHash returns it. Null for
+   * localnet, because a local validator creates a new first block at each start.
    */
   readonly genesisHash: string | null;
-  /** The USDC mint of the cluster. Null when the operator has to configure the mint. */
+  /**
+   * Base58 address of USDC's mint on the cluster. Null when the operator has to configure the mint.
+   */
   readonly usdcMint: string | null;
 }
 
@@ -29,9 +31,9 @@ export const CLUSTERS: Readonly<Record<Cluster, ClusterFacts>> = {
 };
 
 /**
- * Returns the reason why an endpoint with this genesis hash cannot belong to the cluster, or null
- * when it can. For localnet any hash is accepted except the hash of a public cluster. This keeps a
- * development keeper away from real money.
+ * Returns why an RPC endpoint with this genesis hash does not serve the cluster, or null when the
+ * endpoint may serve the cluster. Localnet accepts every hash except those of the public clusters,
+ * so that a development keeper never moves real money.
  */
 export function clusterMismatch(cluster: Cluster, genesisHash: string): string | null {
   const expected = CLUSTERS[cluster].genesisHash;
@@ -44,9 +46,9 @@ export function clusterMismatch(cluster: Cluster, genesisHash: string): string |
 }
 
 /**
- * Returns a function that checks the genesis hash of one endpoint after another. All endpoints must
- * serve the given cluster and the same chain. The function returns the reason to refuse an
- * endpoint, or null to accept it.
+ * Returns a function that takes the genesis hash of one RPC endpoint after another. The function
+ * returns null to accept an endpoint, or the reason to refuse it. All accepted endpoints serve the
+ * given cluster and have the same genesis hash.
  */
 export function oneChain(cluster: Cluster): (genesisHash: string) => string | null {
   let first: string | undefined;

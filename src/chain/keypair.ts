@@ -15,7 +15,7 @@ import bs58 from 'bs58';
  */
 export interface Keypair {
   readonly address: string;
-  /** The Ed25519 signature of `message`, 64 bytes. */
+  /** Returns the Ed25519 signature (64 bytes) of `message`. */
   sign(message: Uint8Array): Buffer;
 }
 
@@ -36,9 +36,9 @@ function keypair(key: KeyObject): Keypair {
 }
 
 /**
- * Creates a keypair from 64 bytes (the private half, then the public half), as the Solana CLI
- * stores it. Throws an Error when the bytes are not a keypair. The error's message does not contain
- * the bytes.
+ * Creates a keypair from the 64 bytes that the Solana CLI stores: the private half, then the public
+ * half. Throws an Error when the bytes are not a keypair. The error's message does not contain the
+ * bytes.
  */
 export function keypairFromSecret(secret: Uint8Array): Keypair {
   if (secret.length !== 64)
@@ -54,8 +54,8 @@ export function keypairFromSecret(secret: Uint8Array): Keypair {
 }
 
 /**
- * Whether `signature` is the Ed25519 signature of `message` by this 32-byte public key. Uses Node's
- * crypto, because tweetnacl takes 10 ms per signature.
+ * Whether `signature` is the Ed25519 signature of `message` by the key `publicKey` (32 bytes). The
+ * check uses Node's crypto, because tweetnacl takes 10 ms per signature.
  */
 export function isSigned(
   publicKey: Uint8Array,
@@ -77,8 +77,8 @@ export function generateKeypair(): Keypair {
 
 /**
  * Reads a keypair file of the Solana CLI: a JSON array of 64 bytes. Throws an Error with the path
- * when the file cannot be read, is not a keypair, or may be read by users other than its owner. The
- * group may read a file that root owns, as for Postgres's key files.
+ * when the file cannot be read, is not a keypair, or is readable by users other than its owner. A
+ * file that root owns may also be readable by its group.
  */
 export async function readKeypair(path: string): Promise<Keypair> {
   const file = await open(path, 'r').catch((error: unknown) => {
@@ -88,10 +88,10 @@ export async function readKeypair(path: string): Promise<Keypair> {
   });
   try {
     const { mode, uid } = await file.stat();
-    // systemd and Kubernetes provide credentials as files that root owns. This process reads such a
-    // file through an ACL or a group, and both set the group's read bit.
+    // systemd and Kubernetes provide credentials as files that root owns. The service reads such a
+    // file through an ACL or through the file's group, and both need the group's read bit.
     const others = uid === 0 && process.geteuid?.() !== 0 ? 0o037 : 0o077;
-    // Windows has no mode bits; Node reports all of them as set.
+    // Windows has no file mode bits, and Node reports every mode bit as set on Windows.
     if (process.platform !== 'win32' && (mode & others) !== 0) {
       throw new Error(
         `the keypair file ${path} is open to others (mode ${(mode & 0o777).toString(8)}): run chmod 600 ${path}`,
@@ -128,8 +128,8 @@ function parseSecret(text: string): Uint8Array {
 const VERSION_1 = 0x81;
 
 /**
- * The transaction's id: its first signature in Base58. A version 1 transaction has its signatures
- * at the end; other versions have them at the start.
+ * Returns a transaction's id: its first signature in Base58. A version 1 transaction stores its
+ * signatures at the end. Other versions store their signatures at the start.
  */
 export function signatureOf(transaction: Uint8Array): string {
   const [first = 0, signers = 0] = transaction;

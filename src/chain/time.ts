@@ -1,4 +1,5 @@
-// Chain time. Due times are compared with the chain's clock, never with the process's clock.
+// Reads the chain's time. Payments fall due by the chain's clock, so due times are never compared
+// with the clock of this process.
 import type { Rpc } from './rpc/rpc.ts';
 
 /** Unix seconds of a Date, rounded down. */
@@ -10,26 +11,29 @@ export function unixSeconds(time: Date): bigint {
 const LAST_SECOND = 253_402_300_799n;
 
 /**
- * Converts Unix seconds to a Date. A plan's end can be any int64, so later times are clamped to the
- * last second of the year 9999.
+ * Converts Unix seconds to a Date. A plan's end can be any int64, so a time after the year 9999
+ * becomes the last second of that year.
  */
 export function timeOf(seconds: bigint): Date {
   return new Date(Number(seconds < LAST_SECOND ? seconds : LAST_SECOND) * 1000);
 }
 
 export interface ChainClock {
-  /** Returns the chain's time, which never runs backwards. Throws as the RPC client does. */
+  /**
+   * Returns the chain's time. A later call never returns an earlier time. Throws RpcUnreachable or
+   * RpcError.
+   */
   now(): Promise<Date>;
   /**
-   * Reports a slot that a stream delivered. Returns true when the chain's time may have jumped; the
-   * next `now` then reads the clock.
+   * Records a new slot from a stream. Returns true when the slot number rose by so much that the
+   * chain's time may have jumped. The next call of `now` then reads the chain's clock.
    */
   slot(slot: bigint): boolean;
-  /** Takes a reading of the clock (Unix seconds) that was read together with other accounts. */
+  /** Records the chain's time (Unix seconds) that a caller read together with other accounts. */
   observe(seconds: bigint): void;
   /**
-   * Returns the chain's time in Unix milliseconds, extrapolated from the last reading without a
-   * request. Returns null before the first reading.
+   * Returns the chain's time in Unix milliseconds, extrapolated from the last clock reading without
+   * an RPC request. Returns null before the first reading.
    */
   peek(): number | null;
 }
@@ -38,8 +42,8 @@ export interface ChainClockOptions {
   /** Maximum age (ms) of a clock reading while a stream delivers new slots. */
   readonly maxAgeMs?: number;
   /**
-   * Maximum age (ms) of a clock reading when no new slots arrive, because the chain may have
-   * stopped.
+   * Maximum age (ms) of a clock reading while no new slots arrive. The chain may have stopped, and
+   * then its time does not advance.
    */
   readonly silentMs?: number;
   /** A monotonic clock in milliseconds. */
@@ -47,22 +51,22 @@ export interface ChainClockOptions {
 }
 
 /**
- * Maximum number of consecutive slots that leaders skip. A larger step means that the stream was
- * down, or that the time of a local chain was moved.
+ * Maximum number of slots that block leaders skip in a row. A larger step between two reported
+ * slots means that the stream was down, or that the time of a local chain was moved.
  */
 const MAX_SKIPPED = 8n;
-/** Milliseconds without a new slot after which a stream counts as silent. */
+/** A slot stream counts as silent after this time (ms) without a new slot. */
 const SILENCE_MS = 5000;
 /**
- * For this time (ms) after a jump, clock readings expire sooner. A lagging endpoint may still show
- * the time before the jump.
+ * For this time (ms) after a jump of the chain's time, a clock reading expires after
+ * UNSETTLED_AGE_MS. A lagging endpoint may still report the time before the jump.
  */
 const UNSETTLED_MS = 2000;
 const UNSETTLED_AGE_MS = 500;
 
 /**
- * Creates a clock that extrapolates from its last reading. It reads the chain's clock again when
- * that reading is too old.
+ * Creates a clock that extrapolates the chain's time from its last reading. The clock reads the
+ * chain again when this reading is too old.
  */
 export function createChainClock(
   rpc: Pick<Rpc, 'getClock'>,

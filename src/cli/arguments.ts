@@ -83,6 +83,14 @@ export function parseId(text: string): string {
   return id;
 }
 
+/** Returns the text of --reason. Throws an OperatorError (exit code 2) when it is empty or long. */
+export function parseReason(text: string): string {
+  const reason = text.trim();
+  if (reason === '' || reason.length > 500)
+    throw new OperatorError('--reason must be a text of 1 to 500 characters.', 2);
+  return reason;
+}
+
 /**
  * Parses a time, in UTC unless the text has a zone. Returns null for undefined. Throws an
  * OperatorError (exit code 2) that names `flag`.

@@ -1,54 +1,56 @@
-// Answers, for each request to a merchant's server, whether a customer has access. Responses of the
-// service are cached until their `revalidateAfter`.
+// For a merchant's server: tells, for each request from a customer, whether this customer has
+// access. Each response of the service is cached until the time in its field `revalidateAfter`.
 import { BillingError } from './error.ts';
 import type { Client, Data } from './routes.ts';
 
 export type Access = Data<'/merchant/apps/{appId}/access', 'get'> & {
   /**
-   * True when the service cannot be reached and this is its last response. `hasAccess` becomes
-   * false when `accessUntil` has passed.
+   * True when the service cannot be reached and this response is an old one from the cache.
+   * `hasAccess` becomes false when `accessUntil` has passed.
    */
   stale: boolean;
 };
 
 /**
- * A customer, named by your own id or by wallet. `planId` limits the check to one plan. Without
- * `planId`, a subscription to any plan of the app gives access.
+ * A customer, named by your own id or by the wallet's address. `planId` limits the check to one
+ * plan. Without `planId`, a subscription to any plan of the app gives access.
  */
 export type Customer = ({ externalId: string } | { wallet: string }) & { planId?: string };
 
 export interface AccessGuardOptions {
   appId: string;
   /**
-   * While the service is unreachable, the last response is used for this many seconds after its
+   * While the service is unreachable, a cached response is used for this many seconds after its
    * `revalidateAfter`. Default: 3600.
    */
   keepSeconds?: number;
   /**
-   * While the service is unreachable, seconds between two requests for the same customer. Default:
-   * 5.
+   * While the service is unreachable, no second request is sent for the same customer within this
+   * many seconds. Default: 5.
    */
   retrySeconds?: number;
-  /** Maximum number of customers in the cache. Default: 10,000. */
+  /** Maximum number of customers whose responses are cached. Default: 10,000. */
   maxCustomers?: number;
-  /** Returns milliseconds of a monotonic clock. Default: performance.now. */
+  /** Returns the time of a monotonic clock in milliseconds. Default: performance.now. */
   clock?: () => number;
 }
 
 interface Cached {
   access: Access;
-  /** The response is fresh until this time of `clock`. */
+  /** Time of `clock` until which the response is fresh. */
   holdsUntil: number;
-  /** The granted access ends at this time of `clock`. Infinity when the service states no end. */
+  /**
+   * Time of `clock` at which the granted access ends. Infinity when the service has stated no end.
+   */
   endsAt: number;
-  /** No request is sent before this time of `clock`. */
+  /** Time of `clock` before which no further request is sent for this customer. */
   askAt: number;
 }
 
 /**
- * Returns a function to call for each request of a customer. The function rejects with a
- * BillingError when the service refuses. While the service is unreachable, the function rejects
- * when the cache has no response for the customer, or when `revalidateAfter` of that response
+ * Returns a function that a server calls for each request of a customer. The function rejects with
+ * a BillingError when the service refuses. While the service is unreachable, the function rejects
+ * if the cache has no response for the customer, or if `revalidateAfter` of the cached response
  * passed more than `keepSeconds` ago.
  */
 export function createAccessGuard(
@@ -82,8 +84,8 @@ export function createAccessGuard(
         query: customer,
       });
       const givenAt = clock();
-      // Durations are computed from times of the service's clock, because this machine's clock may
-      // be wrong.
+      // The clock of this machine may be wrong. Each duration is therefore the difference of two
+      // times in the response, which are both from the service's clock.
       const at = (time: string) => givenAt + Date.parse(time) - Date.parse(response.checkedAt);
       const holdsUntil = at(response.revalidateAfter);
       const endsAt = response.accessUntil === null ? Infinity : at(response.accessUntil);
@@ -115,8 +117,8 @@ export function createAccessGuard(
 }
 
 /**
- * Returns whether the service is unreachable: it gave no response, or a response that asks for a
- * retry.
+ * Returns whether an error means that the service is unreachable. This is so when the service sent
+ * no response, or a response with the status 429 or a status from 500.
  */
 function isAway(error: unknown): boolean {
   return !(error instanceof BillingError) || error.status >= 500 || error.status === 429;

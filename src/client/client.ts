@@ -1,5 +1,5 @@
-// A client of the API for TypeScript users, with types from the OpenAPI document. The client has no
-// dependencies. It uses the global fetch of Node 20 and newer and of browsers.
+// A client of the API for TypeScript, with types from the OpenAPI document. The client has no
+// dependencies. The client uses the global fetch of browsers and of Node 20 and newer.
 import { type Asked, BillingConnectionError, errorOf } from './error.ts';
 import { idempotentPosts } from './openapi.ts';
 import type { CallOptions, Client, Method } from './routes.ts';
@@ -18,25 +18,28 @@ export interface ClientOptions {
   /** URL of the API, such as https://billing.example. */
   baseUrl: string;
   /**
-   * An API key (on servers only) or an access token. A function is called before each request and
-   * returns the token.
+   * An API key (on servers only) or an access token. If `token` is a function, the client calls the
+   * function before each request to get the key or token.
    */
   token?: string | (() => string | undefined | Promise<string | undefined>) | undefined;
   /**
-   * Maximum number of retries of a request. After 429, any request is retried. After a lost
-   * connection or a status from 500, only requests that are safe to repeat are retried: GET,
-   * DELETE, PATCH, and POST with an idempotency key. The delay is that of Retry-After, else a
-   * backoff. Default: 0.
+   * Maximum number of retries of a request. Default: 0. After a 429, every request is retried.
+   * After a lost connection or a status from 500, only requests that are safe to repeat are
+   * retried: GET, DELETE, PATCH, and POST with an idempotency key. The delay comes from
+   * Retry-After, or else from a backoff.
    */
   retries?: number;
   /**
-   * Maximum delay before a retry, in seconds. A request with a longer Retry-After is not retried.
+   * Maximum delay before a retry in seconds. A request with a longer Retry-After is not retried.
    * Default: 60.
    */
   maxWaitSeconds?: number;
-  /** Milliseconds from sending a request until the headers of its response. Default: 30,000. */
+  /**
+   * Maximum time in milliseconds from sending a request until the headers of its response arrive.
+   * Default: 30,000.
+   */
   timeoutMs?: number;
-  /** Default: the global fetch. */
+  /** Function that sends the requests. Default: the global fetch. */
   fetch?: typeof fetch;
 }
 
@@ -47,7 +50,7 @@ interface Given extends CallOptions {
   idempotencyKey?: string | undefined;
 }
 
-/** Sends one request. Rejects when no response arrives within `timeoutMs`. */
+/** Sends one request. Rejects when no response arrives within `timeoutMs` milliseconds. */
 async function send(
   { token, timeoutMs = 30_000, fetch: own = fetch }: ClientOptions,
   method: Method,
@@ -79,9 +82,9 @@ async function send(
 }
 
 /**
- * Creates a client. Every call resolves with the `data` of the response. A call rejects with a
- * BillingError when the service refuses, and with a BillingConnectionError when the service does
- * not respond.
+ * Creates a client of the API. Every call resolves with the `data` of the response. A call rejects
+ * with a BillingError when the service refuses, and with a BillingConnectionError when the service
+ * does not respond.
  */
 export function createClient(options: ClientOptions): Client {
   const { baseUrl, retries = 0, maxWaitSeconds = 60 } = options;
@@ -93,7 +96,8 @@ export function createClient(options: ClientOptions): Client {
     const url = base + fill(path, given);
     const asked: Asked = { method: method.toUpperCase(), url };
     const takesKey = method === 'post' && idempotentPosts.has(path);
-    // Every retry sends the same idempotency key, so the request has one effect.
+    // All retries of a request have the same idempotency key, so the service carries out the
+    // request only once.
     const sent: Given = takesKey
       ? { ...given, idempotencyKey: given.idempotencyKey ?? crypto.randomUUID() }
       : given;
@@ -154,8 +158,8 @@ interface Exchange {
 }
 
 /**
- * Returns the envelope of a response. Rejects with a BillingConnectionError when the body is
- * incomplete or not an envelope.
+ * Returns the body of a response, an envelope with `data`. Rejects with a BillingConnectionError
+ * when the body is incomplete or has no `data`.
  */
 async function bodyOf(
   { response, asked }: Exchange,
@@ -171,7 +175,7 @@ async function bodyOf(
   }
 }
 
-/** Returns the path with its parameters filled in, followed by the query. */
+/** Returns `path` with its parameters filled in, followed by the query string. */
 function fill(path: string, { path: parameters = {}, query = {} }: Given): string {
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = parameters[name];

@@ -1,4 +1,4 @@
-/** The error codes of docs/contract.md. */
+/** The error codes of the service. docs/contract.md lists them. */
 export type BillingErrorCode =
   | 'UNAUTHORIZED'
   | 'FORBIDDEN'
@@ -9,16 +9,16 @@ export type BillingErrorCode =
   | 'RATE_LIMITED'
   | 'INTERNAL_ERROR';
 
-/** The request that failed. */
+/** The request that failed: its method and URL. */
 export interface Asked {
-  /** GET, POST, PATCH or DELETE. */
+  /** HTTP method: GET, POST, PATCH or DELETE. */
   method: string;
   url: string;
 }
 
 /**
- * The service did not respond: no connection, a timeout, or a response of another server. `cause`
- * is the original error.
+ * Thrown when the service did not respond: there was no connection, a timeout, or a response of
+ * another server. `cause` is the original error.
  */
 export class BillingConnectionError extends Error implements Asked {
   override readonly name = 'BillingConnectionError';
@@ -33,8 +33,8 @@ export class BillingConnectionError extends Error implements Asked {
 }
 
 /**
- * Returns the message of the innermost cause. Node's fetch throws "fetch failed", and the system
- * error is its cause.
+ * Returns the message of the innermost cause of an error. Node's fetch throws "fetch failed", and
+ * only the cause of that error names the problem.
  */
 function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -45,23 +45,26 @@ function causeOf(error: unknown): string {
 }
 
 /**
- * The service refused a request. A request that was aborted by its own signal rejects with the
- * reason of that signal instead.
+ * Thrown when the service refused a request. If the caller aborts a request with a signal, the call
+ * rejects with the reason of that signal instead.
  */
 export class BillingError extends Error implements Asked {
   override readonly name = 'BillingError';
   readonly method: string;
   readonly url: string;
-  /** The service's explanation. `message` adds the request and the status. */
+  /**
+   * The service's explanation of the refusal. `message` adds the request and the status to this
+   * explanation.
+   */
   readonly reason: string;
-  /** An error code of the service. `undefined` when a proxy or another server responded. */
+  /** The error code of the service. Undefined when a proxy or another server responded. */
   readonly code: BillingErrorCode | undefined;
   readonly status: number;
-  /** For VALIDATION_ERROR: each invalid field and the rule that it violates. */
+  /** For the code VALIDATION_ERROR: each invalid field, with the rule that the field violates. */
   readonly details: readonly { path: string; message: string }[];
-  /** For RATE_LIMITED: seconds to wait before the next request. */
+  /** For the code RATE_LIMITED: seconds to wait before the next request. */
   readonly retryAfter: number | undefined;
-  /** Id of the request. Include it when you report a fault. */
+  /** Id of the request in the service's logs. Include the id when you report a problem. */
   readonly requestId: string | undefined;
 
   constructor(
@@ -91,7 +94,7 @@ const codes: readonly string[] = [
   'INTERNAL_ERROR',
 ] satisfies BillingErrorCode[];
 
-/** Reads the error from a response. */
+/** Builds the error for a response that is not a success. */
 export async function errorOf(asked: Asked, response: Response): Promise<BillingError> {
   const { status, headers } = response;
   const retryAfter = headers.get('retry-after');

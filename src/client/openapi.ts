@@ -24,7 +24,7 @@ export interface paths {
         get?: never;
         /**
          * Exchange the signed message for a JWT
-         * A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier.
+         * A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier. Where the operator approves merchants, it can only read until then.
          */
         post: operations["verifySignIn"];
         delete?: never;
@@ -52,7 +52,7 @@ export interface paths {
         get: operations["listApiKeys"];
         /**
          * Create an API key
-         * Needs no body. The key is only shown in this response.
+         * Needs no body. The key is only shown in this response. A merchant has at most 50 live keys.
          */
         post: operations["createApiKey"];
         delete?: never;
@@ -71,7 +71,10 @@ export interface paths {
     "/merchant/apps": {
         /** List the apps */
         get: operations["listApps"];
-        /** Create an app */
+        /**
+         * Create an app
+         * A merchant has at most 100 apps.
+         */
         post: operations["createApp"];
         delete?: never;
         patch?: never;
@@ -112,7 +115,7 @@ export interface paths {
         get: operations["listCheckoutSessions"];
         /**
          * Create a checkout session
-         * Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.
+         * Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount. A merchant has at most 10,000 open sessions; ended ones are deleted after 30 days.
          */
         post: operations["createCheckoutSession"];
         delete?: never;
@@ -299,6 +302,16 @@ export interface paths {
         delete?: never;
         patch?: never;
     };
+    "/merchant/apps/{appId}/subscriptions/{subscriptionId}/reinstate": {
+        get?: never;
+        /**
+         * Lift a force-cancel
+         * The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session that you create later for its externalId or wallet does the same.
+         */
+        post: operations["createReinstatement"];
+        delete?: never;
+        patch?: never;
+    };
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline": {
         /**
          * Read the history of a subscription
@@ -357,6 +370,16 @@ export interface paths {
         delete?: never;
         patch?: never;
     };
+    "/merchant/apps/{appId}/unregistered": {
+        /**
+         * List subscriptions on chain that are not registered
+         * Accounts that wallets opened without the service. Nothing is collected from them until their wallet registers them, or the app has registerUnclaimed.
+         */
+        get: operations["listUnregistered"];
+        post?: never;
+        delete?: never;
+        patch?: never;
+    };
     "/merchant/apps/{appId}/webhooks": {
         /** List the webhook endpoints of an app: one or none */
         get: operations["listWebhooks"];
@@ -377,7 +400,11 @@ export interface paths {
          * Pending deliveries are cancelled, and queued again for the next endpoint of the app if that is created within 7 days. All deliveries stay in the list of the app.
          */
         delete: operations["deleteWebhook"];
-        patch?: never;
+        /**
+         * Change a webhook endpoint
+         * disabled: true stops it: pending deliveries are cancelled, and events are only listed. disabled: false enables it and queues what it missed. Omitted fields keep their values.
+         */
+        patch: operations["updateWebhook"];
     };
     "/merchant/apps/{appId}/webhooks/{webhookId}/deliveries": {
         /** List the deliveries of a webhook endpoint */
@@ -479,6 +506,16 @@ export interface paths {
         delete?: never;
         patch?: never;
     };
+    "/subscriber/approval/revoke": {
+        get?: never;
+        /**
+         * Get the transaction that revokes the approval of your wallet
+         * All subscriptions of a wallet share one approval, those of other apps of the program included. Approving again (repair) restores them.
+         */
+        post: operations["createRevokeTransaction"];
+        delete?: never;
+        patch?: never;
+    };
     "/subscriber/plans/{planId}": {
         /** Read a plan’s terms */
         get: operations["getPlanTerms"];
@@ -500,7 +537,7 @@ export interface paths {
         get?: never;
         /**
          * Get the transaction that subscribes your wallet to a plan
-         * Sign it, send it, and register the subscription once it is confirmed. "warnings" lists what the wallet lacks at the moment.
+         * Sign it, send it, and register the subscription once it is confirmed. If the wallet has a cancelled account that still runs and whose subscription has ended, the transaction resumes it, and the rest of the running period is charged. "warnings" lists what the wallet lacks at the moment.
          */
         post: operations["createSubscribeTransaction"];
         delete?: never;
@@ -557,7 +594,7 @@ export interface paths {
     "/subscriber/subscriptions/{subscriptionId}/resume": {
         get?: never;
         /**
-         * Get the transaction that reverts a cancellation
+         * Get the transaction that reverts a cancellation, or resumes an ended subscription
          * Sign and send it. The service reads the result from the chain.
          */
         post: operations["createResumeTransaction"];
@@ -610,7 +647,7 @@ export interface components {
             /** Whether to grant access now. */
             hasAccess: boolean;
             /** paid, trial and grace grant access. grace: a payment is due, and the plan’s grace is not over. */
-            reason: "paid" | "trial" | "grace" | "no_subscription" | "first_payment_pending" | "payment_overdue" | "paused" | "cancelled" | "expired";
+            reason: "paid" | "trial" | "grace" | "no_subscription" | "first_payment_pending" | "payment_overdue" | "paused" | "refunded" | "cancelled" | "expired";
             /**
              * Format: date-time
              * The response is valid until this time: ask again afterwards.
@@ -626,6 +663,8 @@ export interface components {
              * The subscription that the result is based on.
              */
             subscriptionId: string | null;
+            /** Number of live subscriptions of the customer (active or past_due), up to 50. More than one: check whether one is a duplicate. */
+            subscriptions: number;
         };
         Analytics: {
             /** At the end of the range. */
@@ -748,7 +787,13 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
-            /** Origins that a checkout session may redirect to. */
+            /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
+            onePerCustomer: boolean;
+            /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
+            ownIdsBySubscriber: boolean;
+            /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
+            registerUnclaimed: boolean;
+            /** Origins that a checkout session may redirect to; in production they are https. */
             returnOrigins: string[];
             /**
              * Format: date-time
@@ -811,6 +856,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -890,6 +940,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -977,6 +1032,11 @@ export interface components {
                     [key: string]: string;
                 };
                 /**
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+                /**
                  * Format: date-time
                  * End of the paid period.
                  */
@@ -1018,7 +1078,76 @@ export interface components {
             /** The event type. (enum property replaced by openapi-typescript) */
             type: "cancel_requested";
         };
+        ChangedWebhookEndpoint: {
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            appId: string;
+            /**
+             * Format: date-time
+             * ISO 8601, UTC.
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * Nothing is queued for it and nothing sent since then; null while enabled.
+             */
+            disabledAt: string | null;
+            /**
+             * Why it is disabled.
+             *
+             *     - `merchant`: Disabled by PATCH.
+             *     - `failing`: Disabled by the service after days of nothing but failures.
+             * @enum {string|null}
+             */
+            disabledReason: "merchant" | "failing" | null;
+            /** Opt-in event types, in addition to those that every endpoint gets. */
+            extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+            /**
+             * Format: date-time
+             * The first failed request after the last successful one; null unless it fails.
+             */
+            failingSince: string | null;
+            /** Names of your own headers. Their values are encrypted and not shown. */
+            headerNames: string[];
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            id: string;
+            /** Why the last failed request failed: an HTTP status or a code of the attempts. */
+            lastError: string | null;
+            /**
+             * Format: date-time
+             * End of the last failed request.
+             */
+            lastErrorAt: string | null;
+            /**
+             * Format: date-time
+             * End of the last successful request.
+             */
+            lastSuccessAt: string | null;
+            /** Maximum number of requests per second; null: no limit. */
+            maxPerSecond: number | null;
+            /** Number of events that it missed while disabled and that are queued now; 0 unless this request enabled it. */
+            missedEvents: number;
+            /**
+             * Format: date-time
+             * End of the time in which the previous secret signs as well.
+             */
+            previousSecretExpiresAt: string | null;
+            /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
+            successRate: number | null;
+            /**
+             * Format: http-url
+             * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
+             */
+            url: string;
+        };
         CheckoutSession: {
+            /** Whether the customer (externalId) may have another live subscription of the app. Default: false. */
+            allowSecond: boolean;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -1071,7 +1200,7 @@ export interface components {
             status: "open" | "complete" | "expired";
             /**
              * Format: address
-             * A Solana address in Base58.
+             * The only wallet that can subscribe in it: as you gave it, or the one that began.
              */
             subscriberWallet: string | null;
             /**
@@ -1124,6 +1253,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -1238,11 +1372,12 @@ export interface components {
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
              *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
              * @enum {string|null}
              */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "protocol" | "error" | null;
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
             /** HTTP status; null without a response. */
             httpStatus: number | null;
             /** Number of the attempt, from 1. */
@@ -1254,6 +1389,44 @@ export interface components {
              * ISO 8601, UTC.
              */
             startedAt: string;
+        };
+        EndpointDisabledEvent: {
+            /**
+             * Format: date-time
+             * ISO 8601, UTC.
+             */
+            createdAt: string;
+            /** The endpoint. */
+            data: {
+                /**
+                 * Format: uuid
+                 * UUIDv7 in lower case.
+                 */
+                appId: string;
+                /** Who disabled it: its merchant or the service. */
+                disabledReason: "merchant" | "failing";
+                /**
+                 * Format: date-time
+                 * The first failure after the last success.
+                 */
+                failingSince: string | null;
+                /** HTTP status or code of the last failure. */
+                lastError: string | null;
+                /** Its URL. */
+                url: string;
+                /**
+                 * Format: uuid
+                 * The endpoint.
+                 */
+                webhookId: string;
+            };
+            /**
+             * Format: uuid
+             * The event’s id.
+             */
+            id: string;
+            /** A webhook endpoint was disabled. Only listed, and sent to no endpoint. (enum property replaced by openapi-typescript) */
+            type: "endpoint_disabled";
         };
         Event: {
             /**
@@ -1272,15 +1445,15 @@ export interface components {
              */
             id: string;
             payload: components["schemas"]["WebhookEvent"];
-            /** Sequence number of the event in its subscription, without gaps; null for an event of a plan. */
+            /** Sequence number of the event in its subscription, without gaps; null for an event of a plan or an endpoint. */
             sequence: number | null;
             /**
              * Format: uuid
-             * null for an event of a plan.
+             * null for an event of a plan or an endpoint.
              */
             subscriptionId: string | null;
-            /** The event type. */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
+            /** The event type. endpoint_disabled is only listed, and sent to no endpoint. */
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled";
         };
         Failure: {
             /** Always null. */
@@ -1365,7 +1538,7 @@ export interface components {
             id: string;
             /** As stored on chain; empty if there is none. */
             metadataUri: string;
-            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
             minContextSlot?: number;
             /**
              * Format: address
@@ -1377,9 +1550,11 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+            noticeHours: number[] | null;
             /**
              * Format: uuid
-             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+             * Names the transaction when it is sent back signed.
              */
             offerId?: string;
             /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
@@ -1433,7 +1608,7 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
-            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
             minContextSlot: number;
             /**
              * Format: date-time
@@ -1442,7 +1617,7 @@ export interface components {
             occurredAt: string | null;
             /**
              * Format: uuid
-             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+             * Names the transaction when it is sent back signed.
              */
             offerId: string;
             /**
@@ -1513,13 +1688,47 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /**
+             * Format: date-time
+             * Nothing is queued for it and nothing sent since then; null while enabled.
+             */
+            disabledAt: string | null;
+            /**
+             * Why it is disabled.
+             *
+             *     - `merchant`: Disabled by PATCH.
+             *     - `failing`: Disabled by the service after days of nothing but failures.
+             * @enum {string|null}
+             */
+            disabledReason: "merchant" | "failing" | null;
             /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+            /**
+             * Format: date-time
+             * The first failed request after the last successful one; null unless it fails.
+             */
+            failingSince: string | null;
+            /** Names of your own headers. Their values are encrypted and not shown. */
+            headerNames: string[];
             /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
+            /** Why the last failed request failed: an HTTP status or a code of the attempts. */
+            lastError: string | null;
+            /**
+             * Format: date-time
+             * End of the last failed request.
+             */
+            lastErrorAt: string | null;
+            /**
+             * Format: date-time
+             * End of the last successful request.
+             */
+            lastSuccessAt: string | null;
+            /** Maximum number of requests per second; null: no limit. */
+            maxPerSecond: number | null;
             /**
              * Format: date-time
              * End of the time in which the previous secret signs as well.
@@ -1529,6 +1738,8 @@ export interface components {
             requeuedDeliveries: number;
             /** Key of the signatures of events. It is only shown once. */
             secret: string;
+            /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
+            successRate: number | null;
             /**
              * Format: http-url
              * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
@@ -1585,6 +1796,8 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+            noticeHours: number[] | null;
             /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
@@ -1714,6 +1927,11 @@ export interface components {
              * UUIDv7 in lower case.
              */
             planId: string;
+            /**
+             * Format: date-time
+             * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
+             */
+            reinstatedAt: string | null;
             /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
@@ -1879,6 +2097,11 @@ export interface components {
                  */
                 nextPaymentDue: string | null;
                 /**
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+                /**
                  * Format: date-time
                  * End of the paid period.
                  */
@@ -1964,6 +2187,11 @@ export interface components {
                  */
                 nextPaymentDue: string | null;
                 /**
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+                /**
                  * Format: date-time
                  * End of the paid period.
                  */
@@ -2042,11 +2270,12 @@ export interface components {
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
              *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
              * @enum {string|null}
              */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "protocol" | "error" | null;
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
             /** The start of the response body. */
             response: string | null;
             /** HTTP status; null without a response. */
@@ -2131,6 +2360,8 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+            noticeHours: number[] | null;
             /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
@@ -2272,6 +2503,10 @@ export interface components {
             appId: string;
             /** The app’s name. */
             appName: string;
+            /** Whether the merchant may take subscribers; false while the operator has suspended it. */
+            available: boolean;
+            /** Whether the plan takes no subscribers at the moment, because its payments cannot be collected. */
+            blocked: boolean;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -2395,6 +2630,11 @@ export interface components {
                     [key: string]: string;
                 };
                 /**
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+                /**
                  * Format: date-time
                  * End of the paid period.
                  */
@@ -2498,6 +2738,8 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
+            /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+            noticeHours: number[] | null;
             /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
@@ -2615,6 +2857,11 @@ export interface components {
              * UUIDv7 in lower case.
              */
             planId: string;
+            /**
+             * Format: date-time
+             * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
+             */
+            reinstatedAt: string | null;
             /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
@@ -2688,6 +2935,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -2764,13 +3016,47 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /**
+             * Format: date-time
+             * Nothing is queued for it and nothing sent since then; null while enabled.
+             */
+            disabledAt: string | null;
+            /**
+             * Why it is disabled.
+             *
+             *     - `merchant`: Disabled by PATCH.
+             *     - `failing`: Disabled by the service after days of nothing but failures.
+             * @enum {string|null}
+             */
+            disabledReason: "merchant" | "failing" | null;
             /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+            /**
+             * Format: date-time
+             * The first failed request after the last successful one; null unless it fails.
+             */
+            failingSince: string | null;
+            /** Names of your own headers. Their values are encrypted and not shown. */
+            headerNames: string[];
             /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
+            /** Why the last failed request failed: an HTTP status or a code of the attempts. */
+            lastError: string | null;
+            /**
+             * Format: date-time
+             * End of the last failed request.
+             */
+            lastErrorAt: string | null;
+            /**
+             * Format: date-time
+             * End of the last successful request.
+             */
+            lastSuccessAt: string | null;
+            /** Maximum number of requests per second; null: no limit. */
+            maxPerSecond: number | null;
             /**
              * Format: date-time
              * End of the time in which the previous secret signs as well.
@@ -2778,6 +3064,8 @@ export interface components {
             previousSecretExpiresAt: string | null;
             /** Key of the signatures of events. It is only shown once. */
             secret: string;
+            /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
+            successRate: number | null;
             /**
              * Format: http-url
              * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
@@ -2805,11 +3093,12 @@ export interface components {
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
              *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
              * @enum {string|null}
              */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "protocol" | "error" | null;
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -2831,6 +3120,8 @@ export interface components {
         Standing: {
             /** Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again. */
             approval: "none" | "given" | "missing" | "replaced";
+            /** Whether the merchant ended the subscription of the running account by force: the wallet cannot subscribe until the merchant reinstates it. */
+            endedByMerchant: boolean;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -2844,8 +3135,29 @@ export interface components {
             lamportsNeeded: string;
             /** The subscription’s account. cancelled: it runs until endsAt and can be resumed. */
             onChain: "none" | "live" | "cancelled" | "ended";
-            /** Whether the plan accepts subscribers on chain at the moment. */
+            /**
+             * Why payments of the plan cannot be collected; null while they can.
+             *
+             *     - `not_a_puller`: The plan no longer names the keeper of the service as a puller.
+             *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
+             *     - `receiver_account_missing`: Your wallet has no USDC account any more.
+             *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
+             *     - `wrong_program_or_mint`: The plan collects another token.
+             * @enum {string|null}
+             */
+            planBlocked: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
+            /** Whether the plan accepts subscribers at the moment: on chain, and because its payments can be collected. */
             planOpen: boolean;
+            /** The approval of another program on the wallet’s USDC account, which subscribing would replace; null without one. */
+            replaces: {
+                /** USDC base units (6 decimals) as a string. */
+                amount: string;
+                /**
+                 * Format: address
+                 * A Solana address in Base58.
+                 */
+                delegate: string;
+            } | null;
             /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. */
             schedule: {
                 /** Each payment, base units. */
@@ -2931,6 +3243,11 @@ export interface components {
                 periodsLeft: number | null;
             } | null;
             /**
+             * Format: uuid
+             * The live subscription that the same customer had when this one landed on chain: one of them should be cancelled. Null without one.
+             */
+            duplicateOf: string | null;
+            /**
              * The reason of the end; null before it ends and after a cancellation at the end of the period.
              *
              *     - `past_due`: The payment failed until the plan’s limit for unpaid subscriptions.
@@ -2969,6 +3286,11 @@ export interface components {
              */
             nextPaymentDue: string | null;
             /**
+             * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
+             * @enum {string|null}
+             */
+            ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+            /**
              * Format: date-time
              * End of the paid period.
              */
@@ -2986,6 +3308,11 @@ export interface components {
              * UUIDv7 in lower case.
              */
             planId: string;
+            /**
+             * Format: date-time
+             * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
+             */
+            reinstatedAt: string | null;
             /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
@@ -3028,6 +3355,11 @@ export interface components {
                  */
                 appId: string;
                 /**
+                 * Format: uuid
+                 * The live subscription that the same customer has already: one of them should be cancelled.
+                 */
+                duplicateOf?: string;
+                /**
                  * Format: name
                  * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
@@ -3041,6 +3373,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -3115,6 +3452,11 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
+                /**
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -3200,6 +3542,11 @@ export interface components {
                  */
                 nextPaymentDue: string | null;
                 /**
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
+                /**
                  * Format: date-time
                  * End of the paid period.
                  */
@@ -3278,6 +3625,11 @@ export interface components {
                  * Due time of the next payment; null if none will be due.
                  */
                 nextPaymentDue: string | null;
+                /**
+                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
+                 * @enum {string|null}
+                 */
+                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
                  * End of the paid period.
@@ -3434,6 +3786,38 @@ export interface components {
             /** Signature of the transaction on chain, in Base58. Several payments may share one. */
             txSignature: string | null;
         };
+        UnregisteredSubscription: {
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            appId: string;
+            /**
+             * Format: date-time
+             * Time at which the keeper saw it first.
+             */
+            createdAt: string;
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            id: string;
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            planId: string;
+            /**
+             * Format: address
+             * A Solana address in Base58.
+             */
+            subscriberWallet: string;
+            /**
+             * Format: address
+             * Address of the account on chain, in Base58.
+             */
+            subscriptionPda: string;
+        };
         WebhookEndpoint: {
             /**
              * Format: uuid
@@ -3445,18 +3829,54 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /**
+             * Format: date-time
+             * Nothing is queued for it and nothing sent since then; null while enabled.
+             */
+            disabledAt: string | null;
+            /**
+             * Why it is disabled.
+             *
+             *     - `merchant`: Disabled by PATCH.
+             *     - `failing`: Disabled by the service after days of nothing but failures.
+             * @enum {string|null}
+             */
+            disabledReason: "merchant" | "failing" | null;
             /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+            /**
+             * Format: date-time
+             * The first failed request after the last successful one; null unless it fails.
+             */
+            failingSince: string | null;
+            /** Names of your own headers. Their values are encrypted and not shown. */
+            headerNames: string[];
             /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
+            /** Why the last failed request failed: an HTTP status or a code of the attempts. */
+            lastError: string | null;
+            /**
+             * Format: date-time
+             * End of the last failed request.
+             */
+            lastErrorAt: string | null;
+            /**
+             * Format: date-time
+             * End of the last successful request.
+             */
+            lastSuccessAt: string | null;
+            /** Maximum number of requests per second; null: no limit. */
+            maxPerSecond: number | null;
             /**
              * Format: date-time
              * End of the time in which the previous secret signs as well.
              */
             previousSecretExpiresAt: string | null;
+            /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
+            successRate: number | null;
             /**
              * Format: http-url
              * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
@@ -3464,7 +3884,7 @@ export interface components {
             url: string;
         };
         /** One of the events; "type" is the discriminator. */
-        WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"];
+        WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["EndpointDisabledEvent"];
         WholeDelivery: {
             /** The requests in order, at most six. */
             attemptLog: components["schemas"]["DeliveryAttempt"][];
@@ -3529,15 +3949,15 @@ export interface components {
              */
             id: string;
             payload: components["schemas"]["WebhookEvent"];
-            /** Sequence number of the event in its subscription, without gaps; null for an event of a plan. */
+            /** Sequence number of the event in its subscription, without gaps; null for an event of a plan or an endpoint. */
             sequence: number | null;
             /**
              * Format: uuid
-             * null for an event of a plan.
+             * null for an event of a plan or an endpoint.
              */
             subscriptionId: string | null;
-            /** The event type. */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
+            /** The event type. endpoint_disabled is only listed, and sent to no endpoint. */
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled";
         };
     };
     responses: never;
@@ -3868,11 +4288,17 @@ export interface operations {
                      */
                     description?: string | null;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name: string;
-                    /** Origins that a checkout session may redirect to. */
+                    /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
+                    onePerCustomer?: boolean;
+                    /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
+                    ownIdsBySubscriber?: boolean;
+                    /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
+                    registerUnclaimed?: boolean;
+                    /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
                     /**
                      * Format: http-url
@@ -3932,11 +4358,17 @@ export interface operations {
                      */
                     description?: string | null;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name?: string;
-                    /** Origins that a checkout session may redirect to. */
+                    /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
+                    onePerCustomer?: boolean;
+                    /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
+                    ownIdsBySubscriber?: boolean;
+                    /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
+                    registerUnclaimed?: boolean;
+                    /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
                     /**
                      * Format: http-url
@@ -4059,6 +4491,8 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
+                    /** Whether the customer (externalId) may have another live subscription of the app. Default: false. */
+                    allowSecond?: boolean;
                     /**
                      * Format: http-url
                      * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
@@ -4090,6 +4524,11 @@ export interface operations {
                      * UUIDv7 in lower case.
                      */
                     planId: string;
+                    /**
+                     * Format: address
+                     * The only wallet that can subscribe in the session.
+                     */
+                    subscriberWallet?: string;
                     /**
                      * Format: http-url
                      * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
@@ -4233,7 +4672,7 @@ export interface operations {
                 /** Events of this subscription. */
                 subscriptionId?: string;
                 /** Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled")[];
                 /** Created before this time. */
                 until?: string;
             };
@@ -4423,10 +4862,12 @@ export interface operations {
                      */
                     metadataUri?: string;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name: string;
+                    /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+                    noticeHours?: number[] | null;
                     /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
                     pastDueDays?: number | null;
                     /** Length of a period. */
@@ -4492,10 +4933,12 @@ export interface operations {
                     /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
                     graceHours?: number | null;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name?: string;
+                    /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
+                    noticeHours?: number[] | null;
                     /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
                     pastDueDays?: number | null;
                     /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
@@ -4541,11 +4984,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /**
@@ -4580,11 +5023,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /**
@@ -4858,6 +5301,36 @@ export interface operations {
             };
         };
     };
+    createReinstatement: {
+        parameters: {
+            header?: {
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                appId: string;
+                subscriptionId: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never> | null;
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Subscription"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     getSubscriptionTimeline: {
         parameters: {
             path: {
@@ -5062,6 +5535,33 @@ export interface operations {
             };
         };
     };
+    listUnregistered: {
+        parameters: {
+            query?: {
+                /** Start of the next page: X-Next-Cursor of the previous page. */
+                cursor?: string;
+                /** Rows per page. */
+                limit?: number;
+            };
+            path: {
+                appId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["UnregisteredSubscription"][];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     listWebhooks: {
         parameters: {
             query?: {
@@ -5104,6 +5604,12 @@ export interface operations {
                 "application/json": {
                     /** Opt-in event types, in addition to those that every endpoint gets. */
                     extraEvents?: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+                    /** Your own headers of each request, up to 10, such as an authorization for a gateway. They replace all earlier ones; null removes them. Headers of the service and of the connection are refused. */
+                    headers?: {
+                        [key: string]: string;
+                    } | null;
+                    /** Maximum number of requests per second; null: no limit. */
+                    maxPerSecond?: number | null;
                     /**
                      * Format: http-url
                      * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
@@ -5164,6 +5670,41 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["WebhookEndpoint"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    updateWebhook: {
+        parameters: {
+            path: {
+                appId: string;
+                webhookId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** Whether it gets no events. */
+                    disabled?: boolean;
+                    /** Your own headers of each request, up to 10, such as an authorization for a gateway. They replace all earlier ones; null removes them. Headers of the service and of the connection are refused. */
+                    headers?: {
+                        [key: string]: string;
+                    } | null;
+                    /** Maximum number of requests per second; null: no limit. */
+                    maxPerSecond?: number | null;
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ChangedWebhookEndpoint"];
                         success: true;
                     };
                 };
@@ -5334,7 +5875,7 @@ export interface operations {
                 /** Events of this subscription. */
                 subscriptionId?: string;
                 /** Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled")[];
                 /** Created before this time. */
                 until?: string;
             };
@@ -5387,8 +5928,8 @@ export interface operations {
                      */
                     email?: string | null;
                     /**
-                     * Format: name
-                     * 1 to 120 characters.
+                     * Format: display-name
+                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name?: string | null;
                 };
@@ -5567,6 +6108,47 @@ export interface operations {
             };
         };
     };
+    createRevokeTransaction: {
+        parameters: {
+            path?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** Also close the account that authorizes payments and take its rent back. Every subscription of the wallet then ends for good: no new approval restores it. Default: false. */
+                    closeAuthority?: boolean;
+                } | null;
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: {
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
+                            minContextSlot: number;
+                            /**
+                             * Format: uuid
+                             * Names the transaction when it is sent back signed.
+                             */
+                            offerId: string;
+                            /** Number of accounts on chain that can no longer collect afterwards; null when the chain does not tell. */
+                            subscriptions: number | null;
+                            /**
+                             * Format: byte
+                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
+                             */
+                            transaction: string;
+                        };
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     getPlanTerms: {
         parameters: {
             path: {
@@ -5638,11 +6220,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /**
@@ -5655,19 +6237,20 @@ export interface operations {
                              * An unsigned Solana transaction in Base64, for the wallet to sign and send.
                              */
                             transaction: string;
-                            /** Balances or accounts that the wallet lacks; empty if none. */
+                            /** What the wallet lacks or would lose; empty if nothing. */
                             warnings: {
                                 /**
                                  * Machine-readable.
                                  *
                                  *     - `sol_missing`: Too little SOL for the rent and the network fee: the transaction will fail.
                                  *     - `usdc_missing`: Too little USDC for the first payment: it will be tried again later.
+                                 *     - `approval_replaced`: Another program has an approval of the USDC account: subscribing replaces it.
                                  */
-                                code: "sol_missing" | "usdc_missing";
+                                code: "sol_missing" | "usdc_missing" | "approval_replaced";
                                 /** Human-readable; may change. */
                                 message: string;
                                 /** USDC base units, or lamports, as a string. */
-                                missing: string;
+                                missing?: string;
                             }[];
                         };
                         success: true;
@@ -5798,11 +6381,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /**
@@ -5836,11 +6419,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /**
@@ -5874,11 +6457,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /**
@@ -5912,11 +6495,11 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction). */
+                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             /**
                              * Format: uuid
-                             * Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).
+                             * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
                             /**
@@ -6051,6 +6634,7 @@ export const idempotentPosts: ReadonlySet<string> = new Set([
   '/merchant/apps/{appId}/replays',
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel',
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/pause',
+  '/merchant/apps/{appId}/subscriptions/{subscriptionId}/reinstate',
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/unpause',
   '/merchant/apps/{appId}/transactions/{transactionId}/refunds',
   '/merchant/apps/{appId}/webhooks',

@@ -1,9 +1,10 @@
-// Types of a route in the OpenAPI document: parameters, body and the data of the response.
+// Types of the routes in the OpenAPI document: parameters, request body and the data of the
+// response.
 import type { paths } from './openapi.ts';
 
 export type Method = 'get' | 'post' | 'patch' | 'delete';
 
-/** The paths that have a route with the method M. */
+/** The paths of all routes with the method M. */
 export type PathOf<M extends Method> = {
   [P in keyof paths]: paths[P][M] extends { responses: object } ? P : never;
 }[keyof paths];
@@ -29,21 +30,24 @@ type ResponseOf<O> = O extends { responses: infer R }
       : never
   : never;
 
-/** Options of a call that are independent of its route. */
+/** Options that every call has, whatever its route. */
 export interface CallOptions {
   signal?: AbortSignal | undefined;
-  /** The service writes this id to its logs and returns it as `requestId` of an error. */
+  /**
+   * Id for this request. The service writes the id to its logs, and returns it as `requestId` of an
+   * error.
+   */
   requestId?: string | undefined;
 }
 
-/** Query parameters. A list parameter also accepts a single value. */
+/** The query parameters of a route. A parameter that takes a list also accepts a single value. */
 type Filters<Q> = {
   [K in keyof Q]: Q[K] extends readonly (infer V)[] | undefined ? Q[K] | V : Q[K];
 };
 
 /**
- * The arguments of a call: `path` and `query` parameters and `body`. Each is allowed only if the
- * route has it.
+ * The arguments of a call: `path` and `query` parameters and the `body`. Each of these is allowed
+ * only if the route has it.
  */
 export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
   BodyOf<Operation<P, M>> &
@@ -59,7 +63,10 @@ export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
     : never) &
   (Given<Operation<P, M>, 'header'> extends { 'idempotency-key'?: string }
     ? {
-        /** Default: a random key. */
+        /**
+         * Idempotency key: the service carries out requests with the same key only once. Default: a
+         * random key.
+         */
         idempotencyKey?: string | undefined;
       }
     : { idempotencyKey?: undefined });
@@ -68,14 +75,16 @@ export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
 export type Data<P extends keyof paths, M extends Method> =
   ResponseOf<Operation<P, M>> extends { data: infer D } ? D : never;
 
-/** The paths of lists, which return pages. */
+/** The paths of all routes that return a list in pages. */
 export type ListPath = {
   [P in PathOf<'get'>]: Given<Operation<P, 'get'>, 'query'> extends { cursor?: string } ? P : never;
 }[PathOf<'get'>];
 
 export type Item<P extends ListPath> = Data<P, 'get'> extends readonly (infer I)[] ? I : never;
 
-/** The argument list of a call. `given` is optional if all of its fields are optional. */
+/**
+ * The argument list of a call. The argument `given` is optional if all of its fields are optional.
+ */
 export type Rest<A> = Partial<A> extends A ? [given?: A] : [given: A];
 
 export interface Client {
@@ -96,19 +105,19 @@ export interface Client {
     ...rest: Rest<Arguments<P, 'delete'>>
   ): Promise<Data<P, 'delete'>>;
   /**
-   * Yields every row of a list, newest first. The next page is requested when all rows of the
+   * Yields every item of a list, newest first. The next page is requested when all items of the
    * current page were consumed. `query.limit` is the page size.
    */
   list<P extends ListPath>(
     path: P,
     ...rest: Rest<Arguments<P, 'get'>>
   ): AsyncGenerator<Item<P>, void, undefined>;
-  /** Yields the pages of a list. */
+  /** Yields the pages of a list, each as an array of items. */
   pages<P extends ListPath>(
     path: P,
     ...rest: Rest<Arguments<P, 'get'>>
   ): AsyncGenerator<Item<P>[], void, undefined>;
-  /** Returns the CSV export as a stream (Pro). */
+  /** Returns the CSV export of an app's transactions as a stream. Requires the Pro tier. */
   exportTransactions(
     given: Arguments<'/merchant/apps/{appId}/transactions/export', 'get'>,
   ): Promise<ReadableStream<Uint8Array<ArrayBuffer>>>;

@@ -1,19 +1,19 @@
-// For a merchant's server: checks that a webhook request is from the service. The rules are in
-// docs/contract.md (Signature). The only import is node:crypto.
+// For a merchant's server: checks that a webhook request comes from the service. docs/contract.md
+// (Signature) has the rules. The file imports nothing but node:crypto.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { components } from './openapi.ts';
 
 type Schemas = components['schemas'];
 
 /**
- * An event in the form that the service sends. Check `type` before reading fields that only some
- * types have. Deduplicate events by `id`.
+ * An event as the service sends it. Check `type` before you read fields that only some types have.
+ * Deduplicate events by `id`.
  */
 export type WebhookEvent = Schemas['SentEvent'];
 
 /**
- * Headers as an object like that of node:http (names in any case), as a Fetch API `Headers`, or as
- * pairs of name and value.
+ * The headers of a request: an object as in node:http (names in any case), a `Headers` of the Fetch
+ * API, or pairs of name and value.
  */
 export type WebhookHeaders =
   | Readonly<Record<string, string | readonly string[] | undefined>>
@@ -27,7 +27,10 @@ export type WebhookFault =
   | 'bad_signature'
   | 'bad_body';
 
-/** The check of a webhook request failed for `reason`. Respond to the request with 401. */
+/**
+ * Thrown when the check of a webhook request fails; `reason` says why. Respond to the request with
+ * status 401.
+ */
 export class WebhookVerificationError extends Error {
   override readonly name = 'WebhookVerificationError';
   readonly reason: WebhookFault;
@@ -42,12 +45,12 @@ const TOLERANCE_MS = 300_000;
 
 /**
  * Checks a webhook request and returns its event. `rawBody` is the body as received, before any
- * parser. `secret` is the endpoint's secret (whsec_...). Throws WebhookVerificationError, or
- * TypeError for invalid arguments.
+ * parser. `secret` is the endpoint's signing secret (whsec_...). Throws WebhookVerificationError,
+ * or TypeError for invalid arguments.
  *
- * A request needs X-Service-Signature or webhook-signature (Standard Webhooks). When both are
- * present, both must be valid. During a rotation, webhook-signature has several signatures, and
- * only webhook-signature is checked. The timestamp may differ from `now` by up to 300 s.
+ * A request must have X-Service-Signature or webhook-signature (Standard Webhooks). If it has both,
+ * both must be valid. During a rotation of the secret, webhook-signature has several signatures,
+ * and only this header is checked. The timestamp may differ from `now` by up to 300 s.
  */
 export function verifyWebhook(
   rawBody: string | Uint8Array,
@@ -80,8 +83,9 @@ export function verifyWebhook(
       .update(`${read('webhook-id') ?? ''}.${timestamp}.`)
       .update(body)
       .digest('base64');
-    // During a rotation the header has signatures of the new and the previous secret. All are
-    // compared, so that the time taken does not reveal which signature is valid.
+    // During a rotation of the secret, the header has a signature with the new secret and one with
+    // the previous secret. All signatures are compared, so that the time of the check does not
+    // reveal which one is valid.
     const listed = standard.split(' ');
     const fitting = listed.filter((signature) => same(signature, `v1,${expected}`));
     if (key.length === 0 || fitting.length === 0) throw forged('webhook-signature');
@@ -112,15 +116,15 @@ function reader(headers: WebhookHeaders): (name: string) => string | undefined {
       if (given.toLowerCase() !== name || value === undefined) return [];
       return typeof value === 'string' ? [value] : value;
     });
-    // The service sends each header once. Values of a repeated header are joined, and the joined
-    // text is not a valid signature.
+    // The service sends each header only once. If a request repeats a header, the values are joined
+    // here, and the joined text is not a valid signature.
     return values.length === 0 ? undefined : values.join(', ');
   };
 }
 
 /**
- * Returns the header's Unix seconds as text, because the signature covers that text. Throws
- * WebhookVerificationError when they are too far from `now`.
+ * Returns the timestamp (Unix seconds) as the text of the header, because the signature covers that
+ * text. Throws WebhookVerificationError when the timestamp is missing or too far from `now`.
  */
 function timestampOf(text: string | undefined, now: Date): string {
   if (text === undefined || !/^\d{1,15}$/.test(text)) {
@@ -156,7 +160,7 @@ function eventOf(body: Uint8Array): WebhookEvent {
     if (typeof event === 'object' && event !== null && 'id' in event && 'type' in event)
       return event as WebhookEvent;
   } catch {
-    // Invalid JSON is refused below, together with values that are not objects.
+    // Invalid JSON causes the error below, like JSON that is not an object.
   }
   throw new WebhookVerificationError('bad_body', 'The body is signed but is not an event.');
 }

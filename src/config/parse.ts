@@ -45,6 +45,15 @@ export const onrampUrl = (value: string): string => {
   return value;
 };
 
+/** Accepts an https:// URL or a mailto: address. */
+export const contact = (value: string): string => {
+  const parsed = URL.canParse(value) ? new URL(value) : undefined;
+  const isMail = parsed?.protocol === 'mailto:' && /^[^\s@?]+@[^\s@?]+$/.test(parsed.pathname);
+  if (parsed?.protocol !== 'https:' && !isMail)
+    throw new Error('must be an https:// URL or an address such as mailto:abuse@example.com');
+  return value;
+};
+
 /** Parses a comma-separated list. Empty items are skipped. */
 export const list =
   <T>(parse: (item: string) => T) =>

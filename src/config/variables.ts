@@ -4,6 +4,7 @@ import ipaddr from 'ipaddr.js';
 import {
   address,
   cidr,
+  contact,
   flag,
   integer,
   list,
@@ -15,6 +16,7 @@ import {
   text,
   url,
 } from './parse.ts';
+import { primaryUrl } from './postgres-url.ts';
 
 /** All variables, in the order of the operators' table. */
 export const variables = {
@@ -27,10 +29,11 @@ export const variables = {
   },
   databaseUrl: {
     name: 'DATABASE_URL',
-    about: 'Postgres 14 or newer',
+    about:
+      'Postgres 14 or newer, as a URL of libpq: postgres://user:password@db1:5432,db2:5432/billing?sslmode=verify-full; of several hosts the primary is used',
     requiredBy: ['serve', 'keeper', 'dispatch', 'admin', 'reconcile'],
     secret: true,
-    parse: url('postgres:', 'postgresql:'),
+    parse: primaryUrl,
   },
   databasePool: {
     name: 'DATABASE_POOL',
@@ -62,8 +65,8 @@ export const variables = {
   sweepMinutes: {
     name: 'SWEEP_MINUTES',
     about:
-      'minutes in which the keepers read every subscription on chain once, independent of the streams; a lower value finds missed changes sooner and costs more requests',
-    fallback: '60',
+      'minutes in which the keepers read every subscription on chain once, independent of the streams; after a lost message of a stream they read all at once; a lower value finds other missed changes sooner and costs more requests',
+    fallback: '720',
     parse: integer(1, 1440),
   },
   rpcRate: {
@@ -75,7 +78,9 @@ export const variables = {
   },
   serveRpcRate: {
     name: 'SOLANA_SERVE_RATE',
-    about: 'the same for serve; default: SOLANA_RPC_RATE',
+    about:
+      'the same for each serve process; requests of the API share RPC requests, and wallets take turns; 0: no limit',
+    fallback: '10',
     parse: integer(0, 100_000),
   },
   sendUrls: {
@@ -137,6 +142,13 @@ export const variables = {
     fallback: '100',
     parse: integer(0, 10_000),
   },
+  windowSeconds: {
+    name: 'COLLECTION_WINDOW_SECONDS',
+    about:
+      'renewals are collected together at multiples of this many seconds of chain time, so that several payments share a transaction; at most a fortieth of the period and a quarter of the grace of a plan; 0: each when it falls due',
+    fallback: '900',
+    parse: integer(0, 86_400),
+  },
   planMinimumAmount: {
     name: 'PLAN_MINIMUM_AMOUNT',
     about:
@@ -190,11 +202,31 @@ export const variables = {
     fallback: '127.0.0.1',
     parse: text,
   },
+  shutdownDelay: {
+    name: 'SHUTDOWN_DELAY',
+    about:
+      'seconds after SIGTERM in which serve still answers requests while /readyz says 503, so that load balancers send no more; under Kubernetes the readiness probe’s period times its failures and 5, and terminationGracePeriodSeconds at least 15 more; 0 under systemd',
+    fallback: '0',
+    parse: integer(0, 120),
+  },
   publicUrl: {
     name: 'PUBLIC_URL',
     about:
       'base URL that clients use: issuer and audience of JWTs, domain of the sign-in message; default: http://HOST:PORT',
     parse: url('http:', 'https:'),
+  },
+  merchants: {
+    name: 'MERCHANTS',
+    about:
+      'open: any wallet can sign in as a merchant; approval: a new merchant can only read until "billing merchants approve"',
+    fallback: 'open',
+    parse: oneOf<'open' | 'approval'>('open', 'approval'),
+  },
+  reportUrl: {
+    name: 'REPORT_URL',
+    about:
+      'where subscribers report abuse, an https:// URL or a mailto: address: the pages link to it, with the id of the plan',
+    parse: contact,
   },
   corsOrigins: {
     name: 'CORS_ORIGINS',
@@ -266,6 +298,20 @@ export const variables = {
       'seconds after which another dispatcher may claim the deliveries of one that died; must exceed the 5 s that an endpoint has to answer',
     fallback: '10',
     parse: integer(1, 3600),
+  },
+  webhookProxy: {
+    name: 'WEBHOOK_PROXY',
+    about:
+      'URL of an HTTP proxy through which webhooks are sent by CONNECT, with user and password if it wants them; hosts are judged and resolved before, and the proxy gets their addresses',
+    secret: true,
+    parse: url('http:', 'https:'),
+  },
+  endpointDisableDays: {
+    name: 'ENDPOINT_DISABLE_DAYS',
+    about:
+      'days of nothing but failures after which a webhook endpoint is disabled until its merchant enables it again; 0: never',
+    fallback: '0',
+    parse: integer(0, 365),
   },
   webhookNameServers: {
     name: 'WEBHOOK_DNS_SERVERS',

@@ -1,10 +1,14 @@
-// Compares the clocks of Postgres, this host and the chain. Leases and the signed time of webhooks
-// follow the clock of Postgres, tokens follow the host's, due payments follow the chain's.
+// Compares the clocks of Postgres, this host and the chain. Leases and the timestamps in webhook
+// signatures follow the clock of Postgres. Access tokens follow the host's clock, and due payments
+// follow the chain's clock.
 import { Gauge, type Registry } from 'prom-client';
 
 export type ClockName = 'postgres' | 'host' | 'chain';
 
-/** Seconds by which each clock is ahead of this host's clock. Null while a clock is unknown. */
+/**
+ * Seconds by which the clocks of Postgres and of the chain are ahead of this host's clock. A clock
+ * that could not be read is null.
+ */
 export interface ClockOffsets {
   postgres: number | null;
   chain: number | null;
@@ -12,29 +16,30 @@ export interface ClockOffsets {
 
 export interface ClockDifference extends ClockOffsets {
   /**
-   * The wrong clock: it differs from the two others, and these agree. Null when only two clocks are
-   * known or no two agree.
+   * The clock that is wrong. The wrong clock differs from the two other clocks, while the other two
+   * agree. Null when only two clocks are known, or when no two clocks agree.
    */
   odd: ClockName | null;
   /**
-   * Seconds by which the odd clock is ahead of the nearest other clock; negative when it is behind.
-   * Without an odd clock, the largest difference.
+   * Seconds by which the wrong clock is ahead of the nearest other clock, negative when it is
+   * behind. If `odd` is null, the largest difference between two clocks.
    */
   seconds: number;
 }
 
 /**
- * Two clocks agree when they differ by at most this many seconds. `billing status` shows a larger
+ * Maximum difference in seconds between two clocks that agree. `billing status` shows a larger
  * difference.
  */
 export const MAX_AGREED_SECONDS = 30;
 /**
- * A larger difference in seconds is a problem. The alert BillingClocksDiffer has the same limit.
- * Receivers refuse a webhook whose signed time is 300 s from theirs.
+ * Difference in seconds above which the clocks are a problem. The alert BillingClocksDiffer has the
+ * same limit. A webhook receiver refuses a timestamp that is 300 s off its own clock, so the limit
+ * is lower.
  */
 export const MAX_CLOCK_SECONDS = 240;
 
-/** Decides which clock is wrong. A pure function. */
+/** Decides which of the clocks is wrong. Pure. */
 export function compareClocks(offsets: ClockOffsets): ClockDifference {
   const known = Object.entries({ host: 0, ...offsets })
     .flatMap(([name, at]) => (at === null ? [] : [{ name: name as ClockName, at }]))
@@ -51,8 +56,8 @@ export function compareClocks(offsets: ClockOffsets): ClockDifference {
 }
 
 /**
- * Registers a gauge of the difference. The returned function sets the gauge from newly measured
- * offsets.
+ * Registers a gauge of the difference between the clocks. The returned function updates the gauge
+ * from newly measured offsets.
  */
 export function createClockGauge(registry: Registry): (offsets: ClockOffsets) => void {
   const gauge = new Gauge({

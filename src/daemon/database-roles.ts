@@ -1,8 +1,9 @@
-// `billing migrate --roles`: creates a Postgres role for each daemon, and a file with the URL that
-// contains the role's password.
+// For `billing migrate --roles`: creates a Postgres role for each daemon, and for each role a file
+// with a database URL that contains the role's password.
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parsePostgresUrl, withUser } from '../config/postgres-url.ts';
 import { makeRoles, moveStatistics, type StatisticsRights } from '../db/logins.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { isForbidden } from '../db/postgres/outage.ts';
@@ -10,16 +11,20 @@ import { daemonRoles, type DaemonRole } from '../db/postgres/roles.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 
 export interface MadeRoles {
-  /** `roles` has the role names; `files` has the paths of the files with their database URLs. */
+  /**
+   * `roles` has the name of each daemon's role. `files` has the path of each daemon's file with its
+   * database URL.
+   */
   roles: Record<DaemonRole, string>;
   files: Record<DaemonRole, string>;
   statistics: StatisticsRights;
 }
 
 /**
- * Creates the roles and, in `directory`, files such as `serve_database_url` that only their owner
- * can read. An existing file keeps its password, but gets host and database of `databaseUrl`.
- * Throws an OperatorError when file access fails or the user has no right to create roles.
+ * Creates a Postgres role for each daemon. For each role, creates a file in `directory`, such as
+ * `serve_database_url`, which only its owner can read. An existing file keeps its password, but
+ * gets the host and database of `databaseUrl`. Throws an OperatorError when file access fails or
+ * the user may not create roles.
  */
 export async function makeDatabaseRoles(
   sql: Sql,
@@ -31,11 +36,8 @@ export async function makeDatabaseRoles(
   const names = await makeRoles(sql, {});
   for (const daemon of daemonRoles) {
     const password = (await passwordIn(files[daemon])) ?? randomBytes(24).toString('hex');
-    const url = new URL(databaseUrl);
-    url.username = names[daemon];
-    url.password = password;
     passwords[daemon] = password;
-    await replace(files[daemon], url.href);
+    await replace(files[daemon], withUser(databaseUrl, names[daemon], password));
   }
   try {
     await makeRoles(sql, passwords);
@@ -50,17 +52,27 @@ export async function makeDatabaseRoles(
   }
 }
 
-/** Reads the password from the URL in a file. Returns undefined when the file does not exist. */
+/**
+ * Returns the password in the database URL of a file, or undefined when the file does not exist.
+ */
 async function passwordIn(path: string): Promise<string | undefined> {
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw new OperatorError(`${path} cannot be read: ${messageOf(error)}.`);
   });
   if (text === undefined) return undefined;
-  const password = URL.canParse(text.trim()) ? new URL(text.trim()).password : '';
-  if (password === '')
+  const password = passwordOf(text.trim());
+  if (password === undefined)
     throw new OperatorError(`${path} contains no URL with a password: remove it to get a new one.`);
-  return decodeURIComponent(password);
+  return password;
+}
+
+function passwordOf(url: string): string | undefined {
+  try {
+    return parsePostgresUrl(url).password;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Replaces a file atomically, because a daemon may read the file at the same time. */

@@ -1,5 +1,5 @@
-// Health of a daemon: Postgres outages and failing loops. An outage is logged once when it begins
-// and once when it ends.
+// The health of a daemon: whether Postgres is available and whether the daemon's loops succeed. An
+// outage of Postgres is logged once when it begins and once when it ends.
 import { Counter, type Registry } from 'prom-client';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { isOutage } from '../db/postgres/outage.ts';
@@ -9,25 +9,26 @@ import type { LoopObserver } from '../loop.ts';
 
 export interface Health extends LoopObserver {
   /**
-   * Tells whether an error belongs to a Postgres outage. Only this file logs outages, so callers do
-   * not log such errors.
+   * Returns whether an error belongs to an outage of Postgres. This file logs outages, so callers
+   * do not log such an error again.
    */
   takes: (error: unknown) => boolean;
-  /** Reports a successful write to Postgres. The write ends an outage. */
+  /** Reports a successful write to Postgres, which ends an outage. */
   written: () => void;
   /**
-   * Describes the current problem: Postgres is unavailable, or a loop has failed for more than a
-   * few seconds. Returns undefined when there is no problem.
+   * Describes the current problem: Postgres is unavailable, or a loop has failed for longer than
+   * PATIENCE_MS. Returns undefined when there is no problem.
    */
   trouble: () => string | undefined;
 }
 
-/** A loop may fail for this time (ms) before the daemon is not ready. */
+/** Milliseconds for which a loop may fail before the daemon counts as not ready. */
 const PATIENCE_MS = 5000;
 
 /**
- * Creates a daemon's health and registers its metrics in `registry`. Calls `onOutage` when an
- * outage begins. `log` returns the logger and is called before each log line.
+ * Creates the health of a daemon and registers its metrics in `registry`. Calls `onOutage` when an
+ * outage of Postgres begins. Calls `log` to get the logger before each log line, because the logger
+ * may be created later.
  */
 export function createHealth(registry: Registry, log: () => Log, onOutage: () => void): Health {
   const failures = new Counter({
@@ -46,8 +47,8 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
       log().error({ reason: outage.reason }, 'Postgres is unavailable');
       onOutage();
     } else {
-      // The reason can change during an outage, for example when new connections are read-only. The
-      // latest reason is reported.
+      // The reason can change during an outage, for example when Postgres accepts connections again
+      // but is read-only. The latest reason is the one that is reported.
       outage.reason = messageOf(error);
     }
     return true;
@@ -62,8 +63,8 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
       log().info({ seconds }, 'Postgres is available again');
     },
     started(loop) {
-      // Counters start at 0, because Prometheus sees no increase in a counter that first appears
-      // with its first event.
+      // Each counter starts at 0. If a counter first appeared with its first failure, Prometheus
+      // would see no increase.
       for (const cause of ['database', 'chain', 'other']) failures.inc({ loop, cause }, 0);
     },
     succeeded: (loop) => void failing.delete(loop),
@@ -71,7 +72,8 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
     failed(loop, name, error) {
       const cause = takes(error) ? 'database' : error instanceof RpcUnreachable ? 'chain' : 'other';
       failures.inc({ loop: name, cause });
-      // The keeper itself logs and reports a chain outage, so its loops do not count as failing.
+      // The keeper itself logs and reports an outage of the chain, so its loops do not count as
+      // failing during such an outage.
       if (cause === 'chain') failing.delete(loop);
       else {
         const since = failing.get(loop)?.since ?? performance.now();

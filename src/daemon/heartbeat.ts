@@ -1,5 +1,5 @@
-// A daemon's heartbeat: a regular write to Postgres, which also shows whether Postgres accepts
-// writes.
+// The heartbeat of a daemon: a regular write to Postgres. The write also shows whether Postgres
+// accepts writes.
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -12,22 +12,22 @@ import { createClockGauge } from './clocks.ts';
 import type { Health } from './health.ts';
 import type { Readiness } from './metrics.ts';
 
-/** Heartbeat interval in milliseconds. */
+/** Time between two heartbeats in milliseconds. */
 const HEARTBEAT_MS = 5000;
-/** Timeout for removing the row on stop, in milliseconds. */
+/** Milliseconds that a daemon waits, when it stops, for the removal of its row in Postgres. */
 const STOP_MS = 1000;
 
 interface HeartbeatParts {
   health: Health;
   ready: Readiness;
   registry: Registry;
-  /** Returns the chain's time in Unix milliseconds, or null while it is unknown. */
+  /** Returns the chain's time in Unix milliseconds, or null while that time is unknown. */
   chainTime: () => number | null;
 }
 
 /**
- * Updates the daemon's row in Postgres every few seconds and compares the clocks. `billing status`
- * reads the row.
+ * Updates the daemon's row in Postgres every HEARTBEAT_MS. `billing status` reads these rows. Each
+ * heartbeat also compares the clocks of Postgres, the host and the chain.
  */
 export function startHeartbeat(
   name: string,
@@ -66,7 +66,8 @@ export function startHeartbeat(
       lost.set(await countLostDaemons(sql, name));
       return false;
     },
-    // The loop observer (health.ts) counts and reports a failed heartbeat.
+    // A failed heartbeat needs no handling here, because health.ts counts and reports failed
+    // heartbeats.
     onError: () => undefined,
   });
   return {

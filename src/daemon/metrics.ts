@@ -1,5 +1,5 @@
-// HTTP server of a daemon's metrics port: /metrics (Prometheus text), /healthz (liveness) and
-// /readyz (readiness).
+// The HTTP server on the metrics port of a daemon: /metrics (Prometheus text), /healthz (liveness)
+// and /readyz (readiness).
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
@@ -7,7 +7,7 @@ import type { ObservedRequest } from '../chain/rpc/call-errors.ts';
 import { messageOf } from '../errors.ts';
 import { droppedLines } from '../log.ts';
 
-/** Returns the reason why the daemon is not ready; undefined when it is ready. */
+/** Returns the reason why the daemon is not ready, or undefined when the daemon is ready. */
 export type Readiness = () => string | undefined | Promise<string | undefined>;
 
 export interface MetricsServer {
@@ -18,8 +18,8 @@ export interface MetricsServer {
 const READY_MS = 2000;
 
 /**
- * Creates a registry that labels all metrics with the daemon's name. It includes Node's own metrics
- * (event-loop lag, memory, GC) and the number of dropped log lines.
+ * Creates a registry that labels all metrics with the daemon's name. The registry already has
+ * Node's own metrics (event-loop lag, memory, GC) and the number of dropped log lines.
  */
 export function createRegistry(daemon: string): Registry {
   const registry = new Registry();
@@ -38,8 +38,8 @@ export function createRegistry(daemon: string): Registry {
 }
 
 /**
- * Creates an observer for `createRpc` that counts and times RPC requests. Throws when its metrics
- * are already registered in `registry`.
+ * Creates an observer for createRpc(), which counts and times requests to RPC endpoints. Throws
+ * when the observer's metrics are already registered in `registry`.
  */
 export function rpcObserver(registry: Registry): (request: ObservedRequest) => void {
   const registers = [registry];
@@ -62,7 +62,10 @@ export function rpcObserver(registry: Registry): (request: ObservedRequest) => v
   };
 }
 
-/** Runs the readiness check with a timeout of 2 s. Never rejects. */
+/**
+ * Runs the readiness check, and stops waiting for it after READY_MS (2 s). Returns the reason why
+ * the daemon is not ready. Never rejects.
+ */
 async function reasonWithin(ready: Readiness): Promise<string | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<string>((resolve) => {
@@ -81,9 +84,9 @@ async function reasonWithin(ready: Readiness): Promise<string | undefined> {
 }
 
 /**
- * Starts the metrics server on `port`, or on the next free port of the hundred above it, so that
- * several daemons can share a machine. Port 0 means any free port. /readyz includes the text of
- * `note` while the daemon is ready.
+ * Starts the metrics server. If `port` is taken, the server uses the next free port of the 100
+ * ports above `port`, so several daemons can share a machine. Port 0 means any free port. While the
+ * daemon is ready, /readyz shows the text that `note` returns.
  */
 export async function serveMetrics(
   registry: Registry,

@@ -1,16 +1,12 @@
-// Runs a command: opens configuration, log and Postgres, and closes them in reverse order
-// afterwards.
+// Runs a command or daemon. Opens configuration, log and Postgres before the run, and closes them
+// in reverse order afterwards.
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Registry } from 'prom-client';
 import { loadConfig, required, type Config } from '../config/config.ts';
+import { describeDatabase } from '../config/postgres-url.ts';
 import { supervision } from '../config/supervision.ts';
 import type { ConfigRole } from '../config/variables.ts';
-import {
-  connect,
-  type ConnectOptions,
-  daemonLimits,
-  describeDatabase,
-  type Sql,
-} from '../db/postgres/connect.ts';
+import { connect, type ConnectOptions, daemonLimits, type Sql } from '../db/postgres/connect.ts';
 import { assertSchema } from '../db/postgres/migrate.ts';
 import { outageOf } from '../db/postgres/outage.ts';
 import { assertUsable } from '../db/postgres/readiness.ts';
@@ -18,7 +14,7 @@ import { assertInstallation } from '../domain/accounts/installation.ts';
 import { ENDING_SIGNALS, type EndingSignal, Interrupted, OperatorError } from '../errors.ts';
 import { createLog, type Log, type LogOptions } from '../log.ts';
 import { observeLoops, type Loop } from '../loop.ts';
-import { createHealth } from './health.ts';
+import { createHealth, type Health } from './health.ts';
 import { startHeartbeat } from './heartbeat.ts';
 import { createRegistry, serveMetrics, type Readiness } from './metrics.ts';
 import { watchSecrets } from './secrets-watch.ts';
@@ -31,43 +27,46 @@ export interface Resources {
 }
 
 export interface CommandResources extends Resources {
-  /** Aborted by the first SIGINT, SIGTERM or SIGHUP. */
+  /** Aborts at the first SIGINT, SIGTERM or SIGHUP. */
   signal: AbortSignal;
 }
 
 export interface DaemonResources extends Resources {
   registry: Registry;
   /**
-   * Describes the current problem of Postgres or of a loop of this process. Returns undefined when
+   * Describes the current problem of Postgres or of a loop in this process. Returns undefined when
    * there is no problem.
    */
   trouble: () => string | undefined;
+  /** Tells whether the process has got a signal to end. It is not ready from then on. */
+  isStopping: () => boolean;
 }
 
-/** A running daemon. */
+/** A running daemon: serve, keeper or dispatch. */
 export interface Daemon {
   ready: Readiness;
   /**
-   * Describes the work that the daemon deliberately skips while it is ready, such as held
-   * collection. Returns undefined when no work is skipped.
+   * Describes the work that the daemon skips on purpose, such as held collection. Returns undefined
+   * when the daemon skips no work.
    */
   note?: () => string | undefined;
   /**
-   * Returns the chain's time in Unix milliseconds, or null while it is unknown. Makes no request.
+   * Returns the chain's time in Unix milliseconds as last read, or null while that time is unknown.
+   * Makes no RPC request.
    */
   chainTime?: () => number | null;
-  /** Stops taking new work and resolves when the work in flight is done. */
+  /** Takes no new work, and resolves when all work in flight is done. */
   stop(): Promise<void>;
 }
 
-/** After the first signal, work in flight may continue for this time (ms). */
+/** Milliseconds that work in flight has to finish after the first signal. */
 const GRACE_MS = 10_000;
 
 /**
- * Runs a daemon until SIGTERM, SIGINT or SIGHUP, then stops it within 10 s. A second signal ends
- * the process at once. Returns the exit code. `load` imports the start function while Postgres
- * connects. Throws an OperatorError for a wrong configuration, an unusable Postgres or another
- * schema version.
+ * Runs a daemon until SIGTERM, SIGINT or SIGHUP. Then it is not ready, and stops within 10 s; serve
+ * first answers requests for SHUTDOWN_DELAY. A second signal ends the process at once. Returns the
+ * exit code. `load` imports the start function while Postgres connects. Throws an OperatorError for
+ * a wrong configuration, an unusable Postgres or another schema version.
  */
 export async function runDaemon(
   role: Exclude<ConfigRole, 'admin' | 'reconcile' | 'developer'>,
@@ -75,8 +74,8 @@ export async function runDaemon(
   load: () => Promise<(resources: DaemonResources) => Promise<Daemon>>,
 ): Promise<number> {
   const loading = load();
-  // `loading` is awaited below. If configuration or Postgres fails first, a rejection of `loading`
-  // must not count as unhandled.
+  // `loading` is awaited only later. If the configuration or Postgres fails first, nothing awaits
+  // `loading`, and its rejection would end the process.
   loading.catch(() => undefined);
   const registry = createRegistry(role);
   let log: Log | undefined;
@@ -87,26 +86,30 @@ export async function runDaemon(
     () => heartbeat?.wake(),
   );
   const isReported = (error: unknown) => health.takes(error);
-  // postgres.js does not handle the rejection of its own query for array types. A connection that
-  // is lost while it opens must not end the process.
-  process.on('unhandledRejection', (error) => {
-    if (!health.takes(error)) throw error;
-  });
+  takeRejections(health);
   return withResources(role, envFile, { stream: 'stdout', isReported }, async (resources) => {
     const { config, sql } = resources;
     log = resources.log;
+    let isStopping = false;
     const signalled = firstSignal(log);
     observeLoops(health);
     const start = await loading;
-    const daemon = await start({ ...resources, registry, trouble: () => health.trouble() });
+    const daemon = await start({
+      ...resources,
+      registry,
+      trouble: () => health.trouble(),
+      isStopping: () => isStopping,
+    });
     const secrets = watchSecrets(resources, registry);
-    const ready = async () =>
+    const works = async () =>
       health.trouble() ??
       (role === 'dispatch' ? secrets.trouble() : undefined) ??
       (await daemon.ready());
+    const ready = async () => (isStopping ? 'the process is stopping' : works());
+    // A process that stops is no problem that `billing status` shows.
     const beating = startHeartbeat(role, sql, {
       health,
-      ready,
+      ready: works,
       registry,
       chainTime: () => daemon.chainTime?.() ?? null,
     });
@@ -124,25 +127,52 @@ export async function runDaemon(
       );
     log.info({ metrics: metrics.url }, `${role} is running`);
     const signal = await signalled;
+    isStopping = true;
+    await untilClientsLeave(role, signal, resources);
     log.info({ signal }, 'stopping; no new work is taken');
     const [stopped] = await Promise.all([within(GRACE_MS, daemon.stop()), notifying?.stop()]);
     await Promise.all([metrics.close(), beating.stop(), secrets.stop()]);
     observeLoops(undefined);
-    if (stopped) log.info('stopped');
-    else
-      log.warn(
-        { graceMs: GRACE_MS },
-        'stopped with unfinished work; its leases expire and another process takes it over',
-      );
+    logStopped(log, stopped);
     return 0;
   });
 }
 
 /**
- * Runs one admin command with Postgres and a log on stderr. Returns its exit code. A signal ends
- * the command with Interrupted (exit code 129, 130 or 143). With `drains`, the command itself ends
- * on `signal`, and only a second signal interrupts it. Throws an OperatorError when configuration,
- * Postgres or schema is unusable.
+ * When a connection opens, postgres.js runs a query for array types and does not handle the
+ * rejection of this query. A connection that is lost at that moment must not end the process.
+ */
+function takeRejections(health: Health): void {
+  process.on('unhandledRejection', (error) => {
+    if (!health.takes(error)) throw error;
+  });
+}
+
+/** Only serve has clients, which must find out that it is not ready before it refuses them. */
+async function untilClientsLeave(
+  role: ConfigRole,
+  signal: NodeJS.Signals,
+  { config: { shutdownDelay }, log }: Resources,
+): Promise<void> {
+  if (role !== 'serve' || shutdownDelay === 0) return;
+  log.info({ signal, shutdownDelay }, 'stopping soon; requests are still answered');
+  await delay(shutdownDelay * 1000);
+}
+
+function logStopped(log: Log, inTime: boolean): void {
+  if (inTime) log.info('stopped');
+  else
+    log.warn(
+      { graceMs: GRACE_MS },
+      'stopped with unfinished work; its leases expire and another process takes it over',
+    );
+}
+
+/**
+ * Runs one admin command with Postgres and a log on stderr, and returns its exit code. A signal
+ * ends the command with Interrupted (exit code 129, 130 or 143). With `drains`, the command itself
+ * stops when `signal` aborts, and only a second signal interrupts the command. Throws an
+ * OperatorError for an unusable configuration, Postgres or schema.
  */
 export async function runCommand(
   envFile: string | undefined,
@@ -157,8 +187,9 @@ export async function runCommand(
 }
 
 /**
- * Runs a command without Postgres until it ends or a signal interrupts it. Signals work as in
- * runCommand().
+ * Runs a command that needs no Postgres. The first signal interrupts the command with Interrupted.
+ * With `drains`, the first signal only aborts the AbortSignal that `work` gets, and the second
+ * signal interrupts.
  */
 export async function interruptible<T>(
   drains: boolean,
@@ -185,7 +216,7 @@ export async function interruptible<T>(
 
 /**
  * Awaits `work`, but throws Interrupted with the message `words` as soon as `signal` aborts. A
- * draining command uses this for steps that may be cut short.
+ * command that drains uses this function for steps that a signal may cut short.
  */
 export async function unlessInterrupted<T>(
   signal: AbortSignal,
@@ -213,7 +244,8 @@ async function withResources(
 ): Promise<number> {
   const config = loadConfig(role, { envFile });
   const isCommand = role === 'admin' || role === 'reconcile';
-  // The dispatcher does not use plans or sign payments, so it skips these checks.
+  // Only serve and keeper use plans and payments. The dispatcher needs no configuration for plans
+  // and payments, so it skips these checks.
   const handlesPayments = role === 'serve' || role === 'keeper';
   const name = isCommand ? 'admin' : role;
   const pretty = process[logging.stream].isTTY;
@@ -237,8 +269,8 @@ async function withResources(
 }
 
 /**
- * Connects to Postgres, checks it with assertUsable(), runs `use` and disconnects. Throws an
- * OperatorError when Postgres is unusable, refuses a statement, or is lost while `use` runs.
+ * Connects to Postgres, checks the database with assertUsable(), runs `use` and disconnects. Throws
+ * an OperatorError when Postgres is unusable, refuses a statement, or is lost while `use` runs.
  */
 export async function withPostgres<T>(
   databaseUrl: string,
@@ -260,7 +292,7 @@ export async function withPostgres<T>(
   }
 }
 
-/** After its supervisor has exited, a process must stop within this time (ms). */
+/** Milliseconds within which a process must stop after its supervisor, the sandbox, has exited. */
 const ORPHANED_MS = 5000;
 
 function firstSignal(log: Log): Promise<NodeJS.Signals> {
@@ -276,8 +308,8 @@ function firstSignal(log: Log): Promise<NodeJS.Signals> {
       process.exit(1);
     };
     for (const name of Object.keys(ENDING_SIGNALS)) process.on(name, onSignal);
-    // The sandbox starts its processes with an IPC channel. Such a process stops when its
-    // supervisor exits.
+    // The sandbox starts its child processes with an IPC channel. The channel closes when the
+    // sandbox exits, and the child process then stops.
     const onOrphaned = () => {
       setTimeout(() => process.exit(1), ORPHANED_MS).unref();
       onSignal('SIGTERM');

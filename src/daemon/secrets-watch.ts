@@ -1,5 +1,5 @@
-// Watches for webhook secrets that cannot be decrypted with the configured keys, for example after
-// restoring a dump that is older than a key rotation.
+// Watches for webhook secrets that no configured key can decrypt. Such secrets appear, for example,
+// when a dump is restored that is older than a key rotation.
 import { Gauge, type Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import { countForeignSecrets } from '../db/endpoints.ts';
@@ -11,8 +11,8 @@ import { startLoop } from '../loop.ts';
 const CHECK_MS = 30_000;
 
 /**
- * Counts the secrets that cannot be decrypted, at the start and every 30 s. Does nothing when
- * ENCRYPTION_KEY is not configured.
+ * Counts the webhook secrets that no configured key can decrypt, at the start and every 30 s. Does
+ * nothing when ENCRYPTION_KEY is not configured.
  */
 export function watchSecrets(
   { config, sql, log }: { config: Config; sql: Sql; log: Log },

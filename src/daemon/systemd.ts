@@ -1,7 +1,7 @@
 // Notifies systemd of a daemon's state: READY=1 when the daemon is ready, WATCHDOG=1 regularly,
-// STATUS= with a text, and STOPPING=1. The systemd-notify program sends each message, because Node
-// has no Unix datagram sockets. The program waits until systemd has processed the message; systemd
-// cannot assign a message from an exited process to a unit (NotifyAccess=all).
+// STATUS= with a text, and STOPPING=1. Node has no Unix datagram sockets, so the program
+// systemd-notify sends each message. systemd-notify exits only after systemd has processed the
+// message, because systemd cannot find the unit of a sender that has exited (NotifyAccess=all).
 import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -11,23 +11,26 @@ import type { Readiness } from './metrics.ts';
 
 const execute = promisify(execFile);
 
-/** Interval (ms) of the readiness check: STARTING_MS before READY=1, at most IDLE_MS afterwards. */
+/**
+ * Milliseconds between readiness checks: STARTING_MS until the daemon is ready for the first time,
+ * at most IDLE_MS from then on.
+ */
 const STARTING_MS = 200;
 const IDLE_MS = 10_000;
-/** Timeout of sending one message (ms). */
+/** Milliseconds that systemd-notify may take to send one message. */
 const MESSAGE_MS = 5000;
-/** stop() waits at most this time (ms) for the current check or message. */
+/** Milliseconds that stop() waits at most for the current readiness check or message. */
 const LAST_MS = 1000;
 
 export interface Notifying {
-  /** Sends STOPPING=1 and resolves when the message is sent. Never rejects. */
+  /** Sends STOPPING=1 and resolves when systemd-notify has sent this message. Never rejects. */
   stop(): Promise<void>;
 }
 
 /**
  * Notifies systemd until stop() is called. WATCHDOG=1 is sent whenever the readiness check returns,
- * even with a problem, because a restart does not fix an outage of Postgres or the chain. `onError`
- * is called only for the first of consecutive failures.
+ * even if it returns a problem, because a restart of the daemon does not fix an outage of Postgres
+ * or the chain. When messages fail in a row, `onError` is called for the first one only.
  */
 export function startNotifying(
   { socket, watchdogMs, path }: Supervision,
@@ -79,7 +82,7 @@ export function startNotifying(
   return {
     async stop() {
       stopping.abort();
-      // The wait has a limit, because the readiness check may hang.
+      // The wait for the current check is limited to LAST_MS, because the readiness check may hang.
       await Promise.race([ended, delay(LAST_MS, undefined, { ref: false })]);
       await notify('STOPPING=1', 'STATUS=finishing work in progress');
     },

@@ -10,6 +10,8 @@ export interface AccessTerms {
   cancelRequestedAt: Date | null;
   trialEndsAt: Date | null;
   pausedAt: Date | null;
+  /** End of a refunded period that gives no access. */
+  refundedThrough: Date | null;
   periodHours: number;
   /** Grace period of the plan; null means the default grace period. */
   graceHours: number | null;
@@ -42,8 +44,9 @@ export interface AccessRecord extends AccessQuestion {
 const MAX_ROWS = 50;
 
 /**
- * SQL for the end of the paid time or the trial, equal to coveredUntil in domain/access.ts. The
- * index subscriptions_by_coverage uses the same expression, so both must change together.
+ * SQL for the end of the paid time or the trial, equal to coveredUntil in domain/access.ts. A
+ * refunded period counts here, which only affects the order. The index subscriptions_by_coverage
+ * uses the same expression, so both must change together.
  */
 const covered = (sql: Queryable) =>
   sql`(case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else
@@ -93,7 +96,7 @@ interface AccessRow extends Omit<AccessSubscription, 'id'> {
 
 const terms = (sql: Queryable) => sql`
   id, plan_id, status, paid_through, next_payment_due, cancel_requested_at, trial_ends_at,
-    paused_at, period_hours`;
+    paused_at, refunded_through, period_hours`;
 
 const ofPlan = (sql: Queryable) => sql`(asked.plan_id is null or plan_id = asked.plan_id)`;
 
@@ -129,7 +132,7 @@ async function ask(
   return sql<AccessRow[]>`
     select asked.place, a.merchant_id as owner, now() as now, s.id, s.status, s.paid_through,
       s.next_payment_due, s.cancel_requested_at,
-      s.trial_ends_at, s.paused_at, s.period_hours, p.grace_hours
+      s.trial_ends_at, s.paused_at, s.refunded_through, s.period_hours, p.grace_hours
     from json_to_recordset(${JSON.stringify(asked)}::text::json) as asked (place int, app_id uuid,
       external_id text, wallet text, plan_id uuid)
       cross join lateral (select merchant_id from apps where id = asked.app_id limit 1) as a

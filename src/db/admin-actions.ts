@@ -1,5 +1,7 @@
 // Audit log of changes made by operators.
 import type { Queryable } from './postgres/connect.ts';
+import { LAST_ID } from './postgres/ids.ts';
+import type { Page } from './postgres/lists.ts';
 
 /** The user of the operating system, or the daemon, that makes a change. */
 export interface Actor {
@@ -15,6 +17,11 @@ export interface AdminAction {
   reason: string | null;
 }
 
+export interface RecordedAction extends Actor, AdminAction {
+  id: string;
+  at: Date;
+}
+
 /** Inserts an audit row. Call it in the transaction that makes the change. */
 export async function recordAction(
   sql: Queryable,
@@ -24,4 +31,25 @@ export async function recordAction(
   await sql`
     insert into admin_actions (who, host, command, what, reason)
       values (${who}, ${host}, ${command}, ${what}, ${reason})`;
+}
+
+/** Lists actions, newest first. `command` matches from its start, `what` anywhere. */
+export function listActions(
+  sql: Queryable,
+  {
+    who,
+    command,
+    what,
+    since,
+    after,
+    limit,
+  }: Page & { who: string | null; command: string | null; what: string | null; since: Date | null },
+): Promise<RecordedAction[]> {
+  return sql<RecordedAction[]>`
+    select id, at, who, host, command, what, reason from admin_actions
+    where id < ${after ?? LAST_ID} and (${who}::text is null or who = ${who})
+      and (${command}::text is null or starts_with(command, ${command}))
+      and (${what}::text is null or strpos(what, ${what}) > 0)
+      and (${since}::timestamptz is null or at >= ${since})
+    order by id desc limit ${limit}`;
 }

@@ -9,6 +9,12 @@ export interface AppRow {
   websiteUrl: string | null;
   /** Origins of the URLs to which a checkout may redirect. */
   returnOrigins: string[];
+  /** Whether subscriptions on chain that the service did not offer are registered too. */
+  registerUnclaimed: boolean;
+  /** Whether a customer (external id) may have one live subscription only. */
+  onePerCustomer: boolean;
+  /** Whether a wallet may set externalId and metadata in its registration. */
+  ownIdsBySubscriber: boolean;
   createdAt: Date;
   updatedAt: Date;
 }
@@ -18,16 +24,29 @@ export interface AppFields {
   description?: string | null | undefined;
   websiteUrl?: string | null | undefined;
   returnOrigins?: string[] | undefined;
+  registerUnclaimed?: boolean | undefined;
+  onePerCustomer?: boolean | undefined;
+  ownIdsBySubscriber?: boolean | undefined;
 }
 
 export async function insertApp(
   sql: Queryable,
   merchantId: string,
-  { name, description, websiteUrl, returnOrigins = [] }: AppFields & { name: string },
+  {
+    name,
+    description,
+    websiteUrl,
+    returnOrigins = [],
+    registerUnclaimed = false,
+    onePerCustomer = true,
+    ownIdsBySubscriber = false,
+  }: AppFields & { name: string },
 ): Promise<AppRow> {
   const [row] = await sql<AppRow[]>`
-    insert into apps (merchant_id, name, description, website_url, return_origins)
-    values (${merchantId}, ${name}, ${description ?? null}, ${websiteUrl ?? null}, ${returnOrigins})
+    insert into apps (merchant_id, name, description, website_url, return_origins,
+      register_unclaimed, one_per_customer, own_ids_by_subscriber)
+    values (${merchantId}, ${name}, ${description ?? null}, ${websiteUrl ?? null}, ${returnOrigins},
+      ${registerUnclaimed}, ${onePerCustomer}, ${ownIdsBySubscriber})
     returning *`;
   if (row === undefined) throw new Error('an app was not stored');
   return row;
@@ -55,7 +74,7 @@ export function listApps(sql: Queryable, merchantId: string, page: Page): Promis
 export async function updateApp(
   sql: Queryable,
   id: string,
-  { name, description, websiteUrl, returnOrigins }: AppFields,
+  { name, description, websiteUrl, returnOrigins, ...flags }: AppFields,
 ): Promise<AppRow | undefined> {
   const [row] = await sql<AppRow[]>`
     update apps set
@@ -65,6 +84,10 @@ export async function updateApp(
       website_url = case when ${websiteUrl !== undefined} then ${websiteUrl ?? null} else
         website_url end,
       return_origins = coalesce(${returnOrigins ?? null}::text[], return_origins),
+      register_unclaimed = coalesce(${flags.registerUnclaimed ?? null}::bool, register_unclaimed),
+      one_per_customer = coalesce(${flags.onePerCustomer ?? null}::bool, one_per_customer),
+      own_ids_by_subscriber = coalesce(${flags.ownIdsBySubscriber ?? null}::bool,
+        own_ids_by_subscriber),
       updated_at = now()
     where id = ${id}
     returning *`;

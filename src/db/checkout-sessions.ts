@@ -15,6 +15,10 @@ export interface CheckoutSessionRow extends DiscountTerms {
   metadata: string;
   successUrl: string | null;
   cancelUrl: string | null;
+  /** Whether the customer may have another live subscription. */
+  allowSecond: boolean;
+  /** The only wallet that can use the session; null for any. */
+  forWallet: string | null;
   /** The wallet that claimed the session. No other wallet can use the session. */
   subscriberWallet: string | null;
   subscriptionId: string | null;
@@ -27,13 +31,15 @@ export interface NewCheckoutSession extends DiscountTerms {
   planId: string;
   externalId: string | null;
   metadata: Readonly<Record<string, string>>;
+  forWallet: string | null;
+  allowSecond: boolean;
   successUrl: string | null;
   cancelUrl: string | null;
 }
 
 const columns = (sql: Queryable) => sql`
   id, app_id, plan_id, external_id, metadata::text as metadata, discount_percent, discount_amount,
-    discount_periods, success_url, cancel_url, subscriber_wallet, subscription_id, created_at,
+    discount_periods, success_url, cancel_url, for_wallet, allow_second, subscriber_wallet, subscription_id, created_at,
       expires_at,
   case when subscription_id is not null then 'complete' when expires_at <= now() then 'expired' else
     'open' end as status`;
@@ -42,14 +48,14 @@ export async function insertCheckoutSession(
   sql: Queryable,
   session: NewCheckoutSession,
 ): Promise<CheckoutSessionRow> {
-  const { appId, planId, externalId, metadata, successUrl, cancelUrl } = session;
-  const { discountPercent, discountAmount, discountPeriods } = session;
+  const { appId, planId, externalId, metadata, forWallet, successUrl, cancelUrl } = session;
+  const { discountPercent, discountAmount, discountPeriods, allowSecond } = session;
   const [row] = await sql<CheckoutSessionRow[]>`
-    insert into checkout_sessions (app_id, plan_id, external_id, metadata, success_url, cancel_url,
-      discount_percent, discount_amount,
+    insert into checkout_sessions (app_id, plan_id, external_id, metadata, for_wallet, allow_second, success_url,
+      cancel_url, discount_percent, discount_amount,
       discount_periods)
     values (${appId}, ${planId}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
-      ${successUrl}, ${cancelUrl}, ${discountPercent},
+      ${forWallet}, ${allowSecond}, ${successUrl}, ${cancelUrl}, ${discountPercent},
       ${discountAmount}, ${discountPeriods})
     returning ${columns(sql)}`;
   if (row === undefined) throw new Error('a checkout session was not stored');
@@ -76,6 +82,19 @@ export function listCheckoutSessions(
 }
 
 /**
+ * Deletes up to 1,000 sessions, complete or not, that expired more than 30 days ago. Returns the
+ * number deleted.
+ */
+export async function deleteEndedSessions(sql: Queryable): Promise<number> {
+  const { count } = await sql`
+    delete from checkout_sessions where id in (
+      select id from checkout_sessions where expires_at < now() - interval '30 days'
+        order by expires_at limit 1000
+    )`;
+  return count;
+}
+
+/**
  * Binds an open session to a wallet before the subscribe transaction is sent. Returns false when
  * another wallet holds the session, or when the session is expired or complete.
  */
@@ -86,7 +105,7 @@ export async function claimCheckoutSession(
 ): Promise<boolean> {
   const { count } = await sql`
     update checkout_sessions set subscriber_wallet = ${wallet}
-    where id = ${id} and (subscriber_wallet = ${wallet}
+    where id = ${id} and coalesce(for_wallet, ${wallet}) = ${wallet} and (subscriber_wallet = ${wallet}
       or (subscriber_wallet is null and subscription_id is null and expires_at > now()))`;
   return count === 1;
 }
@@ -102,7 +121,8 @@ export async function completeCheckoutSession(
 ): Promise<boolean> {
   const { count } = await sql`
     update checkout_sessions set subscriber_wallet = ${wallet}, subscription_id = ${subscriptionId}
-    where id = ${id} and subscription_id is null and (subscriber_wallet = ${wallet}
+    where id = ${id} and subscription_id is null and coalesce(for_wallet, ${wallet}) = ${wallet}
+      and (subscriber_wallet = ${wallet}
       or (subscriber_wallet is null and expires_at > now()))`;
   return count === 1;
 }

@@ -1,7 +1,7 @@
-// Reasons for which keepers must not sign: holds by operators, and the wait after a Postgres
-// failover. The transaction that commits an attempt takes a shared advisory lock and reads both
-// reasons. Setting a hold takes the lock exclusively, so no attempt is committed after the hold
-// command has returned.
+// Reasons for which keepers must not sign: holds by operators, suspended wallets, and the wait
+// after a Postgres failover. The transaction that commits an attempt takes a shared advisory lock
+// and reads the reasons. Setting a hold takes the lock exclusively, so no attempt is committed
+// after the hold command has returned.
 import { type Actor, recordAction } from './admin-actions.ts';
 import type { Queryable, Sql, Transaction } from './postgres/connect.ts';
 
@@ -24,9 +24,21 @@ export interface Brake {
   plans: string[];
   /** Sign-in wallets of held merchants. */
   merchants: string[];
+  /** Suspended wallets among those of the parties that the caller named. */
+  suspendedMerchants: string[];
+  suspendedSubscribers: string[];
 }
 
-export async function readBrake(sql: Queryable): Promise<Brake> {
+/** The wallets of a subscription: the merchant's sign-in wallet and the subscriber's. */
+export interface Parties {
+  accountWallet: string;
+  subscriberWallet: string;
+}
+
+/** Reads the brake. Suspensions are only read for the wallets of `parties`. */
+export async function readBrake(sql: Queryable, parties: readonly Parties[] = []): Promise<Brake> {
+  const merchants = [...new Set(parties.map(({ accountWallet }) => accountWallet))];
+  const subscribers = [...new Set(parties.map(({ subscriberWallet }) => subscriberWallet))];
   const [row] = await sql<Brake[]>`
     select case when not pg_is_in_recovery() then substr(pg_walfile_name(pg_current_wal_lsn()), 1,
       8) end as timeline,
@@ -35,7 +47,11 @@ export async function readBrake(sql: Queryable): Promise<Brake> {
       exists (select from collection_holds where plan_id is null and merchant_id is null) as all,
       array(select plan_id::text from collection_holds where plan_id is not null) as plans,
       array(select m.wallet from collection_holds h join merchants m on m.id = h.merchant_id) as
-        merchants
+        merchants,
+      array(select wallet from suspensions where role = 'merchant'
+        and wallet = any(${merchants}::text[])) as suspended_merchants,
+      array(select wallet from suspensions where role = 'subscriber'
+        and wallet = any(${subscribers}::text[])) as suspended_subscribers
     from (select 1) as one left join installation i on true`;
   if (row === undefined) throw new Error('no brake');
   return row;
@@ -45,14 +61,19 @@ export async function readBrake(sql: Queryable): Promise<Brake> {
  * Locks and reads the brake before this transaction commits attempts. Until the transaction ends,
  * no other transaction can record a hold or a new timeline.
  */
-export async function lockBrake(tx: Transaction): Promise<Brake> {
+export async function lockBrake(tx: Transaction, parties: readonly Parties[] = []): Promise<Brake> {
   // The lock has its own statement, so the next statement sees what was committed during the wait.
+  await lockShared(tx);
+  return readBrake(tx, parties);
+}
+
+/** Takes the lock together with others: waits for a hold or a suspension that is being set. */
+export async function lockShared(tx: Transaction): Promise<void> {
   await tx`select pg_advisory_xact_lock_shared(${HOLD_LOCK})`;
-  return readBrake(tx);
 }
 
 /** Takes the lock exclusively: waits for transactions with the shared lock and blocks new ones. */
-async function lockAlone(tx: Transaction): Promise<void> {
+export async function lockAlone(tx: Transaction): Promise<void> {
   await tx`select pg_advisory_xact_lock(${HOLD_LOCK})`;
 }
 

@@ -37,6 +37,14 @@ export async function countLostDaemons(sql: Queryable, name: string): Promise<nu
   return row?.count ?? 0;
 }
 
+/** Counts daemons of this name with a heartbeat within the last 20 seconds. */
+export async function countRunningDaemons(sql: Queryable, name: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from daemons
+    where name = ${name} and seen_at > now() - interval '20 seconds'`;
+  return row?.count ?? 0;
+}
+
 /** Removes the row of a stopping daemon, and all rows with a heartbeat older than a day. */
 export async function removeDaemon(sql: Queryable, id: string): Promise<void> {
   await sql`delete from daemons where id = ${id} or seen_at < now() - interval '1 day'`;

@@ -1,6 +1,8 @@
 // Queue of unfinished deliveries. Dispatchers claim rows; a claim expires at claimed_until. Every
 // write for a claimed row repeats the claim id in its WHERE, so an expired claim changes nothing.
 import type { Queryable } from './postgres/connect.ts';
+import { idsBetween } from './postgres/ids.ts';
+import type { Fragment } from './postgres/lists.ts';
 
 /** Asks for up to `room` deliveries of one endpoint. */
 export interface ClaimRequest {
@@ -23,12 +25,13 @@ export interface ClaimedDelivery {
   dueAt: number;
   /** The request body, byte for byte. */
   body: string;
-  endpointDeleted: boolean;
+  /** True when the endpoint is deleted or disabled: the delivery is then cancelled. */
+  endpointClosed: boolean;
   /**
-   * Time of the last rotation of the endpoint's secret, in Unix ms; null when the secret was never
-   * rotated.
+   * Time of the last change of the endpoint's secret or settings, in Unix ms; null when nothing was
+   * changed.
    */
-  rotatedAt: number | null;
+  changedAt: number | null;
 }
 
 /** The result of sending one claimed delivery. */
@@ -37,7 +40,7 @@ export interface Outcome {
   endpointId: string;
   /** The claim under which the delivery was sent. */
   claimId: string;
-  /** `cancelled` means that the endpoint is deleted and no request was sent. */
+  /** `cancelled` means that the endpoint is deleted or disabled and no request was sent. */
   status: 'pending' | 'delivered' | 'failed' | 'cancelled';
   /**
    * Time of the next attempt, in Unix ms of the database's clock; null unless status is pending.
@@ -100,11 +103,13 @@ export function claimDeliveries(
     )
     select claimed.id, claimed.endpoint_id, claimed.event_id, claimed.attempts,
       (extract(epoch from claimed.due_at) * 1000)::float8 as due_at,
-      event.body, endpoint.deleted_at is not null as endpoint_deleted,
-      (extract(epoch from endpoint.rotated_at) * 1000)::float8 as rotated_at
+      event.body,
+      coalesce(endpoint.deleted_at, endpoint.disabled_at) is not null as endpoint_closed,
+      (extract(epoch from endpoint.changed_at) * 1000)::float8 as changed_at
     from claimed join local on local.value = 'off'
       cross join lateral (select body from events where id = claimed.event_id limit 1) as event
-      cross join lateral (select deleted_at, rotated_at from webhook_endpoints
+      cross join lateral (select deleted_at, disabled_at,
+        greatest(rotated_at, settings_at) as changed_at from webhook_endpoints
         where id = claimed.endpoint_id limit 1) as endpoint`;
 }
 
@@ -162,7 +167,8 @@ export async function countDue(sql: Queryable, limit: number): Promise<number> {
 /**
  * Writes the outcomes whose claim is still live and returns their delivery ids. A finished delivery
  * moves from the queue to the log. A failed attempt is rescheduled, or cancelled if its endpoint
- * was deleted. A batch may hold two outcomes of one delivery, one of them under an expired claim.
+ * was deleted or disabled. A batch may hold two outcomes of one delivery, one of them under an
+ * expired claim.
  */
 export async function recordOutcomes(
   sql: Queryable,
@@ -172,8 +178,9 @@ export async function recordOutcomes(
     with outcome as materialized (
       select given.*, to_timestamp(given.started / 1000) as started_at, decode(given.body, 'hex') as
         response,
-        case when given.status = 'pending' and endpoint.deleted_at is not null then 'cancelled' else
-          given.status end as result
+        case when given.status = 'pending'
+          and coalesce(endpoint.deleted_at, endpoint.disabled_at) is not null then 'cancelled'
+          else given.status end as result
       from json_to_recordset(${recordsOf(outcomes)}::text::json) as given (id uuid,
         endpoint_id uuid, claim_id uuid, status text, due float8,
           started float8, duration_ms int, http_status int, error text, body text, address text)
@@ -236,21 +243,123 @@ const MAX_CANCELLED = 1000;
  * claim ends.
  */
 export async function cancelUnclaimed(sql: Queryable, endpointId: string): Promise<void> {
+  const ofEndpoint = sql`endpoint_id = ${endpointId}`;
+  for (let count = MAX_CANCELLED; count === MAX_CANCELLED;)
+    count = await cancelSome(sql, ofEndpoint);
+}
+
+/** Selects pending deliveries that match every non-null filter. */
+export interface PendingFilters {
+  appId: string | null;
+  endpointId: string | null;
+  type: string | null;
+  /** Range of the time at which the delivery was queued: from `since`, before `until`. */
+  since: Date | null;
+  until: Date | null;
+}
+
+const matches = (
+  sql: Queryable,
+  { appId, endpointId, type, since, until }: PendingFilters,
+): Fragment => {
+  const { first, end } = idsBetween(since, until);
+  return sql`id >= ${first}::uuid and id < ${end}::uuid
+    and (${endpointId}::uuid is null or endpoint_id = ${endpointId})
+    and (${appId}::uuid is null or endpoint_id in (select id from webhook_endpoints
+      where app_id = ${appId}))
+    and (${type}::text is null or event_type = ${type})`;
+};
+
+/** Counts the pending deliveries that match, claimed or not. */
+export async function countPending(sql: Queryable, filters: PendingFilters): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from delivery_queue where ${matches(sql, filters)}`;
+  return row?.count ?? 0;
+}
+
+/**
+ * Cancels the unclaimed deliveries that match, in batches. Returns the number cancelled, which
+ * `onProgress` also gets after each batch.
+ */
+export async function cancelMatching(
+  sql: Queryable,
+  filters: PendingFilters,
+  onProgress: (count: number) => void = () => undefined,
+): Promise<number> {
+  let total = 0;
   for (let count = MAX_CANCELLED; count === MAX_CANCELLED;) {
-    ({ count } = await sql`
-      with free as (
-        select id from delivery_queue
-        where endpoint_id = ${endpointId} and (claimed_until is null
-          or claimed_until < clock_timestamp())
-        order by id limit ${MAX_CANCELLED} for update skip locked
-      ), ended as (
-        delete from delivery_queue where id = any(array(select id from free)) returning *
-      )
-      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, replay_of,
-        replayed, finished_at)
-      select id, endpoint_id, event_id, event_type, 'cancelled', attempts, replay_of, replayed,
-        clock_timestamp() from ended`);
+    count = await cancelSome(sql, matches(sql, filters));
+    total += count;
+    onProgress(total);
   }
+  return total;
+}
+
+async function cancelSome(sql: Queryable, condition: Fragment): Promise<number> {
+  const { count } = await sql`
+    with free as (
+      select id from delivery_queue
+      where ${condition} and (claimed_until is null or claimed_until < clock_timestamp())
+      order by id limit ${MAX_CANCELLED} for update skip locked
+    ), ended as (
+      delete from delivery_queue where id = any(array(select id from free)) returning *
+    )
+    insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, replay_of,
+      replayed, finished_at)
+    select id, endpoint_id, event_id, event_type, 'cancelled', attempts, replay_of, replayed,
+      clock_timestamp() from ended`;
+  return count;
+}
+
+/** An endpoint with unfinished deliveries, for operators. Counts stop at a limit. */
+export interface QueuedEndpoint {
+  endpointId: string;
+  appId: string;
+  appName: string;
+  url: string;
+  pending: number;
+  /** Unfinished deliveries with at least one failed attempt. */
+  retrying: number;
+  due: number;
+  /** Seconds since the oldest delivery became due; 0 when none is due. */
+  lateSeconds: number;
+  failingSince: Date | null;
+  lastError: string | null;
+  disabledAt: Date | null;
+}
+
+/**
+ * Lists the endpoints with unfinished deliveries and the failing ones, the latest first. A loose
+ * index scan finds those in the queue; of each, `most` rows are counted.
+ */
+export function listQueuedEndpoints(
+  sql: Queryable,
+  { most, limit }: { most: number; limit: number },
+): Promise<QueuedEndpoint[]> {
+  return sql<QueuedEndpoint[]>`
+    with recursive head as (
+      (select endpoint_id from delivery_queue order by endpoint_id limit 1)
+      union all
+      select next.* from head cross join lateral (
+        select endpoint_id from delivery_queue where endpoint_id > head.endpoint_id
+          order by endpoint_id limit 1
+      ) as next
+    )
+    select e.id as endpoint_id, e.app_id, a.name as app_name, e.url, counted.*, h.failing_since,
+      h.last_error, e.disabled_at
+    from (select endpoint_id from head
+        union select endpoint_id from endpoint_health where failing_since is not null) as listed
+      join webhook_endpoints e on e.id = listed.endpoint_id and e.deleted_at is null
+      join apps a on a.id = e.app_id
+      left join endpoint_health h on h.endpoint_id = e.id
+      cross join lateral (
+        select count(*)::int as pending, count(*) filter (where attempts > 0)::int as retrying,
+          count(*) filter (where due_at <= now())::int as due,
+          coalesce(greatest(0, extract(epoch from now() - min(due_at))), 0)::int as late_seconds
+        from (select attempts, due_at from delivery_queue where endpoint_id = e.id
+          order by due_at, id limit ${most}) as first
+      ) as counted
+    order by counted.late_seconds desc, counted.pending desc, e.id limit ${limit}`;
 }
 
 function recordsOf(outcomes: readonly Outcome[]): string {

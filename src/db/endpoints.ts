@@ -1,6 +1,10 @@
 import { cancelUnclaimed } from './delivery-queue.ts';
 import type { ExtraEventType } from './events.ts';
 import type { Queryable } from './postgres/connect.ts';
+import type { Fragment } from './postgres/lists.ts';
+
+/** `merchant`: over the API. `failing`: by a dispatcher (ENDPOINT_DISABLE_DAYS). */
+export type DisabledReason = 'merchant' | 'failing';
 
 export interface EndpointRow {
   id: string;
@@ -11,6 +15,21 @@ export interface EndpointRow {
   createdAt: Date;
   /** The previous secret signs until this time; null when the previous secret no longer signs. */
   previousSecretExpiresAt: Date | null;
+  /** Nothing is queued for the endpoint and nothing sent since this time; null while enabled. */
+  disabledAt: Date | null;
+  disabledReason: DisabledReason | null;
+  /** Names of the merchant's own headers. Their values are encrypted and not listed. */
+  headerNames: string[];
+  /** Requests per second of all dispatchers together; null means no limit. */
+  maxPerSecond: number | null;
+  /** The first failed request after the last successful one; null unless the last one failed. */
+  failingSince: Date | null;
+  lastSuccessAt: Date | null;
+  lastErrorAt: Date | null;
+  /** HTTP status or error code of the last failed request. */
+  lastError: string | null;
+  /** Share of successful requests within the last 24 hours; null without a request. */
+  successRate: number | null;
 }
 
 /** An endpoint's current signing secrets, sealed by domain/secrets.ts under the endpoint's id. */
@@ -19,13 +38,32 @@ interface SealedSecrets {
   secret: Buffer;
   /** The secret before the last rotation; null when it no longer signs. */
   previousSecret: Buffer | null;
+  /** The merchant's own headers, a JSON object; null without any. */
+  headers: Buffer | null;
 }
 
+/** Settings of an endpoint that can be changed. */
+export interface EndpointSettings {
+  /** `sealed` is null when `names` is empty. */
+  headers?: { sealed: Buffer | null; names: readonly string[] } | undefined;
+  maxPerSecond?: number | null | undefined;
+}
+
+const health = (sql: Queryable, column: string) => sql`
+  (select ${sql(column)} from endpoint_health where endpoint_id = webhook_endpoints.id)`;
 const fields = (sql: Queryable) => sql`
   id, app_id, url, extra_events, created_at, case when previous_until > now() then previous_until
-    end as previous_secret_expires_at`;
+    end as previous_secret_expires_at, disabled_at, disabled_reason,
+  header_names, max_per_second,
+  ${health(sql, 'failing_since')} as failing_since,
+  ${health(sql, 'last_success_at')} as last_success_at,
+  ${health(sql, 'last_failure_at')} as last_error_at, ${health(sql, 'last_error')} as last_error,
+  (select sum(succeeded)::float8 / nullif(sum(succeeded + failed), 0) from endpoint_hours
+    where endpoint_id = webhook_endpoints.id and hour > now() - interval '24 hours')
+    as success_rate`;
 const secrets = (sql: Queryable) => sql`
-  id, secret, case when previous_until > now() then previous_secret end as previous_secret`;
+  id, secret, case when previous_until > now() then previous_secret end as previous_secret,
+    headers`;
 
 /**
  * Generates an endpoint's id before its row is inserted, because the secret is sealed under the id.
@@ -48,7 +86,9 @@ export async function insertEndpoint(
     url,
     extraEvents,
     secret,
-  }: {
+    headers = { sealed: null, names: [] },
+    maxPerSecond = null,
+  }: EndpointSettings & {
     id: string;
     appId: string;
     url: string;
@@ -57,8 +97,10 @@ export async function insertEndpoint(
   },
 ): Promise<EndpointRow> {
   const [row] = await sql<EndpointRow[]>`
-    insert into webhook_endpoints (id, app_id, url, extra_events, secret)
-    values (${id}, ${appId}, ${url}, ${[...extraEvents]}::text[], ${secret})
+    insert into webhook_endpoints (id, app_id, url, extra_events, secret, headers, header_names,
+      max_per_second)
+    values (${id}, ${appId}, ${url}, ${[...extraEvents]}::text[], ${secret}, ${headers.sealed},
+      ${[...headers.names]}::text[], ${maxPerSecond})
     returning ${fields(sql)}`;
   if (row === undefined) throw new Error('a webhook endpoint was not stored');
   return row;
@@ -76,15 +118,96 @@ export async function findEndpoint(sql: Queryable, id: string): Promise<Endpoint
   return row;
 }
 
-/** Finds the app's previous endpoint if it was deleted within the last seven days. */
+/**
+ * Finds the app's previous endpoint if it was deleted within the last seven days. `endedAt` is the
+ * time since which it got nothing: it was disabled or deleted.
+ */
 export async function findReplaced(
   sql: Queryable,
   { id, appId }: { id: string; appId: string },
-): Promise<string | undefined> {
-  const [row] = await sql<{ id: string; isRecent: boolean }[]>`
-    select id, deleted_at > now() - interval '7 days' as is_recent from webhook_endpoints
+): Promise<{ id: string; endedAt: Date } | undefined> {
+  const [row] = await sql<{ id: string; endedAt: Date; isRecent: boolean }[]>`
+    select id, deleted_at > now() - interval '7 days' as is_recent,
+      least(disabled_at, deleted_at) as ended_at
+    from webhook_endpoints
     where app_id = ${appId} and deleted_at is not null and id < ${id} order by id desc limit 1`;
-  return row?.isRecent === true ? row.id : undefined;
+  return row?.isRecent === true ? row : undefined;
+}
+
+/** Updates the given settings of a live endpoint. Dispatchers detect this by settings_at. */
+export async function updateEndpoint(
+  sql: Queryable,
+  id: string,
+  { headers, maxPerSecond }: EndpointSettings,
+): Promise<void> {
+  await sql`
+    update webhook_endpoints set settings_at = clock_timestamp(),
+      headers = case when ${headers !== undefined} then ${headers?.sealed ?? null} else headers end,
+      header_names = case when ${headers !== undefined} then ${[...(headers?.names ?? [])]}::text[]
+        else header_names end,
+      max_per_second = case when ${maxPerSecond !== undefined} then ${maxPerSecond ?? null}::int
+        else max_per_second end
+    where id = ${id} and deleted_at is null`;
+}
+
+/**
+ * Disables a live endpoint with the event `endpoint_disabled`, and cancels its unclaimed
+ * deliveries, as deleteEndpoint does. Returns false when it is disabled already, or deleted.
+ */
+export async function disableEndpoint(
+  sql: Queryable,
+  id: string,
+  reason: DisabledReason,
+): Promise<boolean> {
+  const { count } = await sql`
+    with disabled as (
+      update webhook_endpoints set disabled_at = clock_timestamp(), disabled_reason = ${reason}
+      where id = (select id from webhook_endpoints where id = ${id} and deleted_at is null
+        and disabled_at is null for update)
+      returning id, app_id, url, disabled_at
+    )
+    insert into events (id, app_id, type, body, created_at)
+    select event_id, app_id, 'endpoint_disabled', json_build_object('id', event_id,
+        'type', 'endpoint_disabled', 'createdAt', ${isoTime(sql, sql`made_at(event_id)`)},
+        'data', json_build_object('appId', app_id, 'webhookId', disabled.id, 'url', url,
+          'disabledReason', ${reason}::text, 'failingSince', ${isoTime(sql, sql`h.failing_since`)},
+          'lastError', h.last_error))::text,
+      date_trunc('milliseconds', made_at(event_id))
+    from uuid_v7() as event_id, disabled
+      left join endpoint_health h on h.endpoint_id = disabled.id`;
+  if (count === 0) return false;
+  await cancelUnclaimed(sql, id);
+  return true;
+}
+
+/** The time as JavaScript writes it in JSON. */
+const isoTime = (sql: Queryable, time: Fragment) => sql`
+  to_char(${time} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+
+/** Enables an endpoint. Returns since when it was disabled; undefined when it was not. */
+export async function enableEndpoint(sql: Queryable, id: string): Promise<Date | undefined> {
+  const [row] = await sql<{ disabledAt: Date }[]>`
+    with old as (
+      select id, disabled_at from webhook_endpoints
+      where id = ${id} and deleted_at is null and disabled_at is not null for update
+    )
+    update webhook_endpoints e
+      set disabled_at = null, disabled_reason = null, enabled_at = clock_timestamp()
+    from old where e.id = old.id returning old.disabled_at`;
+  return row?.disabledAt;
+}
+
+/**
+ * Lists enabled endpoints whose requests all failed for this many days. The failures must span the
+ * days: an endpoint without requests is not disabled.
+ */
+export async function listFailing(sql: Queryable, days: number): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select e.id from endpoint_health h join webhook_endpoints e on e.id = h.endpoint_id
+    where h.failing_since is not null and e.deleted_at is null and e.disabled_at is null
+      and h.last_failure_at >= greatest(h.failing_since, e.enabled_at) + ${days} * interval '1 day'
+    limit 1000`;
+  return rows.map(({ id }) => id);
 }
 
 /**
@@ -130,19 +253,21 @@ export async function findEndpointSecrets(
 
 /**
  * The endpoint data that a dispatcher caches. The URL never changes; a secret changes only by
- * rotation.
+ * rotation, the rest by a change of settings.
  */
 export interface SealedEndpoint extends SealedSecrets {
   url: string;
-  /** Times in Unix ms of the database's clock; null before the first rotation. */
-  rotatedAt: number | null;
+  maxPerSecond: number | null;
+  /** Time of the last change in Unix ms of the database's clock; null before the first. */
+  changedAt: number | null;
   previousUntil: number | null;
 }
 
 /** Reads the endpoints with these ids, including deleted endpoints. */
 export function readEndpoints(sql: Queryable, ids: readonly string[]): Promise<SealedEndpoint[]> {
   return sql<SealedEndpoint[]>`
-    select ${secrets(sql)}, url, (extract(epoch from rotated_at) * 1000)::float8 as rotated_at,
+    select ${secrets(sql)}, url, max_per_second,
+      (extract(epoch from greatest(rotated_at, settings_at)) * 1000)::float8 as changed_at,
       (extract(epoch from previous_until) * 1000)::float8 as previous_until
     from webhook_endpoints
     where id in (select jsonb_array_elements_text(${JSON.stringify(ids)}::text::jsonb)::uuid)`;
@@ -162,6 +287,7 @@ export async function countForeignSecrets(
       select 1 from webhook_endpoints
       where deleted_at is null and (encode(substring(secret from 2 for 4), 'hex') <> all
         (${known}::text[])
+        or encode(substring(headers from 2 for 4), 'hex') <> all (${known}::text[])
         or previous_until > now() and encode(substring(previous_secret from 2 for 4), 'hex') <> all
           (${known}::text[])) limit 10000
     ) as foreign_secrets`;
@@ -190,7 +316,8 @@ export async function replaceSealedSecret(
       update webhook_endpoints set secret = case secret when ${before} then ${secret} else secret
         end,
         previous_secret = case previous_secret when ${before} then ${secret} else previous_secret
-          end
-      where id = ${id}::uuid and ${before} in (secret, previous_secret)`;
+          end,
+        headers = case headers when ${before} then ${secret} else headers end
+      where id = ${id}::uuid and ${before} in (secret, previous_secret, headers)`;
   return count === 1;
 }

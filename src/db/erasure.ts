@@ -68,7 +68,7 @@ async function eraseAccount(
     keys: await count(sql`delete from api_keys where merchant_id = ${id}`),
     endpoints: await count(sql`
       update webhook_endpoints set url = '', secret = '', previous_secret = case when
-        previous_secret is not null then ''::bytea end,
+        previous_secret is not null then ''::bytea end, headers = null, header_names = '{}',
         deleted_at = coalesce(deleted_at, now())
       where app_id in ${apps} and url <> ''`),
     subscriptions: await count(sql`
@@ -92,6 +92,7 @@ async function eraseAccount(
   await sql`delete from idempotency_keys where scope = ${`merchant:${id}`}`;
   await sql`delete from auth_nonces where wallet = ${wallet}`;
   await sql`delete from offered_transactions where wallet = ${wallet}`;
+  await sql`delete from unregistered_subscriptions where app_id in ${apps}`;
   return erased;
 }
 

@@ -45,6 +45,7 @@ export function readFeed(
     select * from (
       (select id, type, created_at, body, false as sample from events
         where app_id = any(array[${appId}::uuid]) and id > ${after}::uuid and id < ${bound}::uuid
+          and type <> 'endpoint_disabled'
           order by app_id, id limit ${limit})
       union all
       (select id, type, created_at, body, true from sample_events

@@ -35,7 +35,14 @@ export const extraEventTypes = [
 
 export const eventTypes = [...standardEventTypes, ...extraEventTypes] as const;
 
+/**
+ * Event types in the list of events. `endpoint_disabled` is never sent, because the endpoint that
+ * would get it is disabled.
+ */
+export const listedEventTypes = [...eventTypes, 'endpoint_disabled'] as const;
+
 export type EventType = (typeof eventTypes)[number];
+export type ListedEventType = (typeof listedEventTypes)[number];
 export type ExtraEventType = (typeof extraEventTypes)[number];
 /** Types of events about a plan. Events of all other types are about a subscription. */
 export type PlanEventType = 'plan_blocked';
@@ -60,11 +67,13 @@ export interface EventContext {
   externalId: string | null;
   /** A JSON object as text. */
   metadata: string;
+  ownIdsFrom: string | null;
   /** The fields from here on are needed only to decide access (domain/access.ts). */
   nextPaymentDue: Date | null;
   cancelRequestedAt: Date | null;
   trialEndsAt: Date | null;
   pausedAt: Date | null;
+  refundedThrough: Date | null;
   periodHours: number;
   graceHours: number | null;
 }
@@ -104,9 +113,9 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
     returning uuid_v7() as event_id, s.event_sequence as sequence, s.id as subscription_id,
       s.app_id, s.status, s.paid_through, s.subscription_pda, s.plan_id, p.name as plan_name,
         s.subscriber_wallet, m.wallet as merchant_wallet,
-      s.external_id, s.metadata::text as metadata, s.next_payment_due, s.cancel_requested_at,
+      s.external_id, s.metadata::text as metadata, s.own_ids_from, s.next_payment_due, s.cancel_requested_at,
         s.trial_ends_at,
-      s.paused_at, s.period_hours, p.grace_hours`;
+      s.paused_at, s.refunded_through, s.period_hours, p.grace_hours`;
 }
 
 /**
@@ -130,7 +139,7 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<st
         subscription_id uuid, sequence int8, type text,
           body text, created_at timestamptz)
         left join webhook_endpoints endpoint on endpoint.app_id = given.app_id
-          and endpoint.deleted_at is null
+          and endpoint.deleted_at is null and endpoint.disabled_at is null
           and takes_event(endpoint.extra_events, given.type)
     ), written as (
       insert into events (id, app_id, subscription_id, sequence, type, body, queued, created_at)
@@ -150,10 +159,10 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<st
 export interface EventListRow {
   id: string;
   appId: string;
-  /** subscriptionId and sequence are null for an event about a plan. */
+  /** subscriptionId and sequence are null for an event about a plan or an endpoint. */
   subscriptionId: string | null;
   sequence: number | null;
-  type: EventType;
+  type: ListedEventType;
   /** The request body that is sent, byte for byte. */
   body: string;
   createdAt: Date;

@@ -5,7 +5,8 @@ import type { Queryable, Sql } from './postgres/connect.ts';
 
 /**
  * Addresses are in Base58. The first keeper and the first treasury are in use; the others are
- * backups. `feeBps` is the platform fee in basis points.
+ * backups. `feeBps` is the platform fee in basis points. `windowSeconds` is the collection window
+ * (domain/collecting/window.ts).
  */
 export interface Installation {
   cluster: string;
@@ -14,18 +15,21 @@ export interface Installation {
   keepers: string[];
   treasuries: string[];
   feeBps: number;
+  windowSeconds: number;
 }
 
-/**
- * The installation as stored. `feeBps` is null in an installation that is older than the column,
- * until `billing migrate` records the fee.
- */
-export type RecordedInstallation = Omit<Installation, 'feeBps'> & { feeBps: number | null };
+/** Terms that are null in an installation older than their columns, until `billing migrate`. */
+type LaterTerms = 'feeBps' | 'windowSeconds';
+
+/** The installation as stored. */
+export type RecordedInstallation = Omit<Installation, LaterTerms> & {
+  [term in LaterTerms]: Installation[term] | null;
+};
 
 /** Reads the recorded installation. Returns undefined before the first daemon has started. */
 export async function findInstallation(sql: Queryable): Promise<RecordedInstallation | undefined> {
   const [row] = await sql<RecordedInstallation[]>`
-    select cluster, mint, program_id, keepers, treasuries, fee_bps from installation`;
+    select cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds from installation`;
   return row;
 }
 
@@ -37,9 +41,10 @@ export async function claimInstallation(
   const found = await findInstallation(sql);
   if (found !== undefined) return found;
   await sql`
-    insert into installation (cluster, mint, program_id, keepers, treasuries, fee_bps)
+    insert into installation
+      (cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds)
     values (${own.cluster}, ${own.mint}, ${own.programId}, ${own.keepers}, ${own.treasuries},
-      ${own.feeBps})
+      ${own.feeBps}, ${own.windowSeconds})
     on conflict do nothing`;
   return (await findInstallation(sql)) ?? own;
 }
@@ -47,22 +52,31 @@ export async function claimInstallation(
 /** Overwrites the recorded installation. */
 export async function replaceInstallation(sql: Queryable, next: Installation): Promise<void> {
   await sql`
-    insert into installation (cluster, mint, program_id, keepers, treasuries, fee_bps)
+    insert into installation
+      (cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds)
     values (${next.cluster}, ${next.mint}, ${next.programId}, ${next.keepers}, ${next.treasuries},
-      ${next.feeBps})
+      ${next.feeBps}, ${next.windowSeconds})
     on conflict (single) do update set cluster = excluded.cluster, mint = excluded.mint,
       program_id = excluded.program_id,
       keepers = excluded.keepers, treasuries = excluded.treasuries, fee_bps = excluded.fee_bps,
-        updated_at = now()`;
+        window_seconds = excluded.window_seconds, updated_at = now()`;
 }
 
 /**
- * Records the fee if the installation has none. Returns false when a fee is already recorded. A
- * daemon has no right to set the fee, so `billing migrate` calls this.
+ * Records the fee and the collection window where the installation has none. Returns the recorded
+ * terms. A daemon has no right to set them, so `billing migrate` calls this.
  */
-export async function recordMissingFee(sql: Queryable, feeBps: number): Promise<boolean> {
-  const { count } = await sql`update installation set fee_bps = ${feeBps} where fee_bps is null`;
-  return count > 0;
+export async function recordMissingTerms(
+  sql: Queryable,
+  { feeBps, windowSeconds }: Pick<Installation, LaterTerms>,
+): Promise<LaterTerms[]> {
+  const fee = await sql`update installation set fee_bps = ${feeBps} where fee_bps is null`;
+  const window = await sql`
+    update installation set window_seconds = ${windowSeconds} where window_seconds is null`;
+  return [
+    ...(fee.count > 0 ? ['feeBps' as const] : []),
+    ...(window.count > 0 ? ['windowSeconds' as const] : []),
+  ];
 }
 
 /**

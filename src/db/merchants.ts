@@ -15,10 +15,22 @@ export interface MerchantRow {
 
 /**
  * Creates a merchant with this wallet and the tier `free`, unless the wallet already has a
- * merchant.
+ * merchant. With `approval`, the new merchant is suspended until an operator approves it.
  */
-export async function ensureMerchant(sql: Queryable, wallet: string): Promise<void> {
-  await sql`insert into merchants (wallet) values (${wallet}) on conflict (wallet) do nothing`;
+export async function ensureMerchant(
+  sql: Queryable,
+  wallet: string,
+  { approval = false }: { approval?: boolean | undefined } = {},
+): Promise<void> {
+  await sql`
+    with made as (
+      insert into merchants (wallet) values (${wallet}) on conflict (wallet) do nothing
+        returning wallet
+    )
+    insert into suspensions (role, wallet, reason, waiting)
+      select 'merchant', wallet, 'it waits for the approval of the operator', true from made
+        where ${approval}
+      on conflict (role, wallet) do nothing`;
 }
 
 /** Finds the merchants with these wallets. The result has no order. */
@@ -49,7 +61,14 @@ export async function updateMerchant(
 export interface MerchantAdminRow extends MerchantRow {
   /** The merchant's own platform fee; null means the operator's default fee. */
   feeBps: number | null;
+  suspension: { reason: string; waiting: boolean } | null;
 }
+
+/** The columns of a MerchantAdminRow, selected from `merchants m`. */
+const adminColumns = (sql: Queryable) => sql`
+  m.id, m.wallet, m.name, m.email, m.tier, m.fee_bps, m.created_at,
+    (select jsonb_build_object('reason', s.reason, 'waiting', s.waiting) from suspensions s
+      where s.role = 'merchant' and s.wallet = m.wallet) as suspension`;
 
 /** Finds the merchant with this wallet, or with this id when `id` is not null. */
 export async function findMerchantBy(
@@ -57,8 +76,8 @@ export async function findMerchantBy(
   { id, wallet }: { id: string | null; wallet: string },
 ): Promise<MerchantAdminRow | undefined> {
   const [row] = await sql<MerchantAdminRow[]>`
-    select id, wallet, name, email, tier, fee_bps, created_at from merchants where id = ${id}::uuid
-      or wallet = ${wallet}`;
+    select ${adminColumns(sql)} from merchants m where m.id = ${id}::uuid
+      or m.wallet = ${wallet}`;
   return row;
 }
 
@@ -68,9 +87,9 @@ export function listMerchantsAdmin(
   { tier, after, limit }: Page & { tier: Tier | null },
 ): Promise<MerchantAdminRow[]> {
   return sql<MerchantAdminRow[]>`
-    select id, wallet, name, email, tier, fee_bps, created_at from merchants
-    where id < ${after ?? LAST_ID} ${tier === null ? sql`` : sql`and tier = ${tier}`}
-    order by id desc limit ${limit}`;
+    select ${adminColumns(sql)} from merchants m
+    where m.id < ${after ?? LAST_ID} ${tier === null ? sql`` : sql`and m.tier = ${tier}`}
+    order by m.id desc limit ${limit}`;
 }
 
 export interface MerchantTotals {

@@ -1,7 +1,15 @@
 import type { Queryable } from './postgres/connect.ts';
 
 export type Purpose =
-  'subscribe' | 'cancel' | 'resume' | 'close' | 'repair' | 'publish' | 'pullers' | 'refund';
+  | 'subscribe'
+  | 'cancel'
+  | 'resume'
+  | 'close'
+  | 'repair'
+  | 'revoke'
+  | 'publish'
+  | 'pullers'
+  | 'refund';
 
 export interface NewOffer {
   wallet: string;
@@ -10,11 +18,14 @@ export interface NewOffer {
   message: Buffer;
   lastValidBlockHeight: bigint;
   purpose: Purpose;
-  planId: string;
-  /** Null when the purpose is `publish` or `pullers`. */
+  /** Null when the purpose is `revoke`. */
+  planId: string | null;
+  /** Null when the purpose is `publish`, `pullers` or `revoke`. */
   subscriptionPda: string | null;
   /** The checkout session in which the wallet subscribes. */
   checkoutSessionId: string | null;
+  /** Whether a `subscribe` transaction resumes a cancelled account instead of opening one. */
+  resumes: boolean;
 }
 
 export interface OfferedTransaction extends NewOffer {
@@ -26,10 +37,10 @@ export async function insertOffer(sql: Queryable, offer: NewOffer): Promise<stri
   const [row] = await sql<[{ id: string }]>`
     insert into offered_transactions (wallet, blockhash, message, last_valid_block_height, purpose,
       plan_id, subscription_pda,
-      checkout_session_id)
+      checkout_session_id, resumes)
     values (${offer.wallet}, ${offer.blockhash}, ${offer.message}, ${offer.lastValidBlockHeight},
       ${offer.purpose}, ${offer.planId},
-      ${offer.subscriptionPda}, ${offer.checkoutSessionId})
+      ${offer.subscriptionPda}, ${offer.checkoutSessionId}, ${offer.resumes})
     returning id`;
   return row.id;
 }
@@ -45,18 +56,47 @@ export function findOffers(
 ): Promise<OfferedTransaction[]> {
   return sql<OfferedTransaction[]>`
     select id, wallet, blockhash, message, last_valid_block_height, purpose, plan_id,
-      subscription_pda, checkout_session_id
+      subscription_pda, checkout_session_id, resumes
     from offered_transactions
-    where wallet = ${wallet} ${offerId === undefined ? sql`` : sql`and id = ${offerId}`}
+    where wallet = ${wallet} and message is not null
+      ${offerId === undefined ? sql`` : sql`and id = ${offerId}`}
     order by blockhash = ${blockhash} desc, id desc limit 50`;
 }
 
-/** Deletes up to 1,000 offers older than ten minutes and returns the number deleted. */
+/**
+ * Tells whether the service offered this wallet to open the account at this address, and whether it
+ * offered to resume it.
+ */
+export async function readOffered(
+  sql: Queryable,
+  wallet: string,
+  subscriptionPda: string,
+): Promise<{ opening: boolean; resuming: boolean }> {
+  const [row] = await sql<{ opening: boolean; resuming: boolean }[]>`
+    select coalesce(bool_or(not resumes), false) as opening,
+      coalesce(bool_or(resumes), false) as resuming
+    from offered_transactions
+    where subscription_pda = ${subscriptionPda} and wallet = ${wallet} and purpose = 'subscribe'
+      and registered_at is null`;
+  return row ?? { opening: false, resuming: false };
+}
+
+/**
+ * Deletes up to 1,000 offers: those to subscribe after 24 hours, others after ten minutes. Drops
+ * the messages of up to 1,000 offers to subscribe after ten minutes, when their blockhashes have
+ * expired. Returns the larger number.
+ */
 export async function deleteOldOffers(sql: Queryable): Promise<number> {
-  const { count } = await sql`
+  const deleted = await sql`
     delete from offered_transactions where id in (
       select id from offered_transactions where created_at < now() - interval '10 minutes'
+        and (purpose <> 'subscribe' or created_at < now() - interval '24 hours')
         order by created_at limit 1000
     )`;
-  return count;
+  const emptied = await sql`
+    update offered_transactions set message = null where id in (
+      select id from offered_transactions where created_at < now() - interval '10 minutes'
+        and message is not null order by created_at limit 1000
+    )`;
+  return Math.max(deleted.count, emptied.count);
 }

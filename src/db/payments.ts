@@ -100,7 +100,7 @@ export type PulledRow = Pick<
   | 'platformFee'
   | 'amountNet'
   | 'occurredAt'
-> & { txSignature: string };
+> & { txSignature: string; amountRefunded: bigint };
 
 /**
  * Reads the succeeded payments of these addresses and periods, across all registrations of an
@@ -116,7 +116,7 @@ export function readPulled(
   }));
   return sql<PulledRow[]>`
     select s.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross,
-      p.platform_fee, p.amount_net, p.tx_signature, p.occurred_at
+      p.platform_fee, p.amount_net, p.amount_refunded, p.tx_signature, p.occurred_at
     from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_pda text,
       period_start timestamptz)
       join subscriptions s on s.subscription_pda = v.subscription_pda
@@ -152,6 +152,8 @@ export interface TransactionRow {
   externalId: string | null;
   /** A JSON object as text. */
   metadata: string;
+  /** Who set the two; null without either. */
+  ownIdsFrom: string | null;
 }
 
 export interface TransactionFilters {
@@ -241,7 +243,8 @@ const transactionColumns = (sql: Queryable) => sql`
     p.subscriber_wallet, p.status,
   p.amount_gross, p.platform_fee, p.amount_net, p.amount_refunded, p.further, p.tx_signature,
     p.failure_reason, p.attempt, p.period_start, p.period_end,
-  p.occurred_at, p.created_at, s.external_id, s.metadata::text as metadata`;
+  p.occurred_at, p.created_at, s.external_id, s.metadata::text as metadata,
+  s.own_ids_from`;
 
 /** SQL for the filters that do not select the index. */
 function restOf(

@@ -27,6 +27,8 @@ export interface PlanRow {
   graceHours: number | null;
   /** Retry times in hours after the first failure; null means the default (domain/dunning.ts). */
   retryHours: number[] | null;
+  /** Hours before a payment at which it is announced; null means the default (look-ahead.ts). */
+  noticeHours: number[] | null;
   /**
    * Days from the first failure until the subscription expires; null means the operator's default.
    */
@@ -57,12 +59,12 @@ export async function insertPlan(sql: Queryable, plan: NewPlan): Promise<PlanRow
   const [row] = await sql<PlanRow[]>`
     insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount,
       period_hours, ends_at, metadata_uri,
-      grace_hours, retry_hours, past_due_days, trial_hours, chain_created_at, status, observed_at,
+      grace_hours, retry_hours, notice_hours, past_due_days, trial_hours, chain_created_at, status, observed_at,
         observed_slot)
     values (${plan.appId}, ${plan.name}, ${plan.planPda}, ${plan.chainPlanId}, ${plan.owner},
       ${plan.mint}, ${plan.treasury}, ${plan.puller},
       ${plan.amount}, ${plan.periodHours}, ${plan.endsAt}, ${plan.metadataUri}, ${plan.graceHours},
-        ${plan.retryHours}, ${plan.pastDueDays}, ${plan.trialHours}, ${plan.chainCreatedAt},
+        ${plan.retryHours}, ${plan.noticeHours}, ${plan.pastDueDays}, ${plan.trialHours}, ${plan.chainCreatedAt},
           ${plan.status}, ${plan.observedAt},
       ${plan.observedSlot})
     returning *`;
@@ -84,12 +86,16 @@ export interface PublicPlanRow {
   periodHours: number;
   trialHours: number | null;
   endsAt: Date | null;
+  /** Whether payments of the plan cannot be collected at the moment. */
+  blocked: boolean;
   planPda: string;
   appName: string;
   appDescription: string | null;
   websiteUrl: string | null;
   merchantName: string | null;
   merchantWallet: string;
+  /** False while the merchant is suspended. */
+  available: boolean;
 }
 
 /** Finds the public fields of a plan. */
@@ -99,9 +105,12 @@ export async function findPublicPlan(
 ): Promise<PublicPlanRow | undefined> {
   const [row] = await sql<PublicPlanRow[]>`
     select p.id, p.app_id, p.name, p.status, p.amount, p.period_hours, p.trial_hours, p.ends_at,
+      p.collection_blocked_reason is not null as blocked,
       p.plan_pda, a.name as app_name,
       a.description as app_description, a.website_url, m.name as merchant_name,
-        m.wallet as merchant_wallet
+        m.wallet as merchant_wallet,
+      not exists (select from suspensions where role = 'merchant' and wallet = m.wallet)
+        as available
     from plans p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id
       where p.id = ${id}`;
   return row;
@@ -149,6 +158,7 @@ export interface PlanChanges {
   name?: string | undefined;
   graceHours?: number | null | undefined;
   retryHours?: number[] | null | undefined;
+  noticeHours?: number[] | null | undefined;
   pastDueDays?: number | null | undefined;
   trialHours?: number | null | undefined;
 }
@@ -157,7 +167,7 @@ export interface PlanChanges {
 export async function updatePlan(
   sql: Queryable,
   id: string,
-  { name, graceHours, retryHours, pastDueDays, trialHours }: PlanChanges,
+  { name, graceHours, retryHours, noticeHours, pastDueDays, trialHours }: PlanChanges,
 ): Promise<PlanRow | undefined> {
   const [row] = await sql<PlanRow[]>`
     update plans set
@@ -166,6 +176,8 @@ export async function updatePlan(
         grace_hours end,
       retry_hours = case when ${retryHours !== undefined} then ${retryHours ?? null}::int[] else
         retry_hours end,
+      notice_hours = case when ${noticeHours !== undefined} then ${noticeHours ?? null}::int[] else
+        notice_hours end,
       past_due_days = case when ${pastDueDays !== undefined} then ${pastDueDays ?? null}::int else
         past_due_days end,
       trial_hours = case when ${trialHours !== undefined} then ${trialHours ?? null}::int else

@@ -15,14 +15,17 @@ export interface Selection {
   since: Date | null;
   /** Upper bound of the delivery's creation time, exclusive. */
   until: Date | null;
+  /** Lower bound of the time at which a delivery was finished; none by default. */
+  finishedSince?: Date | null;
 }
 
 /**
- * Condition that joins an event to the live endpoint for its replay. An endpoint without the
+ * Condition that joins an event to the enabled endpoint for its replay. An endpoint without the
  * event's extra type gets the event only when the selection names the type or delivery ids.
  */
 export function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids' | 'type'>) {
   return sql`live.app_id = event.app_id and live.deleted_at is null
+    and live.disabled_at is null and event.type <> 'endpoint_disabled'
     and (${ids !== null || type !== null} or takes_event(live.extra_events, event.type))`;
 }
 
@@ -51,7 +54,7 @@ function madeWithin(
  */
 export function isSelected(
   sql: Queryable,
-  { ids, endpointId, appId, status, type, ...span }: Selection,
+  { ids, endpointId, appId, status, type, finishedSince = null, ...span }: Selection,
   before: string,
 ): Fragment {
   // Live and deleted endpoints have separate partial indexes, so the query has two branches.
@@ -63,6 +66,7 @@ export function isSelected(
       union all
       select id from webhook_endpoints where app_id = ${appId} and deleted_at is not null))
     and (${status}::text is null or delivery.status = ${status})
+    and (${finishedSince}::timestamptz is null or delivery.finished_at >= ${finishedSince})
     and (${type}::text is null or event.type = ${type})
     and (${ids}::uuid[] is not null or not exists (
       select from all_deliveries newer
@@ -79,7 +83,8 @@ export function isUnsent(
   { appId, type, ...span }: Pick<Selection, 'appId' | 'type' | 'since' | 'until'>,
   before: string,
 ): Fragment {
-  return sql`event.app_id = ${appId} and ${madeWithin(sql, 'event', span, before)}
+  return sql`event.app_id = ${appId} and event.type <> 'endpoint_disabled'
+    and ${madeWithin(sql, 'event', span, before)}
     and (${type}::text is null or event.type = ${type})
     and not event.queued and not exists (select from all_deliveries where event_id = event.id
       and replayed)`;

@@ -48,7 +48,7 @@ export async function insertReplay(
     from all_deliveries delivery
       join events event on event.id = delivery.event_id
       join webhook_endpoints endpoint on endpoint.app_id = event.app_id
-        and endpoint.deleted_at is null
+        and endpoint.deleted_at is null and endpoint.disabled_at is null
     where delivery.id = ${deliveryId}
     returning id`;
   return row?.id;
@@ -63,8 +63,8 @@ export async function insertEventReplay(
     insert into delivery_queue (endpoint_id, event_id, event_type, replayed)
     select endpoint.id, event.id, event.type, true
     from events event join webhook_endpoints endpoint on endpoint.app_id = event.app_id
-      and endpoint.deleted_at is null
-    where event.id = ${eventId}
+      and endpoint.deleted_at is null and endpoint.disabled_at is null
+    where event.id = ${eventId} and event.type <> 'endpoint_disabled'
     returning id`;
   return row?.id;
 }

@@ -8,6 +8,9 @@ export interface OwnIds {
   metadata?: Readonly<Record<string, string>> | undefined;
 }
 
+/** Who set the own ids of a subscription. */
+export type OwnIdsSource = 'checkout' | 'merchant' | 'subscriber';
+
 /**
  * Updates the given fields. A null externalId clears the field. A keeper's claim stays valid,
  * because the keeper's decisions do not depend on these fields.
@@ -16,6 +19,7 @@ export async function updateOwnIds(
   sql: Queryable,
   id: string,
   { externalId, metadata }: OwnIds,
+  source: OwnIdsSource,
 ): Promise<void> {
   await sql`
     update subscriptions set
@@ -23,7 +27,7 @@ export async function updateOwnIds(
         external_id end,
       metadata = coalesce(${metadata === undefined ? null : JSON.stringify(metadata)}::text::jsonb,
         metadata),
-      updated_at = now()
+      own_ids_from = ${source}, updated_at = now()
     where id = ${id}`;
 }
 
@@ -103,6 +107,23 @@ export async function forceCancellation(
         claim_id = null, updated_at = now()
     where id = ${id} and status in ('active', 'past_due')
     returning cancelled_at`;
+  return row;
+}
+
+/**
+ * Lifts a force-cancel, so that the wallet may register the same account again. A repeated call
+ * changes nothing. Returns undefined when the subscription was not cancelled by force.
+ */
+export async function reinstateSubscription(
+  sql: Transaction,
+  id: string,
+): Promise<{ reinstatedAt: Date } | undefined> {
+  const [row] = await sql<{ reinstatedAt: Date }[]>`
+    update subscriptions set
+      reinstated_at = coalesce(reinstated_at, date_trunc('milliseconds', now())),
+      updated_at = case when reinstated_at is null then now() else updated_at end
+    where id = ${id} and status = 'cancelled' and end_reason = 'forced'
+    returning reinstated_at`;
   return row;
 }
 

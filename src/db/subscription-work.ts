@@ -2,7 +2,7 @@
 // subscription-leases.ts has the leases.
 import type { Queryable } from './postgres/connect.ts';
 import { claimsTable, type ClaimKey } from './subscription-leases.ts';
-import type { SubscriptionStatus } from './subscriptions.ts';
+import { isRefunded, type SubscriptionStatus } from './subscriptions.ts';
 
 /** The columns that the keeper writes. All times are chain time. */
 export interface SubscriptionState {
@@ -11,6 +11,8 @@ export interface SubscriptionState {
   nextPaymentDue: Date | null;
   /** The next_payment_due that was announced by the last renewal_upcoming event. */
   announcedDue: Date | null;
+  /** Number of the notices of announcedDue that were sent. */
+  announcedNotices: number;
   cancelRequestedAt: Date | null;
   cancelRequestedBy: 'subscriber' | 'merchant' | null;
   cancelledAt: Date | null;
@@ -27,6 +29,8 @@ export interface SubscriptionState {
   observedSlot: bigint;
   /** Base units pulled in the period that ends at paidThrough, as far as known. */
   periodPulled: bigint;
+  /** End of a refunded period that gives no access, because the wallet resumed afterwards. */
+  refundedThrough: Date | null;
   setbacks: number;
   /**
    * Number of consecutive transactions that failed because of another payment in the same
@@ -58,6 +62,12 @@ export interface KeeperSubscription extends SubscriptionState {
   /** Start of the pause; null when the subscription is not paused. */
   pausedAt: Date | null;
   unpausedAt: Date | null;
+  chargedFrom: Date | null;
+  /**
+   * Whether the payment that ends at paidThrough was refunded. Only read for a subscription with a
+   * cancel request, whose resume then gives no access.
+   */
+  isRefunded: boolean;
   planPda: string;
   planEndsAt: Date | null;
   /** created_at of the on-chain Plan account; null until the plan is seen on chain. */
@@ -69,7 +79,13 @@ export interface KeeperSubscription extends SubscriptionState {
   feeBps: number | null;
   /** The plan's own dunning settings; null means the default. */
   retryHours: number[] | null;
+  /** Hours before a payment at which it is announced; null means the default (look-ahead.ts). */
+  noticeHours: number[] | null;
   pastDueDays: number | null;
+  /** The plan's graceHours; null means the default (domain/accounts/access.ts). */
+  graceHours: number | null;
+  /** The installation's collection window in seconds (domain/collecting/window.ts). */
+  collectionWindow: number;
   notices: number;
   /**
    * Set when the subscription has ended and its address has a newer registration. `same_account`:
@@ -87,8 +103,7 @@ export interface KeeperSubscriptionForEvents extends KeeperSubscription {
   externalId: string | null;
   /** A JSON object as text. */
   metadata: string;
-  /** The plan's graceHours; null means the default (domain/access.ts). */
-  graceHours: number | null;
+  ownIdsFrom: string | null;
   /** The wallet with which the merchant signs in. */
   accountWallet: string;
   /**
@@ -118,7 +133,7 @@ export function readSubscriptions(
   return sql<KeeperSubscriptionForEvents[]>`
     select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
       s.period_hours, s.paid_through,
-      s.next_payment_due, s.announced_due, s.cancel_requested_at, s.cancel_requested_by,
+      s.next_payment_due, s.announced_due, s.announced_notices, s.cancel_requested_at, s.cancel_requested_by,
         s.cancelled_at, s.past_due_since, s.failed_attempts,
       s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, (
         select max(o.observed_slot) from subscriptions o
@@ -126,7 +141,9 @@ export function readSubscriptions(
       ) as observed_slot, s.period_pulled, s.setbacks, s.failed_packs, s.notices,
       s.chain_failure_period, s.early_tries,
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
-        s.unpaused_at,
+        s.unpaused_at, s.charged_from, s.refunded_through,
+      case when s.cancel_requested_at is not null and s.paid_through is not null
+        then ${isRefunded(sql)} else false end as is_refunded,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
       case when s.status in ('cancelled', 'expired') then (
         select case when bool_or(${isSameAccount(sql)}) then 'same_account' when count(*) > 0 then
@@ -134,9 +151,11 @@ export function readSubscriptions(
         from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id
       ) end as successor,
       p.plan_pda, p.chain_created_at as plan_created_at, p.ends_at as plan_ends_at,
-        p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.past_due_days,
+        p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.notice_hours,
+        p.past_due_days,
       p.name as plan_name, p.grace_hours, s.external_id, s.metadata::text as metadata,
-        m.wallet as account_wallet, s.xmin::text as version
+        s.own_ids_from, m.wallet as account_wallet, s.xmin::text as version,
+      coalesce((select window_seconds from installation), 0) as collection_window
     from subscriptions s
     join plans p on p.id = s.plan_id
     join apps a on a.id = s.app_id
@@ -181,6 +200,7 @@ function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChan
     paid_through: state.paidThrough,
     next_payment_due: state.nextPaymentDue,
     announced_due: state.announcedDue,
+    announced_notices: state.announcedNotices,
     cancel_requested_at: state.cancelRequestedAt,
     cancel_requested_by: state.cancelRequestedBy,
     cancelled_at: state.cancelledAt,
@@ -197,6 +217,7 @@ function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChan
     early_tries: state.earlyTries,
     discount_periods: state.discountPeriods,
     period_pulled: state.periodPulled.toString(),
+    refunded_through: state.refundedThrough,
   };
 }
 
@@ -213,7 +234,7 @@ export async function writeStates(
   return sql<Written[]>`
     update subscriptions s set
       status = v.status, paid_through = v.paid_through, next_payment_due = v.next_payment_due,
-        announced_due = v.announced_due,
+        announced_due = v.announced_due, announced_notices = v.announced_notices,
       cancel_requested_at = v.cancel_requested_at, cancel_requested_by = v.cancel_requested_by,
         cancelled_at = v.cancelled_at, past_due_since = v.past_due_since,
       ended_at = case when v.status in ('cancelled', 'expired') then coalesce(s.ended_at,
@@ -227,6 +248,7 @@ export async function writeStates(
       period_pulled = v.period_pulled, failed_packs = v.failed_packs,
         discount_periods = v.discount_periods,
       chain_failure_period = v.chain_failure_period, early_tries = v.early_tries,
+        refunded_through = v.refunded_through,
       lease_until = case when v.keeps_lease then now() + ${leaseSeconds} * interval '1 second' end,
         claim_id = case when v.keeps_lease then s.claim_id end,
       event_sequence = s.event_sequence + v.with_event::int,
@@ -245,7 +267,8 @@ export async function writeStates(
         end_reason text, due_at timestamptz,
       period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int,
         period_pulled int8, discount_periods int,
-      chain_failure_period timestamptz, early_tries int)
+      chain_failure_period timestamptz, early_tries int, refunded_through timestamptz,
+      announced_notices int)
     where s.id = v.id and s.claim_id = v.claim_id
     returning s.id, s.event_sequence as sequence, case when v.with_event then uuid_v7() end as event_id,
       date_trunc('milliseconds', now()) as created_at`;

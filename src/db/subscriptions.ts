@@ -1,8 +1,13 @@
 // The API's statements on subscriptions: register and list. subscription-work.ts has the keeper's
 // statements.
-import type { Queryable } from './postgres/connect.ts';
+import type { Queryable, Transaction } from './postgres/connect.ts';
 import { among, type Fragment, type Key, type Page, pageOf, type Span } from './postgres/lists.ts';
-import { type DiscountTerms, endedNow, type OwnIds } from './subscription-changes.ts';
+import {
+  type DiscountTerms,
+  endedNow,
+  type OwnIds,
+  type OwnIdsSource,
+} from './subscription-changes.ts';
 
 export type SubscriptionStatus = 'active' | 'past_due' | 'cancelled' | 'expired';
 
@@ -20,6 +25,10 @@ export interface SubscriptionRow extends DiscountTerms {
   trialEndsAt: Date | null;
   pausedAt: Date | null;
   unpausedAt: Date | null;
+  /** Only the time from here on is charged; null when the account was new at registration. */
+  chargedFrom: Date | null;
+  /** End of a refunded period that gives no access after a resume. */
+  refundedThrough: Date | null;
   /**
    * Start of any period of the on-chain account; null until the registration or a keeper has read
    * the account.
@@ -32,12 +41,18 @@ export interface SubscriptionRow extends DiscountTerms {
   cancelledAt: Date | null;
   delegationRevokedAt: Date | null;
   endReason: string | null;
+  /** Time at which the merchant lifted its force-cancel. */
+  reinstatedAt: Date | null;
   externalId: string | null;
   /**
    * A JSON object as text. If the column were read as an object, postgres.js would convert the
    * object's keys to camel case.
    */
   metadata: string;
+  /** Who set externalId and metadata last; null without either. */
+  ownIdsFrom: OwnIdsSource | null;
+  /** The live subscription that the same customer had when this one landed. */
+  duplicateOf: string | null;
   /** The plan's graceHours; null means the default (domain/access.ts). */
   graceHours: number | null;
   createdAt: Date;
@@ -52,6 +67,11 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   dueAt: Date;
   /** Chain time at which a trial begins: the start of the current period. */
   trialFrom: Date;
+  /**
+   * Chain time of the resume or registration from which on the running period is charged; null
+   * charges the whole period.
+   */
+  chargedFrom: Date | null;
   /** Slot at which the account was read. Account states from older slots are ignored. */
   observedSlot: bigint;
   /**
@@ -60,6 +80,9 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    */
   initId: bigint;
   periodStart: Date;
+  /** Set by a keeper: the wallet's own registration returns this one, once. */
+  isUnclaimed?: boolean;
+  ownIdsFrom?: OwnIdsSource | null;
 }
 
 /** The newest existing registration of an address. */
@@ -67,7 +90,11 @@ export interface EarlierRegistration {
   id: string;
   status: SubscriptionStatus;
   periodHours: number;
-  endReason: string | null;
+  /**
+   * Whether the merchant ended it by force and has not lifted that, by reinstating it or by a
+   * later checkout session for its externalId or wallet.
+   */
+  isBarred: boolean;
   /** Null when the account was not read at registration. */
   chainInitId: bigint | null;
   chainPeriodStart: Date | null;
@@ -79,21 +106,31 @@ const columns = (
 ) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
   s.period_hours,
   s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
-    s.unpaused_at,
+    s.unpaused_at, s.charged_from, s.refunded_through,
   coalesce(s.period_anchor, s.chain_period_start) as period_anchor,
   s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at,
-    s.delegation_revoked_at, s.end_reason,
-  s.external_id, s.metadata::text as metadata, s.created_at, s.updated_at`;
+    s.delegation_revoked_at, s.end_reason, s.reinstated_at,
+  s.external_id, s.metadata::text as metadata, s.own_ids_from, s.duplicate_of, s.created_at,
+    s.updated_at`;
 
-/** Finds the newest registration of an address and locks it until the transaction ends. */
+/**
+ * Finds the newest registration of an address. `forUpdate` locks it until the transaction ends.
+ */
 export async function findNewestRegistration(
   sql: Queryable,
   subscriptionPda: string,
+  { forUpdate = false } = {},
 ): Promise<EarlierRegistration | undefined> {
   const [row] = await sql<EarlierRegistration[]>`
-    select id, status, period_hours, end_reason, chain_init_id, chain_period_start
-      from subscriptions
-    where subscription_pda = ${subscriptionPda} order by id desc limit 1 for no key update`;
+    select id, status, period_hours, chain_init_id, chain_period_start,
+      coalesce(end_reason = 'forced', false) and reinstated_at is null and not exists (
+        select from checkout_sessions c where c.app_id = s.app_id and c.id >= id_at(s.cancelled_at)
+          and c.created_at > s.cancelled_at
+          and (c.external_id = s.external_id or c.for_wallet = s.subscriber_wallet)
+      ) as is_barred
+      from subscriptions s
+    where subscription_pda = ${subscriptionPda} order by id desc limit 1
+    ${forUpdate ? sql`for no key update` : sql``}`;
   return row;
 }
 
@@ -119,6 +156,48 @@ export async function endReplacedRegistration(
 }
 
 /**
+ * SQL condition: the payment of the last paid period of `subscriptions s` was refunded in full.
+ */
+export const isRefunded = (sql: Queryable) => sql`exists (
+  select from payments paid where paid.subscription_id = s.id and paid.status = 'succeeded'
+    and paid.period_end = s.paid_through and not paid.further and paid.amount_net > 0
+    and paid.amount_refunded >= paid.amount_net)`;
+
+/** Serializes registrations of an address until the transaction ends. */
+export async function lockRegistrations(sql: Transaction, subscriptionPda: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${subscriptionPda}, 0))`;
+}
+
+/**
+ * Gives a registration that a keeper made to its wallet. Returns false when it is another wallet's,
+ * or was given before.
+ */
+export async function claimRegistration(sql: Queryable, id: string): Promise<boolean> {
+  const { count } = await sql`
+    update subscriptions set unclaimed = false where id = ${id} and unclaimed`;
+  return count === 1;
+}
+
+/** Whether a keeper made this registration of the address and its wallet has not registered. */
+export async function isUnclaimed(
+  sql: Queryable,
+  id: string,
+  subscriptionPda: string,
+): Promise<boolean> {
+  const rows = await sql`
+    select 1 from subscriptions
+    where id = ${id} and subscription_pda = ${subscriptionPda} and unclaimed`;
+  return rows.length > 0;
+}
+
+/** Takes the access of a refunded period from an ended registration, because the wallet resumed. */
+export async function endRefundedAccess(sql: Queryable, id: string): Promise<void> {
+  await sql`
+    update subscriptions s set refunded_through = paid_through, updated_at = now()
+    where id = ${id} and paid_through is not null and ${isRefunded(sql)}`;
+}
+
+/**
  * Stores a registration with the plan's terms, and with a trial if the wallet had none in the app.
  * Returns its id, or undefined when the plan is not active. due_at is set even in a trial, so the
  * keeper reads the account at once. Throws a violation of one_live_registration_per_pda when the
@@ -129,8 +208,16 @@ export async function insertRegistration(
   registration: NewRegistration,
 ): Promise<string | undefined> {
   const { planId, subscriptionPda, subscriberWallet, dueAt, observedSlot } = registration;
-  const { initId, periodStart, trialFrom, externalId = null, metadata = {} } = registration;
+  const {
+    initId,
+    periodStart,
+    trialFrom,
+    chargedFrom,
+    externalId = null,
+    metadata = {},
+  } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
+  const { isUnclaimed = false, ownIdsFrom = null } = registration;
   // Without this lock, two concurrent registrations of one wallet would both get a trial.
   await sql`
     select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0))
@@ -138,14 +225,14 @@ export async function insertRegistration(
   const [row] = await sql<{ id: string }[]>`
     insert into subscriptions (id, created_at, updated_at, app_id, plan_id, subscription_pda,
       subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due, due_at,
-      observed_slot, chain_init_id, chain_period_start, external_id, metadata, discount_percent,
-        discount_amount, discount_periods)
+      observed_slot, chain_init_id, chain_period_start, charged_from, external_id, metadata,
+        discount_percent, discount_amount, discount_periods, unclaimed, own_ids_from)
     select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda},
       ${subscriberWallet}, amount, period_hours,
       trial.ends_at, greatest(${dueAt}, trial.ends_at), ${dueAt}, ${observedSlot},
-      ${initId}, ${periodStart}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
+      ${initId}, ${periodStart}, ${chargedFrom}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
         ${discountPercent}::int,
-      ${discountAmount}::int8, ${discountPeriods}::int
+      ${discountAmount}::int8, ${discountPeriods}::int, ${isUnclaimed}, ${ownIdsFrom}
     from plans, uuid_v7() as new_id, lateral (
       select ${trialFrom}::timestamptz + trial_hours * interval '1 hour' as ends_at
       where not exists (select from subscriptions where app_id = plans.app_id

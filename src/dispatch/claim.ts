@@ -1,5 +1,5 @@
 // Decides how many deliveries to claim per endpoint, and claims them. Deliveries for the next 100
-// ms are prefetched, except for slow and failing endpoints.
+// ms are prefetched, except for slow, failing and new endpoints.
 import { randomUUID } from 'node:crypto';
 import {
   claimDeliveries,
@@ -150,10 +150,15 @@ export class Claimer {
     return claimed.map((delivery) => ({ ...delivery, claimId, sendBefore }));
   }
 
-  /** Adds a claimed delivery to the deliveries that can be sent. */
-  offer(delivery: Ready): void {
+  /**
+   * Adds a claimed delivery to the deliveries that can be sent. `perSecond` limits the requests of
+   * this process to the endpoint.
+   */
+  offer(delivery: Ready, perSecond?: number): void {
     const known = this.#known.get(delivery.endpointId);
     if (known === undefined) return;
+    known.queue.perSecond = perSecond;
+    if (perSecond === undefined) known.queue.notBefore = 0;
     known.queue.ready.push(delivery);
     this.#readyCount += 1;
     this.#parts.concurrency.update(known.queue);
@@ -246,6 +251,7 @@ export class Claimer {
       fast: Math.max(0, MAX_READY - this.#readyCount),
       slow: concurrency.free('slow'),
       failing: concurrency.free('failing'),
+      new: concurrency.free('new'),
     };
   }
 
@@ -253,10 +259,13 @@ export class Claimer {
     if (pausedUntil > performance.now()) return 0;
     const { pace, responseMs = Infinity, window, inFlight, ready } = queue;
     const free = window - inFlight - ready.length;
-    if (pace !== 'fast') return Math.min(free, left[pace]);
+    // What cannot be sent within a second is left for a later claim, or for another dispatcher.
+    const rated =
+      queue.perSecond === undefined ? Infinity : Math.ceil(queue.perSecond) - ready.length;
+    if (pace !== 'fast') return Math.min(free, left[pace], rated);
     const ahead = Math.min(MAX_AHEAD, Math.ceil((window * AHEAD_MS) / Math.max(1, responseMs)));
     // The prefetch buffer is refilled when it is half empty, because one large claim is cheaper
     // than many small claims.
-    return ready.length > ahead / 2 ? 0 : Math.min(free + ahead, left.fast);
+    return ready.length > ahead / 2 ? 0 : Math.min(free + ahead, left.fast, rated);
   }
 }

@@ -3,17 +3,16 @@
 //
 // An endpoint's window (its maximum of requests in flight) starts at one request. It grows by one
 // with each success up to a cap and halves with each failure. Failing endpoints get at most 1/4 of
-// the process's requests in flight (places). Failing and slow endpoints together get at most 1/2,
-// so half is left for fast endpoints. Within a class, endpoints take turns: 100 ms of response
-// time, but at least one request.
+// the process's requests in flight (places). Failing, slow and new endpoints together get at most
+// 1/2, so half is left for fast endpoints; two places of it are only for new endpoints, which were
+// never measured, so that they do not wait for slow ones. Within a class, endpoints take turns:
+// 100 ms of response time, but at least one request. An endpoint with maxPerSecond starts its
+// requests evenly spaced.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 
-/**
- * Class of an endpoint, decided by its latest requests. An endpoint is `slow` before its first
- * response.
- */
-export type Pace = 'fast' | 'slow' | 'failing';
+/** Class of an endpoint, decided by its latest requests. It is `new` before its first response. */
+export type Pace = 'fast' | 'slow' | 'failing' | 'new';
 
 /** A delivery claimed by this dispatcher. */
 export interface Claimed extends ClaimedDelivery {
@@ -45,6 +44,12 @@ export class EndpointQueue {
   /** Position in the order of turns; the lowest value is next. */
   waitingSince = 0;
   usedAt = performance.now();
+  /** Requests per second that this process may start; undefined means no limit. */
+  perSecond: number | undefined;
+  /** performance.now() before which no request may start. */
+  notBefore = 0;
+  /** Set while the endpoint waits for notBefore. */
+  timer: NodeJS.Timeout | undefined;
 
   constructor(endpointId: string) {
     this.endpointId = endpointId;
@@ -52,7 +57,8 @@ export class EndpointQueue {
 
   get pace(): Pace {
     if (this.isFailing) return 'failing';
-    return this.responseMs === undefined || this.responseMs > SLOW_MS ? 'slow' : 'fast';
+    if (this.responseMs === undefined) return 'new';
+    return this.responseMs > SLOW_MS ? 'slow' : 'fast';
   }
 }
 
@@ -67,33 +73,52 @@ export interface Place {
 
 const SLOW_MS = 250;
 const TURN_MS = 100;
-const paces: readonly Pace[] = ['fast', 'slow', 'failing'];
+/** Places that slow and failing endpoints leave to new ones. */
+const NEW_PLACES = 2;
+const paces: readonly Pace[] = ['fast', 'new', 'slow', 'failing'];
 
 export class Concurrency {
   inFlight = 0;
   readonly #total: number;
   readonly #perEndpoint: number;
-  readonly #byPace: Record<Pace, number> = { fast: 0, slow: 0, failing: 0 };
+  readonly #byPace: Record<Pace, number> = { fast: 0, slow: 0, failing: 0, new: 0 };
   /** Endpoints that can start a request, in the order of their turns. */
   readonly #waiting: Record<Pace, Set<EndpointQueue>> = {
     fast: new Set(),
     slow: new Set(),
     failing: new Set(),
+    new: new Set(),
   };
+  readonly #onDue: () => void;
   #turns = 0;
 
-  constructor({ total, perEndpoint }: { total: number; perEndpoint: number }) {
+  /** `onDue` is called when an endpoint with a limit per second may start its next request. */
+  constructor({
+    total,
+    perEndpoint,
+    onDue = () => undefined,
+  }: {
+    total: number;
+    perEndpoint: number;
+    onDue?: () => void;
+  }) {
     this.#total = total;
     this.#perEndpoint = perEndpoint;
+    this.#onDue = onDue;
   }
 
   /** Returns the number of further requests that a class of endpoints may start. */
   free(pace: Pace): number {
-    const { fast, slow, failing } = this.#byPace;
-    const left = this.#total - fast - slow - failing;
+    const { slow, failing } = this.#byPace;
+    const left = this.#total - this.inFlight;
     if (pace === 'fast') return left;
-    const half = Math.min(left, Math.ceil(this.#total / 2) - slow - failing);
-    return pace === 'slow' ? half : Math.min(half, Math.ceil(this.#total / 4) - failing);
+    const half = Math.ceil(this.#total / 2);
+    const unmeasured = this.#byPace.new;
+    if (pace === 'new')
+      return Math.min(left, Math.max(NEW_PLACES, half - slow - failing) - unmeasured);
+    const most = Math.max(1, half - Math.max(NEW_PLACES, unmeasured));
+    const shared = Math.min(left, most - slow - failing);
+    return pace === 'slow' ? shared : Math.min(shared, Math.ceil(this.#total / 4) - failing);
   }
 
   /**
@@ -102,11 +127,23 @@ export class Concurrency {
    */
   update(queue: EndpointQueue): void {
     const set = this.#waiting[queue.pace];
+    const waitMs = queue.notBefore - performance.now();
     if (queue.ready.length === 0 || queue.inFlight >= queue.window) set.delete(queue);
-    else if (!set.has(queue)) {
+    else if (waitMs > 0) {
+      set.delete(queue);
+      this.#later(queue, waitMs);
+    } else if (!set.has(queue)) {
       queue.waitingSince = this.#turns += 1;
       set.add(queue);
     }
+  }
+
+  #later(queue: EndpointQueue, ms: number): void {
+    queue.timer ??= setTimeout(() => {
+      queue.timer = undefined;
+      this.update(queue);
+      this.#onDue();
+    }, ms).unref();
   }
 
   /** Returns the endpoint whose turn is next; undefined when no request can start. */
@@ -128,6 +165,7 @@ export class Concurrency {
     this.#byPace[pace] += 1;
     queue.inFlight += 1;
     queue.usedAt = performance.now();
+    if (queue.perSecond !== undefined) queue.notBefore = queue.usedAt + 1000 / queue.perSecond;
     queue.turn -= 1;
     if (queue.turn <= 0) {
       queue.turn = Math.floor(TURN_MS / Math.max(1, queue.responseMs ?? TURN_MS));

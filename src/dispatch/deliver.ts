@@ -18,11 +18,12 @@ export async function deliver(
   { id, endpointId, claimId, eventId, attempts, body, endpoint }: Ready,
   { client, clock }: { client: WebhookClient; clock: DatabaseClock },
 ): Promise<Delivered> {
-  const { origin, path, keys, previous } = endpoint;
+  const { origin, path, keys, previous, headers: own } = endpoint;
   const startedAt = Math.ceil(clock.now());
   const previousKeys =
     previous !== undefined && startedAt < previous.until ? previous.keys : undefined;
-  const headers = signedHeaders([keys, previousKeys], eventId, Math.floor(startedAt / 1000), body);
+  const at = Math.floor(startedAt / 1000);
+  const headers = [...signedHeaders([keys, previousKeys], eventId, at, body), ...own];
   const answer = await client.post({ origin, path, headers, body });
   const { httpStatus, error, response, address, durationMs, retryAfter } = answer;
   const endedAt = startedAt + durationMs;

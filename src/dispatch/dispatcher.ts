@@ -3,7 +3,7 @@
 //
 //   queued ---claim---> claimed ---2xx--------------------------> delivered
 //     ^                   |   \---410, sixth failure------------> failed
-//     |                   |   \---endpoint deleted--------------> cancelled
+//     |                   |   \---endpoint deleted or disabled--> cancelled
 //     |<--any other response or none (due again after a delay)
 //     |<--claim expired (the dispatcher died) or released
 //
@@ -13,6 +13,7 @@
 // when the claim has expired.
 import type { Registry } from 'prom-client';
 import { required, type Config } from '../config/config.ts';
+import { countRunningDaemons } from '../db/daemons.ts';
 import { countDue } from '../db/delivery-queue.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { connect, daemonLimits } from '../db/postgres/connect.ts';
@@ -31,6 +32,7 @@ import { Completer } from './complete.ts';
 import { Concurrency, type Claimed, type Place, type Ready } from './concurrency.ts';
 import { deliver } from './deliver.ts';
 import { EndpointCache } from './endpoints.ts';
+import { HealthLog } from './health.ts';
 import { createMetrics, type DispatchMetrics } from './metrics.ts';
 import { Poller } from './poll.ts';
 import { startRetention } from './retention.ts';
@@ -89,9 +91,12 @@ export class Dispatcher {
   readonly #client: WebhookClient;
   readonly #endpoints: EndpointCache;
   readonly #completer: Completer;
+  readonly #health: HealthLog;
   readonly #metrics: DispatchMetrics;
   readonly #loops: readonly Loop[];
   readonly #loop: Loop;
+  /** Number of dispatchers that share the database; undefined before the first claim. */
+  #dispatchers: number | undefined;
   #trouble: string | undefined;
   #isStopping = false;
   #onDrained: () => void = () => undefined;
@@ -107,12 +112,15 @@ export class Dispatcher {
     this.#concurrency = new Concurrency({
       total: config.webhookConcurrency,
       perEndpoint: config.webhookEndpointConcurrency,
+      onDue: () => this.#sendReady(),
     });
     const concurrency = this.#concurrency;
     const reserveMs = DEADLINE_MS + MARGIN_MS;
     this.#claimer = new Claimer({ claims, queue, clock, concurrency, claimMs, reserveMs });
     this.#poller = new Poller({ queue, clock, claimer: this.#claimer, pollMs });
-    this.#client = new WebhookClient(createSsrfGuard(guardOptions(config)));
+    this.#client = new WebhookClient(createSsrfGuard(guardOptions(config)), {
+      proxy: config.webhookProxy,
+    });
     const { encryptionKeys } = required(config, 'encryptionKeys');
     this.#endpoints = new EndpointCache(queue, secretBox(encryptionKeys), (endpointId, error) =>
       log.error({ endpointId, err: error }, 'endpoint secret cannot be decrypted'),
@@ -124,12 +132,22 @@ export class Dispatcher {
       onError: (error, failures) =>
         log.warn({ failures, err: error }, 'outcomes cannot be written and are kept'),
     });
+    this.#health = new HealthLog(queue, {
+      disableDays: config.endpointDisableDays,
+      onDisabled: (endpointId) =>
+        log.warn({ endpointId, days: config.endpointDisableDays }, 'webhook endpoint disabled'),
+    });
     this.#metrics = createMetrics(registry, {
       inFlight: () => concurrency.inFlight,
       waiting: () => this.#completer.waiting,
     });
     this.#loop = this.#startMainLoop();
-    this.#loops = [this.#loop, this.#startGauges(), this.#startRetention(sql)];
+    this.#loops = [
+      this.#loop,
+      this.#startGauges(),
+      this.#startRetention(sql),
+      this.#health.start(),
+    ];
   }
 
   /** Listens for notifications of queued deliveries. */
@@ -165,6 +183,7 @@ export class Dispatcher {
     await this.#completer.settled();
     this.#client.close();
     await Promise.all(this.#loops.map((loop) => loop.stop()));
+    await this.#health.write().catch(() => undefined);
     await Promise.all([this.#queue.end({ timeout: 1 }), this.#claims.end({ timeout: 1 })]);
   }
 
@@ -194,6 +213,7 @@ export class Dispatcher {
       idleMs: GAUGE_MS,
       turn: async () => {
         const { due, oldestDueSeconds, defaultRows } = this.#metrics;
+        this.#dispatchers = await this.#countDispatchers();
         due.set(await countDue(this.#queue, MAX_DUE_COUNTED));
         oldestDueSeconds.set(this.#poller.oldestMs / 1000);
         const tables = await findDefaultRows(this.#queue);
@@ -224,22 +244,32 @@ export class Dispatcher {
   }
 
   /**
-   * Offers claimed deliveries for sending. Deliveries to deleted endpoints are cancelled, and
-   * deliveries that cannot be signed are released.
+   * Offers claimed deliveries for sending. Those to deleted or disabled endpoints are cancelled,
+   * those that cannot be signed are released.
    */
   async #prepare(claimed: readonly Claimed[]): Promise<void> {
     const endpoints = await this.#endpoints.read(claimed);
+    this.#dispatchers ??= await this.#countDispatchers();
     const unusable: Claimed[] = [];
     for (const delivery of claimed) {
       const endpoint = endpoints.get(delivery.endpointId);
       const { id, endpointId, claimId } = delivery;
-      if (delivery.endpointDeleted) {
+      if (delivery.endpointClosed) {
         const nothing = { dueAt: null, attempt: null };
         this.#completer.add({ id, endpointId, claimId, status: 'cancelled', ...nothing });
       } else if (endpoint === undefined) unusable.push(delivery);
-      else this.#claimer.offer({ ...delivery, endpoint });
+      else this.#claimer.offer({ ...delivery, endpoint }, this.#shareOf(endpoint.maxPerSecond));
     }
     if (unusable.length > 0) await this.#claimer.pause(unusable, this.#claimMs);
+  }
+
+  /** The part of an endpoint's limit that this dispatcher may use. */
+  #shareOf(maxPerSecond: number | null): number | undefined {
+    return maxPerSecond === null ? undefined : maxPerSecond / (this.#dispatchers ?? 1);
+  }
+
+  async #countDispatchers(): Promise<number> {
+    return Math.max(1, await countRunningDaemons(this.#queue, 'dispatch'));
   }
 
   #sendReady(): void {
@@ -260,6 +290,7 @@ export class Dispatcher {
     const concurrency = this.#concurrency;
     const { outcome, answer } = await deliver(delivery, { client, clock });
     this.#completer.add(outcome);
+    if (outcome.attempt !== null) this.#health.add(outcome.endpointId, outcome.attempt);
     this.#metrics.countAttempt(outcome.status === 'pending' ? 'retried' : outcome.status, answer);
     concurrency.give(place, outcome.status === 'delivered', answer.durationMs);
     if (concurrency.inFlight === 0) this.#onDrained();

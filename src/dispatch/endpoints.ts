@@ -1,9 +1,10 @@
-// Cache of endpoint URLs and signing keys. An entry is valid until a claim shows a later rotation
-// of the endpoint's secret. The URL of an endpoint never changes.
+// Cache of endpoint URLs, signing keys and settings. An entry is valid until a claim shows a later
+// change of the endpoint. The URL of an endpoint never changes.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import { readEndpoints, type SealedEndpoint } from '../db/endpoints.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import type { SecretBox } from '../domain/accounts/secrets.ts';
+import { openHeaders } from '../domain/outbox/endpoints.ts';
 import { signingKeys, type SigningKeys } from '../webhooks/sign.ts';
 
 export interface SendingEndpoint {
@@ -15,7 +16,10 @@ export interface SendingEndpoint {
    * database's clock).
    */
   previous: { keys: SigningKeys; until: number } | undefined;
-  rotatedAt: number | null;
+  /** The merchant's own headers: name, value, name, value. */
+  headers: string[];
+  maxPerSecond: number | null;
+  changedAt: number | null;
 }
 
 const MAX_KEPT = 10_000;
@@ -46,12 +50,12 @@ export class EndpointCache {
    * missing in the result.
    */
   async read(
-    claimed: readonly Pick<ClaimedDelivery, 'endpointId' | 'rotatedAt'>[],
+    claimed: readonly Pick<ClaimedDelivery, 'endpointId' | 'changedAt'>[],
   ): Promise<ReadonlyMap<string, SendingEndpoint>> {
-    const wanted = new Map(claimed.map(({ endpointId, rotatedAt }) => [endpointId, rotatedAt]));
-    const missing = [...wanted].flatMap(([id, rotatedAt]) => {
+    const wanted = new Map(claimed.map(({ endpointId, changedAt }) => [endpointId, changedAt]));
+    const missing = [...wanted].flatMap(([id, changedAt]) => {
       const known = this.#known.get(id);
-      return known === undefined || (known.rotatedAt ?? 0) < (rotatedAt ?? 0) ? [id] : [];
+      return known === undefined || (known.changedAt ?? 0) < (changedAt ?? 0) ? [id] : [];
     });
     for (const id of missing) this.#known.delete(id);
     for (const sealed of missing.length === 0 ? [] : await readEndpoints(this.#sql, missing)) {
@@ -76,12 +80,13 @@ export class EndpointCache {
     return found;
   }
 
-  #open({ id, url, secret, previousSecret, previousUntil, rotatedAt }: SealedEndpoint) {
+  #open(sealed: SealedEndpoint): SendingEndpoint {
+    const { id, url, secret, previousSecret, previousUntil, headers, ...rest } = sealed;
     const { origin, pathname, search } = new URL(url);
-    const keysOf = (sealed: Buffer) => signingKeys(this.#secrets.open(sealed, id));
-    const previousOf = (sealed: Buffer, until: number) => {
+    const keysOf = (bytes: Buffer) => signingKeys(this.#secrets.open(bytes, id));
+    const previousOf = (bytes: Buffer, until: number) => {
       try {
-        return { keys: keysOf(sealed), until };
+        return { keys: keysOf(bytes), until };
       } catch (error) {
         this.#onUnusable(id, error);
         return undefined;
@@ -95,7 +100,9 @@ export class EndpointCache {
         previousSecret === null || previousUntil === null
           ? undefined
           : previousOf(previousSecret, previousUntil),
-      rotatedAt,
+      headers: headers === null ? [] : openHeaders(this.#secrets, headers, id),
+      maxPerSecond: rest.maxPerSecond,
+      changedAt: rest.changedAt,
     };
   }
 }

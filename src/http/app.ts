@@ -7,10 +7,10 @@ import Fastify, { LogController, type FastifyBaseLogger, type FastifyRequest } f
 import { createCursors } from '../domain/accounts/cursors.ts';
 import { createTokens, type Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
-import { createTrust } from './addresses.ts';
+import { addressSubject, createTrust } from './addresses.ts';
 import type { Admission } from './auth.ts';
 import { connectionLimits, type ConnectionOptions, Connections } from './connections.ts';
-import type { Api, ApiDeps } from './context.ts';
+import { type Api, type ApiDeps, callerKey } from './context.ts';
 import { bodyText, brokenQuery } from './encoding.ts';
 import { onClientError, onError, refuseRoute } from './errors.ts';
 import { createGate, type Gate } from './gate.ts';
@@ -20,6 +20,7 @@ import { createPages } from './pages.ts';
 import { accessRoutes } from './routes/access.ts';
 import { analyticsRoutes } from './routes/analytics.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
+import { approvalRoutes } from './routes/approval.ts';
 import { appRoutes } from './routes/apps.ts';
 import { authRoutes } from './routes/auth.ts';
 import { checkoutRoutes, publicCheckoutRoutes } from './routes/checkout.ts';
@@ -41,8 +42,11 @@ import { subscriberRoutes } from './routes/subscriber.ts';
 import { subscriptionRoutes } from './routes/subscriptions.ts';
 import { timelineRoutes } from './routes/timeline.ts';
 import { transactionRoutes } from './routes/transactions.ts';
+import { unregisteredRoutes } from './routes/unregistered.ts';
+import { webhookSettingsRoutes } from './routes/webhook-settings.ts';
 import { webhookRoutes } from './routes/webhooks.ts';
 import { serializerCompiler, validatorCompiler } from './schemas.ts';
+import { actingFor } from './shared-chain.ts';
 import { siteRoutes } from './site.ts';
 import { staticFiles } from './static-files.ts';
 
@@ -224,7 +228,7 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     // address.
     if (!reply.hasHeader('ratelimit-limit')) gate.showBudget(request, reply);
     // While the server stops, it closes each connection after the response.
-    if (closing) reply.header('connection', 'close');
+    if (closing || deps.isStopping?.() === true) reply.header('connection', 'close');
     done(null, payload);
   });
   app.addHook('onResponse', (request, reply, done) => {
@@ -286,6 +290,9 @@ function addRoutes(
     void app.register(
       async (scope: Api) => {
         scope.addHook('onRequest', (request, reply) => gate.caller(request, reply, admission));
+        scope.addHook('preHandler', ({ caller }, _reply, done) =>
+          actingFor(caller === null ? '' : callerKey(caller), done),
+        );
         register(scope);
       },
       { prefix },
@@ -293,19 +300,24 @@ function addRoutes(
   };
   void app.register(async (scope: Api) => healthRoutes(scope, deps));
   void app.register(async (scope: Api) => {
-    scope.addHook('onRequest', (request, reply) => gate.address(request, reply));
+    scope.addHook('onRequest', (request, reply) => gate.signIn(request, reply));
+    scope.addHook('preHandler', ({ ip }, _reply, done) => actingFor(addressSubject(ip), done));
     authRoutes(scope, deps, tokens);
+  });
+  void app.register(async (scope: Api) => {
+    scope.addHook('onRequest', (request, reply) => gate.publicRead(request, reply));
     publicPlanRoutes(scope, deps);
     publicCheckoutRoutes(scope, deps);
-    siteRoutes(scope, deps);
-    void scope.register(async (files: Api) => staticFiles(files));
   });
+  void app.register(async (scope: Api) => siteRoutes(scope, deps, gate));
+  void app.register(async (scope: Api) => staticFiles(scope));
   forCallers('/merchant', 'merchant wallet', (api) => apiKeyRoutes(api, deps, pages));
   forCallers('/merchant', 'merchant', (api) => {
     profileRoutes(api, deps);
     appRoutes(api, deps, pages);
     planRoutes(api, deps, pages);
     subscriptionRoutes(api, deps, pages);
+    unregisteredRoutes(api, deps, pages);
     pauseRoutes(api, deps);
     refundRoutes(api, deps, pages);
     accessRoutes(api, deps);
@@ -314,6 +326,7 @@ function addRoutes(
     exportRoutes(api, deps);
     analyticsRoutes(api, deps);
     webhookRoutes(api, deps, pages);
+    webhookSettingsRoutes(api, deps);
     deliveryRoutes(api, deps, pages);
     replayRoutes(api, deps);
     eventRoutes(api, deps, pages);
@@ -325,6 +338,7 @@ function addRoutes(
     subscribeRoutes(api, deps);
     subscriberRoutes(api, deps, pages);
     standingRoutes(api, deps);
+    approvalRoutes(api, deps);
     subscriberRelayRoutes(api, deps);
   });
 }

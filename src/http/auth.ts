@@ -14,9 +14,37 @@ export type Admission = 'merchant' | 'merchant wallet' | 'subscriber';
 
 /**
  * Returns the caller of a request. Throws UNAUTHORIZED for missing, forged, expired, unknown or
- * revoked credentials.
+ * revoked credentials. `checkBudget` is called, and may throw, before a key is looked up that this
+ * process has not accepted lately: a guessed key then costs no statement.
  */
-export type Identify = (request: FastifyRequest) => Promise<Caller>;
+export type Identify = (request: FastifyRequest, checkBudget: () => void) => Promise<Caller>;
+
+/** Milliseconds after its last use for which an accepted key counts as accepted. */
+const ACCEPTED_MS = 3_600_000;
+const MAX_ACCEPTED = 10_000;
+
+/** The keys that this process accepted lately, by hash. Each use still looks the key up. */
+class AcceptedKeys {
+  /** performance.now() of the last use, oldest first. */
+  readonly #usedAt = new Map<string, number>();
+
+  has(hash: string): boolean {
+    const usedAt = this.#usedAt.get(hash);
+    return usedAt !== undefined && performance.now() - usedAt < ACCEPTED_MS;
+  }
+
+  add(hash: string): void {
+    this.#usedAt.delete(hash);
+    this.#usedAt.set(hash, performance.now());
+    if (this.#usedAt.size <= MAX_ACCEPTED) return;
+    const [oldest] = this.#usedAt.keys();
+    if (oldest !== undefined) this.#usedAt.delete(oldest);
+  }
+
+  delete(hash: string): void {
+    this.#usedAt.delete(hash);
+  }
+}
 
 export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
   const { sql, environment } = deps;
@@ -36,16 +64,23 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
       ),
     (owner) => owner.wallet,
   );
+  const accepted = new AcceptedKeys();
 
-  return async (request) => {
+  return async (request, checkBudget) => {
     const [, bearer] =
       /^Bearer +([\w.~+/=-]{1,4096})$/i.exec(request.headers.authorization ?? '') ?? [];
     if (bearer === undefined)
       throw unauthorized('Send "Authorization: Bearer" with an access token or an API key.');
     if (looksLikeKey(bearer)) {
       if (!isKeyOf(environment, bearer)) throw unauthorized(foreignKey[environment]);
-      const holder = await findHolder({ hash: hashKey(bearer).toString('hex') });
-      if (holder === undefined) throw unauthorized('The API key is unknown or has been revoked.');
+      const hash = hashKey(bearer).toString('hex');
+      if (!accepted.has(hash)) checkBudget();
+      const holder = await findHolder({ hash });
+      if (holder === undefined) {
+        accepted.delete(hash);
+        throw unauthorized('The API key is unknown or has been revoked.');
+      }
+      accepted.add(hash);
       noteUse(deps, holder, request);
       const { id, wallet, name, email, tier, createdAt } = holder;
       return { id, wallet, name, email, tier, createdAt, role: 'merchant', via: 'key' };

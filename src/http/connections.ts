@@ -2,8 +2,10 @@
 // wait for events, unanswered requests per connection (pipelining), and responses that a client
 // does not read.
 //
-// At a limit the new connection takes the place of one without a request in hand: the oldest that
-// never had one, else the one that is idle longest. So silent connections lock out nobody.
+// When a limit is reached, a new connection replaces an old one: the oldest connection that has
+// sent no request, or, if every connection has sent one, the connection that is idle longest. So
+// silent connections cannot lock out other clients. If every connection has an unanswered request,
+// the new connection is closed.
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { addressSubject } from './addresses.ts';
@@ -11,7 +13,7 @@ import { addressSubject } from './addresses.ts';
 export interface ConnectionLimits {
   /** Open connections. A quarter of them may wait for events. */
   connections: number;
-  /** Of one address that is not a trusted proxy. Half of them may wait for events. */
+  /** Open connections of one address, unless it is a trusted proxy. Half may wait for events. */
   perAddress: number;
   /** Unanswered requests per connection. */
   inHand: number;
@@ -37,7 +39,7 @@ export type Crowded = 'process' | 'address';
 export interface ConnectionOptions extends ConnectionLimits {
   /** Whether the address is that of a trusted proxy, which carries the requests of many clients. */
   isTrusted: (address: string) => boolean;
-  /** Called for each connection that a limit closed: the new one or the one that made place. */
+  /** Called for each connection that a limit closed: the new connection or the replaced one. */
   onRefused: (limit: Crowded, peer: string | undefined) => void;
 }
 
@@ -47,9 +49,9 @@ class Group {
   readonly maxWaiting: number;
   size = 0;
   waiting = 0;
-  /** Those without a complete request so far, oldest first. */
+  /** Connections that have sent no complete request yet, oldest first. */
   readonly unused = new Set<Socket>();
-  /** Those whose requests are all answered, idle longest first. */
+  /** Connections whose requests are all answered, idle longest first. */
   readonly idle = new Set<Socket>();
 
   constructor(limit: number, maxWaiting: number) {

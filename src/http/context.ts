@@ -28,6 +28,11 @@ export interface ApiDeps {
    * it is ready. /readyz calls this.
    */
   trouble?: () => string | undefined;
+  /**
+   * Tells whether this process stops soon. /readyz then says 503, and each response closes its
+   * connection, so that clients and proxies go elsewhere.
+   */
+  isStopping?: () => boolean;
   log: Log;
   chain: ChainSender;
   network: Network;
@@ -35,6 +40,10 @@ export interface ApiDeps {
   cluster: string;
   environment: Environment;
   publicUrl: string;
+  /** `approval`: a new merchant can only read until an operator approves it. Default: `open`. */
+  merchants?: 'open' | 'approval';
+  /** Where the pages let subscribers report abuse. */
+  reportUrl?: string | undefined;
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
   /**
@@ -103,6 +112,10 @@ export interface SubscriberCaller {
 export type Caller = MerchantCaller | SubscriberCaller;
 
 declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** True for routes other than GET that a suspended account may use: cancel, close, revoke. */
+    openToSuspended?: true;
+  }
   interface FastifyInstance {
     /** Returns the methods of a path. The list of an unknown path is empty. */
     methodsOf: (url: string) => string[];

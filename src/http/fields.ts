@@ -3,6 +3,7 @@
 import { Type, type Static, type TSchema } from '@sinclair/typebox';
 import { isAddress } from '../chain/program/addresses.ts';
 import { isId } from '../db/postgres/ids.ts';
+import { isDisplayName } from '../domain/names.ts';
 import { invalidField } from '../errors.ts';
 import { isCalendarDay } from '../format.ts';
 
@@ -14,6 +15,9 @@ const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?
 // Postgres cannot store NUL. Lone surrogates are not valid text. Control characters other than line
 // breaks and tabs are refused.
 const unstorable = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]|\p{Surrogate}/u;
+
+// A host name has at most 253 characters.
+const MAX_ORIGIN = 270;
 
 // The length is counted in code points, like length() in Postgres.
 const isText = (text: string, maxLength: number) =>
@@ -41,6 +45,11 @@ export const formats = {
       text.trim() !== '' && !/[\p{Cc}\p{Cf}\u2028\u2029]/u.test(text) && isText(text, 120),
     message: 'must be 1 to 120 characters on one line, none of them control or format characters',
   },
+  'display-name': {
+    fits: isDisplayName,
+    message:
+      'must be 1 to 120 characters on one line: none invisible or for private use, at most two combining marks in a row, and letters of one script in each word',
+  },
   text: {
     fits: (text: string) => isText(text, 2000),
     message: 'must be text of at most 2000 characters',
@@ -54,7 +63,8 @@ export const formats = {
     message: 'must be an http:// or https:// URL of at most 2048 characters without white space',
   },
   origin: {
-    fits: (text: string) => isHttpUrl(text) && new URL(text).origin === text,
+    fits: (text: string) =>
+      text.length <= MAX_ORIGIN && isHttpUrl(text) && new URL(text).origin === text,
     message: 'must be an origin such as https://coffee.example: scheme, host and port alone',
   },
   'metadata-uri': {
@@ -106,6 +116,13 @@ export const Name = Type.String({
   description: '1 to 120 characters.',
   examples: ['Coffee club'],
 });
+/** A name that subscribers see. Requests only: earlier names stay as they are. */
+export const NameInput = Type.String({
+  format: 'display-name',
+  description:
+    '1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.',
+  examples: ['Coffee club'],
+});
 export const UnsignedTransaction = Type.String({
   contentEncoding: 'base64',
   description: 'An unsigned Solana transaction in Base64, for the wallet to sign and send.',
@@ -117,13 +134,12 @@ export const offerFields = {
   transaction: UnsignedTransaction,
   offerId: Type.String({
     format: 'uuid',
-    description:
-      'Names the transaction when it is sent back signed (POST /subscriber/transactions, POST /merchant/transactions).',
+    description: 'Names the transaction when it is sent back signed.',
     examples: [EXAMPLE_ID],
   }),
   minContextSlot: Type.Integer({
     description:
-      'The slot that an endpoint must have reached to know the blockhash: the option minContextSlot of a wallet that sends the transaction itself (solana:signAndSendTransaction).',
+      'The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash.',
     examples: [312000000],
   }),
 };
@@ -166,6 +182,13 @@ export const ExternalId = Type.String({
   format: 'name',
   description: 'Your id of the customer, 1 to 120 characters. Several subscriptions may share it.',
   examples: ['customer-1'],
+});
+/** Who set externalId and metadata of a subscription. */
+export const OwnIdsFrom = Type.Unsafe<'checkout' | 'merchant' | 'subscriber' | null>({
+  type: ['string', 'null'],
+  enum: ['checkout', 'merchant', 'subscriber', null],
+  description:
+    'Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.',
 });
 const MAX_METADATA_BYTES = 4096;
 const metadata = {

@@ -1,26 +1,42 @@
-// Checks that run before a handler: credentials (401), rate limit (429), role (403).
+// Checks that run before a handler: credentials (401), rate limit (429), role and suspension (403).
+//
+// Budgets a minute (docs/contract.md, Limits): of a caller; of all callers of an address below the
+// Pro tier; and of an address for pages and public data, for signing in, and for credentials that
+// are not valid. None takes from another, so that one neighbour closes none of them to the others.
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type Account, findSuspensions, type Suspension } from '../db/suspensions.ts';
+import { suspended } from '../domain/accounts/suspended.ts';
 import type { Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
 import { addressSubject } from './addresses.ts';
 import { admit, type Admission, createIdentify } from './auth.ts';
+import { createBatch } from './batch.ts';
 import { type ApiDeps, type Caller, callerKey } from './context.ts';
-import type { Limiter, Allowance } from './limits.ts';
+import { type Allowance, createLimiter, DAY_MS, type Limiter } from './limits.ts';
 
 /**
  * All callers below the Pro tier at one address share the rate of this many callers. Without that
  * limit anyone could multiply the rate by creating wallets.
  */
 const CALLERS_PER_ADDRESS = 20;
+/**
+ * An address below the Pro tier may send as many POST requests in a day as a caller in this many
+ * minutes: 20,000. What is stored for one address is bounded by it, however many wallets it makes.
+ */
+const POST_MINUTES = 200;
+/** The requests of an address for pages and public data, as a multiple of the rate of `free`. */
+const PUBLIC_READS_TO_FREE = 6;
 
 export interface Gate {
   /**
    * Authenticates the request, spends the budgets of the caller and the address, and checks the
-   * role.
+   * role and that the caller is not suspended.
    */
   caller(request: FastifyRequest, reply: FastifyReply, admission: Admission): Promise<void>;
-  /** Spends the budget of the client's address, for a request without a caller. */
-  address(request: FastifyRequest, reply: FastifyReply): Promise<void>;
+  /** Spends the address's budget for signing in. */
+  signIn(request: FastifyRequest, reply: FastifyReply): Promise<void>;
+  /** Spends the address's budget for pages and public data. */
+  publicRead(request: FastifyRequest, reply: FastifyReply): Promise<void>;
   /** Sets the RateLimit headers of a response that spent no budget. */
   showBudget(request: FastifyRequest, reply: FastifyReply): void;
 }
@@ -28,7 +44,9 @@ export interface Gate {
 /** Creates the gate of a server. */
 export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gate {
   const { free } = deps.requestsPerMinute;
+  const spendPost = createPostBudget(deps);
   const identify = createIdentify(deps, tokens);
+  const refuseSuspended = createSuspensionCheck(deps);
 
   /**
    * Counts a request of `subject` and sets the RateLimit headers. Throws RATE_LIMITED when the
@@ -41,12 +59,19 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
   };
 
   const identified = async (request: FastifyRequest, reply: FastifyReply): Promise<Caller> => {
+    const subject = `failures of ${addressSubject(request.ip)}`;
     try {
-      return await identify(request);
+      return await identify(request, () => {
+        const known = limiter.peek(subject, free);
+        if (known.remaining > 0) return;
+        show(reply, known);
+        refuse(reply, { ...known, allowed: false });
+      });
     } catch (error) {
-      // A failed authentication spends the budget of the client's address, so that guessing
-      // credentials is limited as much as signing in.
-      if (error instanceof ServiceError) await spend(reply, addressSubject(request.ip), free);
+      // Failed authentications have a budget of their own: who guesses credentials takes neither
+      // pages nor sign-in from others at the address.
+      if (error instanceof ServiceError && error.code === 'UNAUTHORIZED')
+        await spend(reply, subject, free);
       throw error;
     }
   };
@@ -65,22 +90,62 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
         spend(reply, callerKey(caller), pro ? deps.requestsPerMinute.pro : free),
       ]);
       if (ceiling !== undefined) refuse(reply, ceiling);
+      if (!pro) await spendPost(request, reply);
       admit(caller, admission);
+      await refuseSuspended(request, caller);
     },
-    address: (request, reply) => spend(reply, addressSubject(request.ip), free),
+    async signIn(request, reply) {
+      await spend(reply, addressSubject(request.ip), free);
+      await spendPost(request, reply);
+    },
+    publicRead: (request, reply) =>
+      spend(reply, publicSubject(request), free * PUBLIC_READS_TO_FREE),
     showBudget(request, reply) {
-      show(reply, limiter.peek(addressSubject(request.ip), free));
+      show(reply, limiter.peek(publicSubject(request), free * PUBLIC_READS_TO_FREE));
     },
   };
 }
 
-function refuse(reply: FastifyReply, { allowed, limit, resetSeconds }: Allowance): void {
+/** Returns a function that counts a POST request of an address for the day. */
+function createPostBudget({ sql, requestsPerMinute: { free } }: ApiDeps) {
+  const daily = createLimiter(sql, DAY_MS);
+  return async ({ method, ip }: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    if (method !== 'POST') return;
+    const allowance = await daily.spend(`posts of ${addressSubject(ip)}`, free * POST_MINUTES);
+    refuse(reply, allowance, 'POST requests of this address in a day');
+  };
+}
+
+/**
+ * Returns a function that throws FORBIDDEN when the caller is suspended and the route changes
+ * something.
+ */
+function createSuspensionCheck({ sql }: ApiDeps) {
+  const find = createBatch<Account, Suspension>(
+    (accounts) => findSuspensions(sql, accounts),
+    ({ role, wallet }) => `${role} ${wallet}`,
+  );
+  return async ({ method, routeOptions }: FastifyRequest, caller: Caller): Promise<void> => {
+    const isRead = method === 'GET' || method === 'HEAD';
+    if (isRead || routeOptions.config.openToSuspended === true) return;
+    const { role, wallet } = caller;
+    const suspension = await find({ role, wallet });
+    if (suspension !== undefined) throw suspended(suspension);
+  };
+}
+
+function publicSubject({ ip }: FastifyRequest): string {
+  return `public reads of ${addressSubject(ip)}`;
+}
+
+function refuse(
+  reply: FastifyReply,
+  { allowed, limit, resetSeconds }: Allowance,
+  what = 'requests in a minute',
+): void {
   if (allowed) return;
   reply.header('retry-after', resetSeconds);
-  throw new ServiceError(
-    'RATE_LIMITED',
-    `More than ${limit} requests in a minute: wait ${resetSeconds} s.`,
-  );
+  throw new ServiceError('RATE_LIMITED', `More than ${limit} ${what}: wait ${resetSeconds} s.`);
 }
 
 function show(reply: FastifyReply, { limit, remaining, resetSeconds }: Allowance): void {

@@ -5,9 +5,15 @@ import type { Tier } from '../db/merchants.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { spendBudgets, type Budget } from '../db/rate-budgets.ts';
 
-const WINDOW_MS = 60_000;
+const MINUTE_MS = 60_000;
+export const DAY_MS = 86_400_000;
 /** Number of windows in memory above which ended windows are deleted. */
 const SWEEP_ABOVE = 10_000;
+/**
+ * Number of windows in memory at which all are dropped. Postgres has the counts; the memory only
+ * saves requests to it.
+ */
+const MAX_WINDOWS = 200_000;
 /**
  * Minimum milliseconds between two scans for ended windows. A scan for every request would be
  * quadratic in the number of callers.
@@ -42,9 +48,10 @@ interface Turn {
 }
 
 /**
- * Creates a limiter that counts in the database `sql`. All limiters of a database share the limits.
+ * Creates a limiter that counts in the database `sql`, in windows of `windowMs`. All limiters of a
+ * database share the limits.
  */
-export function createLimiter(sql: Sql): Limiter {
+export function createLimiter(sql: Sql, windowMs = MINUTE_MS): Limiter {
   const windows = new Map<string, Window>();
   let sweptAt = -Infinity;
   let turn: Map<string, Turn> | undefined;
@@ -59,6 +66,7 @@ export function createLimiter(sql: Sql): Limiter {
     if (windows.size >= SWEEP_ABOVE && now - sweptAt >= SWEEP_MS) {
       sweptAt = now;
       for (const [name, { endsAt }] of windows) if (endsAt <= now) windows.delete(name);
+      if (windows.size >= MAX_WINDOWS) windows.clear();
     }
     const window = { spent, endsAt: now + remainingMs };
     windows.set(subject, window);
@@ -72,7 +80,7 @@ export function createLimiter(sql: Sql): Limiter {
         limit,
         count: waiting.length,
       }));
-      for (const budget of await spendBudgets(sql, spendings, WINDOW_MS)) {
+      for (const budget of await spendBudgets(sql, spendings, windowMs)) {
         const { limit, waiting } = asked.get(budget.subject) as Turn;
         const window = keep(budget);
         waiting.forEach(({ resolve }, place) => {
@@ -121,12 +129,12 @@ function allowance(window: Window | undefined, limit: number, allowed: boolean):
     remaining: Math.max(0, limit - (window?.spent ?? 0)),
     resetSeconds:
       window === undefined
-        ? WINDOW_MS / 1000
+        ? MINUTE_MS / 1000
         : Math.max(1, Math.ceil((window.endsAt - performance.now()) / 1000)),
   };
 }
 /**
- * Requests per minute by tier (docs/contract.md, Limits). Subscribers and addresses have the limit
- * of `free`.
+ * Requests per minute by tier (docs/contract.md, Limits). Subscribers have the limit of `free`; the
+ * limits of addresses are multiples of it.
  */
 export const requestsPerMinute: Record<Tier, number> = { free: 100, pro: 1000 };

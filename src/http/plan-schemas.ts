@@ -12,6 +12,7 @@ import {
   Id,
   meaning,
   Name,
+  NameInput,
   nullable,
   oneOf,
   Pda,
@@ -43,6 +44,14 @@ const retryHours = Type.Array(Type.Integer({ minimum: 1, maximum: 2160 }), {
     'Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120.',
   examples: [[1, 12, 48]],
 });
+const noticeHours = Type.Array(Type.Integer({ minimum: 1, maximum: 2160 }), {
+  minItems: 1,
+  maxItems: 3,
+  uniqueItems: true,
+  description:
+    'Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72.',
+  examples: [[720, 72]],
+});
 const pastDueDays = Type.Integer({
   minimum: 1,
   maximum: 90,
@@ -62,6 +71,7 @@ const trialHours = Type.Integer({
 export const ownTerms = {
   graceHours: Type.Optional(nullable(graceHours)),
   retryHours: Type.Optional(nullable(retryHours)),
+  noticeHours: Type.Optional(nullable(noticeHours)),
   pastDueDays: Type.Optional(nullable(pastDueDays)),
   trialHours: Type.Optional(nullable(trialHours)),
 };
@@ -86,6 +96,7 @@ const planFields = {
   metadataUri: Type.String({ description: 'As stored on chain; empty if there is none.' }),
   graceHours: nullable(graceHours),
   retryHours: nullable(retryHours),
+  noticeHours: nullable(noticeHours),
   pastDueDays: nullable(pastDueDays),
   collectionBlockedReason: nullable(
     meaning(
@@ -128,7 +139,7 @@ export function planView(row: PlanRow): PlanRow & { amountDisplay: string } {
 
 export const PlanInput = Type.Object(
   {
-    name: Name,
+    name: NameInput,
     amount: Type.Optional(AmountInput),
     periodHours: Type.Optional(periodHours),
     endsAt: Type.Optional(nullable(TimeInput)),
@@ -176,15 +187,26 @@ export function refuseSmall(path: string, amount: bigint, minimum: bigint): void
 /** Returns the off-chain terms of the input. null stands for the default. */
 export function ownTermsOf(body: Static<typeof PlanInput>): OwnTerms {
   const { graceHours: grace = null, retryHours: retries = null, pastDueDays: days = null } = body;
-  const { trialHours: trial = null } = body;
-  return { graceHours: grace, retryHours: retries, pastDueDays: days, trialHours: trial };
+  const { trialHours: trial = null, noticeHours: notices = null } = body;
+  const own = { graceHours: grace, retryHours: retries, noticeHours: notices };
+  return { ...own, pastDueDays: days, trialHours: trial };
 }
 
-/** Throws VALIDATION_ERROR unless each delay is longer than the one before. */
-export function refuseUnordered(delays: readonly number[] | null | undefined): void {
-  if (delays?.every((hours, place) => place === 0 || hours > (delays[place - 1] ?? 0)) !== false)
-    return;
-  throw invalidField('retryHours', 'must ascend');
+/**
+ * Throws VALIDATION_ERROR unless each delay of a retry is longer than the one before, and each
+ * notice is nearer to the payment than the one before.
+ */
+export function refuseUnordered({
+  retryHours: delays,
+  noticeHours: notices,
+}: {
+  retryHours?: readonly number[] | null | undefined;
+  noticeHours?: readonly number[] | null | undefined;
+}): void {
+  const ascends = (hours: readonly number[]) =>
+    hours.every((one, place) => place === 0 || one > (hours[place - 1] ?? 0));
+  if (!ascends(delays ?? [])) throw invalidField('retryHours', 'must ascend');
+  if (!ascends((notices ?? []).toReversed())) throw invalidField('noticeHours', 'must descend');
 }
 
 /** Converts the input to the draft of a new plan. */

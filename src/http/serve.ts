@@ -5,6 +5,7 @@ import type { Rpc } from '../chain/rpc/rpc.ts';
 import { required, type Config } from '../config/config.ts';
 import { rpcObserver } from '../daemon/metrics.ts';
 import type { Daemon, DaemonResources } from '../daemon/run.ts';
+import { deleteEndedSessions } from '../db/checkout-sessions.ts';
 import { deleteOldSamples } from '../db/event-feed.ts';
 import { deleteGoneReaders } from '../db/event-readers.ts';
 import { deleteOldKeys } from '../db/idempotency.ts';
@@ -29,6 +30,7 @@ import { createSsrfGuard, guardOptions } from '../webhooks/ssrf-guard.ts';
 import { buildApp } from './app.ts';
 import type { Api, ApiDeps } from './context.ts';
 import { requestsPerMinute } from './limits.ts';
+import { shareChain } from './shared-chain.ts';
 
 const SWEEP_MS = 60_000;
 const REPLAYS_MS = 10_000;
@@ -54,19 +56,14 @@ const listenFaults: readonly (readonly [string, string])[] = [
  * Builds the API and listens. Throws an OperatorError for an incomplete configuration or an address
  * on which the process cannot listen.
  */
-export async function startServe({
-  config,
-  log,
-  sql,
-  registry,
-  trouble,
-}: DaemonResources): Promise<Daemon> {
+export async function startServe(resources: DaemonResources): Promise<Daemon> {
+  const { config, log, sql, registry, trouble, isStopping } = resources;
   const { rpcUrls } = required(config, 'rpcUrls');
-  const rate = config.serveRpcRate ?? config.rpcRate;
-  const chain = createRpc({
+  const { serveRpcRate } = config;
+  const rpc = createRpc({
     urls: rpcUrls,
     refuses: oneChain(config.cluster),
-    requestsPerSecond: rate === 0 ? undefined : rate,
+    requestsPerSecond: serveRpcRate === 0 ? undefined : serveRpcRate,
     // Registrations store slots, so the RPC client checks that slots are plausible.
     slots:
       config.cluster === 'localnet'
@@ -81,6 +78,7 @@ export async function startServe({
     log,
     observe: rpcObserver(registry),
   });
+  const chain = shareChain(rpc);
   const dispatchers = createNotifier(sql, DELIVERIES_QUEUED);
   const keepers = createNotifier(sql, SUBSCRIPTIONS_DUE);
   const reports = connect(required(config, 'databaseUrl').databaseUrl, {
@@ -93,6 +91,7 @@ export async function startServe({
     sql,
     reports,
     trouble,
+    isStopping,
     log,
     chain,
     onResponse: durations(registry),
@@ -131,6 +130,7 @@ function settings(
   | 'sql'
   | 'reports'
   | 'trouble'
+  | 'isStopping'
   | 'log'
   | 'chain'
   | 'onResponse'
@@ -165,6 +165,8 @@ function settings(
     cluster: config.cluster,
     environment: config.env,
     publicUrl: config.publicUrl,
+    merchants: config.merchants,
+    reportUrl: config.reportUrl,
     jwtSecrets,
     secretBox: secretBox(encryptionKeys),
     planMinimumAmount: BigInt(config.planMinimumAmount),
@@ -249,22 +251,23 @@ function startReplays(sql: Sql, log: Log, wakeDispatchers: () => void): Loop {
 
 /**
  * Deletes expired nonces, idempotency keys, sample events, readers of the event feed, offered
- * transactions and rate windows.
+ * transactions, checkout sessions and rate windows.
  */
 function sweep(sql: Sql, log: Log): Loop {
   return startLoop({
     name: 'deleting old rows',
     idleMs: SWEEP_MS,
     turn: async () => {
-      const [nonces, keys, samples, readers, offers] = await Promise.all([
+      const [, ...counts] = await Promise.all([
+        deleteEndedBudgets(sql),
         deleteExpiredNonces(sql),
         deleteOldKeys(sql),
         deleteOldSamples(sql),
         deleteGoneReaders(sql),
         deleteOldOffers(sql),
-        deleteEndedBudgets(sql),
+        deleteEndedSessions(sql),
       ]);
-      return [nonces, keys, samples, readers, offers].includes(1000);
+      return counts.includes(1000);
     },
     onError: (error, failures) =>
       log.warn({ err: error, failures }, 'old rows could not be deleted'),

@@ -32,8 +32,11 @@ export function subscriptionView(row: SubscriptionRow) {
     cancelledAt: row.cancelledAt,
     delegationRevokedAt: row.delegationRevokedAt,
     endReason: row.endReason,
+    reinstatedAt: row.reinstatedAt,
     externalId: row.externalId,
     metadata: JSON.parse(row.metadata) as Record<string, string>,
+    ownIdsFrom: row.ownIdsFrom,
+    duplicateOf: row.duplicateOf,
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   };

@@ -1,14 +1,17 @@
-// Decides about each subscription from a snapshot of its accounts. If a decision needs pulls, they
-// are looked up in the database, then in the account's history on chain. A missing account is
-// checked at the other endpoints.
+// Decides what to do with each subscription from a snapshot of its on-chain accounts. If a decision
+// depends on past pulls, the pulls are looked up in the database, then in the account's history on
+// chain. An account that is missing at one RPC endpoint is checked at the other endpoints.
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
+import { readWalletDues } from '../db/wallet-dues.ts';
 import type { Books } from '../domain/collecting/books.ts';
 import { addressesOf } from '../domain/collecting/chain-view.ts';
 import { decide, registeredAccount, YOUNG_SECONDS } from '../domain/collecting/decide.ts';
 import type { Decision } from '../domain/collecting/decision.ts';
 import { keeperRetryAt } from '../domain/collecting/keeper-backoff.ts';
+import { isDueSoon } from '../domain/collecting/look-ahead.ts';
+import { owedBefore } from '../domain/collecting/owed.ts';
 import { type LookupResult, type LookupEntry, findInBooks } from '../domain/collecting/pulls.ts';
 import { updateOf, isLive } from '../domain/collecting/transitions.ts';
 import type { Closed } from './close.ts';
@@ -16,7 +19,10 @@ import type { Context } from './context.ts';
 import { findPulls, partiesOf, type PullHistory } from './pull-history.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
 
-/** The snapshot, the lookup results by subscription id, and the decision for each row. */
+/**
+ * The result for a batch: the snapshot of the accounts, the lookup results by subscription id, and
+ * the decision for each subscription row.
+ */
 export interface Assessed<Row> {
   snapshot: Snapshot;
   lookups: Map<string, LookupResult>;
@@ -24,8 +30,8 @@ export interface Assessed<Row> {
 }
 
 /**
- * Decides about one row. If its accounts cannot be decoded, the row counts as a keeper failure and
- * is retried; the subscriber's payment does not fail.
+ * Decides what to do with one subscription. Accounts that cannot be decoded count as a failure of
+ * the keeper: the subscription is retried later, and the subscriber's payment does not fail.
  */
 export function assess(
   { rules }: Context,
@@ -46,7 +52,7 @@ export function assess(
 }
 
 /**
- * Returns the lookup results. Each pull is marked with what the database records about this pull
+ * Returns the lookup results after adding to each pull what the database records about this pull
  * and its period.
  */
 export function withBooks(
@@ -62,8 +68,8 @@ export function withBooks(
 }
 
 /**
- * The on-chain account that was registered. Null when the account is gone or another account has
- * its address; undefined when the row's accounts cannot be decoded.
+ * Returns the on-chain account that belongs to the subscription row. Null when that account is gone
+ * or a different account now has its address. Undefined when the accounts cannot be decoded.
  */
 function accountOf(row: KeeperSubscription, snapshot: Snapshot) {
   const view = snapshot.of(row);
@@ -71,10 +77,10 @@ function accountOf(row: KeeperSubscription, snapshot: Snapshot) {
 }
 
 /**
- * Reads the accounts and decides about each row. Needed pulls come from the database, and with
- * `history` also from the chain, which takes long. A decision whose pulls were not found keeps its
- * `needs`. If `closed` is given, closing failed for the rows that it lacks. `minSlot` is the oldest
- * slot to accept.
+ * Reads the accounts (at `minSlot` or later) and decides about each row. Past pulls come from the
+ * database, and with `history` also from the chain, which takes long. If pulls were not found, the
+ * decision keeps `needs: 'pulls'`. If `closed` is given, the account of each row missing in
+ * `closed` could not be closed.
  */
 export async function assessAll<Row extends KeeperSubscription>(
   context: Context,
@@ -98,6 +104,7 @@ export async function assessAll<Row extends KeeperSubscription>(
   if (closed !== undefined)
     note(rows.filter(({ id }) => !closed.has(id)).map(({ id }) => [id, { closingFailed: true }]));
   context.absence.read(rows.length);
+  note(await findOwed(context, rows, snapshot));
   note(await findDoubted(context, rows, snapshot, closed));
 
   const decisions = new Map(rows.map((row) => [row, decisionOf(row)]));
@@ -109,6 +116,24 @@ export async function assessAll<Row extends KeeperSubscription>(
     for (const row of asking) decisions.set(row, decisionOf(row));
   }
   return { snapshot, lookups: lookups, decisions };
+}
+
+/** Finds what the wallets owe to other plans, for the payments that are announced now. */
+async function findOwed(
+  { sql }: Context,
+  rows: readonly KeeperSubscription[],
+  { now }: Snapshot,
+): Promise<LookupEntry[]> {
+  const announced = rows.filter((row) =>
+    isDueSoon(row, row.periodHours, timeOf(now), row.noticeHours),
+  );
+  if (announced.length === 0) return [];
+  const wallets = new Set(announced.map(({ subscriberWallet }) => subscriberWallet));
+  const dues = await readWalletDues(sql, [...wallets]);
+  return announced.flatMap((row): LookupEntry[] => {
+    const owed = owedBefore(row, dues);
+    return owed === 0n ? [] : [[row.id, { owed }]];
+  });
 }
 
 async function findInHistory(
@@ -129,8 +154,8 @@ async function findInHistory(
       found.push([row.id, { closingNotFinal: true }]);
       continue;
     }
-    // The first period of a registration is the one that runs when it is made. Pulls of earlier
-    // periods do not belong to this registration.
+    // Pulls before the period in which the subscription was registered do not belong to this
+    // registration. The search begins with that period or later.
     const first =
       account?.periodStart ??
       (row.periodAnchor === null ? snapshot.now : unixSeconds(row.periodAnchor));
@@ -155,16 +180,16 @@ function resultOf(history: PullHistory | undefined): LookupResult {
 }
 
 /**
- * If one of the ENDING accounts is missing, the subscription ends, its delegation counts as revoked
- * or its payment fails. If one of the RECEIVING accounts is missing, the plan is blocked or the fee
- * stays owed.
+ * A missing subscription or plan account ends the subscription, a missing authority counts as a
+ * revoked delegation, and a missing subscriber token account fails the payment. A missing merchant
+ * token account blocks the plan. With a missing treasury token account the fee stays owed.
  */
 const ENDING = ['subscription', 'plan', 'authority', 'subscriberTokens'] as const;
 const RECEIVING = ['merchantTokens', 'treasuryTokens'] as const;
 
 /**
- * Finds subscriptions with an account that the snapshot lacks, but that may still exist
- * (chain/rpc/absence.ts). An account that the keeper has just closed counts as gone.
+ * Finds subscriptions with an account that the snapshot lacks, although the account may still exist
+ * at another RPC endpoint. An account that the keeper has just closed counts as gone.
  */
 async function findDoubted(
   { programId, absence }: Context,
@@ -174,7 +199,8 @@ async function findDoubted(
 ): Promise<LookupEntry[]> {
   const missing = rows.flatMap((row) => {
     const view = snapshot.of(row);
-    // decide.ts waits for an account that no keeper has read yet, so it needs no check here.
+    // No keeper has read the accounts of a new subscription yet. `decide` waits for such accounts,
+    // so their absence needs no check here.
     const isNew = row.periodAnchor === null && row.ageSeconds <= YOUNG_SECONDS;
     if (view instanceof Error || closed?.has(row.id) === true) return [];
     return [...(isNew ? [] : ENDING), ...RECEIVING]

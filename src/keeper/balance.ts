@@ -1,31 +1,43 @@
 import type { Context } from './context.ts';
 
-/** Below this balance (lamports) operators are warned. It pays for some 10,000 payments. */
+/**
+ * Below this balance (lamports) operators are warned. The balance pays the network fees of about
+ * 10,000 payments.
+ */
 const LOW = 100_000_000n;
 
-/** Below this balance (lamports) nothing is collected, because one batch may cost this much. */
+/**
+ * Below this balance (lamports) nothing is collected, because the network fees of one batch may
+ * cost this much.
+ */
 const EMPTY = 5_000_000n;
 
 const SOL = 1_000_000_000;
 
 /**
- * Interval (ms) between reads of a balance above LOW while payments are in flight; IDLE_AGE_MS
- * applies at other times.
+ * Interval (ms) between reads of a balance above LOW while payments are in flight. IDLE_AGE_MS is
+ * the interval at other times.
  */
-const SPENDING_AGE_MS = 10_000;
+const SPENDING_AGE_MS = 60_000;
 
 const IDLE_AGE_MS = 300_000;
 
 export interface Balance {
-  /** Reads each balance again whose last read is too old. Throws as the RPC client does. */
+  /**
+   * Reads the balance of each wallet whose last read is too old. `isSpending` tells whether
+   * payments are in flight. Throws RpcUnreachable or RpcError.
+   */
   check(isSpending: boolean): Promise<void>;
-  /** Why the wallet in use cannot pay for transactions; undefined while it can. */
+  /** Returns why the default wallet cannot pay for transactions, or undefined while it can pay. */
   shortage(): string | undefined;
   /** Whether this wallet was out of SOL when its balance was last read. */
   isEmpty(keeper: string): boolean;
 }
 
-/** Watches the SOL balance of each of the keeper's wallets and logs each change of level once. */
+/**
+ * Watches the SOL balance of each of the keeper's wallets. Logs once when a balance becomes low,
+ * becomes empty or is sufficient again.
+ */
 export function createBalance(
   context: Context,
   monotonicMs: () => number = () => performance.now(),

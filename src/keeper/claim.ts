@@ -1,6 +1,6 @@
-// Claims due subscriptions, recovers expired claims with open attempts, and splits a batch that
-// fails. commit.ts reads, decides, signs and commits a claimed batch; committed attempts go to the
-// queue of the tracker.
+// Claims due subscriptions, takes over open attempts whose claim expired, and splits a batch that
+// fails because of one row's data. commit.ts reads, decides, signs and commits a claimed batch. The
+// tracker sends the committed payments.
 import { randomUUID } from 'node:crypto';
 import postgres from 'postgres';
 import { ChainDataError } from '../chain/program/layouts.ts';
@@ -25,8 +25,8 @@ import { SideQueue, type SideWork } from './side-queue.ts';
 import type { Signer } from './signer.ts';
 
 /**
- * Number of subscriptions claimed at once. Reading their accounts takes some seven requests of 100
- * accounts.
+ * Number of subscriptions that are claimed at once. Reading their accounts takes about seven
+ * requests of 100 accounts.
  */
 const BATCH = 200;
 /**
@@ -36,8 +36,9 @@ const BATCH = 200;
 const MAX_WAIT_MS = 5000;
 const LEAST_WAIT_MS = 100;
 /**
- * A pass claims due subscriptions in due order. After this time (ms) a new pass starts at the
- * beginning, so that subscriptions that became due at an earlier place do not wait for long.
+ * Successive batches claim subscriptions in order of their due time. After this time (ms) claiming
+ * starts again at the earliest due time, so that subscriptions that became due in the meantime do
+ * not wait for long.
  */
 const PASS_MS = 2000;
 
@@ -47,12 +48,12 @@ const PASS_MS = 2000;
  */
 const LOOKUPS_AT_ONCE = 8;
 /**
- * Maximum number of look-ups in the queue, including running ones. If all look-ups are slow, the
- * last one begins within 40 s. It then renews its lease before the lease (45 s) ends.
+ * Maximum number of look-ups in the queue, including running look-ups. Even if all look-ups are
+ * slow, the last one begins within 40 s and renews its lease before the lease (45 s) ends.
  */
 const MAX_TAKEN = 32;
 
-/** Receives committed payments to send them and follow them until they are final. */
+/** Receives committed payments, sends them and follows them until they are final. */
 export interface Queue {
   /** Number of payments that can be added. */
   room(): number;
@@ -60,8 +61,8 @@ export interface Queue {
 }
 
 /**
- * Claims due subscriptions, commits their payments and hands them to the queue. Look-ups and
- * closings run outside the turns.
+ * Claims due subscriptions, commits their payments and hands the payments to the queue. Look-ups of
+ * pulls and closings of accounts run outside the turns of the loop.
  */
 export class Collector {
   readonly #context: Context;
@@ -99,8 +100,8 @@ export class Collector {
   }
 
   /**
-   * Claims and commits one batch. Resolves with true when more subscriptions are probably due.
-   * Throws when the chain or the database cannot be reached.
+   * Claims and commits one batch of subscriptions. Resolves with true when more subscriptions are
+   * probably due. Throws when the chain or the database cannot be reached.
    */
   async turn(): Promise<boolean> {
     this.#waitMs = MAX_WAIT_MS;
@@ -136,14 +137,15 @@ export class Collector {
     return this.#waitMs;
   }
 
-  /** Aborts look-ups and closings. */
+  /** Aborts all look-ups of pulls and closings of accounts. */
   async stop(): Promise<void> {
     await Promise.all([this.#closings.stop(), this.#lookups.stop()]);
   }
 
   /**
-   * Claims the next batch in due order, after the last row of the previous batch. Claimed rows stay
-   * due until they are settled, so starting at the beginning would visit them again.
+   * Claims the next batch in order of the due time, after the last row of the previous batch.
+   * Claimed rows stay due until they are settled, so starting at the earliest due time would read
+   * them again.
    */
   async #claim(claimId: string, chainNow: Date, limit: number): Promise<DuePlace[]> {
     const { sql } = this.#context;
@@ -157,7 +159,8 @@ export class Collector {
       after,
     });
     if (after === undefined) this.#passedAt = performance.now();
-    // If the batch is not full, the pass has reached the end and the next turn starts a new pass.
+    // A batch that is not full contains the last due row. The next turn then starts again at the
+    // earliest due time.
     this.#after = due.length < limit ? undefined : furthest(due, after);
     if (due.length > 0 || after !== undefined) this.#waitMs = LEAST_WAIT_MS;
     else {
@@ -190,7 +193,7 @@ export class Collector {
 
   async #close({ claimId, rows }: SideWork, signal: AbortSignal): Promise<void> {
     const closed = await closeAccounts(this.#context, rows, signal);
-    // Closing may have taken long, so the tracker has to renew the lease at once.
+    // Closing may have taken long. With `leasedAt` -Infinity the tracker renews the lease at once.
     await this.#commit({ claimId, leasedAt: -Infinity }, rows, { closed, history: false });
   }
 
@@ -206,7 +209,7 @@ export class Collector {
   }
 }
 
-/** The place that is last in due order, among `due` and `after`. */
+/** Returns the row that comes last in claim order (due time, then id) among `due` and `after`. */
 function furthest(due: readonly DuePlace[], after?: DuePlace): DuePlace | undefined {
   const isBehind = (one: DuePlace, other: DuePlace) =>
     one.dueAt.getTime() === other.dueAt.getTime() ? one.id > other.id : one.dueAt > other.dueAt;
@@ -219,7 +222,7 @@ function furthest(due: readonly DuePlace[], after?: DuePlace): DuePlace | undefi
 /**
  * Claims one batch of open attempts whose lease expired or whose claim the API ended with a
  * cancellation. Such attempts may still land, so a keeper has to follow them. Resolves with true
- * when more of them may be left.
+ * when more such attempts may be left.
  */
 export async function recover({ sql, log }: Context, queue: Queue): Promise<boolean> {
   const limit = Math.min(BATCH, queue.room());
@@ -255,11 +258,12 @@ export async function recover({ sql, log }: Context, queue: Queue): Promise<bool
 }
 
 /**
- * Whether the data caused the error, so that a retry would fail the same way. False when the
+ * Whether the data caused the error, so that a retry would fail in the same way. False when the
  * database or the chain was unreachable.
  */
 function isFaulty(error: unknown): boolean {
-  // Classes 22 and 23: data exceptions and violated constraints. P0: raised by our own triggers.
+  // Error classes of Postgres: 22 is a data exception, 23 a violated constraint, and P0 is raised
+  // by this project's own triggers.
   if (error instanceof postgres.PostgresError) return /^(22|23|P0)/.test(error.code);
   return (
     error instanceof RangeError || error instanceof TypeError || error instanceof ChainDataError
@@ -267,8 +271,8 @@ function isFaulty(error: unknown): boolean {
 }
 
 /**
- * Calls `work` with all items. If the data of one item makes `work` fail, the batch is halved until
- * `onFault` gets that item alone. Other errors are thrown.
+ * Calls `work` with all items. If the data of one item makes `work` fail, the items are halved
+ * until `onFault` gets that item alone. Any other error is thrown.
  */
 export async function splitBatch<T>(
   items: readonly T[],

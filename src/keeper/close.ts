@@ -1,6 +1,6 @@
-// Closes on-chain subscriptions whose rent the keeper paid, once the paid time is over. This runs
-// outside the collect loop. A closing returns only the keeper's own rent, and the program refuses a
-// second closing, so these transactions are not written to Postgres before they are sent.
+// Closes on-chain subscriptions whose rent the keeper paid, once the paid time is over. Closings
+// run outside the collect loop. A closing only returns the keeper's own rent, and the program
+// refuses a second closing, so these transactions are not written to Postgres before they are sent.
 import { setTimeout as pause } from 'node:timers/promises';
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import { describeTransactionError } from '../chain/program/errors.ts';
@@ -22,8 +22,8 @@ export const MAX_CLOSINGS = 4;
 export type Closed = ReadonlyMap<string, bigint>;
 
 /**
- * Tries to close the on-chain accounts of `rows`, logs failures, and returns the accounts that were
- * closed. Throws as the RPC client does, and when `signal` aborts.
+ * Tries to close the on-chain accounts of `rows` and logs failures. Returns the accounts that were
+ * closed. Throws RpcUnreachable or RpcError, and throws when `signal` aborts.
  */
 export async function closeAccounts(
   { rpc, fees, keypairs, programId, log }: Context,
@@ -53,7 +53,8 @@ export async function closeAccounts(
   while (open.length > 0 && performance.now() < deadline) {
     if (performance.now() - sentAt >= RESEND_MS) {
       sentAt = performance.now();
-      // Errors of a send are ignored, because only the status of the signature shows the outcome.
+      // A failed send is ignored, because only the status of the signature shows whether the
+      // account was closed.
       await Promise.allSettled(open.map(({ bytes }) => rpc.sendTransaction(bytes)));
     }
     const { statuses } = await rpc.getSignatureStatuses(

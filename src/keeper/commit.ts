@@ -1,5 +1,6 @@
-// Commits one claimed batch: reads the accounts, decides about each row, and signs. The signed
-// transactions and all decisions are written to Postgres before the first send.
+// Commits one batch of claimed subscriptions: reads their accounts, decides about each subscription
+// and signs the due payments. The signed transactions and all decisions are written to Postgres
+// before the first send.
 import { timeOf } from '../chain/time.ts';
 import { readBrake } from '../db/collection-holds.ts';
 import { claimKeysOf, releaseClaims } from '../db/subscription-leases.ts';
@@ -8,7 +9,7 @@ import {
   type KeeperSubscriptionForEvents,
 } from '../db/subscription-work.ts';
 import type { Books } from '../domain/collecting/books.ts';
-import { isBraked, isHeld } from '../domain/collecting/brake.ts';
+import { isBraked } from '../domain/collecting/brake.ts';
 import type { Collectable, Decision } from '../domain/collecting/decision.ts';
 import { heldUntil } from '../domain/collecting/keeper-backoff.ts';
 import {
@@ -27,22 +28,26 @@ import type { Signer, SigningTerms } from './signer.ts';
 import { afterSimulation } from './simulate.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** The result of a batch. */
+/** The result of committing a batch. */
 export interface Committed {
-  /** Committed payments. */
+  /** Payments that were signed and written to Postgres. */
   payments: InFlightPayment[];
-  /** Rows whose on-chain account must be closed before they can be decided. */
+  /**
+   * Subscriptions whose on-chain account must be closed before the keeper can decide about them.
+   */
   closable: KeeperSubscriptionForEvents[];
-  /** Rows whose pulls must be looked up on chain before they can be decided. */
+  /**
+   * Subscriptions whose pulls must be looked up on chain before the keeper can decide about them.
+   */
   lookups: KeeperSubscriptionForEvents[];
-  /** The rows as they were written. */
+  /** The subscription rows as they were written to Postgres. */
   written: KeeperSubscription[];
 }
 
 /**
- * Reads, decides, signs and commits one claimed batch. If `closed` is given, closing failed for the
- * rows that it lacks. With `history`, pulls are looked up on chain too. Throws when the chain or
- * the database cannot be reached; the batch then stays claimed.
+ * Reads, decides, signs and commits one claimed batch. If `closed` is given, the account of each
+ * row missing in `closed` could not be closed. With `history`, pulls are also looked up on chain.
+ * Throws when the chain or the database cannot be reached, and the batch stays claimed.
  */
 export async function commit(
   context: Context,
@@ -76,8 +81,8 @@ export async function commit(
     const attempts = terms === undefined ? undefined : attemptsOf(signer.sign(due, terms), terms);
     const simulated = await afterSimulation(context, decided, snapshot, attempts);
     return simulated.flatMap(({ row, decision }) => {
-      // A row that changed since it was claimed may need a look-up now. The look-up is made under
-      // the row's next claim.
+      // A subscription that changed after it was claimed may now need a look-up of pulls. The
+      // look-up is made when the subscription is claimed the next time.
       if (decision.needs !== undefined) return [];
       const attempt = decision.collect && attempts?.get(row.id);
       const { update, blocks } = decision;
@@ -101,8 +106,8 @@ export async function commit(
     const chainNow = timeOf(snapshot.now);
     await settleRows(sql, decidable, { chainNow, timeline, assess: assessRows, onSettled });
   } catch (error) {
-    // Payments that were committed before the error are returned and sent. The other rows are
-    // released, so that they can be claimed again.
+    // Payments that were committed before the error are returned and sent. The claims of the other
+    // rows are released, so that these rows can be claimed again.
     if (payments.length === 0) throw error;
     context.log.warn({ err: error }, 'part of a batch was not signed');
   }
@@ -116,18 +121,18 @@ export async function commit(
 }
 
 /**
- * Reads the accounts and decides about the batch. `decide` repeats the decision about one row with
- * the current records of its pulls. `isStopped` tells whether a hold forbids to carry out a
- * decision now.
+ * Reads the accounts and decides about the batch. `decide` repeats the decision about one
+ * subscription with the pulls that the database has recorded by now. `isStopped` tells whether a
+ * hold of collection or a suspension forbids a decision now.
  */
 async function read(
   context: Context,
   batch: readonly KeeperSubscriptionForEvents[],
   how: { closed?: Closed; history: boolean },
 ) {
-  // The timeline of Postgres is read before the accounts. Payments decided from these accounts are
-  // only committed on the same timeline.
-  const brake = await readBrake(context.sql);
+  // The timeline of Postgres is read before the accounts. A payment decided from these accounts is
+  // committed only if Postgres is still on the same timeline.
+  const brake = await readBrake(context.sql, batch);
   const minSlot = brake.readsFromSlot;
   const {
     snapshot,
@@ -135,11 +140,11 @@ async function read(
     decisions,
   } = await assessAll(context, batch, { ...how, minSlot });
   const isStopped = (row: KeeperSubscriptionForEvents, decision: Decision | undefined) =>
-    decision !== undefined && isBraked(decision) && isHeld(brake, row);
+    decision !== undefined && isBraked(brake, decision, row);
   const decide = (row: KeeperSubscriptionForEvents, books: Books) => {
     const known = lookups.get(row.id);
-    // The records only matter for rows with lookup results. For other rows the earlier decision
-    // still holds.
+    // The database's records of pulls matter only for rows with lookup results. For other rows the
+    // earlier decision still holds.
     const earlier = known === undefined ? decisions.get(row) : undefined;
     return earlier ?? assess(context, row, snapshot, withBooks(known, row, books));
   };
@@ -148,7 +153,7 @@ async function read(
 
 type NewAttempt = NonNullable<ClaimedAssessment['attempt']>;
 
-/** The attempts to write for the signed transactions, by subscription id. */
+/** Returns the attempts to write for the signed transactions, by subscription id. */
 function attemptsOf(
   transactions: ReturnType<Signer['sign']>,
   { blockhash }: SigningTerms,
@@ -176,8 +181,8 @@ function attemptsOf(
 }
 
 /**
- * The payment that was committed for this assessment; empty when no payment was committed. `row` is
- * the row as it was written.
+ * Returns the payment that was committed for this assessment, or an empty list when no payment was
+ * committed. `row` is the subscription row as it was written to Postgres.
  */
 function inFlightPayment(
   { row, decision, attempt, claim }: ClaimedAssessment & { decision: Decision },
@@ -199,7 +204,10 @@ function inFlightPayment(
   ];
 }
 
-/** The on-chain subscription after this payment, if nothing else changes the account. */
+/**
+ * Returns the on-chain subscription as it will be after this payment if nothing else changes the
+ * account.
+ */
 function expectedAccountOf(
   row: KeeperSubscription,
   snapshot: Snapshot,

@@ -19,28 +19,31 @@ export interface Context {
   readonly rpc: Rpc;
   readonly clock: ChainClock;
   /**
-   * Determines priority fees and compute limits. Adapts them when payments land, expire or run out
+   * Chooses priority fees and compute limits, and adapts both when payments land, expire or run out
    * of compute units.
    */
   readonly fees: Fees;
   readonly versions: Pick<TransactionVersions, 'refused'>;
   readonly metrics: KeeperMetrics;
   readonly reportUnreadable: ReportUnreadable;
-  /** Called with subscription rows after they are read, and again after they are written. */
+  /**
+   * Called with subscription rows after they are read from Postgres, and again after they are
+   * written.
+   */
   readonly onRead: (rows: readonly KeeperSubscription[]) => void;
   /** Decides whether an account that an RPC endpoint lacks is gone. */
   readonly absence: AbsenceJudge;
-  /** Wakes the dispatchers. */
+  /** Tells the dispatchers that webhook deliveries were queued. */
   readonly deliveries: Notifier;
   readonly programId: string;
   readonly mint: string;
-  /** The first configured keypair. */
+  /** The first configured keypair, which is the default. */
   readonly keypair: Keypair;
   /**
    * All keypairs by address. A payment is signed with a keypair that its plan names as a puller.
    */
   readonly keypairs: ReadonlyMap<string, Keypair>;
-  /** All keeper wallets, including former ones. */
+  /** Addresses of all keeper wallets, including wallets that are no longer used. */
   readonly keeperWallets: readonly string[];
   /** Wallets that can receive the platform fee, the preferred wallet first. */
   readonly treasuries: readonly string[];

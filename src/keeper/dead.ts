@@ -1,5 +1,5 @@
-// Decides whether a signed transaction can still land. An attempt whose transaction was never seen
-// is only ended after every endpoint was asked about its blockhash and its signature.
+// Decides whether a signed transaction can still land. An attempt whose transaction no endpoint has
+// seen ends only after every endpoint was asked about its blockhash and its signature.
 import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/rpc/expiry.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import type { Lifetime, Rpc } from '../chain/rpc/rpc.ts';
@@ -23,8 +23,8 @@ const lifetimeOf = ({
 });
 
 /**
- * The signatures of the attempts whose blockhash has expired at every endpoint that answers. Throws
- * as the RPC client does.
+ * Returns the signatures of the attempts whose blockhash has expired at every endpoint that
+ * responds. Throws RpcUnreachable or RpcError.
  */
 export async function findExpired(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
@@ -39,10 +39,10 @@ export async function findExpired(
 const fitsTwice = ({ attempt, row }: InFlightPayment) => attempt.amountGross * 2n <= row.amount;
 
 /**
- * The attempts that no endpoint knows and that can never land, with the slot as of which this is
- * certain. Takes at most 256 transactions. The blockhash must be expired before the signature is
- * looked up. If the program would allow the payment twice in its period, two endpoints must confirm
- * each fact (where two are configured).
+ * Finds up to 256 attempts that no endpoint knows and that can never land, and the slot as of which
+ * both facts are certain. A signature is looked up only after its blockhash expired. If the program
+ * would allow the payment twice in its period, two endpoints must confirm each fact (where two are
+ * configured).
  */
 export async function findDead<T extends InFlightPayment>(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,

@@ -1,13 +1,14 @@
-// Stops signing when Postgres may have lost commits, because a signed transaction that was lost
-// with them may still land. Each keeper checks this itself. The keepers share the timeline and
-// block height that are recorded in Postgres.
+// Stops signing while Postgres may have lost commits. A signed transaction whose commit was lost
+// may still land, although the database no longer knows of the payment. Each keeper runs these
+// checks itself. The keepers share the timeline and the block height that are recorded in Postgres.
 //
 //   starting --signatures compared--> open
 //   open --the timeline of Postgres changed (a failover)--> waiting
 //   waiting --finalized height passed everywhere, signatures compared--> open
 //
 // commit.ts and settlement.ts compare the timeline again when they commit an attempt. A restored
-// backup keeps its timeline. It is detected by payments on chain that the database lacks.
+// backup does not change the timeline. The restore is detected by payments on chain that the
+// database lacks.
 import { hostname } from 'node:os';
 import { programEvents } from '../chain/program/events.ts';
 import { ChainDataError } from '../chain/program/layouts.ts';
@@ -35,14 +36,15 @@ import { chunks } from '../each.ts';
 import type { Context } from './context.ts';
 
 /**
- * Number of signatures of each keeper wallet that are compared with the database: one page of
- * getSignaturesForAddress.
+ * Number of signatures of each keeper wallet that are compared with the database. One page of
+ * getSignaturesForAddress has this size.
  */
 const COMPARED = 1000;
 const AT_ONCE = 16;
 /**
- * A payment that the database lacks counts as lost from this age (ms). A younger payment may belong
- * to an attempt that was lost in a failover. The keeper finds and records such a payment by itself.
+ * A payment on chain that the database lacks counts as lost from this age (ms). A younger payment
+ * may belong to an attempt that was lost in a failover of Postgres. The keeper finds and records
+ * such a payment by itself.
  */
 const RESTORED_MS = 600_000;
 
@@ -67,15 +69,16 @@ export class History {
   }
 
   /**
-   * Why no payment may be signed now; undefined when payments may be signed. Holds of collection
-   * are not included.
+   * Returns why no payment may be signed now, or undefined when payments may be signed. Holds of
+   * collection by operators or the keeper are not considered.
    */
   reason(): string | undefined {
     return this.#reason;
   }
 
   /**
-   * The result of `reason` and all holds of collection, as text; undefined when there is neither.
+   * Returns, as one text, why no payment may be signed now and which holds of collection exist.
+   * Returns undefined when signing is allowed and no hold exists.
    */
   note(): string | undefined {
     const reasons = this.#holds.map(heldInWords);
@@ -84,9 +87,9 @@ export class History {
   }
 
   /**
-   * Checks the timeline of Postgres, the recorded block height and the holds. Always resolves with
-   * false, so that the loop waits for its next turn. Throws when the chain or the database cannot
-   * be reached.
+   * Checks the timeline of Postgres, the recorded block height and the holds of collection. Always
+   * resolves with false, so that the loop waits before its next turn. Throws when the chain or the
+   * database cannot be reached.
    */
   async turn(): Promise<boolean> {
     const { sql, metrics } = this.#context;
@@ -115,8 +118,9 @@ export class History {
   }
 
   /**
-   * Called when the timeline of Postgres differs from the recorded one. The first keeper that sees
-   * it records the new timeline and the block height after which signing continues.
+   * Called when the timeline of Postgres differs from the recorded timeline. The first keeper that
+   * sees the difference records the new timeline and the block height after which signing
+   * continues.
    */
   async #changed(before: string, now: string): Promise<string> {
     const { sql, rpc, log } = this.#context;
@@ -152,8 +156,9 @@ export class History {
   }
 
   /**
-   * Holds collection when the chain has a payment older than RESTORED_MS that the database lacks: a
-   * backup was restored, or another database collects with the same key.
+   * Holds collection when the chain has a payment older than RESTORED_MS that the database lacks.
+   * Such a payment means that a backup was restored, or that another database collects with the
+   * same key.
    */
   async #compare(): Promise<void> {
     const { sql, log, metrics, clock, keeperWallets } = this.#context;
@@ -176,7 +181,8 @@ export class History {
 
   /**
    * Finds a pull by this keeper wallet that the database lacks. Only pulls under plans in the
-   * database, with a block time between `after` and `before`, count. Undefined when there is none.
+   * database, with a block time between `after` and `before`, count. Returns undefined when there
+   * is no such pull.
    */
   async #missingOf(
     keeper: string,
@@ -202,8 +208,9 @@ export class History {
   }
 
   /**
-   * The plans under which the keeper pulled in this transaction. Empty for an unreadable
-   * transaction, because anyone can send one that names the keeper.
+   * Returns the plans under which the keeper pulled in this transaction. Returns an empty list for
+   * an unreadable transaction, because anyone can send an unreadable transaction that names the
+   * keeper.
    */
   async #plansOf(keeper: string, signature: string): Promise<string[]> {
     const { rpc, programId } = this.#context;

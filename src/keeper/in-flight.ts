@@ -6,46 +6,47 @@ import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
 import type { ClaimedRow } from '../domain/collecting/settlement.ts';
 import type { Polled } from './poll-schedule.ts';
 
-/** A committed payment that is not settled yet. */
+/** A payment that is committed to Postgres but not settled yet. */
 export interface InFlightPayment extends ClaimedRow {
   readonly attempt: AttemptRow;
   /**
-   * The row as of the commit or the takeover, with the row version as of the last lease renewal.
+   * The subscription row as of the commit of the payment, or as of its takeover from another
+   * keeper. Later lease renewals update only the row version.
    */
   row: KeeperSubscriptionForEvents;
-  /** Start of the lease, by performance.now(). */
+  /** Start of the claim's lease, in milliseconds of performance.now(). */
   readonly leasedAt: number;
   /**
-   * End of the period that the payment was signed for, Unix seconds. Null for an attempt signed by
+   * End of the period (Unix seconds) that the payment was signed for. Null for an attempt signed by
    * another process.
    */
   readonly periodEnd: bigint | null;
   /**
-   * The on-chain subscription after this payment, if nothing else changes the account. Null for an
-   * attempt signed by another process.
+   * The on-chain subscription as it will be after this payment if nothing else changes the account.
+   * Null for an attempt signed by another process.
    */
   readonly expectedAccount: {
     readonly address: string;
     readonly account: SubscriptionAccount;
   } | null;
   /**
-   * The row's count of notifications (`notices`) as of the last read of the chain; null when this
-   * process has not read the chain for this payment.
+   * The subscription's number of change notifications (`notices`) when this process last read its
+   * accounts for this payment. Null while this process has not read them.
    */
   checked: number | null;
-  /** The last read of the chain showed that the payment must not be sent. */
+  /** Whether the last read of the chain showed that the payment must not be sent. */
   isStopped: boolean;
   /**
-   * A notification showed a change that this payment does not make. Later notifications then count
-   * as unexplained too, because a cancellation that is followed by a resume leaves the account as
-   * the payment alone would.
+   * Whether a notification showed a change of the account that this payment does not make. The
+   * value stays true, because a cancellation followed by a resume leaves the account as if only the
+   * payment had changed it.
    */
   isUnexplained: boolean;
 }
 
 /**
- * Creates a payment for the index. If another process signed the payment, `checked` is null: the
- * subscription may have changed since, so the keeper reads the chain before it sends.
+ * Creates a payment for the index. If another process signed the payment, `checked` is null. The
+ * subscription may have changed since, so the keeper reads the chain before it sends the payment.
  */
 export function newPayment(
   parts: Omit<InFlightPayment, 'checked' | 'isStopped' | 'isUnexplained'>,
@@ -54,33 +55,35 @@ export function newPayment(
   return { ...parts, checked, isStopped: false, isUnexplained: false };
 }
 
-/** A transaction that is sent and polled. Times are by performance.now(). */
+/** A transaction that this keeper sends and polls. Times are milliseconds of performance.now(). */
 export interface InFlightTransaction {
   readonly signature: string;
   readonly bytes: Buffer;
-  /** Number of payments in the transaction, including those no longer claimed here. */
+  /**
+   * Number of payments in the transaction, including payments whose claim this process has lost.
+   */
   readonly size: number;
-  /** The open payments claimed here, by subscription. */
+  /** The open payments whose claim this process holds, by subscription id. */
   readonly payments: ReadonlyMap<string, InFlightPayment>;
   sends: number;
   /** Time of the last send. */
   sentAt: number;
   /**
-   * Whether this process signed the transaction and has held its claims ever since. Decides when
-   * the status is polled. It does not show whether the transaction was sent.
+   * Whether this process signed the transaction and has held the claims of its payments ever since.
+   * The value decides when the status is polled. It is true even before the first send.
    */
   isOwn: boolean;
   readonly takenAt: number;
   renewedAt: number;
   polledAt: number;
   settleAt: number;
-  /** How often settling the transaction failed because its end was unknown. */
+  /** Number of times that the transaction could not be settled because its outcome was unknown. */
   settleTries: number;
   status: Polled['status'];
   slot: bigint | null;
 }
 
-/** The index. It holds at most one payment per subscription. */
+/** The index of transactions in flight. The index holds at most one payment per subscription. */
 export class InFlight {
   readonly #tracked = new Map<
     string,
@@ -99,24 +102,24 @@ export class InFlight {
     return this.#tracked.values();
   }
 
-  /** The payment of a subscription. */
+  /** Returns the payment in flight of a subscription. */
   of(subscriptionId: string): InFlightPayment | undefined {
     return this.transactionOf(subscriptionId)?.payments.get(subscriptionId);
   }
 
-  /** The transaction that carries the payment of a subscription. */
+  /** Returns the transaction that contains the payment of a subscription. */
   transactionOf(subscriptionId: string): InFlightTransaction | undefined {
     return this.#tracked.get(this.#bySubscription.get(subscriptionId) ?? '');
   }
 
-  /** Whether a transaction still is in flight. */
+  /** Whether a transaction is still in flight. */
   has({ signature }: Pick<InFlightTransaction, 'signature'>): boolean {
     return this.#tracked.has(signature);
   }
 
   /**
    * Adds committed payments and returns the transactions that are new to the index. A payment
-   * replaces an earlier payment of its subscription.
+   * replaces an earlier payment of the same subscription.
    */
   add(taken: readonly InFlightPayment[]): InFlightTransaction[] {
     const now = performance.now();
@@ -138,7 +141,7 @@ export class InFlight {
     return added;
   }
 
-  /** Removes the payments of these claims; a payment under a newer claim stays. */
+  /** Removes the payments with these claims. A payment that has a newer claim stays. */
   forget(done: Iterable<ClaimedRow>): void {
     for (const { id, claimId } of done) if (this.of(id)?.claimId === claimId) this.#remove(id);
   }
@@ -153,15 +156,15 @@ export class InFlight {
     return isNew;
   }
 
-  /** Finalized transactions that are due to be settled. */
+  /** Returns the finalized transactions that are due to be settled. */
   settleable(now: number): InFlightTransaction[] {
     return [...this.#final].filter(({ settleAt }) => now >= settleAt);
   }
 
   /**
    * Whether the account in a notification equals the expected account of a payment in flight. If
-   * so, the payment's transaction is taken to have landed in `slot`; if not, the payment is marked
-   * unexplained.
+   * so, the payment's transaction is assumed to have landed in `slot`. If not, the payment is
+   * marked as unexplained.
    */
   explains(address: string, account: SubscriptionAccount, slot: bigint): boolean {
     const id = this.#byAddress.get(address) ?? '';
@@ -173,7 +176,7 @@ export class InFlight {
     return !one.isUnexplained;
   }
 
-  /** Whether a transaction in flight was signed by this process. */
+  /** Whether this process signed the transaction and still has it in flight. */
   isOwn(signature: string): boolean {
     return this.#tracked.get(signature)?.isOwn === true;
   }

@@ -40,9 +40,11 @@ import {
 import { createUnreadableReport } from './reports.ts';
 import { Resolver } from './resolve.ts';
 import { Signer } from './signer.ts';
+import { StreamCheck } from './stream-check.ts';
 import { followsOf, Notifications } from './streams.ts';
 import { Sweep } from './sweep.ts';
 import { Tracker } from './tracker.ts';
+import { Unregistered } from './unregistered.ts';
 
 /**
  * At a stop the keeper waits this long (ms) for payments in flight. Another keeper takes over the
@@ -58,6 +60,8 @@ const NOTICES_MS = 200;
 const JUMP_MS = 1000;
 /** Number of concurrent collect loops. One waits for the chain while the other uses Postgres. */
 const COLLECTORS = 2;
+/** Milliseconds between the checks that the streams lost nothing. */
+const STREAM_CHECK_MS = 300_000;
 
 interface KeeperParts {
   sql: Sql;
@@ -87,7 +91,9 @@ export class Keeper {
   readonly #tracker: Tracker;
   readonly #tokenAccounts: TokenAccounts;
   readonly #sweep: Sweep;
+  readonly #streamCheck: StreamCheck;
   readonly #plans: PlanWatch;
+  readonly #unregistered: Unregistered;
   readonly #collector: Collector;
   readonly #notifications: Notifications;
   readonly #wsUrls: readonly string[];
@@ -160,12 +166,15 @@ export class Keeper {
     this.#history = new History(context, () => this.#collect());
     this.#tracker = new Tracker(context, new Resolver(context));
     this.#sweep = new Sweep(context, { minutes: config.sweepMinutes });
+    this.#streamCheck = new StreamCheck(context, { onLoss: () => this.#gap() });
     this.#plans = new PlanWatch(context);
+    this.#unregistered = new Unregistered(context, () => this.#collect());
     this.#collector = new Collector(context, new Signer(context, versions), this.#tracker);
     this.#notifications = new Notifications(context, {
       sweep: { readNow: (ids, slot) => this.#sweep.readNow(ids, slot), gap: () => this.#gap() },
       plans: this.#plans,
       inFlight: this.#tracker.inFlight,
+      onLive: (address, slot) => this.#unregistered.see(address, slot),
       onDue: () => this.#collect(),
     });
     this.#tokenAccounts = new TokenAccounts({
@@ -245,7 +254,9 @@ export class Keeper {
         return false;
       }),
       this.#sweeping,
+      this.#loop('checking the streams', STREAM_CHECK_MS, () => this.#streamCheck.turn()),
       this.#loop('reading notifications', NOTICES_MS, () => this.#notifications.turn()),
+      this.#loop('registering from the chain', 1000, () => this.#unregistered.turn()),
       this.#loop('watching plans', 10_000, () => this.#plans.turn()),
       this.#loop('recording refunds', 3000, () => recordRefunds(context)),
       this.#loop('measuring', 5000, async () => {
@@ -295,10 +306,17 @@ export class Keeper {
       programId,
       filters: accountFilters(mint),
       onNotification: (notification) => this.#notifications.take(notification),
-      onTransaction: (notification) => this.#notifications.takeTransaction(notification),
-      onGap: () => this.#gap(),
+      onTransaction: (notification) => {
+        this.#streamCheck.hear(notification.signature, notification.slot);
+        this.#notifications.takeTransaction(notification);
+      },
+      onGap: () => {
+        this.#streamCheck.reopened();
+        this.#gap();
+      },
       onSlot: (slot, root) => {
         this.#tracker.rooted(root);
+        this.#streamCheck.slot(slot);
         if (clock.slot(slot)) this.#jumped();
       },
       onRefused: (method) => metrics.refusals.inc({ method }),
@@ -316,6 +334,7 @@ export class Keeper {
   }
 
   #gap(): void {
+    this.#unregistered.gap();
     this.#sweep.gap();
     this.#sweeping?.wake();
   }

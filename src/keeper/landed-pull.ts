@@ -1,17 +1,18 @@
-// Derives the pull of a landed payment without reading its transaction. The transaction is atomic,
-// so it moved exactly the signed amounts. Only the period that it paid has to be determined.
+// Derives the pull of a landed payment without reading its transaction. A transaction succeeds or
+// fails as a whole, so a landed payment moved exactly the signed amounts. Only the period that it
+// paid must be determined.
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import { pullPeriod } from '../chain/program/period.ts';
 import { unixSeconds } from '../chain/time.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
 import type { Pull, View } from '../domain/collecting/chain-view.ts';
 
-/** The finalized accounts, read after the payment landed. */
+/** The finalized accounts as read after the payment landed. */
 export interface StateAfter {
   readonly view: View;
   /**
-   * The on-chain account that was registered. Null when this account is gone: the payment may then
-   * belong to another account at the same address.
+   * The on-chain account that belongs to the subscription row. Null when this account is gone; the
+   * payment may then belong to another account at the same address.
    */
   readonly account: SubscriptionAccount | null;
   /** Block time of the payment in Unix seconds; null when no RPC endpoint returns it. */
@@ -19,10 +20,10 @@ export interface StateAfter {
 }
 
 /**
- * The pull, or undefined when its period is uncertain. Period starts never move back, so an account
- * still in the signed period was paid for that period. With `signedEnd` (Unix seconds), a later
- * period or another end is uncertain. Without `signedEnd`, the block time determines a later
- * period.
+ * Returns the pull, or undefined when its period is uncertain. Period starts never move back, so an
+ * account still in the signed period was paid for that period. If the account is in a later period,
+ * the block time determines the paid period. With `signedEnd` (Unix seconds), a later period or a
+ * different period end counts as uncertain.
  */
 export function landedPull(
   { signature, periodStart, amountGross, platformFee, amountNet, feeOwed }: AttemptRow,
@@ -36,8 +37,8 @@ export function landedPull(
   if (!isSame && (signedEnd !== undefined || at === null)) return undefined;
   const { start, end } = pullPeriod(atSigning, view.plan, isSame ? signedFor : (at ?? signedFor));
   if (signedEnd !== undefined && end !== signedEnd) return undefined;
-  // The account shows only the newest period. The payment must belong to this period or an earlier
-  // one.
+  // The account shows only its newest period, so the payment must belong to that period or an
+  // earlier period.
   const isShown = start < account.periodStart || account.amountPulled >= amountGross;
   if (start > account.periodStart || !isShown) return undefined;
   return {
@@ -54,9 +55,9 @@ export function landedPull(
 }
 
 /**
- * The pull of an attempt, with the period from the chain's event and the fee and net as signed. The
- * events do not separate fee and net when the merchant is the treasury. They also do not show that
- * the signer was another keeper wallet.
+ * Returns the pull of an attempt with the period from the chain's event, and with the fee and the
+ * net amount as signed. Events do not separate fee and net amount when the merchant is the
+ * treasury, and do not show that another keeper wallet signed.
  */
 export const asSigned = (
   pull: Pull,

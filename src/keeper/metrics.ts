@@ -1,4 +1,5 @@
-// The keeper's metrics. Their names and meanings are part of the operators' interface.
+// The keeper's metrics. Operators build alerts on the names and meanings of these metrics, so both
+// must stay stable.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { OURS_REASONS } from '../chain/program/errors.ts';
 import type { EndpointHealth } from '../chain/rpc/endpoint.ts';
@@ -9,7 +10,7 @@ import type { Sql } from '../db/postgres/connect.ts';
 import { readLastReconciliation } from '../db/reconciliation.ts';
 import { readBacklog } from '../db/subscription-work.ts';
 
-/** Reasons for alerts other than a failed transaction. */
+/** Alert reasons that do not come from the error of a failed payment. */
 const otherAlerts = [
   'pull_not_found',
   'period_mismatch',
@@ -29,8 +30,9 @@ const otherAlerts = [
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];
 
 /**
- * Scopes of holds of collection. `all`, `merchant` and `plan` are set by operators or the keeper.
- * `timeline` stops all payments until no commit of Postgres can be missing.
+ * Scopes of holds of collection. Operators or the keeper hold `all` payments, or those of a
+ * `merchant` or a `plan`. The scope `timeline` is set while commits of Postgres may be missing, and
+ * stops all payments.
  */
 const HELD_SCOPES = ['all', 'merchant', 'plan', 'timeline'];
 
@@ -43,7 +45,8 @@ export function createMetrics(registry: Registry) {
     ...transactionMetrics(registry),
     ...stateMetrics(registry),
   };
-  // Start each counter at 0. Prometheus would not see an increase if a counter first appeared at 1.
+  // Each counter starts at 0, because Prometheus would not see an increase if a counter first
+  // appeared at 1.
   for (const outcome of ['succeeded', 'failed', 'expired'])
     metrics.payments.inc({ outcome, source: 'keeper' }, 0);
   metrics.payments.inc({ outcome: 'succeeded', source: 'foreign' }, 0);

@@ -1,7 +1,7 @@
-// Updates plan records from the plan accounts on chain. A pending plan turns active once its
-// account has the recorded terms. A sunset, end, close or re-creation is recorded. A blocked plan
-// is unblocked once its accounts allow payments. Subscriptions do not change here: the keeper reads
-// the plan account whenever it decides about a subscription.
+// Updates plans in the database from the plan accounts on chain. A pending plan becomes active once
+// its account has the recorded terms. A sunset, end, closing or re-creation is recorded. A blocked
+// plan is unblocked once its accounts allow payments. Subscriptions do not change here, because
+// each decision about a subscription reads the plan account itself.
 import { type ChainAccount, planIn, tokenAccountIn } from '../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../chain/program/addresses.ts';
 import { ChainDataError, type PlanAccount } from '../chain/program/layouts.ts';
@@ -25,15 +25,15 @@ import type { Context } from './context.ts';
 
 const BATCH = 100;
 /**
- * Seconds between reads of a plan. Streams report changes at once; these reads find changes that
- * the streams missed.
+ * Seconds between two reads of the same plan. Streams report changes at once. These reads find
+ * changes that the streams missed.
  */
 const EVERY_SECONDS = 3600;
-/** Seconds between reads of a blocked plan. */
+/** Seconds between two reads of the same blocked plan. */
 const BLOCKED_SECONDS = 300;
 const PENDING_AGE_SECONDS = 10;
 
-/** Reads plans and updates their records. */
+/** Reads plan accounts and updates the plans in the database. */
 export class PlanWatch {
   readonly #context: Context;
 
@@ -42,8 +42,8 @@ export class PlanWatch {
   }
 
   /**
-   * Reads one batch of plans that are due to be read. Resolves with true when more plans may be
-   * due.
+   * Reads the accounts of one batch of plans that are due to be read. Resolves with true when more
+   * plans may be due.
    */
   async turn(): Promise<boolean> {
     const { sql } = this.#context;
@@ -65,7 +65,7 @@ export class PlanWatch {
     return plans.length === BATCH;
   }
 
-  /** Reads the plans at these addresses now, as of `minSlot` or a later slot. */
+  /** Reads the plan accounts at these addresses now, as of `minSlot` or a later slot. */
   async readNow(planPdas: string[], minSlot?: bigint): Promise<void> {
     const plans = await findPlansAt(this.#context.sql, planPdas);
     if (plans.length > 0) await this.#read(plans, minSlot);
@@ -79,8 +79,8 @@ export class PlanWatch {
 }
 
 /**
- * Reads the accounts of plans and records their changes. If an account may be missing at one
- * endpoint only, its plan is read again in the next turn.
+ * Reads the accounts of plans and records their changes. If an account is missing but may still
+ * exist at another endpoint, its plan is read again in the next turn.
  */
 async function update(
   context: Context,
@@ -89,7 +89,7 @@ async function update(
 ): Promise<void> {
   const { sql, rpc, clock, log, metrics, programId, absence } = context;
   // The read must reach each plan's last known slot. A lagging endpoint would show a new plan as
-  // closed, and closing a plan cannot be undone.
+  // closed, and a recorded closing cannot be undone.
   const addresses = plans.map(({ planPda }) => planPda);
   const { accounts, slot } = await readReachable(
     rpc,
@@ -131,7 +131,7 @@ async function update(
     );
 }
 
-/** Updates a plan's record from its account. */
+/** Updates a plan in the database from its account on chain. */
 async function record(
   { sql, log, keeperWallets }: Pick<Context, 'sql' | 'log' | 'keeperWallets'>,
   plan: PlanRow,
@@ -158,7 +158,7 @@ async function record(
 
 /**
  * Unblocks the plans whose payments can be collected again, and the plans that have ended. Throws
- * as the RPC client and the database do.
+ * when the chain or the database cannot be reached.
  */
 async function recheckBlocked(
   context: Context,
@@ -186,7 +186,10 @@ async function recheckBlocked(
   }
 }
 
-/** The accounts that every payment of a plan needs; undefined when an account cannot be decoded. */
+/**
+ * Decodes the accounts that every payment of a plan needs. Returns undefined when an account cannot
+ * be decoded.
+ */
 function viewOf(
   { programId }: Pick<Context, 'programId'>,
   [plan = null, merchantTokens = null]: readonly (ChainAccount | null)[],

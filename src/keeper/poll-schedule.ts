@@ -31,11 +31,14 @@ export interface Root {
  */
 const SOONEST_MS = 150;
 const LATEST_MS = 1000;
+/** Poll interval of an unseen transaction while the stream works, which reports what landed. */
+const STREAMED_MS = 2000;
 /**
- * Poll interval of a transaction that landed in a slot above the root. Polling continues because a
- * fork may drop the transaction, or the notification may have been wrong.
+ * Poll interval of a transaction that landed in a slot above the root, longer than the 13 s in
+ * which a block is rooted. Polling continues because a fork may drop the transaction, or the
+ * notification may have been wrong.
  */
-const LANDED_MS = 2500;
+const LANDED_MS = 15_000;
 /**
  * A root arrives with every slot. If the newest root is older than this (ms), the stream is silent.
  */
@@ -49,11 +52,10 @@ export function shouldPoll(
 ): boolean {
   // A finalized status does not change, and a transaction that was never sent has no status.
   if (status?.commitment === 'finalized' || (isOwn && sends === 0)) return false;
-  const isLanded = slot !== null && slot > root.slot && now - root.receivedAt < ROOT_AGE_MS;
-  const pause = isLanded
-    ? LANDED_MS
-    : Math.min(LATEST_MS, Math.max(SOONEST_MS, 0.3 * (now - takenAt)));
-  return now - polledAt >= pause;
+  const isStreaming = now - root.receivedAt < ROOT_AGE_MS;
+  if (isStreaming && slot === null) return now - polledAt >= STREAMED_MS;
+  if (isStreaming && slot !== null && slot > root.slot) return now - polledAt >= LANDED_MS;
+  return now - polledAt >= Math.min(LATEST_MS, Math.max(SOONEST_MS, 0.3 * (now - takenAt)));
 }
 
 /**

@@ -1,5 +1,5 @@
-// Checks before the first payment that keypairs, program, mint, treasuries and chain fit the
-// configuration. Also creates the RPC client.
+// Checks before the first payment that keypairs, program, mint, treasuries and chain match the
+// configuration. This file also creates the RPC client.
 import { CLUSTERS, clusterMismatch, oneChain, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { type Keypair, readKeypair } from '../chain/keypair.ts';
 import { type ChainAccount, tokenAccountIn } from '../chain/program/accounts.ts';
@@ -59,8 +59,8 @@ async function openKeypair({ keeperAddresses }: Config, path: string): Promise<K
 }
 
 /**
- * A message to the operator: why this treasury cannot receive the fee, and the remedy. Undefined
- * when the treasury can receive the fee.
+ * Returns a message that tells the operator why this treasury cannot receive the fee, and what to
+ * do. Returns undefined when the treasury can receive the fee.
  */
 async function treasuryFault(
   rpc: Rpc,
@@ -80,8 +80,8 @@ async function treasuryFault(
 
 /**
  * Compares the chain with the configuration. Throws an OperatorError when they differ or when no
- * treasury can receive the fee. Throws as the RPC client does. If only some treasuries can receive,
- * resolves with a message for each of the others.
+ * treasury can receive the fee. Throws RpcUnreachable or RpcError. Resolves with one message for
+ * each treasury that cannot receive the fee while another treasury can.
  */
 export async function verifyChain(
   rpc: Rpc,
@@ -117,7 +117,7 @@ export async function verifyChain(
   return faults;
 }
 
-// On localnet the node's clock and slots are always believed, because developers set its clock.
+// On localnet the node's clock and slots are not checked, because developers set the node's clock.
 const isLocal = ({ cluster }: Config) => cluster === 'localnet';
 
 type Alarms = Parameters<typeof alarm>[0];

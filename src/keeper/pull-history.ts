@@ -1,5 +1,5 @@
-// Reads the transaction history of a subscription's account. It finds pulls that the database
-// lacks, and the period of a payment when the accounts do not show it.
+// Reads the transaction history of a subscription's account. The history shows pulls that the
+// database lacks, and the period of a payment when the accounts do not show that period.
 import { ChainDataError } from '../chain/program/layouts.ts';
 import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/responses.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
@@ -13,7 +13,10 @@ import type { Context } from './context.ts';
 import type { InFlightPayment } from './in-flight.ts';
 import { asSigned, landedPull } from './landed-pull.ts';
 
-/** The addresses by which the pulls of a subscription and their fees are recognised. */
+/**
+ * Returns the addresses and the fee rate by which the pulls of a subscription and their fees are
+ * recognised.
+ */
 export function partiesOf(
   {
     programId,
@@ -40,34 +43,35 @@ export function partiesOf(
 const PAGE = 1000;
 const AT_ONCE = 8;
 /**
- * Time limit of a look-up (ms). Anyone can make the history long by naming the account in many
- * transactions, and the caller's lease would expire.
+ * Time limit (ms) for reading a history. Anyone can make a history long by naming the account in
+ * many transactions. Without the limit the caller's lease would expire.
  */
 const PATIENCE_MS = 10_000;
 
 /**
- * A transaction in the history that no endpoint returns in readable form. It may contain a pull.
+ * A transaction in the history that no endpoint returns in readable form. The transaction may
+ * contain a pull of the subscription.
  */
 export type UnreadableListed = UnreadableTransaction & Pick<SignatureInfo, 'slot' | 'blockTime'>;
 
 export interface PullHistory {
-  /** Newest first. */
+  /** The pulls found in the history, newest first. */
   readonly pulls: Pull[];
   /**
-   * Unreadable transactions. Each may contain a pull, so the history is incomplete unless this list
-   * is empty.
+   * Unreadable transactions in the history. Each of them may contain a pull, so the history is
+   * complete only if this list is empty.
    */
   readonly unreadable: UnreadableListed[];
   /**
-   * Block time of the newest transaction in the history, including failed transactions; null when
-   * no endpoint has a block time.
+   * Block time (Unix seconds) of the newest transaction in the history, including failed
+   * transactions. Null when no endpoint returns a block time.
    */
   readonly newestAt: bigint | null;
 }
 
 /**
- * Reads one transaction of the history and returns the subscription's pulls in it. Throws
- * RpcUnreachable.
+ * Reads one transaction of the history and returns the subscription's pulls in the transaction.
+ * Throws RpcUnreachable when no endpoint responds.
  */
 async function pullsOfListed(
   rpc: Pick<Rpc, 'getTransaction'>,
@@ -86,8 +90,8 @@ async function pullsOfListed(
 
 /**
  * Finds finalized pulls of periods that began at `since` (Unix seconds) or later, in the histories
- * of all endpoints. Undefined when reading all transactions takes longer than `patienceMs`. Throws
- * as the RPC client does; unreadable transactions are returned.
+ * of all endpoints. Returns undefined when reading takes longer than `patienceMs`. Throws
+ * RpcUnreachable or RpcError. Unreadable transactions are part of the result.
  */
 export async function findPulls(
   rpc: Pick<Rpc, 'getSignaturesForAddress' | 'getTransaction'>,
@@ -118,9 +122,9 @@ export async function findPulls(
 }
 
 /**
- * Determines the pull of a landed payment: from the account if its period is certain, else from the
- * transaction's events, else (if the transaction is unreadable) from its block time. Undefined when
- * none of them shows the period.
+ * Determines the pull of a landed payment. The period comes from the account if it is certain
+ * there, otherwise from the transaction's events, and for an unreadable transaction from its block
+ * time. Returns undefined when none of these shows the period.
  */
 export async function pullOfLanded(
   context: Context,

@@ -6,6 +6,7 @@ import type { Notifier } from '../db/postgres/notify.ts';
 import { isCharged } from '../domain/collecting/attempt-end.ts';
 import type { BlockedPlan } from '../domain/collecting/plan-block.ts';
 import type { SubscriptionUpdate } from '../domain/collecting/transitions.ts';
+import { collectAt } from '../domain/collecting/window.ts';
 import type { Log } from '../log.ts';
 import type { InFlight, InFlightPayment, InFlightTransaction } from './in-flight.ts';
 import type { KeeperMetrics } from './metrics.ts';
@@ -47,10 +48,11 @@ export function report(
       metrics.alerts.inc({ reason });
       const { id: subscription, subscriptionPda } = row;
       log.error({ subscription, subscriptionPda, signature, amount, reason }, 'charged twice');
-    } else if (row.nextPaymentDue !== null)
-      metrics.lateness.observe(
-        Math.max(0, payment.occurredAt.getTime() - row.nextPaymentDue.getTime()) / 1000,
-      );
+    } else {
+      const due = collectAt(row, row);
+      if (due !== null)
+        metrics.lateness.observe(Math.max(0, payment.occurredAt.getTime() - due.getTime()) / 1000);
+    }
   }
   if (alert === undefined) return;
   metrics.alerts.inc({ reason: alert });

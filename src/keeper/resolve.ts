@@ -25,24 +25,27 @@ import { findPulls, partiesOf, type PullHistory, pullOfLanded } from './pull-his
 import { report } from './reports.ts';
 import { isReached, readSnapshot, type Snapshot } from './snapshot.ts';
 
-/** An attempt to settle. */
+/** An attempt that is to be settled. */
 export interface PendingAttempt extends InFlightPayment {
-  /** How often the attempt was not settled because its end was unknown. 0 if missing. */
+  /**
+   * Number of times that the attempt could not be settled because its outcome was unknown. A
+   * missing value means 0.
+   */
   readonly settleTries?: number;
 }
 
-/** An attempt that is final on chain. */
+/** An attempt whose transaction is finalized on chain. */
 export interface FinalAttempt extends PendingAttempt {
   readonly status: SignatureStatus;
 }
 
-/** The result of a batch. */
+/** The result of settling a batch. */
 export interface ResolveResult {
   /** Payments that are settled or are now claimed by another keeper. */
   readonly done: InFlightPayment[];
   /**
-   * Payments whose end is still unknown, because a transaction is unreadable or a history is
-   * incomplete. Settling them is tried again later.
+   * Payments whose outcome is still unknown, because a transaction is unreadable or a history is
+   * incomplete. Settling these payments is tried again later.
    */
   readonly unknown: InFlightPayment[];
   /** Whether a subscription of this batch is due again at once. */
@@ -50,13 +53,13 @@ export interface ResolveResult {
 }
 
 /**
- * Number of tries (75 s in all) that wait for a complete history when the account is in a later
- * period than the attempt.
+ * For this number of settling tries (75 s in total) the keeper waits for a complete history of the
+ * account, when the account is already in a later period than the attempt.
  */
 const PATIENT_TRIES = 4;
 /**
- * Number of failed look-ups (a quarter of an hour in all) after which an attempt may end as
- * unexplained.
+ * Number of failed look-ups of the history (15 minutes in total) after which an attempt may be
+ * settled as unexplained.
  */
 const MAX_SETTLE_TRIES = 8;
 /** Maximum number of attempts of a batch that are looked up concurrently. */
@@ -72,7 +75,7 @@ export class Resolver {
     this.#blockTimes = createBlockTimes(context.rpc);
   }
 
-  /** Settles attempts that are final on chain, landed or failed. */
+  /** Settles attempts whose transaction is finalized on chain, whether it landed or failed. */
   async landed(batch: readonly FinalAttempt[]): Promise<ResolveResult> {
     const { log, programId } = this.#context;
     const rows = batch.map(({ row }) => row);
@@ -83,8 +86,8 @@ export class Resolver {
     );
     const slots = new Map(batch.map(({ id, status }) => [id, status.slot]));
     const [snapshot, times] = await Promise.all([
-      // A landed payment only needs the accounts that show its period. A failed payment needs all
-      // accounts to find the reason.
+      // For a landed payment, only the accounts that show its period are needed. For a failed
+      // payment, all accounts are needed to find the reason of the failure.
       readSnapshot(this.#context, rows, {
         periodsOnly: ({ id }) => !charged.has(id),
         commitment: 'finalized',
@@ -121,8 +124,8 @@ export class Resolver {
   }
 
   /**
-   * Settles the unseen attempts that can never land any more. Attempts that may still land are in
-   * neither list of the result. Takes at most 256 transactions.
+   * Settles the attempts that no endpoint has seen and that can never land any more. Attempts that
+   * may still land are neither in `done` nor in `unknown`. Takes at most 256 transactions.
    */
   async expired(batch: readonly PendingAttempt[]): Promise<ResolveResult> {
     const { rpc, sql } = this.#context;
@@ -191,9 +194,9 @@ export class Resolver {
 }
 
 /**
- * The end of a payment that landed. If the payment paid a later period than the signed one, the
- * periods before it may have been paid by other pulls, and only the history shows these. Undefined
- * for up to PATIENT_TRIES tries while the history is incomplete.
+ * Returns the outcome of a landed payment. If the payment paid a later period than the signed
+ * period, other pulls may have paid the periods in between, and only the history shows these pulls.
+ * Returns undefined for up to PATIENT_TRIES tries while the history is incomplete.
  */
 async function paid(
   context: Context,
@@ -217,9 +220,10 @@ async function paid(
 }
 
 /**
- * The end of an attempt whose signature no endpoint knows and whose blockhash has expired.
- * Undefined while the end is uncertain. After MAX_SETTLE_TRIES failed look-ups the end is
- * `unexplained` if the attempt's period is over, because that period can no longer be collected.
+ * Returns the outcome of an attempt whose signature no endpoint knows and whose blockhash has
+ * expired. Undefined while the outcome is uncertain. After MAX_SETTLE_TRIES failed look-ups the
+ * outcome is `unexplained` if the attempt's period is over, because that period can no longer be
+ * collected.
  */
 async function endOfDead(
   context: Context,
@@ -247,9 +251,9 @@ async function endOfDead(
 }
 
 /**
- * Derives the end of an unseen attempt from the history of its account. The attempt landed if any
- * endpoint lists it. It expired if other pulls explain the amount that the account counts, or if
- * the account is gone.
+ * Derives the outcome of an attempt that no endpoint has seen from the history of its account. The
+ * attempt landed if any endpoint lists it. The attempt expired if other pulls add up to the amount
+ * that the account counts as pulled, or if the account is gone.
  */
 async function endInHistory(
   context: Context,
@@ -278,17 +282,19 @@ async function endInHistory(
   // An account in an earlier period shows that the attempt did not land. A landed attempt would
   // have moved the account to the attempt's period.
   if (account !== null && account.periodStart < signedFor) return { kind: 'expired' };
-  // An account in a later period shows nothing about the attempt. The history decides, but
-  // endpoints need time to list the attempt.
+  // An account in a later period shows nothing about the attempt, so the history decides. Endpoints
+  // need some time until their history lists the attempt.
   const isLater = account !== null && account.periodStart > signedFor;
   if (isLater && (unreadable.length > 0 || settleTries < PATIENT_TRIES)) return undefined;
-  // If another account has the address now, the attempt may have landed before the old account was
+  // If a new account has the address now, the attempt may have landed before the old account was
   // closed. The history must then reach up to the creation of the new account.
   const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
   return isRead && explains(pulls, other) ? { kind: 'expired' } : undefined;
 }
 
-/** Whether these pulls add up to the amount that the account counts for its current period. */
+/**
+ * Whether these pulls add up to the amount that the account counts as pulled in its current period.
+ */
 function explains(pulls: readonly Pull[], account: SubscriptionAccount): boolean {
   const found = pulls.reduce(
     (sum, { periodStart, gross }) => (periodStart === account.periodStart ? sum + gross : sum),

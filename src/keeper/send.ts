@@ -1,8 +1,7 @@
-// Sends signed transactions. Right before each send the rows of all its payments are read. If a
-// payment is cancelled or claimed elsewhere, the whole transaction is not sent. If a notification
-// came since signing, or another keeper signed, the chain is read first. An unsent transaction
-// stays open until its blockhash expires, because an earlier send of it may still arrive
-// (resolve.ts).
+// Sends signed transactions. Right before a send, the rows of all payments in the transaction are
+// read. If a payment is cancelled or claimed by another keeper, the transaction is not sent, but
+// stays open until its blockhash expires, because an earlier send may still land. If a notification
+// came since signing, or another keeper signed, the chain is read before the send.
 import { setTimeout as pause } from 'node:timers/promises';
 import { pullPeriod } from '../chain/program/period.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
@@ -24,19 +23,21 @@ import { isReached, readSnapshot } from './snapshot.ts';
 
 /** Maximum number of transactions that are checked and sent together. */
 export const SENT_AT_ONCE = 64;
-/** A send must begin within this time (ms) after the rows of its payments were read. */
+/**
+ * A send must begin within this time (ms) after the subscription rows of its payments were read.
+ */
 const CHECKED_MS = 100;
 const CHECKS = 3;
 /**
- * Longest wait for the answers to a round of sends (ms). Sends without an answer continue beside
- * the next round.
+ * Maximum time (ms) to wait for the responses to a round of sends. A send without a response
+ * continues while the next round runs.
  */
 const ROUND_MS = 1000;
 
 /**
- * Sends each transaction once if it may be sent. A transaction that could not be sent in time gets
- * `sentAt` -Infinity, so that a later call sends it. Throws when the chain or the database cannot
- * be reached.
+ * Sends each transaction once if it may be sent. If a transaction could not be sent in time, its
+ * `sentAt` is set to -Infinity, so that a later call sends it. Throws when the chain or the
+ * database cannot be reached.
  */
 export async function sendAll(
   context: Context,
@@ -49,7 +50,7 @@ export async function sendAll(
     const verdicts = left.map((one) => ({ one, verdict: verdictOf(one, counts) }));
     const allowed = verdicts.filter(({ verdict }) => verdict === 'send').map(({ one }) => one);
     const unread = verdicts.filter(({ verdict }) => verdict === 'read').map(({ one }) => one);
-    // If Postgres answered slowly, this check is too old and the loop repeats it.
+    // If Postgres responded slowly, the rows are too old for a send and the loop reads them again.
     const withinMs = CHECKED_MS - (performance.now() - checkedAt);
     const isFresh = withinMs > 0;
     if (isFresh) await sendRound(context, allowed, checkedAt);
@@ -60,8 +61,9 @@ export async function sendAll(
 }
 
 /**
- * Counts of notifications (`notices`) by subscription id. Subscriptions that lost the claim of
- * their payment, or must not be collected from any more, are left out.
+ * Returns each subscription's number of change notifications (`notices`) by subscription id. A
+ * subscription is left out when this keeper lost its claim or when nothing may be collected from it
+ * any more.
  */
 async function notificationCounts(
   { sql }: Context,
@@ -73,9 +75,9 @@ async function notificationCounts(
 }
 
 /**
- * `read`: the chain must be read before the send, because a notification came or another process
- * signed. `stop`: a payment is cancelled or claimed elsewhere, or the last read of the chain
- * forbids to send it.
+ * Decides about a send. `stop`: a payment is cancelled, claimed by another keeper, or forbidden by
+ * the last read of the chain. `read`: the chain must be read first, because a notification came or
+ * another process signed. `send`: every other case.
  */
 function verdictOf(
   { payments, size }: InFlightTransaction,
@@ -122,8 +124,8 @@ async function sendOne(
     await rpc.sendTransaction(one.bytes, { withinMs });
     metrics.sends.inc({ outcome: one.sends === 1 ? 'first' : 'again' });
   } catch (error) {
-    // The transaction may have arrived despite the error; only its status shows that. A later round
-    // sends the transaction again.
+    // The transaction may have reached the network despite the error. Only its status shows whether
+    // it did, and a later round sends the transaction again.
     metrics.sends.inc({ outcome: 'failed' });
     if (error instanceof RpcError) {
       versions.refused(error);
@@ -132,17 +134,17 @@ async function sendOne(
         'RPC endpoint refused a transaction',
       );
     } else if (!(error instanceof RpcUnreachable)) throw error;
-    // All endpoints were at their rate limit or out of connections. The next round sends the
-    // transaction again.
+    // All endpoints were at their rate limit or out of connections, so the transaction was not
+    // sent. The next round sends it.
     else if (error.failures.every(({ fault }) => fault === 'rate_limited' || fault === 'busy'))
       one.sentAt = -Infinity;
   }
 }
 
 /**
- * Whether a payment may still be sent. The on-chain subscription must be the registered one and not
- * cancelled, and the period's price must equal the signed amount (a discount may have changed, or a
- * pause ended). Pure.
+ * Whether a payment may still be sent. The on-chain subscription must be the registered account and
+ * not cancelled. The period's price must still equal the signed amount, because a discount may have
+ * changed or a pause may have ended.
  */
 function mayBeSent(
   { attempt }: InFlightPayment,
@@ -157,9 +159,9 @@ function mayBeSent(
 }
 
 /**
- * Reads the chain again and marks which of these payments may be sent. If the chain shows a
- * cancellation, it is recorded with its event and the payment is not sent, although the program
- * would allow the pull until the period ends. Throws as the RPC client does.
+ * Reads the chain again and marks which of these payments may be sent. A cancellation on chain is
+ * recorded with its event and stops the payment, although the program would allow the pull until
+ * the period ends. Throws RpcUnreachable or RpcError.
  */
 async function recheck(
   context: Context,
@@ -169,12 +171,12 @@ async function recheck(
     transactions.flatMap((one) => [...one.payments]),
   );
   const rows = await readSubscriptions(context.sql, [...payments.keys()]);
-  // The accounts must be as new as those from which the payments were signed.
+  // The accounts must be at least as new as the accounts from which the payments were decided.
   const slotOf = ({ id, observedSlot }: KeeperSubscription) =>
     newestSlot([observedSlot, payments.get(id)?.row.observedSlot ?? 0n]);
   const snapshot = await readSnapshot(context, rows, { commitment: 'confirmed', slotOf });
-  // If no endpoint has reached a row's slot, the accounts of this row are read again before the
-  // next send.
+  // If no endpoint has reached the slot of a row, the accounts of this row are read again before
+  // the next send.
   const read = rows.filter((row) => isReached(snapshot.of(row), slotOf(row)));
   for (const row of read) {
     const payment = payments.get(row.id);

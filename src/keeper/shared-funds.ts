@@ -1,13 +1,14 @@
-// Limits the payments of one batch to the funds of their wallet. Each payment is decided on its
-// own, but several payments of one wallet may together exceed its balance or approval.
+// Limits the payments of one batch to the funds of each subscriber's wallet. Each payment is
+// decided on its own, but several payments of one wallet may together exceed the wallet's balance
+// or approval.
 import type { KeeperSubscription } from '../db/subscription-work.ts';
 import type { View } from '../domain/collecting/chain-view.ts';
 import { type Decision, retrySoon } from '../domain/collecting/decision.ts';
 import type { InFlightPayment } from './in-flight.ts';
 
 /**
- * Delay in seconds after which the earlier payments have landed and the chain shows the remaining
- * balance.
+ * Delay (seconds) of a payment that the wallet cannot afford now. After this delay the earlier
+ * payments have landed, and the chain shows the remaining balance.
  */
 const PUT_OFF_SECONDS = 20n;
 
@@ -17,9 +18,9 @@ interface Decided<Row> {
 }
 
 /**
- * Reschedules payments that their wallet cannot afford in addition to earlier payments of the batch
- * and the `signed` payments. A rescheduled payment does not count as failed: it is decided again
- * once the other payments have landed.
+ * Reschedules each payment that its wallet cannot afford in addition to the earlier payments of the
+ * batch and the `signed` payments. A rescheduled payment does not count as failed. The keeper
+ * decides about it again once the other payments have landed.
  */
 export function withinFunds<Row extends KeeperSubscription>(
   decided: readonly Decided<Row>[],

@@ -1,5 +1,5 @@
-// Queue for slow work on claimed subscriptions outside the collect loop: look-ups of pulls and
-// closings of accounts. The queue is bounded, and work beyond its limit is postponed.
+// Queue for slow work on claimed subscriptions that runs outside the collect loop: look-ups of
+// pulls and closings of accounts. The queue is bounded. Work beyond its limit is postponed.
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { type ClaimKey, claimKeysOf, renewed } from '../db/subscription-leases.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
@@ -8,7 +8,7 @@ import { putOffUntil } from '../domain/collecting/keeper-backoff.ts';
 import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import type { Context } from './context.ts';
 
-/** Subscriptions under one claim that are worked on together. */
+/** Subscriptions that were claimed together and are worked on together. */
 export interface SideWork {
   readonly claimId: string;
   readonly rows: readonly KeeperSubscriptionForEvents[];
@@ -18,11 +18,17 @@ interface SideQueueOptions {
   /** Maximum number of work items in the queue, including running items. */
   readonly max: number;
   readonly atOnce: number;
-  /** Whether to renew the leases before `run`, because the work may have waited. */
+  /**
+   * Whether to renew the leases before `run`. Work may wait in the queue so long that its leases
+   * would expire.
+   */
   readonly renewsLeases?: boolean;
-  /** Does the work and writes its outcome. `stop` aborts the signal. */
+  /** Does the work and writes its outcome to Postgres. `stop` aborts the signal. */
   readonly run: (work: SideWork, signal: AbortSignal) => Promise<void>;
-  /** Called when `run` throws. When the chain cannot be reached, the work is postponed instead. */
+  /**
+   * Called when `run` throws. If the reason is that the chain cannot be reached, `onFault` is not
+   * called and the work is postponed.
+   */
   readonly onFault: (work: SideWork, error: unknown) => Promise<void>;
 }
 
@@ -42,7 +48,7 @@ export class SideQueue {
   }
 
   /**
-   * Queues work items and postpones the items beyond the limit. Does not wait until the work is
+   * Queues work items and postpones the items beyond the queue's limit. Resolves before the work is
    * done.
    */
   async take(works: readonly SideWork[]): Promise<void> {
@@ -84,7 +90,7 @@ export class SideQueue {
       const claimed = this.#options.renewsLeases === true ? await this.#renewed(work) : work;
       if (claimed.rows.length > 0) await this.#options.run(claimed, signal);
     } catch (error) {
-      // `stop` has released the claims already.
+      // The method `stop` has already released the claims.
       if (signal.aborted) return;
       // If Postgres is unreachable, the leases expire by themselves.
       const end =
@@ -94,8 +100,8 @@ export class SideQueue {
   }
 
   /**
-   * Renews the leases. Returns the work without rows whose claim is lost; the remaining rows have
-   * the version as of the renewal.
+   * Renews the leases of the work's rows. Returns the work without the rows whose claim was lost.
+   * The other rows get the row version of the renewal.
    */
   async #renewed(work: SideWork): Promise<SideWork> {
     const leases = await renewLeases(this.#context.sql, claimsOf(work), LEASE_SECONDS);

@@ -1,5 +1,5 @@
-// Packs due payments into transactions and signs them. The keeper commits the transactions before
-// it first sends them.
+// Packs due payments into transactions and signs the transactions. The keeper commits the signed
+// transactions to Postgres before it first sends them.
 import type { Keypair } from '../chain/keypair.ts';
 import { tokenAccountAddress } from '../chain/program/addresses.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
@@ -23,8 +23,8 @@ import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
 import type { Collectable } from '../domain/collecting/decision.ts';
 
 /**
- * If a payment's transactions failed this often because of other payments, the payment gets a
- * transaction of its own.
+ * After a payment's transactions failed this often because of other payments in them, the payment
+ * gets a transaction of its own.
  */
 const MAX_FAILED_PACKS = 2;
 
@@ -32,7 +32,7 @@ const MAX_FAILED_PACKS = 2;
 export interface SigningTerms {
   readonly version: TransactionVersion;
   readonly blockhash: Blockhash;
-  /** Micro-lamports per compute unit. */
+  /** Priority fee in micro-lamports per compute unit. */
   readonly price: bigint;
 }
 
@@ -44,7 +44,10 @@ interface Due {
 
 type Packed = Due & { readonly part: Part; readonly alone: boolean };
 
-/** Dependencies of the signer: the RPC, the program, the keeper key and the costs of payments. */
+/**
+ * Dependencies of the signer: the RPC client, the fees, the addresses of program and mint, and the
+ * keypairs.
+ */
 export interface SigningParts {
   readonly rpc: Pick<Rpc, 'getLatestBlockhash'>;
   readonly fees: Fees;
@@ -67,8 +70,8 @@ export class Signer {
   }
 
   /**
-   * Determines version, blockhash and priority fee for a batch. First simulates payments whose
-   * compute limit is unknown. Throws as the RPC client does.
+   * Determines transaction version, blockhash and priority fee for a batch. First simulates
+   * payments whose compute limit is unknown. Throws RpcUnreachable or RpcError.
    */
   async terms(batch: readonly Due[]): Promise<SigningTerms> {
     const [version, blockhash, price] = await Promise.all([
@@ -84,15 +87,16 @@ export class Signer {
       // If no endpoint can be reached, the generous default compute limits stay in use.
       if (error instanceof RpcUnreachable) return terms;
       if (!(error instanceof RpcError)) throw error;
-      // An RPC endpoint that refuses version 1 in a simulation would refuse the payments too.
+      // An RPC endpoint that refuses a version 1 transaction in a simulation would refuse the
+      // payments too.
       this.#versions.refused(error);
       return { ...terms, version: await this.#versions.current() };
     }
   }
 
   /**
-   * Simulates the payments of a batch whose compute limit is not measured yet. Throws as the RPC
-   * client does.
+   * Simulates the payments of a batch whose compute limit is not measured yet. Throws
+   * RpcUnreachable or RpcError.
    */
   async #learn(batch: readonly Due[], terms: SigningTerms): Promise<void> {
     for (const one of batch) {
@@ -114,9 +118,9 @@ export class Signer {
     const { version } = terms;
     const payments = batch
       .map((one) => this.#packed(one))
-      // A payment that expired before raises the priority fee of its whole transaction, so such
-      // payments are packed together. Payments of one plan are packed together because they share
-      // addresses.
+      // An expired attempt raises the priority fee of the whole transaction with its payment, so
+      // payments with expired attempts are packed together. Payments of one plan are packed
+      // together because they share addresses.
       .sort(
         (a, b) =>
           this.#fees.expiries(periodOf(b)) - this.#fees.expiries(periodOf(a)) ||
@@ -172,7 +176,8 @@ export class Signer {
   }
 
   #shapeOf({ row, collect: { amounts } }: Due): Shape {
-    // The program searches the bump seed from 255 down. Each try costs compute units.
+    // To derive the token account's address, the program tries bump seeds from 255 down. Each try
+    // costs compute units.
     const tries = 255 - tokenAccountAddress(row.subscriberWallet, this.#parts.mint).bump;
     return { pulls: [amounts.net, amounts.fee].filter((amount) => amount > 0n).length, tries };
   }
@@ -184,8 +189,9 @@ const periodOf = ({ row, collect }: Due): PaidPeriod => ({
 });
 
 /**
- * The payment's part of its transaction's reference text. Two attempts for one period differ by
- * this text even when they have the same blockhash.
+ * Returns the payment's part of the text whose hash is the transaction's memo. The text differs
+ * between attempts for the same period, so their transactions differ even if they have the same
+ * blockhash.
  */
 const referenceOf = ({ row, collect }: Due) =>
   [row.id, collect.periodStart, row.failedAttempts, row.setbacks, row.failedPacks].join(' ');

@@ -1,6 +1,5 @@
-// Simulates a payment before it is committed, if an earlier payment of its period failed on chain
-// (domain/collecting/early-tries.ts). A payment whose simulation fails is not sent, which saves the
-// fee.
+// Simulates a payment before it is committed, if an earlier attempt for the same period failed on
+// chain. A payment whose simulation fails is not sent, which saves the network fee.
 import {
   classifyPullError,
   describeTransactionError,
@@ -24,8 +23,8 @@ interface Decided<Row> {
 }
 
 /**
- * Returns the decisions after the simulations. A payment whose simulation fails is not collected.
- * `signed` contains the transactions by subscription id.
+ * Simulates doubtful payments and returns the resulting decisions. A payment whose simulation fails
+ * is not collected. `signed` has the signed transactions by subscription id.
  */
 export async function afterSimulation<Row extends KeeperSubscription>(
   context: Context,
@@ -49,9 +48,9 @@ export async function afterSimulation<Row extends KeeperSubscription>(
 }
 
 /**
- * Simulates a payment on the state of `minSlot` or later. Resolves with undefined when the payment
- * would land, and with the reason when it would fail because of the subscriber. Resolves with null
- * when it would fail for another reason, or when no endpoint answered.
+ * Simulates a payment on the chain state at `minSlot` or later. Resolves with undefined when the
+ * payment would succeed, with a reason when it would fail because of the subscriber, and with null
+ * when it would fail for another reason or no endpoint responded.
  */
 async function simulate(
   { rpc, programId, versions, log }: Context,
@@ -60,7 +59,7 @@ async function simulate(
 ): Promise<SubscriberReason | null | undefined> {
   try {
     // Commitment `processed` includes the subscriber's newest transactions, which decide whether
-    // the payment lands.
+    // the payment succeeds.
     const { err, logs } = await rpc.simulateTransaction(bytes, {
       commitment: 'processed',
       minSlot,
@@ -70,8 +69,8 @@ async function simulate(
       layout: { pulls: transferPlaces(bytes, programId, row.subscriptionPda) },
       logs,
       gross: collect.amounts.gross,
-      // The account was not read in the simulated state, so it is not passed. The next read of the
-      // accounts finds a reason that depends on this account.
+      // The subscriber's token account was not read in the simulated state, so it is left out here.
+      // A failure that only this account explains is found at the next read of the accounts.
       subscriberAccount: undefined,
     });
     if (failure.kind === 'subscriber') return failure.reason;

@@ -1,5 +1,5 @@
-// Reads the accounts of many subscriptions. An account that several subscriptions share is decoded
-// once.
+// Reads the on-chain accounts of many subscriptions. An account that several subscriptions share is
+// decoded once.
 import {
   authorityIn,
   type ChainAccount,
@@ -25,27 +25,27 @@ export interface Snapshot {
 }
 
 /**
- * Whether a view is as of this slot or a later one. True for accounts that cannot be decoded,
- * because waiting would not change them.
+ * Whether a subscription's accounts were read at this slot or a later slot. True for accounts that
+ * cannot be decoded, because a later read would not help.
  */
 export const isReached = (view: View, slot: bigint) => view instanceof Error || view.slot >= slot;
 
 interface SnapshotOptions extends ReadOptions {
   /**
-   * The slot that the read of a row's accounts should reach. If no endpoint has reached this slot,
-   * the row gets an older view, and the view's `slot` shows that.
+   * Returns the slot that a read of the row's accounts should reach. If no endpoint has reached
+   * this slot, the accounts are older, and the `slot` returned with them shows that.
    */
   readonly slotOf?: (row: KeeperSubscription) => bigint;
   /**
-   * For rows where this returns true, only the subscription and the plan are read, and the other
-   * accounts are null.
+   * If this function returns true for a row, only the subscription account and the plan account are
+   * read. The row's other accounts are then null.
    */
   readonly periodsOnly?: (row: KeeperSubscription) => boolean;
 }
 
 /**
- * Reads the accounts of these subscriptions. All accounts of one subscription come from one
- * request. Throws as the RPC client does.
+ * Reads the on-chain accounts of these subscriptions. All accounts of one subscription come from
+ * one request. Throws RpcUnreachable or RpcError.
  */
 export async function readSnapshot(
   { rpc, programId, treasuries }: Pick<Context, 'rpc' | 'programId' | 'treasuries'>,
@@ -61,7 +61,8 @@ export async function readSnapshot(
   const groups = await readReachable(rpc, rows.map(slotOf), options, (as) =>
     readAccountGroups(rpc, wanted.length === 0 ? [[CLOCK_SYSVAR]] : wanted, as),
   );
-  // Rows of one request share plan and receiver accounts, so each account is decoded once.
+  // Subscriptions that are read in one request share plan and receiver accounts, so each account is
+  // decoded once.
   const decoded = new Map<ChainAccount, unknown>();
   const once: Decoder = (account, decode) => {
     if (account === null) return decode(null);
@@ -98,14 +99,14 @@ export async function readSnapshot(
 }
 
 /**
- * Index of the authority's address in a row's list of addresses, after clock, subscription and
- * plan.
+ * Index of the authority's address in a row's list of addresses. The addresses of clock,
+ * subscription and plan come before it.
  */
 const AUTHORITY = 3;
 
 /**
- * The key of a row's view. It contains the treasury, because a changed treasury changes the row's
- * accounts.
+ * Returns the key under which a row's decoded accounts are stored. The key contains the treasury,
+ * because a changed treasury changes which accounts the row needs.
  */
 const keyOf = ({ id, treasury }: KeeperSubscription) => `${id} ${treasury}`;
 

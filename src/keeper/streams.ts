@@ -1,5 +1,6 @@
-// Collects notifications from the streams. Each turn reads the accounts that the notifications name
-// and makes changed subscriptions due. If a notification is lost, the sweep finds the change later.
+// Collects notifications from the WebSocket streams. Each turn of the loop reads the accounts that
+// the notifications name and makes changed subscriptions due. The sweep, which reads all
+// subscriptions, later finds changes whose notification was lost.
 import { decodeAuthority, decodeSubscription, kindOf } from '../chain/program/layouts.ts';
 import { hasSilentCall } from '../chain/program/logs.ts';
 import { addressesIn } from '../chain/rpc/named-addresses.ts';
@@ -22,14 +23,20 @@ import type { PlanWatch } from './plan-watch.ts';
 import type { Sweep } from './sweep.ts';
 
 /**
- * Maximum number of notifications kept while the chain cannot be read. If more notifications come,
- * a sweep finds their changes.
+ * Maximum number of notifications that are kept while the chain cannot be read. Beyond this number
+ * a sweep is started, which finds the changes of further notifications.
  */
 const MAX_PENDING = 10_000;
-/** Failed turns in a row before the notifications are dropped and a sweep is started. */
+/**
+ * Number of consecutive failed turns after which the notifications are dropped and a sweep is
+ * started.
+ */
 const MAX_FAILURES = 10;
 const READ_AT_ONCE = 100;
-/** Number of turns in which the keeper requests a transaction again that no endpoint returns. */
+/**
+ * Maximum number of turns in which the keeper requests a transaction that every endpoint reported
+ * as missing.
+ */
 const MAX_MISSES = 25;
 
 /** Pending notifications by account, wallet or transaction, each with its slot. */
@@ -54,8 +61,8 @@ class PendingNotifications {
   }
 
   /**
-   * Adds older notifications. If this object has a notification for the same account, wallet or
-   * transaction, the older notification is ignored.
+   * Adds older notifications. An older notification is ignored if this object already has a
+   * notification for the same account, wallet or transaction.
    */
   addOlder(older: PendingNotifications): void {
     for (const name of ['subscriptions', 'wallets', 'planPdas', 'transactions'] as const) {
@@ -69,11 +76,15 @@ export interface NotificationsOptions {
   readonly sweep: Pick<Sweep, 'readNow' | 'gap'>;
   readonly plans: Pick<PlanWatch, 'readNow'>;
   readonly inFlight: Pick<InFlight, 'explains' | 'isOwn'>;
-  /** Called when subscriptions were made due. */
+  /** Called with each live subscription account that a notification shows. */
+  readonly onLive?: (address: string, slot: bigint) => void;
+  /** Called after changed subscriptions were made due. */
   readonly onDue: () => void;
 }
 
-/** Collects notifications; each turn reads the chain for them. */
+/**
+ * Collects notifications. Each turn of the loop reads the chain for the collected notifications.
+ */
 export class Notifications {
   readonly #context: Context;
   readonly #options: NotificationsOptions;
@@ -85,7 +96,7 @@ export class Notifications {
     this.#options = options;
   }
 
-  /** Takes the notification that an account of the program changed. */
+  /** Queues the notification that an account of the program changed. */
   take(notification: ProgramNotification): void {
     const { address, data, slot } = notification;
     try {
@@ -99,25 +110,26 @@ export class Notifications {
     }
   }
 
-  /** Takes the notification of a transaction that called the program. */
+  /** Queues the notification of a transaction that called the program. */
   takeTransaction({ signature, slot, logs }: TransactionNotification): void {
-    // Only a transaction with a call that emits no event needs a look-up. A call that emits an
-    // event changes an account that still exists afterwards, and this account change sends its own
+    // Only a transaction with a program call that emits no event must be read. A call that emits an
+    // event changes an account that still exists afterwards, so the account sends its own
     // notification.
     if (this.#options.inFlight.isOwn(signature) || !hasSilentCall(logs, this.#context.programId))
       return;
     this.#add((pending) => pending.transactions.set(signature, { slot, misses: 0 }));
   }
 
-  /** Takes the notification that a wallet's token account or authority changed. */
+  /** Queues the notification that a wallet's token account or authority changed. */
   takeWallet(wallet: string, slot: bigint): void {
     this.#add((pending) => pending.wallets.set(wallet, slot));
   }
 
   /**
    * Reads the chain for the pending notifications. Always resolves with false, so that the loop
-   * waits for its next turn. Throws as the RPC client and the database do. The notifications are
-   * then kept for the next turn; after MAX_FAILURES a sweep replaces them.
+   * waits before its next turn. Throws when the chain or the database cannot be reached. The
+   * notifications are then kept for the next turn; after MAX_FAILURES failed turns a sweep replaces
+   * them.
    */
   async turn(): Promise<boolean> {
     const taken = this.#pending;
@@ -129,7 +141,8 @@ export class Notifications {
       return false;
     } catch (error) {
       this.#failures += 1;
-      // The usual cause is an endpoint that is behind the notification's slot.
+      // The usual cause of the error is an endpoint that has not reached the notification's slot
+      // yet.
       if (this.#failures < MAX_FAILURES && this.#pending.size + taken.size < MAX_PENDING)
         this.#pending.addOlder(taken);
       else {
@@ -149,8 +162,8 @@ export class Notifications {
   }
 
   /**
-   * Whether a payment in flight explains the notification, so that no read is needed. Most
-   * notifications come from the keeper's own payments.
+   * Whether the notification only shows the effect of a payment in flight, so that no read is
+   * needed. Most notifications come from the keeper's own payments.
    */
   #isExplained({ address, owner, data, slot }: ProgramNotification): boolean {
     const { programId } = this.#context;
@@ -171,6 +184,8 @@ export class Notifications {
     const named = await this.#addressesIn(taken);
     const planAddresses = [...planPdas.keys(), ...named];
     if (planAddresses.length > 0) await plans.readNow(planAddresses, newest);
+    for (const { address, data, slot } of subscriptions.values())
+      if (isLiveSubscription(data)) this.#options.onLive?.(address, slot);
     if (subscriptions.size + wallets.size + named.length === 0) return;
     const changed = await this.#changedIds(subscriptions, [...wallets.keys(), ...named], named);
     for (const some of chunks(changed, READ_AT_ONCE)) await sweep.readNow(some, newest);
@@ -196,8 +211,8 @@ export class Notifications {
   }
 
   /**
-   * Ids of the subscriptions to read. These are the subscriptions with a wallet or address in
-   * `certain`, and the subscriptions whose notification shows a change.
+   * Returns the ids of the subscriptions to read: subscriptions whose wallet or account address is
+   * in `certain`, and subscriptions whose notification shows a change.
    */
   async #changedIds(
     notifications: ReadonlyMap<string, ProgramNotification>,
@@ -225,6 +240,14 @@ export class Notifications {
   }
 }
 
+function isLiveSubscription(data: Buffer): boolean {
+  try {
+    return decodeSubscription(data).expiresAt === 0n;
+  } catch {
+    return false;
+  }
+}
+
 function mayHaveChanged(
   row: KeeperSubscription,
   notification: ProgramNotification,
@@ -238,7 +261,10 @@ function mayHaveChanged(
   }
 }
 
-/** The fields of a row that the token account streams need. Copying the whole row would be slow. */
+/**
+ * Returns the fields of a subscription row that the token account stream needs. Copying the whole
+ * row would be slow.
+ */
 export function followsOf(row: KeeperSubscription): Follows {
   const { id, subscriberWallet, delegationRevokedAt, observedSlot, dueAt } = row;
   const pastDue = amountPastDue(row);

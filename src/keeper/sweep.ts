@@ -1,6 +1,7 @@
 // The sweep finds changes that the streams missed. It reads every subscription once per
-// SWEEP_MINUTES, and at once after a stream was interrupted. The sweep only makes changed
-// subscriptions due. A collect loop then claims them and decides (claim.ts).
+// SWEEP_MINUTES, and at once after a stream was interrupted or lost messages (stream-check.ts).
+// The sweep only makes changed subscriptions due. A collect loop then claims them and decides
+// (claim.ts).
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { timeOf } from '../chain/time.ts';

@@ -1,11 +1,11 @@
-// Sends transactions, polls their status and sends them again until they are final. The same bytes
-// are sent every 2 s until an endpoint has seen the transaction, and again if a fork drops its
-// block. A transaction lands or fails as a whole, but resolve.ts settles each of its payments
-// separately.
+// Sends transactions, polls their statuses and sends them again until they are final. The same
+// bytes are sent every 2 s until an endpoint has seen the transaction, and again if a fork drops
+// the transaction's block. A transaction lands or fails as a whole, but resolve.ts settles each of
+// its payments separately.
 //
 //   committed -> sent -> seen (processed, confirmed) -> final: landed | failed
 //   sent, never seen -> blockhash expired (finalized) -> expired | unexplained | landed
-//   committed, not to be sent (a payment of it is cancelled) -> as if never seen
+//   committed, a payment of it cancelled -> not sent, then as for "never seen"
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { STATUSES_AT_ONCE } from '../chain/rpc/transactions.ts';
@@ -25,54 +25,57 @@ import { SENT_AT_ONCE, sendAll } from './send.ts';
 /** Maximum number of payments in flight. */
 const MAX_IN_FLIGHT = 8192;
 /**
- * Maximum number of unsent payments. It is limited because a signed transaction ages while it
- * waits, and no other keeper can send it. Collectors that ran out of room continue once half of the
- * room is free.
+ * Maximum number of payments that are signed but not sent yet. The number is limited because the
+ * blockhash of a waiting transaction ages and no other keeper can send the transaction. When the
+ * limit is reached, collectors wait until half of it is free again.
  */
 const MAX_UNSENT = 1024;
 /**
- * If sends have a rate limit, at most this many seconds of sending may be queued, because a
- * blockhash is valid for some 30 s.
+ * If sends have a rate limit, the queue holds at most as many transactions as can be sent in this
+ * many seconds. A blockhash is valid for only about 30 s.
  */
 const MAX_UNSENT_SECONDS = 10;
 /**
- * Numbers of concurrent send loops and settle loops. One loop waits for the network while the other
- * uses Postgres.
+ * Numbers of concurrent send loops and settle loops. While one loop waits for the network, the
+ * other loop uses Postgres.
  */
 const [SENDERS, SETTLERS] = [2, 2];
-/** Pause (ms) before the next try when the rate limit allows no send. */
+/** Pause (ms) before a send loop tries again when the rate limit allows no send. */
 const SEND_PAUSE_MS = 200;
 const RESEND_SCAN_MS = 500;
 /**
- * The pause between polls grows with the number of payments in flight, because each poll goes
- * through all of them.
+ * The pause between two polls is 1 ms for every POLLED_PER_MS payments in flight, but at least
+ * SOONEST_POLL_MS. The pause grows because each poll goes through all payments.
  */
 const SOONEST_POLL_MS = 100;
 const POLLED_PER_MS = 15;
 /** Maximum number of payments that are settled in one database transaction. */
 const SETTLED_AT_ONCE = 256;
 /**
- * The status caches of RPC nodes hold some 150 blocks. The status of an older transaction is read
- * with searchTransactionHistory.
+ * RPC nodes cache the statuses of about 150 blocks. The status of a transaction that is older than
+ * this time (ms) is read with searchTransactionHistory.
  */
 const RECENT_MS = 45_000;
 const EXPIRY_CHECK_MS = 2000;
 /**
- * Pauses before settling a transaction is tried again. While its end is unknown, the pause doubles
- * from SETTLE_AGAIN_MS up to SETTLE_LATEST_MS. After an error caused by its data, the pause is
- * FAULT_PAUSE_MS.
+ * Pauses (ms) before settling a transaction is tried again. While its outcome is unknown, the pause
+ * doubles from SETTLE_AGAIN_MS up to SETTLE_LATEST_MS. After an error caused by the transaction's
+ * data, the pause is FAULT_PAUSE_MS.
  */
 const SETTLE_AGAIN_MS = 5000;
 const SETTLE_LATEST_MS = 300_000;
 const FAULT_PAUSE_MS = 60_000;
 const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
 
-/** Sends, polls, resends and settles transactions. The loops run from construction until `stop`. */
+/**
+ * Sends, polls, resends and settles transactions. The loops of this class run from construction
+ * until `stop`.
+ */
 export class Tracker implements Queue {
   readonly inFlight = new InFlight();
   /**
-   * Called when collectors may continue: after `room` returned 0, there is room for payments again;
-   * or subscriptions are due again.
+   * Called when collectors may claim subscriptions again: when there is room for payments after
+   * `room` returned 0, or when subscriptions became due again.
    */
   onRoom: () => void = () => undefined;
   readonly #context: Context;
@@ -112,7 +115,7 @@ export class Tracker implements Queue {
     ];
   }
 
-  /** The number of payments that can still be added. */
+  /** Returns the number of payments that can still be added. */
   room(): number {
     const room = this.#free();
     this.#isRoomAwaited ||= room <= 0;
@@ -127,16 +130,16 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Sets the newest root of the streaming node. Transactions in this slot or an earlier one are
-   * final or about to be.
+   * Sets the newest root slot that the stream reported. Transactions in this slot or an earlier
+   * slot are finalized or about to be finalized.
    */
   rooted(slot: bigint): void {
     this.#root = { slot, receivedAt: performance.now() };
   }
 
   /**
-   * Waits up to `ms` until no payment is in flight, then releases the claims of the remaining
-   * payments.
+   * Waits up to `ms` milliseconds until no payment is in flight. Then stops the loops and releases
+   * the claims of the remaining payments.
    */
   async stop(ms: number): Promise<void> {
     if (this.inFlight.size > 0) {
@@ -157,13 +160,13 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Sends new transactions, and resends transactions that no endpoint has seen for a while, within
-   * the rate limit.
+   * Sends new transactions and resends transactions that no endpoint has seen for a while. Keeps
+   * within the rate limit.
    */
   async #send(): Promise<boolean> {
     const { allowed } = this.#context.rpc.sendRate();
-    // Subtract the transactions that the other send loop is sending, because the rate limit may not
-    // count them yet.
+    // The transactions that the other send loop is sending are subtracted, because the rate limit
+    // may not count them yet.
     const ready = this.#takeUnsent(Math.min(SENT_AT_ONCE, allowed - this.#beingSent));
     this.#reportRoom();
     if (ready.length > 0) {
@@ -175,7 +178,7 @@ export class Tracker implements Queue {
 
   /**
    * Takes up to `most` transactions to send now. Transactions that were sent before come first,
-   * because they expire first.
+   * because their blockhashes expire first.
    */
   #takeUnsent(most: number): InFlightTransaction[] {
     const now = performance.now();
@@ -215,8 +218,8 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Renews the leases of the payments. Payments whose claim is lost (through a cancellation or an
-   * expired lease) are removed from the index.
+   * Renews the leases of the payments in these transactions. A payment whose claim was lost,
+   * through a cancellation or an expired lease, is removed from the index.
    */
   async #renew(old: readonly InFlightTransaction[], now: number): Promise<void> {
     const payments = old.flatMap(paymentsOf);
@@ -264,8 +267,8 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Settles transactions that were never seen and can never land any more. The transaction whose
-   * last try is longest ago comes first.
+   * Settles transactions that no endpoint has seen and that can never land any more. The
+   * transaction whose last settling try was longest ago comes first.
    */
   async #expire(): Promise<boolean> {
     const now = performance.now();
@@ -296,8 +299,8 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Removes settled payments from the index. If the end of a transaction is unknown, settling is
-   * tried again with backoff.
+   * Removes settled payments from the index. If the outcome of a transaction is unknown, settling
+   * is tried again with backoff.
    */
   #conclude({ done, unknown, isDue }: ResolveResult): void {
     this.#forget(done);

@@ -17,6 +17,7 @@ export const failureMeanings = {
   client_certificate: 'The server wants a client certificate, and webhooks have none.',
   tls: 'TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.',
   blocked: 'The address is private or reserved: webhooks are not sent there.',
+  proxy: 'The operator’s proxy for webhooks did not connect to the host.',
   protocol: 'The answer was not HTTP.',
   error: 'Something else went wrong.',
 } as const;
@@ -28,7 +29,17 @@ export class BlockedAddress extends Error {
   readonly code = 'BLOCKED_ADDRESS';
 }
 
+/** Thrown when the egress proxy opened no tunnel. */
+export class ProxyFailed extends Error {
+  readonly code = 'PROXY_FAILED';
+
+  constructor(cause: unknown) {
+    super('the egress proxy opened no tunnel', { cause });
+  }
+}
+
 const byCode: Record<string, Failure> = {
+  PROXY_FAILED: 'proxy',
   BLOCKED_ADDRESS: 'blocked',
   UND_ERR_SOCKET: 'reset',
   UND_ERR_INFO: 'reset',

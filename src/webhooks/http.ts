@@ -3,6 +3,7 @@
 // decompresses nothing, and reads at most 4 KiB of the response body.
 import { buildConnector, Client, type Dispatcher } from 'undici';
 import { ADDRESS_TIMEOUT_MS } from '../sockets.ts';
+import { EgressProxy } from './egress-proxy.ts';
 import { classify, type Failure } from './errors.ts';
 import type { SsrfGuard } from './ssrf-guard.ts';
 
@@ -52,10 +53,13 @@ export class WebhookClient {
   readonly #idle = new Map<string, Connection[]>();
   readonly #connect: buildConnector.connector;
   readonly #guard: SsrfGuard;
+  readonly #proxy: EgressProxy | undefined;
   #closed = false;
 
-  constructor(guard: SsrfGuard) {
+  /** `proxy` is WEBHOOK_PROXY: the guard judges a host before the proxy connects to it. */
+  constructor(guard: SsrfGuard, { proxy }: { proxy?: string | undefined } = {}) {
     this.#guard = guard;
+    this.#proxy = proxy === undefined ? undefined : new EgressProxy(proxy, DEADLINE_MS);
     this.#connect = buildConnector({
       timeout: DEADLINE_MS,
       autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS,
@@ -80,6 +84,7 @@ export class WebhookClient {
   close(): void {
     this.#closed = true;
     for (const connection of [...this.#idle.values()].flat()) this.#drop(connection);
+    this.#proxy?.close();
   }
 
   /** Sends the request over this connection, and gives the connection back or drops it. */
@@ -142,19 +147,41 @@ export class WebhookClient {
       callback(error as Error, null);
       return;
     }
-    this.#connect({ ...options, hostname }, (...[error, socket]) => {
-      if (error !== null) {
-        callback(error, null);
-        return;
-      }
-      connection.address = socket.remoteAddress ?? null;
-      connection.isOpen = true;
-      // After a TLS alert undici reports only that the connection ended.
-      socket.once('error', (fault: Error) => (connection.fault = fault));
-      // Called before undici parses the bytes, whose reader is the listener of `readable`.
-      socket.on('data', (chunk: Buffer) => connection.onBytes?.(chunk));
-      callback(null, socket);
-    });
+    const opened =
+      (address?: string | null): buildConnector.Callback =>
+      (...[error, socket]) => {
+        if (error !== null) {
+          callback(error, null);
+          return;
+        }
+        connection.address = address === undefined ? (socket.remoteAddress ?? null) : address;
+        connection.isOpen = true;
+        // After a TLS alert undici reports only that the connection ended.
+        socket.once('error', (fault: Error) => (connection.fault = fault));
+        // Called before undici parses the bytes, whose reader is the listener of `readable`.
+        socket.on('data', (chunk: Buffer) => connection.onBytes?.(chunk));
+        callback(null, socket);
+      };
+    if (this.#proxy === undefined) this.#connect({ ...options, hostname }, opened());
+    else void this.#connectThrough(this.#proxy, { ...options, hostname }, opened);
+  }
+
+  async #connectThrough(
+    proxy: EgressProxy,
+    options: buildConnector.Options,
+    opened: (address: string | null) => buildConnector.Callback,
+  ): Promise<void> {
+    const { hostname, protocol } = options;
+    const isTls = protocol === 'https:';
+    const port = options.port === '' ? (isTls ? '443' : '80') : options.port;
+    try {
+      const { socket, address } = await proxy.open({ hostname, port }, this.#guard.lookup);
+      socket.setNoDelay(true);
+      if (isTls) this.#connect({ ...options, httpSocket: socket }, opened(address));
+      else opened(address)(null, socket);
+    } catch (error) {
+      opened(null)(error as Error, null);
+    }
   }
 
   #give(connection: Connection): void {

@@ -13,6 +13,8 @@ export interface Ping {
   secret: string;
   /** The previous secret while it also signs; otherwise undefined. */
   previousSecret?: string | undefined;
+  /** The merchant's own headers: name, value, name, value. */
+  headers?: string[];
   /**
    * Timestamp for the headers in Unix ms. Use the database's clock if available, as deliveries do.
    */
@@ -42,18 +44,22 @@ export async function sendPing({
   url,
   secret,
   previousSecret,
+  headers: own = [],
   now = Date.now(),
   event = pingEvent(appId, webhookId),
 }: Ping): Promise<PingResult> {
   const { origin, pathname, search } = new URL(url);
-  const client = new WebhookClient(createSsrfGuard(guardOptions(config)));
-  const headers = signedHeaders(
+  const client = new WebhookClient(createSsrfGuard(guardOptions(config)), {
+    proxy: config.webhookProxy,
+  });
+  const signed = signedHeaders(
     [signingKeys(secret), previousSecret === undefined ? undefined : signingKeys(previousSecret)],
     event.id,
     Math.floor(now / 1000),
     event.body,
   );
   const path = `${pathname}${search}`;
+  const headers = [...signed, ...own];
   const answer = await client.post({ origin, path, headers, body: event.body });
   client.close();
   const { httpStatus, durationMs, error, response } = answer;

@@ -34,11 +34,12 @@ export interface SsrfGuardOptions {
   nameServers: readonly string[];
 }
 
-/** The configuration fields that the guard needs. */
+/** The configuration fields that the guard and the client need. */
 export type GuardConfig = Pick<
   Config,
   'webhookGuard' | 'webhookAllowCidrs' | 'webhookDenyCidrs' | 'webhookNameServers'
->;
+> &
+  Partial<Pick<Config, 'webhookProxy'>>;
 
 export function guardOptions(config: GuardConfig): SsrfGuardOptions {
   return {

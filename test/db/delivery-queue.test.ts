@@ -74,7 +74,7 @@ void t.test(
     t.same(idsOf(first).sort(), [ids[1], ids[4], others[0], others[1]].sort());
     t.match(
       first.find(({ id }) => id === ids[4]),
-      { attempts: 3, endpointDeleted: false, body: String },
+      { attempts: 3, endpointClosed: false, body: String },
     );
     t.same(idsOf(await claim(sql, [a])), [ids[2], ids[3]], 'what is claimed is left out');
   },

@@ -125,6 +125,7 @@ void t.test(
         SOLANA_CLUSTER: 'localnet',
         USDC_MINT: chain.mint,
         KEEPER_KEYPAIR: config.keeperKeypairs?.join() ?? '',
+        COLLECTION_WINDOW_SECONDS: '0',
         PLATFORM_TREASURY: stage.treasury.address,
         PLATFORM_FEE_BPS: '100',
         ENCRYPTION_KEY: encryptionKey,

@@ -19,13 +19,19 @@ const { scripts } = JSON.parse(
 /** The reason why this is not a valid command line of billing; undefined if it is. */
 function fault(line: string): string | undefined {
   let command = program;
+  let isValue = false;
   for (const word of line.split(/\s+/).slice(1)) {
     const [flag = ''] = word.split('=');
-    if (/^[|&;>)]/.test(word)) return undefined;
+    if (/^[|&;>)#]/.test(word)) return undefined;
+    if (isValue) {
+      isValue = false;
+      continue;
+    }
     if (flag === '--help') continue;
     if (flag.startsWith('--')) {
-      if (!command.options.some(({ long }) => long === flag))
-        return `${command.name()} has no ${flag}`;
+      const option = command.options.find(({ long }) => long === flag);
+      if (option === undefined) return `${command.name()} has no ${flag}`;
+      isValue = option.required && !word.includes('=');
       continue;
     }
     const below = command.commands.find((each) => each.name() === word);

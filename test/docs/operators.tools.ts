@@ -60,7 +60,8 @@ async function prepare(t: Test): Promise<Place> {
   await sql`update plans set plan_pda = ${config.KEEPER_ADDRESS ?? ''}`;
   await queueDeliveries(sql, app, 1);
   await finishDeliveries(sql, 'failed');
-  const [merchant] = await sql<{ id: string }[]>`select merchant_id as id from apps`;
+  const [merchant] = await sql<{ wallet: string }[]>`
+    select m.wallet from apps join merchants m on m.id = merchant_id`;
   const [leaving] = await sql<{ id: string }[]>`
     insert into merchants (wallet) values ('leaving') returning id`;
   const ports: Record<string, string> = {};
@@ -135,7 +136,7 @@ async function prepare(t: Test): Promise<Place> {
       PGPASSWORD: decodeURIComponent(server.password),
       SOLANA_RPC_URL,
       APP: app.appId,
-      MERCHANT: merchant?.id ?? '',
+      MERCHANT_WALLET: merchant?.wallet ?? '',
       LEAVING: leaving?.id ?? '',
     },
   };

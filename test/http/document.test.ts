@@ -1,6 +1,7 @@
 // Rules for every route, tested on each that the OpenAPI document has, so that a new one is tested
 // too: who may call, ids that are malformed, unknown or of another merchant, bodies, and pages.
 import t from 'tap';
+import { insertUnregistered } from '../../src/db/unregistered.ts';
 import { apiDocument, randomAddress, testApi, type Answer } from '../fixtures/http.ts';
 import { insertEvent, insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';
 
@@ -35,6 +36,7 @@ const bodies: Record<string, Record<string, unknown>> = {
   'PATCH /merchant/apps/{appId}/plans/{planId}': { name: 'Monthly' },
   'PATCH /merchant/apps/{appId}/subscriptions/{subscriptionId}': { externalId: 'c-1' },
   'POST /merchant/apps/{appId}/webhooks': { url: 'https://shop.test/' },
+  'PATCH /merchant/apps/{appId}/webhooks/{webhookId}': { disabled: false },
   'POST /merchant/apps/{appId}/events/sample': { type: 'ping' },
   'POST /subscriber/transactions': { transaction: 'AQ==' },
   'POST /merchant/transactions': { transaction: 'AQ==' },
@@ -226,6 +228,12 @@ void t.test(
       await insertPlan(api.sql, mine);
       await api.sql`insert into checkout_sessions (app_id, plan_id) values (${appId}, ${planId})`;
       await insertSubscription(api.sql, { appId, planId }, { subscriberWallet: subscriber.wallet });
+      await insertUnregistered(api.sql, {
+        appId,
+        planId,
+        subscriptionPda: randomAddress(),
+        subscriberWallet: randomAddress(),
+      });
       await insertEvent(api.sql, subscriptionId);
       await insertPayment(api.sql, subscriptionId, `2026-01-0${n + 1}`);
       await api.sql`
@@ -237,7 +245,7 @@ void t.test(
       ({ path, operation }) =>
         !path.endsWith('/webhooks') && operation.parameters?.some(({ name }) => name === 'cursor'),
     );
-    t.equal(lists.length, 15);
+    t.equal(lists.length, 16);
     const cursors: string[] = [];
     for (const { path, name } of lists) {
       const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;

@@ -237,25 +237,81 @@ void t.test(
   },
 );
 
-void t.test('a bad credential costs the address as much as a sign-in', async (t) => {
+void t.test('bad credentials have a budget of the address, and nothing else suffers', async (t) => {
   const api = await testApi(t, { requestsPerMinute: { free: 10, pro: 1000 } });
   const merchant = await api.merchant();
+  const profile = (token?: string) => api.call('GET', '/merchant/profile', { token });
+  t.equal((await profile(merchant.key)).status, 200);
   const statuses: number[] = [];
-  for (let n = 0; n < 12; n += 1) {
-    const token = n % 2 === 0 ? `${merchant.key}x` : undefined;
-    statuses.push((await api.call('GET', '/merchant/profile', { token })).status);
-  }
-  // Two were spent by the sign-in.
-  t.same(statuses, [...Array<number>(8).fill(401), ...Array<number>(4).fill(429)]);
-  t.equal(
-    (await api.call('POST', '/auth/nonce', { body: { wallet: merchant.wallet } })).status,
-    429,
-  );
-  t.equal(
-    (await api.call('GET', '/merchant/profile', { token: merchant.key })).status,
-    200,
-    'a valid caller of the address is not concerned',
-  );
+  for (let n = 0; n < 12; n += 1)
+    statuses.push((await profile(n % 2 === 0 ? `${merchant.key}x` : undefined)).status);
+  t.same(statuses, [...Array<number>(10).fill(401), 429, 429]);
+  t.match((await profile('nonsense')).headers, {
+    'retry-after': /^\d+$/,
+    'ratelimit-limit': '10',
+    'ratelimit-remaining': '0',
+  });
+  t.equal((await profile(merchant.key)).status, 200, 'a valid key of the address');
+  t.equal((await profile(merchant.token)).status, 200, 'a valid token of the address');
+  const nonce = await api.call('POST', '/auth/nonce', { body: { wallet: merchant.wallet } });
+  t.equal(nonce.status, 200, 'signing in');
+  t.equal((await api.call('GET', '/plans/x')).status, 404, 'public data');
+});
+
+void t.test(
+  'past the budget for failures no credential is looked up, unless it was accepted lately',
+  async (t) => {
+    const lookUps: string[][] = [];
+    const database = await testDatabase(t);
+    const pool = connect(database.url, { max: 4, name: 'serve' });
+    t.teardown(() => pool.end({ timeout: 1 }));
+    const sql = new Proxy(pool, {
+      apply(target, self, given: [TemplateStringsArray, ...unknown[]]) {
+        if (given[0].join('').includes('from unnest') && given[0].join('').includes('api_keys'))
+          lookUps.push(given[1] as string[]);
+        return Reflect.apply(target, self, given) as unknown;
+      },
+    });
+    const api = await testApi(t, {
+      database,
+      sql,
+      requestsPerMinute: { free: 10, pro: 1000 },
+      trustProxy: ['127.0.0.1'],
+    });
+    const [one, other] = [await api.merchant(), await api.merchant()];
+    const ask = async (token: string, address = '203.0.113.7') =>
+      (
+        await api.call('GET', '/merchant/profile', {
+          token,
+          headers: { 'x-forwarded-for': address },
+        })
+      ).status;
+    const guess = () => `${one.key.slice(0, -6)}${Math.random().toString(36).slice(2, 8)}`;
+    t.equal(await ask(one.key), 200);
+    for (let n = 0; n < 10; n += 1) t.equal(await ask(guess()), 401);
+    const before = lookUps.length;
+    t.equal(before, 11);
+    for (let n = 0; n < 30; n += 1) t.equal(await ask(guess()), 429);
+    t.equal(await ask(other.key), 429, 'a key that this process has not accepted yet');
+    t.equal(lookUps.length, before, 'none of them was looked up');
+    t.equal(await ask(other.key, '203.0.113.8'), 200, 'from another address');
+    t.equal(await ask(other.key), 200, 'after which it is known here');
+    t.equal(await ask(one.key), 200);
+    await api.sql`update api_keys set revoked_at = now() where merchant_id = ${one.merchantId}`;
+    t.equal(await ask(one.key), 429, 'a revoked key is not accepted');
+    const after = lookUps.length;
+    t.equal(await ask(one.key), 429);
+    t.equal(lookUps.length, after, 'and no more looked up');
+  },
+);
+
+void t.test('public data has a budget of its own, six times that of a caller', async (t) => {
+  const api = await testApi(t, { requestsPerMinute: { free: 10, pro: 1000 } });
+  const statuses: number[] = [];
+  for (let n = 0; n < 61; n += 1) statuses.push((await api.call('GET', '/plans/x')).status);
+  t.same(statuses, [...Array<number>(60).fill(404), 429]);
+  const { wallet } = await api.signIn('subscriber');
+  t.ok(wallet, 'signing in is not concerned');
 });
 
 void t.test(

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import t from 'tap';
+import { connect } from '../../src/db/postgres/connect.ts';
 import { testApi } from '../fixtures/http.ts';
 
 const built = new URL('../../dist/pages/', import.meta.url);
@@ -80,18 +81,77 @@ void t.test('the demo wallet only exists in development on a local chain', async
   t.notMatch((await production.app.inject('/account')).payload, /demo-wallet-/);
 });
 
-void t.test('documents, files and public terms are limited per address', async (t) => {
-  const { app } = await testApi(t, { requestsPerMinute: { free: 6, pro: 6 } });
-  const answers = [];
-  for (const url of [
-    ...documents,
-    ...documents,
-    '/account',
-    '/plans/x',
-    `/assets/${manifest.style ?? ''}`,
-  ])
-    answers.push((await app.inject(url)).statusCode);
-  t.same(answers, [200, 200, 200, 200, 200, 200, 429, 429, 429]);
+void t.test('a document names the address for reports, escaped', async (t) => {
+  const reportUrl = 'https://billing.example/abuse?a="b"&c=<d>';
+  const { app } = await testApi(t, { reportUrl });
+  for (const url of documents)
+    t.match(
+      (await app.inject(url)).payload,
+      '<meta name="billing-report" content="https://billing.example/abuse?a=&#34;b&#34;&#38;c=&#60;d&#62;">',
+    );
+  const without = await testApi(t);
+  t.match(
+    (await without.app.inject('/account')).payload,
+    '<meta name="billing-report" content="">',
+  );
+});
+
+void t.test(
+  'documents and public terms share a budget of the address, files have none',
+  async (t) => {
+    const { app } = await testApi(t, { requestsPerMinute: { free: 1, pro: 1 } });
+    const answers = [];
+    for (const url of [...documents, '/plans/x', '/account', '/s/x', '/account', '/plans/x'])
+      answers.push((await app.inject(url)).statusCode);
+    t.same(answers, [200, 200, 200, 404, 200, 200, 429, 429]);
+    for (const url of [`/assets/${manifest.style ?? ''}`, '/openapi.json', '/docs/'])
+      for (let n = 0; n < 8; n += 1) t.equal((await app.inject(url)).statusCode, 200, url);
+  },
+);
+
+void t.test('a document that is refused is a page with a way out', async (t) => {
+  const { app } = await testApi(t, { requestsPerMinute: { free: 1, pro: 1 } });
+  for (let n = 0; n < 6; n += 1) await app.inject('/account');
+  for (const url of documents) {
+    const { statusCode, headers, payload } = await app.inject(url);
+    t.equal(statusCode, 429, url);
+    t.match(headers, {
+      'content-type': 'text/html; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-frame-options': 'DENY',
+      'ratelimit-limit': '6',
+      'ratelimit-remaining': '0',
+    });
+    const seconds = String(headers['retry-after']);
+    t.match(seconds, /^\d+$/);
+    t.ok(payload.includes(`Load the page again in ${seconds} seconds.`));
+    t.match(payload, /<h1>One moment, please<\/h1>/);
+    t.match(payload, /<a class="button" href="">Load the page again<\/a>/);
+    t.notMatch(payload, /<script|style=|<style|https?:\/\//);
+  }
+  const data = await app.inject('/plans/x');
+  t.match(data.headers['content-type'], /json/, 'data is refused as data');
+});
+
+void t.test('while the database is away a document is a page too', async (t) => {
+  const sql = connect('postgres://postgres@127.0.0.1:1/none', { max: 1, name: 'serve' });
+  t.teardown(() => sql.end({ timeout: 0 }));
+  const { app } = await testApi(t, { sql });
+  const { statusCode, headers, payload } = await app.inject('/account');
+  t.equal(statusCode, 503);
+  t.match(headers, { 'content-type': 'text/html; charset=utf-8', 'retry-after': '5' });
+  t.match(payload, /does not reach its database/);
+});
+
+void t.test('a document says what to do when its script does not start', async (t) => {
+  const { app } = await testApi(t);
+  for (const url of documents) {
+    const { payload } = await app.inject(url);
+    const late = /<div class="late">(.*?)<\/div>/s.exec(payload)?.[1] ?? '';
+    t.match(late, /This page has not started/, url);
+    t.match(late, /<a class="button" href="">Load the page again<\/a>/);
+    t.match(late, /Nothing was (signed|changed)/);
+  }
 });
 
 void t.test('anyone may read a plan’s public terms', async (t) => {

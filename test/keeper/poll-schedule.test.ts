@@ -13,14 +13,24 @@ void t.test('a young transaction is polled often, an old one every second', (t) 
   t.end();
 });
 
+void t.test(
+  'while a stream reports what lands, an unseen transaction is polled every two seconds',
+  (t) => {
+    const streaming = { slot: 6n, receivedAt: 1900 };
+    t.notOk(shouldPoll(sent, streaming, 1999));
+    t.ok(shouldPoll(sent, streaming, 2000));
+    t.end();
+  },
+);
+
 void t.test('a landed transaction is polled once it is rooted, and rarely before', (t) => {
   for (const landed of [
     { ...sent, slot: 7n, polledAt: 10_000 },
     { ...sent, slot: 7n, status: confirmed, polledAt: 10_000 },
   ]) {
-    t.notOk(shouldPoll(landed, { slot: 6n, receivedAt: 12_000 }, 12_100));
+    t.notOk(shouldPoll(landed, { slot: 6n, receivedAt: 24_900 }, 24_999));
     t.ok(
-      shouldPoll(landed, { slot: 6n, receivedAt: 12_400 }, 12_500),
+      shouldPoll(landed, { slot: 6n, receivedAt: 24_900 }, 25_000),
       'a fork may have dropped it',
     );
     t.ok(shouldPoll(landed, { slot: 7n, receivedAt: 12_000 }, 12_000));

@@ -139,6 +139,7 @@ async function open<D extends Database>(
     SOLANA_CLUSTER: 'localnet',
     USDC_MINT: LOCALNET_MINT,
     KEEPER_KEYPAIR: keypair,
+    COLLECTION_WINDOW_SECONDS: '0',
     KEEPER_ADDRESS: keeper.address,
     PLATFORM_TREASURY: walletFromSeed(random.seed32()).address,
     PLAN_MINIMUM_AMOUNT: '1',

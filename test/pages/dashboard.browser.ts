@@ -53,6 +53,29 @@ void t.test(
     await page.getByRole('button', { name: 'Send a test' }).click();
     await page.getByText('Answered 410').waitFor();
 
+    // The wallet signs again before a secret is replaced; without that signature nothing happens.
+    const signatures = () => selling.asked.filter((method) => method.startsWith('sign')).length;
+    const secrets = async () =>
+      (await sql`select 1 from webhook_endpoints where rotated_at is not null`).length;
+    const replace = async () => {
+      await page.getByRole('button', { name: 'Replace the secret' }).click();
+      await page.getByRole('button', { name: 'Replace it' }).click();
+    };
+    let signed = signatures();
+    selling.switches.rejects = 'signIn';
+    await replace();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    t.equal(await secrets(), 0, 'declined');
+    selling.switches.rejects = undefined;
+    await replace();
+    await page
+      .getByRole('dialog')
+      .getByText(/^whsec_/)
+      .waitFor();
+    t.equal(await secrets(), 1);
+    t.equal(signatures(), signed + 2);
+    await page.getByRole('button', { name: 'I have stored it' }).click();
+
     await page.getByRole('link', { name: 'Plans', exact: true }).click();
     await page.getByRole('button', { name: 'New plan' }).click();
     await page.getByLabel('Name').fill('Tea club');
@@ -130,15 +153,32 @@ void t.test(
       async () => (await sql`select 1 from deliveries where status = 'delivered'`).length === 2,
     );
     await failed.getByRole('link').first().click();
-    await page.getByText('Attempts').waitFor();
+    await page.getByRole('heading', { name: 'Attempts' }).waitFor();
     await inspect(t, page, 'dashboard-delivery');
+
+    // The service disables the endpoint; the merchant enables it.
+    await sql`update webhook_endpoints set disabled_at = now(), disabled_reason = 'failing'`;
+    await page.getByRole('link', { name: 'Webhook' }).click();
+    await page.getByText('All of its requests failed for days.').waitFor();
+    await inspect(t, page, 'dashboard-disabled');
+    await page.getByRole('button', { name: 'Enable it' }).click();
+    await page.getByText('This endpoint is disabled.').waitFor({ state: 'detached' });
+    await page.getByText(/of its requests succeeded/).waitFor();
+    t.match(await sql`select disabled_at from webhook_endpoints`, [{ disabledAt: null }]);
 
     await page.getByRole('link', { name: 'API keys' }).click();
     const [{ keys: keysBefore } = { keys: 0 }] = await sql<{ keys: number }[]>`
     select count(*)::int as keys from api_keys where revoked_at is null`;
+    signed = signatures();
+    selling.switches.rejects = 'signIn';
+    await page.getByRole('button', { name: 'New key' }).click();
+    await page.getByRole('alert').waitFor();
+    selling.switches.rejects = undefined;
+    t.equal((await sql`select 1 from api_keys where revoked_at is null`).length, keysBefore);
     await page.getByRole('button', { name: 'New key' }).click();
     const key = (await page.getByRole('dialog').locator('code').textContent()) ?? '';
     t.match(key, /^sk_test_/);
+    t.equal(signatures(), signed + 2, 'the wallet is asked each time');
     await page.getByRole('button', { name: 'I have stored it' }).click();
     const used = () =>
       fetch(`${stage.origin}/merchant/profile`, { headers: { authorization: `Bearer ${key}` } });

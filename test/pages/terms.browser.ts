@@ -91,7 +91,7 @@ void t.test('trial, discount and pause', async (t) => {
     await served.call('POST', path, { token, body: { mode: 'force' } });
     await offer(`/s/${plan.id}`);
     await page.getByRole('button', { name: /^Subscribe with/ }).click();
-    await page.getByText('The merchant has cancelled this subscription').waitFor();
+    await page.getByText('The merchant has ended your subscription to this plan.').waitFor();
     t.equal(await page.getByText('You are subscribed').count(), 0);
     t.same(faults, []);
   });

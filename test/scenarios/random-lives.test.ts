@@ -6,7 +6,7 @@ import { isLong } from '../fixtures/long.ts';
 import { customer, play } from '../fixtures/random-life.ts';
 
 void t.test(
-  'in any 24 periods no payment exceeds the plan’s amount, each period has one payment with its fee, each is announced once, and access follows the rule',
+  'in any 24 periods no payment exceeds the plan’s amount, each period has one payment with its fee, each is announced once, renewals are collected at the end of their window, and access follows the rule',
   (t) => {
     const outcomes = new Set<string>();
     fc.assert(
@@ -20,6 +20,8 @@ void t.test(
           outcomes.add(`${row.status}${row.pausedAt === null ? '' : ' paused'}`);
           if (pulls.length >= 12) outcomes.add('paid often');
           if (announced.size >= 12) outcomes.add('announced often');
+          if (pulls.some(({ at, periodStart }) => at % 900n === 0n && at > periodStart))
+            outcomes.add('waited for a window');
           if (row.discountPeriods === 0) outcomes.add('discount used up');
         }
       }),
@@ -28,7 +30,7 @@ void t.test(
     for (const outcome of [
       ...['active', 'active paused', 'cancelled', 'expired', 'paid often', 'announced often'],
       ...['discount used up', 'otherPlan', 'refund', 'pauseUntilLate', 'loseCommits'],
-      ...['charged twice', 'at most half'],
+      ...['charged twice', 'at most half', 'waited for a window'],
     ])
       t.ok(outcomes.has(outcome), `it came to ${outcome}`);
     t.end();
@@ -36,7 +38,13 @@ void t.test(
 );
 
 void t.test('a rest of a period that rounds to zero counts as paid', (t) => {
-  const plan = { amount: 1000n, periodHours: 1, trialHours: 0, graceHours: null } as const;
+  const plan = {
+    amount: 1000n,
+    periodHours: 1,
+    trialHours: 0,
+    graceHours: null,
+    collectionWindow: 0,
+  } as const;
   // 998 off leaves 2 per period; after the pause a tenth of the second period is left.
   const steps = [
     { act: 'discount', size: 997, after: 500 },

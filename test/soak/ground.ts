@@ -165,6 +165,7 @@ export async function startGround({
       SOLANA_CLUSTER: 'localnet',
       USDC_MINT: LOCALNET_MINT,
       KEEPER_KEYPAIR: keypairFile,
+      COLLECTION_WINDOW_SECONDS: '0',
       PLATFORM_TREASURY: treasury,
     };
     const badNodes = await startBadNodes(rpcUrl, lagUrl);

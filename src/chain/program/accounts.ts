@@ -18,7 +18,10 @@ export interface ChainAccount {
   readonly data: Buffer;
 }
 
-/** Whether the account was closed, or is an address that has only received lamports. */
+/**
+ * Whether the account was closed or never opened. RPC also returns such an account when someone
+ * sent lamports to its address.
+ */
 export function isClosed({ owner, data }: ChainAccount): boolean {
   return owner === SYSTEM_PROGRAM && data.length === 0;
 }

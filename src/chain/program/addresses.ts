@@ -22,7 +22,10 @@ function bytesOf(text: string): Uint8Array | undefined {
   return bytes?.length === 32 ? bytes : undefined;
 }
 
-/** Memoizes `make(key)` in the map `known`. The map is emptied when it has `maxEntries` entries. */
+/**
+ * Returns the cached value for `key`, or creates the value with `make` and caches it. The cache is
+ * emptied when it has `maxEntries` entries.
+ */
 function remembered<T>(known: Map<string, T>, maxEntries: number, key: string, make: () => T): T {
   const found = known.get(key);
   if (found !== undefined) return found;
@@ -33,8 +36,8 @@ function remembered<T>(known: Map<string, T>, maxEntries: number, key: string, m
 }
 
 /**
- * A public key that caches its Base58 text. web3.js encodes keys to compare them for each
- * instruction, which took a third of a payment's CPU time.
+ * A public key that caches its Base58 text. web3.js compares keys by this text for each
+ * instruction, and encoding the text each time took a third of a payment's CPU time.
  */
 class AddressKey extends PublicKey {
   readonly #bytes: Uint8Array;
@@ -60,8 +63,8 @@ const MAX_KEYS = 20_000;
 const keys = new Map<string, PublicKey>();
 
 /**
- * The public key of a Base58 address. Throws a TypeError that contains the text when the text is
- * not an address.
+ * Returns the public key of a Base58 address. Throws a TypeError that quotes the text when the text
+ * is not an address.
  */
 export function publicKey(address: string): PublicKey {
   return remembered(keys, MAX_KEYS, address, () => {
@@ -74,8 +77,8 @@ export function publicKey(address: string): PublicKey {
 }
 
 /**
- * The 32 bytes of a Base58 address. Throws a TypeError that contains the text when the text is not
- * an address.
+ * Returns the 32 bytes of a Base58 address. Throws a TypeError that quotes the text when the text
+ * is not an address.
  */
 export function addressBytes(address: string): Uint8Array {
   return publicKey(address).toBytes();
@@ -84,8 +87,8 @@ export function addressBytes(address: string): Uint8Array {
 const texts = new Map<string, string>();
 
 /**
- * The Base58 address of the 32 bytes that begin at `offset`. The result is cached, because a keeper
- * reads the same addresses again and Base58 encoding is slow.
+ * Returns the Base58 address of the 32 bytes that begin at `offset`. The result is cached, because
+ * a keeper reads the same addresses again and Base58 encoding is slow.
  */
 export function addressAt(bytes: Buffer, offset: number): string {
   const raw = bytes.toString('latin1', offset, offset + 32);
@@ -93,7 +96,8 @@ export function addressAt(bytes: Buffer, offset: number): string {
 }
 
 /**
- * The Base58 address of a public key, cached. `PublicKey.toBase58` encodes the key on every call.
+ * Returns the Base58 address of a public key. The result is cached, because `PublicKey.toBase58`
+ * encodes the key on every call.
  */
 export function addressOf(key: PublicKey): string {
   return addressAt(key.toBuffer(), 0);
@@ -105,15 +109,15 @@ export interface Derived {
   readonly bump: number;
 }
 
-// Derived addresses are cached: findProgramAddressSync takes 200 us (a SHA-256 and a curve check
-// per bump), and the keeper needs the same five addresses whenever it reads, assesses and signs a
-// payment.
+// Derived addresses are cached. findProgramAddressSync takes 200 us (a SHA-256 and a curve check
+// per bump seed), and the keeper needs the same five addresses whenever it reads, decides about or
+// signs a payment.
 const MAX_DERIVED = 100_000;
 const cache = new Map<string, Derived>();
 
 /**
- * Derives an address from a seed name and parts. A string part is an address and gives 32 bytes of
- * seed; a number gives eight bytes.
+ * Derives a program address from a seed name and further seeds. A string is a Base58 address and
+ * gives 32 seed bytes. A bigint gives eight seed bytes.
  */
 function derive(programId: string, name: string, ...parts: readonly (string | bigint)[]): Derived {
   const key = `${programId} ${name} ${parts.join(' ')}`;
@@ -149,7 +153,7 @@ export function authorityAddress(programId: string, user: string, mint: string):
   return derive(programId, 'SubscriptionAuthority', user, mint);
 }
 
-/** Derives the address of the account that signs the program's events. */
+/** Derives the address of the account with which the program signs its events. */
 export function eventAuthorityAddress(programId: string): Derived {
   return derive(programId, 'event_authority');
 }

@@ -37,8 +37,8 @@ export function i64(value: bigint): Buffer {
 }
 
 /**
- * Encodes up to four addresses as four 32-byte slots; unused slots are zero. Throws a RangeError
- * for more than four addresses.
+ * Encodes up to four addresses as four fields of 32 bytes. Unused fields are zero. Throws a
+ * RangeError for more than four addresses.
  */
 export function addressSlots(addresses: readonly string[], name: string): Buffer {
   if (addresses.length > 4)

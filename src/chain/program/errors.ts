@@ -1,16 +1,19 @@
-// Classifies a failed collection (docs/chain.md, "Errors at a pull"). A doubtful failure is
-// classified as `unknown`, because only a failure that the subscriber certainly caused may make a
-// subscription past due.
+// Classifies the failure of a payment (docs/chain.md, "Errors at a pull"). A doubtful failure is
+// classified as `unknown`, because a subscription becomes past due only when the subscriber
+// certainly caused the failure.
 import { ASSOCIATED_TOKEN_PROGRAM, SYSTEM_PROGRAM, TOKEN_PROGRAM } from './addresses.ts';
 import type { TokenAccount } from './layouts.ts';
 import { PROGRAM_ERRORS } from './program-errors.ts';
 
-/** Instruction indexes of the transfers that belong to one payment. */
+/** Indexes of the transfer instructions that belong to one payment. */
 export interface PullLayout {
   readonly pulls: readonly number[];
 }
 
-/** The reason why the subscriber cannot be charged; reported as `failureReason`. */
+/**
+ * The reason why the subscriber cannot be charged. The API shows it as `failureReason` of the
+ * payment.
+ */
 export type SubscriberReason =
   | 'insufficient_funds'
   | 'allowance_exhausted'
@@ -21,7 +24,7 @@ export type SubscriberReason =
   | 'authority_closed'
   | 'authority_replaced';
 
-/** The reasons why a payment cannot be collected that are not caused by the subscriber. */
+/** Reasons why a payment cannot be collected that the subscriber did not cause. */
 export const OURS_REASONS = [
   'keeper_out_of_sol',
   'not_a_puller',
@@ -42,8 +45,8 @@ export type OursReason = (typeof OURS_REASONS)[number];
 export type PullFailure =
   | { readonly kind: 'subscriber'; readonly reason: SubscriberReason }
   /**
-   * Error 400: the period is already paid, in full or in part. The caller does not treat this as a
-   * failure and reads the chain state again.
+   * The program's error 400: the period is already paid, in full or in part. The caller does not
+   * treat this error as a failure and reads the chain state again.
    */
   | { readonly kind: 'already_collected' }
   | { readonly kind: 'cancelled' }
@@ -69,7 +72,10 @@ export interface PullContext {
   readonly subscriberAccount: TokenAccount | null | undefined;
 }
 
-/** An instruction's failure as RPC reports it: a custom code, or the name of a runtime error. */
+/**
+ * The failure of an instruction as RPC reports it: a custom error code, or the name of a runtime
+ * error.
+ */
 type InstructionFailure =
   | { readonly index: number; readonly code: number }
   | { readonly index: number; readonly name: string };
@@ -91,14 +97,14 @@ function instructionFailure(err: unknown): InstructionFailure | null {
   return { index, name: Object.keys(reason)[0] ?? 'unnamed' };
 }
 
-/** The index of the failed instruction, or null when the transaction failed as a whole. */
+/** Returns the index of the failed instruction, or null when the transaction failed as a whole. */
 export function failedInstruction(err: unknown): number | null {
   return instructionFailure(err)?.index ?? null;
 }
 
 /**
- * The id of the program that failed first. It is the innermost program; the "failed" lines of its
- * callers come later in the logs.
+ * Returns the id of the program that failed first. This is the innermost program, because the
+ * "failed" lines of its callers come later in the logs.
  */
 function failedProgram(logs: readonly string[] | null): string | undefined {
   for (const line of logs ?? []) {
@@ -108,7 +114,7 @@ function failedProgram(logs: readonly string[] | null): string | undefined {
   return undefined;
 }
 
-/** A short description of a transaction error, for logs and operators. */
+/** Returns a short description of a transaction error, for logs and operators. */
 export function describeTransactionError(err: unknown): string {
   const failure = instructionFailure(err);
   if (failure === null) return typeof err === 'string' ? err : JSON.stringify(err);
@@ -118,9 +124,9 @@ export function describeTransactionError(err: unknown): string {
 }
 
 /**
- * Classifies a failed collection. `err` has the form of `err` in getSignatureStatuses,
- * getTransaction and simulateTransaction. A token program error surfaces as the pull's Custom code.
- * Codes from 100 up are the Subscriptions program's own. The logs, when available, must agree.
+ * Classifies the failure of a payment. `err` is the field of that name from getSignatureStatuses,
+ * getTransaction or simulateTransaction. Error codes from 100 up come from the Subscriptions
+ * program. Lower codes come from a program that the pull called, and the logs show which program.
  */
 export function classifyPullError(err: unknown, context: PullContext): PullFailure {
   const detail = describeTransactionError(err);
@@ -152,7 +158,7 @@ export function classifyPullError(err: unknown, context: PullContext): PullFailu
   return { kind: 'unknown', detail };
 }
 
-/** Classifies the SPL Token program's error codes (spl-token `error.rs`) at a transfer. */
+/** Classifies an error code of the SPL Token program (spl-token `error.rs`) at a transfer. */
 function tokenFailure(
   code: number,
   { gross, subscriberAccount }: PullContext,
@@ -183,7 +189,7 @@ function tokenFailure(
   }
 }
 
-/** Classifies the Subscriptions program's error codes at a transfer. */
+/** Classifies an error code of the Subscriptions program at a transfer. */
 function programFailure(
   code: number,
   { subscriberAccount }: PullContext,
@@ -209,8 +215,8 @@ function programFailure(
     case 132:
       return { kind: 'subscriber', reason: 'account_owner_changed' };
     case 110:
-      // The program checks the token accounts of subscriber and receiver in one call, so the error
-      // does not show which account is missing.
+      // The program checks the token accounts of subscriber and receiver in one call, so error 110
+      // does not show which of the two accounts is missing.
       if (subscriberAccount === undefined) return { kind: 'unknown', detail };
       return subscriberAccount === null
         ? { kind: 'subscriber', reason: 'account_closed' }
@@ -234,7 +240,7 @@ function programFailure(
   }
 }
 
-/** Classifies errors of the transaction as a whole (Solana's `TransactionError`). */
+/** Classifies an error of the transaction as a whole (Solana's `TransactionError`). */
 function transactionFailure(err: unknown, detail: string): PullFailure {
   const name = typeof err === 'object' && err !== null ? Object.keys(err)[0] : err;
   switch (name) {
@@ -256,8 +262,8 @@ function transactionFailure(err: unknown, detail: string): PullFailure {
   }
 }
 
-// The remaining errors of the crate solana-transaction-error. A transaction with such an error did
-// not change the chain.
+// The errors of the crate solana-transaction-error that `transactionFailure` does not name itself.
+// A transaction with such an error did not change the chain.
 const TRANSACTION_ERRORS = new Set([
   'AccountInUse',
   'AccountLoadedTwice',

@@ -1,6 +1,6 @@
-// The program emits an event by calling itself with the event as instruction data (docs/chain.md,
-// Events). Only the program can sign for the event authority, so an event in a successful
-// transaction is authentic.
+// The Subscriptions program emits an event by calling itself with the event as instruction data
+// (docs/chain.md, Events). Only the program can sign for the event authority, so an event in a
+// successful transaction is authentic.
 import { addressAt, eventAuthorityAddress, SYSTEM_PROGRAM } from './addresses.ts';
 import { ChainDataError } from './layouts.ts';
 
@@ -88,8 +88,8 @@ export type ProgramEvent = (
 const TAG = Buffer.from('e445a52e51cb9a1d', 'hex');
 
 /**
- * The program's events in a transaction, in order of execution. Empty for a failed transaction.
- * Throws ChainDataError for a truncated event.
+ * Returns the program's events in a transaction, in order of execution. A failed transaction has no
+ * events. Throws ChainDataError for a truncated event.
  */
 export function programEvents(transaction: ExecutedTransaction, programId: string): ProgramEvent[] {
   if (transaction.err !== null) return [];
@@ -114,8 +114,9 @@ export function programEvents(transaction: ExecutedTransaction, programId: strin
 }
 
 /**
- * The instruction that called `inner[place]`: the last earlier inner instruction whose stack height
- * is one less. Without stack heights it is the top-level instruction `outer`.
+ * Returns the instruction that called `inner[place]`: the last earlier inner instruction whose
+ * stack height is lower by one. Without stack heights the caller is the top-level instruction
+ * `outer`.
  */
 function callerOf(
   inner: readonly ExecutedInstruction[],
@@ -130,8 +131,9 @@ function callerOf(
 type Decoded<E = ProgramEvent> = E extends unknown ? Omit<E, 'instruction'> : never;
 
 /**
- * Decodes the tag, the kind and the fields of an event; null for an unknown kind. Later versions of
- * the program append fields, so trailing bytes are ignored.
+ * Decodes an event from instruction data: an 8-byte tag, a byte for the kind, then the fields.
+ * Returns null for an unknown kind. Later program versions append fields, so trailing bytes are
+ * ignored.
  */
 function decodeEvent(data: Buffer): Decoded | null {
   const kind = data[8];

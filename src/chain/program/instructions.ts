@@ -13,14 +13,14 @@ import {
 import { i64, u64, u8 } from './bytes.ts';
 
 /**
- * Value of `initId` (i64::MIN) for a subscribe instruction whose own transaction opens the
+ * Value of `initId` (i64::MIN) for a subscribe instruction when the same transaction opens the
  * SubscriptionAuthority.
  */
 export const UNKNOWN_INIT_ID = -(2n ** 63n);
 
 /**
- * Opens the wallet's SubscriptionAuthority if it is closed, and approves it as delegate of the
- * wallet's ATA for u64::MAX base units.
+ * Opens the wallet's SubscriptionAuthority if it is closed. Approves the authority as delegate of
+ * the wallet's associated token account for u64::MAX base units.
  */
 export function initAuthority(
   programId: string,
@@ -39,7 +39,7 @@ export function initAuthority(
 
 /**
  * Revokes the token approval and closes the SubscriptionAuthority. The authority's rent goes to
- * `receiver`, which is required when another wallet than the user paid the rent.
+ * `receiver`, which must be given when a wallet other than `user` paid the rent.
  */
 export function revokeAuthority(
   programId: string,
@@ -85,7 +85,7 @@ export interface SubscribeTerms {
   readonly initId: bigint;
 }
 
-/** Opens a subscription. */
+/** Builds the instruction that opens a subscription. */
 export function subscribe(
   programId: string,
   {
@@ -148,8 +148,8 @@ export function cancelSubscription(
 }
 
 /**
- * Cancels a subscription at once; the plan's owner signs too. The program refuses (error 521) when
- * `periodStart` is not the start of the current period.
+ * Cancels a subscription at once. Both the subscriber and the plan's owner sign. The program
+ * refuses (error 521) when `periodStart` is not the start of the current period.
  */
 export function cancelSubscriptionNow(
   programId: string,
@@ -172,8 +172,8 @@ export function cancelSubscriptionNow(
 }
 
 /**
- * Undoes a cancellation. The program refuses (error 521) when `expiresAt` differs from the
- * subscription's current value.
+ * Undoes a cancellation. The program refuses (error 521) when `expiresAt` differs from the value in
+ * the subscription account.
  */
 export function resumeSubscription(
   programId: string,
@@ -198,8 +198,8 @@ export function resumeSubscription(
 
 /**
  * Closes a subscription account. The subscriber may close an expired subscription. The payer of the
- * rent may also close it when the plan has ended, closed or changed. The rent goes to the payer,
- * which is required as `receiver` when `authority` is another wallet.
+ * rent may also close a subscription whose plan has ended, closed or changed. The rent goes to the
+ * payer, who must be given as `receiver` when `authority` is another wallet.
  */
 export function revokeDelegation(
   programId: string,
@@ -219,8 +219,8 @@ export function revokeDelegation(
 }
 
 /**
- * Moves `amount` base units from the subscriber's ATA to the ATA of `receiver`, a wallet among the
- * plan's destinations.
+ * Moves `amount` base units from the subscriber's associated token account to that of `receiver`, a
+ * wallet among the plan's destinations.
  */
 export function transferSubscription(
   programId: string,
@@ -254,7 +254,10 @@ export function transferSubscription(
   );
 }
 
-/** An instruction of web3.js; `compileMessage` (message.ts) compiles several into a transaction. */
+/**
+ * An instruction in the form of web3.js. `compileMessage` (message.ts) compiles several
+ * instructions into a transaction.
+ */
 export type Instruction = TransactionInstruction;
 
 const DISCRIMINATOR = {
@@ -276,18 +279,25 @@ const meta =
   (isSigner: boolean, isWritable: boolean) =>
   (address: string): AccountMeta => ({ pubkey: publicKey(address), isSigner, isWritable });
 
-/** Account metas: read-only, writable, signer, and writable signer. */
+/**
+ * Functions that return the account meta of an address: `read` for a read-only account, `write` for
+ * a writable account, `sign` for a signer, `pay` for a writable signer.
+ */
 export const read = meta(false, false);
 export const write = meta(false, true);
 export const sign = meta(true, false);
 export const pay = meta(true, true);
 
-/** An optional last account of an instruction; an undefined address adds no account. */
+/**
+ * Returns the list of accounts for an optional last account of an instruction: empty when the
+ * address is undefined.
+ */
 export const optional = (account: (address: string) => AccountMeta, address: string | undefined) =>
   address === undefined ? [] : [account(address)];
 
 /**
- * The accounts that an instruction needs so that the program can emit an event by calling itself.
+ * Returns the accounts that an instruction needs so that the program can emit an event by calling
+ * itself.
  */
 export const eventAccounts = (programId: string) => [
   read(eventAuthorityAddress(programId).address),
@@ -297,7 +307,10 @@ export const eventAccounts = (programId: string) => [
 /** Whether the instruction data begins with the discriminator of a transfer. */
 export const isTransfer = (data: Uint8Array) => data[0] === DISCRIMINATOR.transfer;
 
-/** Builds an instruction of the program. Its data is the discriminator, followed by the fields. */
+/**
+ * Builds an instruction of the program. The instruction data is the discriminator, followed by the
+ * fields.
+ */
 export function instruction(
   programId: string,
   kind: keyof typeof DISCRIMINATOR,
@@ -311,8 +324,8 @@ export function instruction(
   });
 }
 /**
- * Closes a subscription account. `authority` is the subscriber or the payer of the rent; the rent
- * goes to the payer.
+ * Closes a subscription account. `authority` is the subscriber or the payer of the rent, and signs.
+ * The rent goes to the payer.
  */
 export function closeInstruction(
   programId: string,

@@ -1,14 +1,15 @@
 import { AccountLayout, AccountState } from '@solana/spl-token';
 import bs58 from 'bs58';
 import { addressAt, addressOf } from './addresses.ts';
+import { i64 } from './bytes.ts';
 
-/** An account's data has an unexpected length, kind or version. */
+/** Thrown when an account's data has an unexpected length, kind or version. */
 export class ChainDataError extends Error {
   override name = 'ChainDataError';
 }
 
 /**
- * A merchant's plan. Times are Unix seconds, `amount` is base units per period. An `endTs` of 0
+ * A merchant's plan. Times are Unix seconds. `amount` is base units per period. An `endTs` of 0
  * means that the plan has no end.
  */
 export interface PlanAccount {
@@ -74,7 +75,7 @@ export interface TokenAccount {
   readonly state: 'initialized' | 'frozen';
 }
 
-/** The cluster's clock. Programs compare times with `unixTimestamp` (seconds). */
+/** The cluster's clock. On-chain programs take `unixTimestamp` (seconds) as the current time. */
 export interface ClockAccount {
   readonly slot: bigint;
   readonly unixTimestamp: bigint;
@@ -113,7 +114,8 @@ const LENGTH = {
 };
 
 /**
- * The kind of a program account by its first byte. Undefined for an unknown kind or truncated data.
+ * Returns the kind of a program account, which its first byte shows. Returns undefined for an
+ * unknown kind or truncated data.
  */
 export function kindOf(data: Uint8Array): keyof typeof KIND | undefined {
   const kinds = Object.keys(KIND) as (keyof typeof KIND)[];
@@ -121,8 +123,9 @@ export function kindOf(data: Uint8Array): keyof typeof KIND | undefined {
 }
 
 /**
- * Stream filters for the program's accounts: all subscriptions, and the plans and authorities of
- * one mint. The filters do not test the length of an account, because accounts can grow.
+ * Returns stream filters for the program's accounts: all subscriptions, and the plans and
+ * authorities of one mint. The filters do not test the length of an account, because accounts can
+ * grow.
  */
 export function accountFilters(mint: string): { offset: number; bytes: string }[][] {
   const kind = (value: number) => ({ offset: 0, bytes: bs58.encode(Uint8Array.of(value)) });
@@ -130,6 +133,21 @@ export function accountFilters(mint: string): { offset: number; bytes: string }[
     [kind(KIND.subscription)],
     [kind(KIND.plan), { offset: PLAN_MINT_OFFSET, bytes: mint }],
     [kind(KIND.authority), { offset: AUTHORITY_MINT_OFFSET, bytes: mint }],
+  ];
+}
+
+/** Offsets of the header that subscriptions and other delegations share. */
+const DELEGATOR_OFFSET = 3;
+const INIT_ID_OFFSET = 99;
+
+/**
+ * Filter for the accounts that can move tokens through one authority: subscriptions and delegations
+ * of a wallet with the authority's init id.
+ */
+export function delegationFilter(wallet: string, initId: bigint) {
+  return [
+    { offset: DELEGATOR_OFFSET, bytes: wallet },
+    { offset: INIT_ID_OFFSET, bytes: bs58.encode(i64(initId)) },
   ];
 }
 
@@ -165,8 +183,8 @@ export function decodePlan(data: Uint8Array): PlanAccount {
 }
 
 /**
- * Decodes a SubscriptionDelegation (docs/chain.md). Throws ChainDataError, also for an unknown
- * version.
+ * Decodes a SubscriptionDelegation account (docs/chain.md). Throws ChainDataError, also for an
+ * unknown version of the layout.
  */
 export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
   const bytes = view(data, 'SubscriptionDelegation', SUBSCRIPTION_LENGTH, KIND.subscription);

@@ -1,5 +1,5 @@
-// Finds calls of the Subscriptions program in a transaction's logs. Reading the logs saves a
-// request for the transaction.
+// Finds calls of the Subscriptions program in a transaction's logs. Streams deliver logs, so the
+// transaction itself need not be requested.
 
 const INVOKED = /^Program (\w{32,44}) invoke \[\d+\]$/;
 const ENDED = /^Program (\w{32,44}) (success$|failed: )/;

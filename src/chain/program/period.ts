@@ -1,6 +1,6 @@
 // Repeats the arithmetic of the program's `validate_recurring_transfer` and
-// `transfer_subscription::process`. With it the keeper knows before a send how the program will
-// judge the pull at a given chain time.
+// `transfer_subscription::process`. The keeper thereby knows before a send whether the program will
+// allow a pull at a given chain time.
 import type { PlanAccount, SubscriptionAccount } from './layouts.ts';
 
 /**
@@ -24,19 +24,20 @@ export interface PullPeriod {
   readonly verdict: PullVerdict;
   readonly start: bigint;
   /**
-   * The end of the time that a payment covers: `start` plus the period's length, but not after the
-   * plan's end.
+   * The end of the time that a payment for this period covers: `start` plus the period's length,
+   * but not after the plan's end.
    */
   readonly end: bigint;
-  /** Amount already pulled in this period. */
+  /** Base units already pulled in this period. */
   readonly pulled: bigint;
   /**
-   * Amount that can still be pulled in this period. It is above 0 exactly when the verdict is
-   * `collectable`.
+   * Base units that can still be pulled in this period. The number is above 0 exactly when the
+   * verdict is `collectable`.
    */
   readonly available: bigint;
   /**
-   * Start of the next collectable period. Null when the subscription or the plan ends before that.
+   * Start of the next collectable period. Null when the subscription or the plan ends before that
+   * start.
    */
   readonly next: bigint | null;
 }
@@ -47,20 +48,20 @@ export function periodSeconds(periodHours: bigint): bigint {
 }
 
 /**
- * The last start of a period at or before `now`. Periods are counted from `start`. An `endTs` other
- * than 0 is the plan's end, and the result is before that end.
+ * Returns the last start of a period at or before `now`. Periods are counted from `start`. If
+ * `endTs` is not 0, the plan ends at `endTs`, and the returned start is before that end.
  */
 function startAt(start: bigint, length: bigint, endTs: bigint, now: bigint): bigint {
   if (now - start < length) return start;
   const latest = endTs !== 0n && now >= endTs ? endTs - 1n : now;
-  // When the plan ends at or before the stored start, the stored start remains.
+  // The stored start is returned when the plan ends at or before it.
   return latest < start ? start : start + ((latest - start) / length) * length;
 }
 
 /**
- * Computes the result of transfer_subscription at chain time `now`. `plan` is null when the plan's
- * account is closed. A plan whose amount, period or creation time differs from the subscription's
- * copy is a different plan at the same address.
+ * Computes whether transfer_subscription would succeed at chain time `now`, and for which period.
+ * `plan` is null when the plan's account is closed. A plan whose amount, period or creation time
+ * differs from the subscription's copy is a different plan at the same address.
  */
 export function pullPeriod(
   subscription: Pick<

@@ -27,7 +27,7 @@ export interface PlanTerms {
   readonly metadataUri: string;
 }
 
-/** Publishes a plan. The program sets created_at from its own clock. */
+/** Publishes a plan. The program takes created_at from the chain's clock. */
 export function createPlan(
   programId: string,
   {
@@ -77,8 +77,8 @@ export interface PlanSeen extends Omit<PlanEdit, 'status'> {
 }
 
 /**
- * Changes a plan. The data has 537 bytes since program version 0.5.0 (#222 in the program's
- * changelog).
+ * Changes a plan. The instruction data has 537 bytes since program version 0.5.0 (#222 in the
+ * program's changelog).
  */
 export function updatePlan(
   programId: string,

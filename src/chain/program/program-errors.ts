@@ -1,6 +1,6 @@
 /**
- * Error names of the Subscriptions program by code: all codes of version 0.5.0, and code 138 of the
- * next version.
+ * Names of the Subscriptions program's errors by code. The map has all codes of version 0.5.0, and
+ * code 138 of the next version.
  */
 export const PROGRAM_ERRORS: ReadonlyMap<number, string> = new Map([
   [100, 'NotSigner'],

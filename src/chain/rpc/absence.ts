@@ -1,12 +1,12 @@
-// Decides whether a missing account is gone. One RPC endpoint may fail to return an account that
-// exists, and a missing account ends a subscription or plan for good. Therefore several endpoints
-// have to confirm that the account is missing.
+// Decides whether a missing account is gone. A missing account ends a subscription or plan for
+// good, but a single RPC endpoint may fail to return an account that exists. Therefore several
+// endpoints have to confirm that the account is missing.
 import { chunks } from '../../each.ts';
 import { type ChainAccount, isClosed } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
 import type { Rpc } from './rpc.ts';
 
-/** The reports of all endpoints about accounts that are missing at one endpoint. */
+/** What all endpoints report about accounts that are missing at one endpoint. */
 export interface Absence {
   /** Addresses for which every endpoint that responded has no account. */
   readonly absent: ReadonlySet<string>;
@@ -17,8 +17,8 @@ export interface Absence {
 }
 
 /**
- * Reads up to 100 accounts at commitment finalized from every endpoint. Throws as the RPC client
- * does when no endpoint responds.
+ * Asks every endpoint for up to 100 accounts at commitment finalized. Throws RpcUnreachable or
+ * RpcError when no endpoint responds.
  */
 export async function witnessAbsence(
   rpc: Pick<Rpc, 'getAccountsEverywhere'>,
@@ -47,13 +47,13 @@ export type AbsenceAlarm = 'endpoints_disagree' | 'accounts_vanished';
 
 export interface AbsenceJudge {
   /**
-   * Records how many subscriptions were read from one endpoint. A mass disappearance is detected by
-   * the share of missing accounts among all accounts read.
+   * Records how many subscriptions were read from one endpoint. The share of missing accounts among
+   * all accounts read shows whether many accounts disappeared at the same time.
    */
   read(subscriptions: number): void;
   /**
    * Takes addresses whose accounts are missing at one endpoint. Returns the addresses whose
-   * accounts are certainly gone. Throws as the RPC client does.
+   * accounts are certainly gone. Throws RpcUnreachable or RpcError.
    */
   gone(addresses: readonly string[]): Promise<ReadonlySet<string>>;
 }
@@ -66,21 +66,21 @@ export interface AbsenceOptions {
 }
 
 /**
- * Time window (ms) of a mass disappearance. When more than 1% of the accounts read in this window
- * are missing, the endpoints are the likely cause.
+ * Time window (ms) of a mass disappearance. When at least 1% of the accounts read in this window
+ * are missing, the likely cause is a fault of the endpoints.
  */
 const TOGETHER_MS = 600_000;
 /**
- * Minimum time (ms) for which an account must be missing when only one endpoint responds. It is
- * longer than TOGETHER_MS, so that a mass disappearance is detected first.
+ * Minimum time (ms) for which an account must be missing when only one endpoint responds. This time
+ * is longer than TOGETHER_MS, so that a mass disappearance is detected first.
  */
 const ALONE_MS = 900_000;
 /**
- * Time (ms) for which endpoints may disagree without an alarm. Their finalized slots differ by
- * seconds.
+ * Time (ms) for which endpoints may disagree about an account without an alarm. Endpoints finalize
+ * the same slot seconds apart.
  */
 const DISPUTE_MS = 120_000;
-/** Minimum number of accounts for a mass disappearance. */
+/** Minimum number of missing accounts that count as a mass disappearance. */
 const MIN_MASS = 3;
 /**
  * Time (ms) for which the accounts of a mass disappearance are not treated as gone. An operator can
@@ -88,15 +88,18 @@ const MIN_MASS = 3;
  */
 const MASS_DELAY_MS = 86_400_000;
 /**
- * Time (ms) after which an account counts as present again unless a caller reports it missing.
- * Callers only report missing accounts. The slowest caller, which settles expired attempts, reports
- * every 5 minutes.
+ * Callers report only missing accounts. An account without a new report counts as present again
+ * after this time (ms). The slowest caller, which settles expired attempts, reports every 5
+ * minutes.
  */
 const FORGOTTEN_MS = 600_000;
 const ALARM_MS = 3_600_000;
 
 interface Suspect {
-  /** When the account was first found missing. `lastMissedAt` is when it was last found missing. */
+  /**
+   * When the account was first found missing, and when it was last found missing. All times are
+   * milliseconds of the monotonic clock.
+   */
   readonly since: number;
   readonly lastMissedAt: number;
   delayedUntil: number;
@@ -165,7 +168,9 @@ class Judge implements AbsenceJudge {
       this.#alarm('endpoints_disagree', disputed.size, now);
   }
 
-  /** Sets `delayedUntil` for the accounts that are part of a mass disappearance. */
+  /**
+   * If a mass disappearance is detected, sets `delayedUntil` for all accounts that are part of it.
+   */
   #delayMass(now: number): void {
     const recent: Suspect[] = [];
     for (const [address, suspect] of this.#suspects) {

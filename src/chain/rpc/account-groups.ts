@@ -2,16 +2,19 @@ import type { ChainAccount } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 
-/** The accounts of a group in the order of its addresses. All of them were read at `slot`. */
+/**
+ * The accounts of a group, in the order of the group's addresses. All accounts of the group were
+ * read at `slot`.
+ */
 export interface AccountGroup {
   readonly slot: bigint;
   readonly accounts: readonly (ChainAccount | null)[];
 }
 
 /**
- * Reads groups of accounts. All accounts of a group come from one request, so they are from the
- * same slot. Groups that fit share one request. Throws a RangeError for a group of more than 100
- * addresses. Throws as the RPC client does.
+ * Reads groups of accounts. All accounts of a group come from one request and therefore from one
+ * slot. Groups share a request when they have at most 100 addresses together. Throws a RangeError
+ * for a group of more than 100 addresses; throws RpcUnreachable or RpcError.
  */
 export async function readAccountGroups(
   rpc: Pick<Rpc, 'getMultipleAccounts'>,

@@ -5,11 +5,11 @@ import { CLOCK_SYSVAR } from '../program/addresses.ts';
 import { type ClockAccount, decodeClock } from '../program/layouts.ts';
 import { EndpointFailure } from './errors.ts';
 import type { Failover } from './failover.ts';
-import { accounts, big, inContext, oldestSlot } from './responses.ts';
+import { accounts, big, inContext, oldestSlot, programAccounts } from './responses.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 import { createTrustedClock, type TrustedClockOptions } from './trusted-clock.ts';
 
-/** Maximum number of addresses of one getMultipleAccounts request. */
+/** Maximum number of addresses in one getMultipleAccounts request. */
 export const ACCOUNTS_AT_ONCE = 100;
 
 /** The JSON-RPC configuration of an account read. */
@@ -19,8 +19,8 @@ const readConfig = ({ commitment = 'confirmed', minSlot }: ReadOptions) => ({
 });
 
 /**
- * Creates a decoder for the Clock account that an endpoint returns. It throws an EndpointFailure
- * for an implausible clock, so that the failover tries another endpoint.
+ * Creates a decoder for the Clock account that an endpoint returns. For an implausible time the
+ * decoder throws an EndpointFailure, so that the failover tries another endpoint.
  */
 function clockReader(reads: Failover, clock: TrustedClockOptions | undefined) {
   const readClocks = () =>
@@ -53,6 +53,7 @@ export function accountMethods(
   | 'getClock'
   | 'getBalance'
   | 'getMinimumBalanceForRentExemption'
+  | 'getProgramAccounts'
 > {
   const clockOf = clockReader(reads, clock);
 
@@ -100,6 +101,11 @@ export function accountMethods(
         inContext(result, read.minSlot, (value) => big(value, 'balance')),
       );
       return response.value;
+    },
+    getProgramAccounts: (programId, filters, { commitment = 'confirmed' } = {}) => {
+      const all = filters.map((memcmp) => ({ memcmp }));
+      const config = { commitment, encoding: 'base64', filters: all };
+      return reads.call('getProgramAccounts', [programId, config], programAccounts);
     },
     getMinimumBalanceForRentExemption: (length) =>
       reads.call('getMinimumBalanceForRentExemption', [length], (result) =>

@@ -6,7 +6,10 @@ import type { Rpc } from './rpc.ts';
 
 const MAX_KNOWN = 4096;
 
-/** Block times found in one batch. `isCut` is true once no endpoint can be reached. */
+/**
+ * Block times (Unix seconds) by slot, found in one batch. `isCut` is true once no endpoint can be
+ * reached.
+ */
 interface Learnt {
   readonly times: Map<bigint, bigint>;
   isCut: boolean;
@@ -22,8 +25,9 @@ export function createBlockTimes(
   const known = new Map<bigint, bigint>();
 
   /**
-   * Returns null when no endpoint returns the time. When no endpoint can be reached, sets
-   * `learnt.isCut`; the remaining slots of the batch are then skipped.
+   * Asks RPC for the time of the block in this slot. Returns null when no endpoint returns the
+   * time. When no endpoint can be reached, sets `learnt.isCut`, and the remaining slots of the
+   * batch are skipped.
    */
   async function ask(slot: bigint, learnt: Learnt): Promise<bigint | null> {
     if (learnt.isCut) return null;
@@ -43,7 +47,7 @@ export function createBlockTimes(
     return time;
   }
 
-  /** Finds the times of slots in ascending order by bisection. */
+  /** Finds the block times of slots by bisection. `slots` is in ascending order. */
   async function learn(slots: readonly bigint[], learnt: Learnt): Promise<void> {
     const [first, last] = [slots[0], slots.at(-1)];
     if (first === undefined || last === undefined) return;
@@ -67,8 +71,8 @@ export function createBlockTimes(
       [...new Set(slots)].sort((a, b) => (a < b ? -1 : 1)),
       learnt,
     );
-    // The cache is shared by concurrent batches. It may be cleared here, because this batch has its
-    // own copy of the times.
+    // The cache `known` is shared by concurrent batches. Clearing it here is safe, because each
+    // batch keeps its own copy of the times that it needs.
     if (known.size >= MAX_KNOWN) known.clear();
     for (const [slot, time] of learnt.times) known.set(slot, time);
     return learnt.times;

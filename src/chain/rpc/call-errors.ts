@@ -1,10 +1,13 @@
-// The error of a call that failed at several endpoints, and the outcome of one request for the
-// metrics.
+// Errors of a call that failed at several endpoints, and the outcome that the metrics record for
+// one request.
 import type { RpcEndpoint } from './endpoint.ts';
 import type { EndpointFault, UnreadableReason } from './errors.ts';
 import { EndpointFailure, isUnreadable, RpcError, RpcUnreachable } from './errors.ts';
 
-/** The outcome that the metrics record for a failed request. Undefined when the error is a bug. */
+/**
+ * Returns the outcome that the metrics record for a failed request. Returns undefined when the
+ * error is a bug of the service.
+ */
 export function outcomeOf(error: unknown): ObservedRequest['outcome'] | undefined {
   if (error instanceof RpcError) return 'refused';
   if (!(error instanceof EndpointFailure)) return undefined;
@@ -27,7 +30,7 @@ export function tooSlow(
 
 /**
  * Combines the errors of a call that failed at every endpoint. An RpcError takes precedence,
- * because it says more than the outage of another endpoint.
+ * because a refusal says more about the request than the outage of another endpoint.
  */
 export function errorOfAll(method: string, reasons: readonly unknown[]): unknown {
   const failures = reasons.filter((reason) => reason instanceof EndpointFailure);

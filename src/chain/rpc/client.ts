@@ -1,4 +1,4 @@
-// Builds the RPC client from its parts. Reads and sends use separate endpoint lists.
+// Builds the RPC client from its parts. Reads and sends may use different endpoints.
 import { accountMethods } from './accounts.ts';
 import { blockMethods } from './blocks.ts';
 import { Failover, type FailoverOptions } from './failover.ts';
@@ -12,16 +12,16 @@ export interface RpcOptions extends FailoverOptions {
   /** Maximum number of transactions per second to each endpoint. */
   readonly sendsPerSecond?: number | undefined;
   /**
-   * Skips an endpoint with an implausible clock. Without this option every clock is accepted. A
-   * local chain needs that, because its users move the clock.
+   * Checks the clock of each endpoint and skips an endpoint whose clock is implausible. Undefined
+   * on a local chain, whose users may set the clock to any time.
    */
   readonly clock?: TrustedClockOptions | undefined;
 }
 
 /**
- * Endpoints for sending have their own rate limits, so that a 429 on a send does not delay reads.
- * Their genesis hash is not checked, because send-only endpoints lack getGenesisHash. An endpoint
- * of another chain would drop the transaction for its unknown blockhash.
+ * Creates the endpoints for sending. They have their own rate limits, so that a 429 on a send does
+ * not delay reads. Send-only endpoints lack getGenesisHash, so their genesis hash is not checked.
+ * An endpoint of another chain drops a transaction because it does not know the blockhash.
  */
 function createSends({ sendUrls, sendsPerSecond, ...options }: RpcOptions): Failover {
   return new Failover({
@@ -46,6 +46,7 @@ export function createRpc(options: RpcOptions): Rpc {
     ...historyMethods(reads),
     ...sendMethods(reads, sends),
     endpoints: () => reads.size,
+    readDelay: () => reads.delay(),
     sendRate: () => ({ perSecond: options.sendsPerSecond ?? Infinity, allowed: sends.allowed() }),
     health: () => [...reads.health(), ...(options.sendUrls === undefined ? [] : sends.health())],
     async close() {

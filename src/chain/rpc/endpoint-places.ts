@@ -1,5 +1,5 @@
-// Reads the newest slot and clock of each endpoint at an interval. They serve to rank the endpoints
-// and to reject implausible slots in responses.
+// Reads the newest slot and the clock of each endpoint at an interval. The failover ranks endpoints
+// by these slots, and rejects a response whose slot is implausibly far ahead of them.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClockAccount } from '../program/layouts.ts';
 import type { RpcEndpoint } from './endpoint.ts';
@@ -19,7 +19,7 @@ export interface PlacesOptions {
   ) => Promise<ClockAccount>;
 }
 
-/** Maximum time (ms) that calls wait for the first reading of all endpoints. */
+/** Maximum time (ms) that calls wait for the first reading of the endpoints' slots. */
 const FIRST_MS = 2000;
 
 export class EndpointPlaces {
@@ -48,8 +48,9 @@ export class EndpointPlaces {
   }
 
   /**
-   * Resolves once there is a reading to check slots against. Returns undefined when there already
-   * is one, so that the caller continues in the same event-loop turn.
+   * Resolves once the endpoints' slots have been read, so that slots in responses can be checked.
+   * Returns undefined when the slots were read before. The caller then continues in the same
+   * event-loop turn.
    */
   known(): Promise<void> | undefined {
     return this.#isKnown ? undefined : this.#first;
@@ -88,7 +89,8 @@ export class EndpointPlaces {
     const isPlausible = ({ endpoint, slot }: { endpoint: RpcEndpoint; slot: bigint }) =>
       slot <= (this.#trusted?.plausible(endpoint) ?? slot);
     const newest = Math.max(...reported.filter(isPlausible).map(({ slot }) => Number(slot)));
-    // An implausible slot counts as a lag of the same size, so that its endpoint is called last.
+    // An endpoint whose slot is too far ahead gets a lag of the same size, so that it is called
+    // last.
     for (const { endpoint, slot } of reported) endpoint.setLag(Math.abs(newest - Number(slot)));
   }
 }

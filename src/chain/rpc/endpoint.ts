@@ -27,7 +27,7 @@ export interface EndpointHealth {
    * success.
    */
   readonly latencyMs: number | null;
-  /** Number of slots by which the endpoint is behind the most advanced endpoint. */
+  /** Number of slots by which this endpoint is behind the most advanced endpoint. */
   readonly lag: number;
   readonly requests: number;
   readonly lastFault: EndpointFault | null;
@@ -93,7 +93,8 @@ export class RpcEndpoint {
   }
 
   /**
-   * Whether the endpoint is in backoff after a failure, or another request is currently testing it.
+   * Whether the endpoint counts as down: it is in backoff after a failure, or one request is
+   * currently testing whether it works again.
    */
   down(now: number): boolean {
     return this.#failures > 0 && (now < this.#downUntil || this.#isOnTrial);
@@ -121,8 +122,8 @@ export class RpcEndpoint {
 
   /**
    * Makes one JSON-RPC call; `read` parses the result. Throws EndpointFailure when another endpoint
-   * may succeed, RpcError when every endpoint would refuse. The request is not sent when it gets a
-   * connection only after the time `last` (performance.now()).
+   * may succeed, RpcError when every endpoint would refuse. `last` is the latest time
+   * (performance.now()) at which the request may be sent.
    */
   async call<T>(
     method: string,
@@ -138,8 +139,8 @@ export class RpcEndpoint {
     this.#rateLimit.take(started);
     this.#requests += 1;
     this.#inFlight += 1;
-    // After a failure, only one request at a time tests the endpoint. The others use other
-    // endpoints and do not wait for this endpoint's timeout.
+    // After a failure, only one request at a time tests this endpoint. All other requests use other
+    // endpoints, so that they do not wait for a timeout.
     const isTrial = this.#failures > 0;
     if (isTrial) this.#isOnTrial = true;
     try {
@@ -165,8 +166,8 @@ export class RpcEndpoint {
   async #ask(method: string, params: readonly unknown[], last: number): Promise<unknown> {
     this.#id = (this.#id + 1) % 0x7fffffff;
     const body = JSON.stringify({ jsonrpc: '2.0', id: this.#id, method, params });
-    // The server may close a kept-alive connection while a request is written to it, so the request
-    // is sent once more. Repeating any method is safe, including sendTransaction.
+    // The server may close a kept-alive connection while the client writes a request to it. The
+    // request is then sent once more. Repeating any method is safe, including sendTransaction.
     const response = await this.#post(body, last).catch((error: unknown) => {
       if (this.#isClosed || codeOf(error) !== 'UND_ERR_SOCKET') throw error;
       return this.#post(body, last);
@@ -190,8 +191,8 @@ export class RpcEndpoint {
       pool.dispatch(
         { method: 'POST', path: this.#path, headers: this.#headers, body },
         {
-          // Called right before the request is written. undici recognizes a new-style handler by
-          // this method.
+          // undici calls this method right before it writes the request. undici also recognizes a
+          // new-style handler by the presence of this method.
           onRequestStart() {
             if (performance.now() > last)
               throw new EndpointFailure('busy', 'no connection was free in time');
@@ -202,8 +203,8 @@ export class RpcEndpoint {
           },
           onResponseData(controller, chunk) {
             chunks.push(chunk);
-            // undici's bodyTimeout only limits the gaps between chunks, so a response that arrives
-            // slowly in small chunks would never time out.
+            // undici's bodyTimeout limits only the gaps between chunks. A response that arrives
+            // slowly in small chunks would never time out without this check.
             if (performance.now() - started > timeoutMs)
               controller.abort(new EndpointFailure('timeout', timeoutText(timeoutMs)));
           },
@@ -229,7 +230,7 @@ export class RpcEndpoint {
       },
       headersTimeout: this.#timeoutMs,
       bodyTimeout: this.#timeoutMs,
-      // Connections are kept for long, because a new TLS handshake costs more than a request.
+      // Idle connections stay open for 30 s, because a new TLS handshake costs more than a request.
       keepAliveTimeout: 30_000,
       maxResponseSize: MAX_RESPONSE_BYTES,
     });
@@ -247,8 +248,8 @@ export class RpcEndpoint {
     const now = performance.now();
     if (failure.fault === 'rate_limited')
       this.#rateLimit.pauseUntil(now + (failure.pauseMs ?? DEFAULT_429_PAUSE_MS));
-    // Requests that were in flight together count as one failure, even when the last of them fails
-    // much later.
+    // Requests that were in flight at the same time count as one failure of the endpoint, even when
+    // the last of them fails much later.
     else if (!HARMLESS.has(failure.fault) && started >= this.#downUntil) {
       this.#failures += 1;
       this.#downUntil = now + backoff(this.#failures, { base: 500, cap: 30_000 });
@@ -256,19 +257,20 @@ export class RpcEndpoint {
     return failure;
   }
 }
-// Ranking costs in milliseconds of latency: for each place in the configured list, for an unknown
-// latency, and for each slot of lag.
+// Costs (in ms of latency) that rank the endpoints: one for each position further down in the
+// configured list, one for an endpoint with unknown latency, one for each slot of lag.
 const PREFERENCE_MS = 100;
 const UNKNOWN_LATENCY_MS = 50;
 const SLOT_MS = 400;
-// A healthy endpoint with a wait up to this long is preferred to a failing endpoint.
+// An endpoint that is up, but has to wait up to this long (ms) for its rate limit, is preferred to
+// an endpoint that is down.
 const SHORT_WAIT_MS = 250;
 // A lag of one or two slots is propagation delay and costs nothing.
 const LAG_TOLERANCE = 2;
 
 /**
- * Sorts endpoints best first: up and free now, up and free soon, down, rate limited for longer.
- * `endpoints` is in the configured order of preference.
+ * Sorts endpoints, best first: up without a wait, up with a wait of at most 250 ms, down, and last
+ * all endpoints with a longer wait. `endpoints` is in the configured order of preference.
  */
 export function ranked(endpoints: readonly RpcEndpoint[], now: number): RpcEndpoint[] {
   return endpoints

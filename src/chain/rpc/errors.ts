@@ -5,7 +5,7 @@ export class RpcError extends Error {
   readonly method: string;
   /** JSON-RPC error code, e.g. -32602 invalid params, -32002 failed preflight. */
   readonly code: number;
-  /** The error's data as the endpoint sent it, e.g. `err` and `logs` of a failed preflight. */
+  /** The `data` of the JSON-RPC error, e.g. `err` and `logs` of a failed preflight. */
   readonly data: unknown;
 
   constructor(endpoint: string, method: string, code: number, message: string, data?: unknown) {
@@ -18,14 +18,15 @@ export class RpcError extends Error {
 }
 
 /**
- * Why an endpoint responded without a readable transaction: it sent an error, does not support the
- * version, sent another shape, or does not have the transaction.
+ * Why an endpoint responded without a readable transaction: `refused` is an error response,
+ * `version` an unsupported transaction version, `undecodable` a response of another shape, and
+ * `missing` means that the endpoint does not have the transaction.
  */
 export const UNREADABLE_REASONS = ['refused', 'version', 'undecodable', 'missing'] as const;
 
 export type UnreadableReason = (typeof UNREADABLE_REASONS)[number];
 
-/** Whether the fault concerns one transaction and does not affect the endpoint's health. */
+/** Whether the fault concerns a single transaction and leaves the endpoint's health unchanged. */
 export const isUnreadable = (fault: EndpointFault): fault is UnreadableReason =>
   UNREADABLE_REASONS.some((reason) => reason === fault);
 
@@ -63,8 +64,8 @@ export class EndpointFailure extends Error {
 }
 
 /**
- * No endpoint responded. `failures` has the failure of each endpoint. The result of the call is
- * unknown, so the caller retries later.
+ * No endpoint responded to a call. `failures` has the failure of each endpoint. The result of the
+ * call is unknown, so the caller retries later.
  */
 export class RpcUnreachable extends Error {
   override name = 'RpcUnreachable';

@@ -1,19 +1,19 @@
-// Decides when a signed transaction can never land any more. One endpoint may lag, report wrong
-// heights or not know the blockhash, so every endpoint is asked.
+// Decides when a signed transaction can never land any more. A single endpoint may lag, report
+// wrong block heights or not know the blockhash, so every endpoint is asked.
 import { newestSlot } from './responses.ts';
 import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
 
 /** Evidence that a blockhash has expired, from every endpoint that responded about it. */
 export interface Expiry {
-  /** Number of endpoints that responded. */
+  /** Number of endpoints that reported the expiry. */
   readonly witnesses: number;
-  /** The oldest finalized slot among the endpoints' responses. */
+  /** The oldest finalized slot among the endpoints that reported the expiry. */
   readonly slot: bigint;
 }
 
 /**
- * Key of a lifetime. It includes the height and the slot, because two endpoints may report
- * different heights for the same blockhash.
+ * Key of a blockhash's lifetime in a map. The key contains the block height and the slot, because
+ * two endpoints may report different heights for one blockhash.
  */
 export const lifetimeKey = ({ blockhash, lastValidBlockHeight, slot }: Lifetime) =>
   `${blockhash} ${lastValidBlockHeight} ${slot}`;
@@ -25,9 +25,9 @@ export const lifetimeKey = ({ blockhash, lastValidBlockHeight, slot }: Lifetime)
 const MAX_BEHIND = 150n;
 
 /**
- * Returns the lifetimes that have expired. A lifetime has expired when all responses agree that, at
- * commitment finalized, the blockhash is invalid and the block height is past its last block.
- * Throws as the RPC client does when no endpoint responds.
+ * Returns the expired lifetimes by `lifetimeKey`. A lifetime has expired when all responses agree
+ * that, at commitment finalized, the blockhash is invalid and the block height is above
+ * `lastValidBlockHeight`. Throws RpcUnreachable or RpcError when no endpoint responds.
  */
 export async function witnessExpiry(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
@@ -49,8 +49,8 @@ export async function witnessExpiry(
 }
 
 /**
- * Whether enough endpoints confirmed the expiry of a transaction when only its expiry prevents a
- * second transfer. Two endpoints are needed, or one when only one is configured.
+ * Whether enough endpoints confirmed that a transaction expired. Used where a wrong confirmation
+ * would allow a second transfer. Two endpoints are needed, or one when only one is configured.
  */
 export const isWitnessed = (rpc: Pick<Rpc, 'endpoints'>, witnesses: number): boolean =>
   witnesses >= Math.min(2, rpc.endpoints());

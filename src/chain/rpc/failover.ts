@@ -1,5 +1,5 @@
-// Failover over several RPC endpoints. A call goes to the best endpoint first, then to the others
-// until one succeeds.
+// Failover over several RPC endpoints. A call goes to the best endpoint first, then to the other
+// endpoints until one succeeds.
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Log } from '../../log.ts';
@@ -19,18 +19,18 @@ export interface FailoverOptions {
   readonly requestsPerSecond?: number | undefined;
   /**
    * Interval (ms) at which the Clock account of each endpoint is read. The account is read only
-   * with several endpoints and while calls are made.
+   * while calls are made, and only when several endpoints are configured.
    */
   readonly probeMs?: number | undefined;
   /**
-   * Rejects a response with an implausible slot. Without this option every slot is accepted. A
-   * local chain needs that, because its users move the slot.
+   * Checks the slot of each response and rejects an implausible slot. Undefined on a local chain,
+   * whose users may move the slot.
    */
   readonly slots?: TrustedSlotsOptions | undefined;
   /**
-   * Returns why an endpoint with this genesis hash must not be used, or null to accept it. Each
-   * endpoint's hash is read before its first call, because all accounts would be missing on another
-   * chain. Without this function every endpoint is used.
+   * Returns why an endpoint with this genesis hash must not be used, or null to accept the
+   * endpoint. The hash is read before an endpoint's first call, because an endpoint of another
+   * chain would report all accounts as missing. Without this function every endpoint is used.
    */
   readonly refuses?: ((genesisHash: string) => string | null) | undefined;
   readonly log: Pick<Log, 'warn' | 'info'>;
@@ -46,8 +46,8 @@ export type Ask = <T>(method: string, params: readonly unknown[], read: Read<T>)
 
 export interface AskOptions {
   /**
-   * Milliseconds after which the request is not sent to any further endpoint. Requests that were
-   * sent before may still succeed.
+   * Milliseconds after which the request is not sent to any further endpoint. A request that was
+   * already sent may still succeed.
    */
   readonly withinMs?: number | undefined;
 }
@@ -72,7 +72,8 @@ export class Failover {
     const { urls, timeoutMs = DEFAULT_TIMEOUT_MS, requestsPerSecond } = options;
     if (urls.length === 0) throw new TypeError('at least one RPC URL is needed');
     this.#options = options;
-    // Each call that waits for the rate limit adds a listener.
+    // Each call that waits for the rate limit adds a listener, so Node's default limit of listeners
+    // is too low.
     setMaxListeners(0, this.#closing.signal);
     this.#timeoutMs = timeoutMs;
     this.#endpoints = urls.map((url) => new RpcEndpoint(url, { timeoutMs, requestsPerSecond }));
@@ -98,6 +99,14 @@ export class Failover {
     return Math.max(...this.#endpoints.map((endpoint) => endpoint.allowed(now)));
   }
 
+  /** Milliseconds until the rate limit of an endpoint that is up allows a request. */
+  delay(): number {
+    const now = performance.now();
+    const up = this.#endpoints.filter((endpoint) => !endpoint.down(now));
+    const usable = up.length > 0 ? up : this.#endpoints;
+    return Math.min(...usable.map((endpoint) => endpoint.delay(now)));
+  }
+
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.all(this.#endpoints.map((endpoint) => endpoint.close()));
@@ -119,8 +128,8 @@ export class Failover {
     for (;;) {
       const now = performance.now();
       const [best] = ranked(this.#endpoints, now).filter((endpoint) => left.has(endpoint));
-      // Once an endpoint has responded about the transaction, the call does not wait for endpoints
-      // that are down.
+      // Once an endpoint has responded that it cannot return the transaction, this call does not
+      // wait for endpoints that are down.
       const isUnreadableSoFar = [...failures.values()].some(({ fault }) => isUnreadable(fault));
       if (best === undefined || now > last || (isUnreadableSoFar && best.down(now)))
         throw new RpcUnreachable(method, [...failures.values()]);
@@ -142,8 +151,8 @@ export class Failover {
   }
 
   /**
-   * Calls every endpoint that is up, in parallel, and returns all results. Throws when no endpoint
-   * responds.
+   * Calls every endpoint that is up, in parallel, and returns the results of all successful calls.
+   * Throws RpcUnreachable or RpcError when every call fails.
    */
   async callAll<T>(method: string, params: readonly unknown[], read: Read<T>): Promise<T[]> {
     return this.callEach(method, (ask) => ask(method, params, read));
@@ -151,8 +160,8 @@ export class Failover {
 
   /**
    * Runs `work`, which may make several calls, for every endpoint that is up. Returns the results
-   * of the endpoints at which all calls succeeded. Throws when there is no such endpoint; `what`
-   * names the work in the error.
+   * of the endpoints at which all calls succeeded. If no endpoint succeeds, throws an error that
+   * names the work as `what`.
    */
   async callEach<T>(what: string, work: (ask: Ask) => Promise<T>): Promise<T[]> {
     const settled = await Promise.allSettled(this.#ready().map(work));
@@ -165,8 +174,8 @@ export class Failover {
   }
 
   /**
-   * Calls every endpoint that is up and resolves with the first result; the other requests
-   * continue.
+   * Calls every endpoint that is up and resolves with the first result. The requests to the other
+   * endpoints continue.
    */
   async callAny<T>(
     method: string,
@@ -182,9 +191,9 @@ export class Failover {
   }
 
   /**
-   * Returns one function per endpoint that is up and not rate limited now; the function calls that
-   * endpoint once. When there is no such endpoint, returns a single function that waits for an
-   * endpoint.
+   * Returns one function for each endpoint that is up and within its rate limit now. The function
+   * calls that endpoint once. When there is no such endpoint, returns a single function that waits
+   * for an endpoint.
    */
   #ready(options?: AskOptions): Ask[] {
     this.#places.refresh();
@@ -208,8 +217,8 @@ export class Failover {
     read: Read<T>,
     last: number,
   ): Promise<T> {
-    // Nothing is awaited when slots can already be checked. The request then counts against the
-    // rate limit in the event-loop turn in which the endpoint was chosen.
+    // If slots can already be checked, the call continues without an await. The request then counts
+    // against the rate limit in the same event-loop turn in which the endpoint was chosen.
     const known = this.#places.known();
     if (known !== undefined) await known;
     const judge = (result: unknown) => {
@@ -239,8 +248,8 @@ export class Failover {
     } catch (error) {
       const outcome = outcomeOf(error);
       if (outcome !== undefined) this.#observed(endpoint, method, outcome, startedAt);
-      // A failing endpoint fails many requests at once, and only the first failure is logged.
-      // Neither a lagging endpoint nor an unreadable transaction is a failure.
+      // A failing endpoint fails many requests at once, so only the first failure is logged. A
+      // lagging endpoint or an unreadable transaction does not count as a failure.
       if (
         error instanceof EndpointFailure &&
         error.fault !== 'behind' &&
@@ -266,9 +275,9 @@ export class Failover {
   }
 
   /**
-   * Resolves once the endpoint's genesis hash is accepted, rejects with EndpointFailure when it is
-   * refused. Returns undefined when the hash was accepted before: the request then counts against
-   * the rate limit in the event-loop turn in which the endpoint was chosen.
+   * Resolves once the endpoint's genesis hash is accepted, and rejects with EndpointFailure when it
+   * is refused. Returns undefined when the hash was accepted before. The call then continues
+   * without an await, so that the request counts against the rate limit at once.
    */
   #admission(endpoint: RpcEndpoint): Promise<void> | undefined {
     const { refuses } = this.#options;

@@ -13,8 +13,8 @@ export const DEFAULT_429_PAUSE_MS = 1000;
 const MIN_429_PAUSE_MS = 250;
 const MAX_429_PAUSE_MS = 60_000;
 
-// JSON-RPC error codes after which another endpoint may succeed (Agave's rpc-client-api
-// `custom_error.rs`, and the JSON-RPC specification).
+// JSON-RPC error codes after which another endpoint may succeed. The codes are from the JSON-RPC
+// specification and from `custom_error.rs` in Agave's rpc-client-api.
 const BEHIND = new Set([-32004, -32005, -32014, -32016]);
 const RATE_LIMITED = new Set([429, -32429]);
 const METHOD_NOT_FOUND = -32601;
@@ -27,7 +27,7 @@ const UNDICI_TIMEOUTS = new Set([
 ]);
 
 /**
- * Returns the result of a JSON-RPC response. Throws EndpointFailure when another endpoint may
+ * Returns the result in a JSON-RPC response. Throws EndpointFailure when another endpoint may
  * succeed, RpcError when every endpoint would refuse.
  */
 export function readResult(endpoint: string, method: string, response: HttpResponse): unknown {
@@ -63,8 +63,9 @@ function jsonRpcError(endpoint: string, method: string, error: object): Error {
     return new EndpointFailure('malformed', 'a JSON-RPC error without a code');
   if (RATE_LIMITED.has(code))
     return new EndpointFailure('rate_limited', text, { pauseMs: DEFAULT_429_PAUSE_MS });
-  // Anyone can send a transaction that an endpoint fails to return, so the error concerns the
-  // transaction and not the endpoint. Another endpoint may return the transaction.
+  // Anyone can send a transaction that an endpoint then fails to return. Therefore the error counts
+  // against the transaction and not against the endpoint. Another endpoint may return the
+  // transaction.
   if (method === 'getTransaction')
     return new EndpointFailure(code === UNSUPPORTED_VERSION ? 'version' : 'refused', text);
   if (BEHIND.has(code)) return new EndpointFailure('behind', text);
@@ -105,9 +106,9 @@ export function codeOf(error: unknown): string | undefined {
 }
 
 /**
- * Milliseconds of a Retry-After header: whole seconds or an HTTP date (RFC 9110, 10.2.3). The
- * result is at most a minute, so that a provider's mistake does not stop collection. It is at least
- * a quarter of a second, so that "0" does not cause a busy loop.
+ * Returns the milliseconds of a Retry-After header, which has whole seconds or an HTTP date (RFC
+ * 9110, 10.2.3). The maximum is a minute, so that a provider's mistake does not stop collection.
+ * The minimum is a quarter of a second, so that "0" does not cause a busy loop.
  */
 function retryAfterMs(header: string | string[] | undefined): number {
   if (typeof header !== 'string') return DEFAULT_429_PAUSE_MS;

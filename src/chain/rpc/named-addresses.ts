@@ -1,4 +1,4 @@
-// Reads the addresses that the instructions of a batch of transactions name.
+// Collects the addresses that the instructions of a batch of transactions name.
 import { each } from '../../each.ts';
 import type { UnreadableTransaction } from './responses.ts';
 import type { Rpc } from './rpc.ts';
@@ -6,18 +6,18 @@ import type { Rpc } from './rpc.ts';
 const AT_ONCE = 8;
 
 export interface Named {
-  /** The distinct addresses in the transactions. */
+  /** The distinct addresses that the transactions name. */
   addresses: string[];
   /**
-   * Transactions that no endpoint returned in a readable form, including those that no endpoint has
-   * yet.
+   * Transactions that no endpoint returned in a readable form. Some of them may not have reached
+   * any endpoint yet.
    */
   unreadable: UnreadableTransaction[];
 }
 
 /**
- * Reads the transactions and collects the addresses. An unreadable transaction does not block the
- * others. Throws RpcUnreachable.
+ * Reads the transactions and collects the addresses that their instructions name. An unreadable
+ * transaction does not stop the other reads. Throws RpcUnreachable when no endpoint responds.
  */
 export async function addressesIn(
   rpc: Pick<Rpc, 'getTransaction'>,

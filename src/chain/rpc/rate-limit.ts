@@ -14,14 +14,14 @@ export interface RateLimit {
 }
 
 /**
- * Length of the window in milliseconds. The 50 ms are for jitter, because requests sent a second
- * apart may arrive closer together.
+ * Length (ms) of the time window in which requests are counted. The window is 50 ms longer than a
+ * second, because requests sent a second apart may arrive closer together.
  */
 const WINDOW_MS = 1050;
 
 /**
- * Creates a limit of `perSecond` requests in any second. Without `perSecond` only requested pauses
- * delay requests.
+ * Creates a limit of `perSecond` requests in any second. Without `perSecond`, requests are delayed
+ * only by pauses that the endpoint requested.
  */
 export function createRateLimit(perSecond = Infinity): RateLimit {
   // Times of the requests sent within the last window.

@@ -1,13 +1,13 @@
-// Reads the chain for several rows, each of which needs a state at least as new as its own slot. A
-// row whose slot no endpoint has reached must not stop the reads for other rows.
+// Reads the chain for several database rows. Each row needs chain state at least as new as the
+// row's own slot. A row whose slot no endpoint has reached must not stop the reads for other rows.
 import { RpcUnreachable } from './errors.ts';
 import { newestSlot } from './responses.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 
 /**
- * Reads a state at least as new as all `slots`. When no endpoint has reached the newest of these
- * slots, reads at the newest of them that has been reached; the caller then skips the rows that
- * need a newer state. The state is never older than `minSlot`. Throws as the RPC client does.
+ * Reads chain state at least as new as all `slots`. If no endpoint has reached the newest slot,
+ * reads at the newest slot that an endpoint has reached, and the caller skips the rows that need
+ * newer state. The state is never older than `minSlot`. Throws RpcUnreachable or RpcError.
  */
 export async function readReachable<T>(
   rpc: Pick<Rpc, 'getSlot'>,

@@ -1,5 +1,5 @@
-// Parses RPC responses and checks their shape on arrival. A response of another shape is then a
-// fault of the endpoint (`malformed`) and not a later TypeError.
+// Parses RPC responses and checks their shape on arrival. An unexpected shape then counts as a
+// fault of the endpoint (`malformed`) and does not cause a TypeError later.
 import bs58 from 'bs58';
 import type { ChainAccount } from '../program/accounts.ts';
 import type { ExecutedInstruction, ExecutedTransaction } from '../program/events.ts';
@@ -48,14 +48,15 @@ const orNull = <T>(value: unknown, read: (value: unknown) => T): T | null =>
   value === null || value === undefined ? null : read(value);
 
 /**
- * The error of a transaction, or null when it succeeded. A response without the key `err` says
- * neither and is malformed.
+ * Returns the error in a response about a transaction, or null for a successful transaction.
+ * Without the key `err` the response does not show whether the transaction succeeded, so the
+ * response is malformed.
  */
 const errorIn = ({ err }: Json): unknown => (err === undefined ? malformed('err is missing') : err);
 
 /**
- * The `value` and the slot of a response with a context. Throws an EndpointFailure of kind `behind`
- * when the slot is before `minSlot`.
+ * Returns the parsed `value` and the slot of a response of the form `{ context, value }`. Throws an
+ * EndpointFailure of kind `behind` when the slot is before `minSlot`.
  */
 export function inContext<T>(
   result: unknown,
@@ -94,6 +95,14 @@ export function account(value: unknown): ChainAccount {
   };
 }
 
+/** Parses the accounts of a program, with their addresses. */
+export function programAccounts(value: unknown): { address: string; account: ChainAccount }[] {
+  return array(value, 'accounts').map((one) => {
+    const { pubkey, account: found } = object(one, 'program account');
+    return { address: text(pubkey, 'pubkey'), account: account(found) };
+  });
+}
+
 export function accounts(value: unknown, count: number): (ChainAccount | null)[] {
   const list = array(value, 'accounts');
   if (list.length !== count) malformed(`${list.length} accounts instead of ${count}`);
@@ -116,8 +125,9 @@ function commitment(value: unknown): Commitment {
 }
 
 /**
- * The commitment of a status. A node that omits the commitment still reports `confirmations`: null
- * means finalized, and a number counts as processed. A missing `confirmations` is malformed.
+ * Returns the commitment in a transaction status. A node that omits the commitment still reports
+ * `confirmations`: null means finalized, and a number counts as processed. A missing
+ * `confirmations` is malformed.
  */
 function commitmentOf({ confirmations, confirmationStatus }: Json): Commitment {
   const stated = orNull(confirmationStatus, commitment);
@@ -201,9 +211,9 @@ export function readableTransaction(result: unknown): ConfirmedTransaction {
 }
 
 /**
- * The result for a transaction that every endpoint failed to return. It is unreadable when at least
- * one endpoint responded about the transaction. Otherwise no endpoint was reached, and `error` is
- * thrown.
+ * Returns the result for a transaction that every endpoint failed to return. If at least one
+ * endpoint responded about the transaction, the result is unreadable. Otherwise no endpoint was
+ * reached, and `error` is thrown.
  */
 export function unreadableTransaction(signature: string, error: unknown): UnreadableTransaction {
   if (error instanceof RpcUnreachable) {
@@ -228,8 +238,8 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   const err = errorIn(effects);
 
   const loaded = orNull(loadedAddresses, (value) => object(value, 'loadedAddresses'));
-  // A versioned transaction numbers its own keys first, then the writable keys of its lookup
-  // tables, then their read-only keys.
+  // A versioned transaction numbers its own keys first. The writable keys of its lookup tables
+  // follow, then the read-only keys of its lookup tables.
   const keys = [accountKeys, loaded?.writable ?? [], loaded?.readonly ?? []].flatMap((part) =>
     array(part, 'account keys').map((key) => text(key, 'account key')),
   );
@@ -244,8 +254,8 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
       stackHeight: outer ? 1 : orNull(stackHeight, (height) => integer(height, 'stackHeight')),
     };
   };
-  // A failed transaction may lack inner instructions, because it may have run nothing. A successful
-  // transaction must have them, otherwise its pulls would be missed.
+  // A failed transaction may lack inner instructions, because it may have executed nothing. A
+  // successful transaction must have inner instructions, because they show its pulls.
   const groups = err === null ? innerInstructions : (innerInstructions ?? []);
   const inner = array(groups, 'innerInstructions').map((group) => {
     const { index, instructions: calls } = object(group, 'inner instructions');
@@ -288,10 +298,10 @@ export function simulation(value: unknown): Simulation {
   };
 }
 
-/** The oldest slot of several responses; 0 for an empty list. */
+/** Returns the oldest slot of several responses; 0 for an empty list. */
 export const oldestSlot = (responses: readonly { slot: bigint }[]): bigint =>
   responses.reduce((oldest, { slot }) => (slot < oldest ? slot : oldest), responses[0]?.slot ?? 0n);
 
-/** The newest of these slots; 0 for an empty list. */
+/** Returns the newest of these slots; 0 for an empty list. */
 export const newestSlot = (slots: readonly bigint[]): bigint =>
   slots.reduce((newest, slot) => (slot > newest ? slot : newest), 0n);

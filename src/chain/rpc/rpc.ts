@@ -1,4 +1,4 @@
-// The part of Solana's JSON-RPC that the service uses. Results are parsed: bigint for slots,
+// The part of Solana's JSON-RPC that the service uses, with parsed results: bigint for slots,
 // heights and lamports, Buffer for data. Every method throws RpcUnreachable (the result is unknown,
 // retry later) or RpcError (the request was refused, a retry is useless).
 import type { ChainAccount } from '../program/accounts.ts';
@@ -13,7 +13,7 @@ import type {
 } from './responses.ts';
 
 /**
- * Options of account reads. `minSlot` is the minimum slot of the state that is read; endpoints
+ * Options of account reads. `minSlot` is the minimum slot of the state that is read. Endpoints
  * behind this slot are skipped.
  */
 export interface ReadOptions {
@@ -26,13 +26,14 @@ export interface Blockhash {
   readonly blockhash: string;
   /** The last block height at which a transaction with this blockhash can land. */
   readonly lastValidBlockHeight: bigint;
-  /** The block height of the block that the blockhash belongs to. */
+  /** Height of the block that the blockhash belongs to. */
   readonly blockHeight: bigint;
   readonly slot: bigint;
 }
 
 /**
- * A blockhash that a transaction was signed with, and the values that an endpoint returned with it.
+ * The blockhash that a transaction was signed with, and two values that the endpoint returned
+ * together with the blockhash.
  */
 export interface Lifetime {
   readonly blockhash: string;
@@ -41,14 +42,14 @@ export interface Lifetime {
   readonly slot: bigint;
 }
 
-/** The report of one endpoint about blockhashes, at commitment finalized. */
+/** What one endpoint reports about blockhashes at commitment finalized. */
 export interface LifetimeResponse {
   /** The endpoint's finalized slot. */
   readonly slot: bigint;
   /**
-   * One entry per requested blockhash. `live`: a transaction may still land. A slot: as of this
-   * slot no transaction with the blockhash can land any more. Undefined: the endpoint did not
-   * respond about the blockhash.
+   * One entry per requested blockhash. `live`: a transaction with the blockhash may still land. A
+   * slot: as of this slot no transaction with the blockhash can land any more. Undefined: the
+   * endpoint did not respond about the blockhash.
    */
   readonly ends: readonly ('live' | bigint | undefined)[];
 }
@@ -68,8 +69,8 @@ export interface Rpc {
     options?: Pick<ReadOptions, 'commitment'>,
   ): Promise<{ slot: bigint; accounts: (ChainAccount | null)[] }[]>;
   /**
-   * Reads the cluster's clock, which programs use. The clock is an account and can also be read
-   * together with other accounts (`decodeClock`).
+   * Reads the cluster's clock, which on-chain programs use as their time. The clock is an account,
+   * so it can also be read together with other accounts (`decodeClock`).
    */
   getClock(options?: ReadOptions): Promise<ClockAccount>;
   /**
@@ -82,17 +83,18 @@ export interface Rpc {
     options?: { history?: boolean; everywhere?: boolean; minSlot?: bigint | undefined },
   ): Promise<{ slot: bigint; witnesses: number; statuses: (SignatureStatus | null)[] }>;
   /**
-   * Sends a signed transaction with maxRetries 0 and without preflight to every endpoint (or one).
-   * Resolves with its signature once one endpoint accepts it. After `withinMs` the transaction is
-   * not sent to further endpoints.
+   * Sends a signed transaction with maxRetries 0 and without preflight to all endpoints, or to one
+   * endpoint. Resolves with the transaction's signature once one endpoint accepts the transaction.
+   * After `withinMs` (ms) the transaction is not sent to further endpoints.
    */
   sendTransaction(
     bytes: Uint8Array,
     options?: { to?: 'all' | 'one'; withinMs?: number },
   ): Promise<string>;
   /**
-   * Simulates a transaction on a state at `minSlot` or later. Replaces its blockhash by the latest
-   * one unless `ownBlockhash` is set. Signatures are not verified.
+   * Simulates a transaction on the state at `minSlot` or later, without verifying signatures. The
+   * endpoint replaces the transaction's blockhash by the latest blockhash unless `ownBlockhash` is
+   * set.
    */
   simulateTransaction(
     bytes: Uint8Array,
@@ -100,14 +102,14 @@ export interface Rpc {
   ): Promise<Simulation & { slot: bigint }>;
   getLatestBlockhash(options?: { commitment?: Commitment }): Promise<Blockhash>;
   /**
-   * Whether an endpoint accepts this blockhash. False as well when the endpoint has not seen the
-   * blockhash's block yet.
+   * Whether an endpoint accepts this blockhash. The result is also false while the endpoint has not
+   * seen the block of the blockhash yet.
    */
   isBlockhashValid(blockhash: string, options?: { commitment?: Commitment }): Promise<boolean>;
   /**
-   * Asks every endpoint that is up whether blockhashes have expired, and returns one response per
-   * endpoint. An endpoint checks only blockhashes whose last block height is below its own
-   * finalized height, and only a limited number of them.
+   * Asks every endpoint that is up whether blockhashes have expired. Returns one response per
+   * endpoint. An endpoint checks only a limited number of blockhashes, and only those whose last
+   * valid height is below its own finalized height.
    */
   getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeResponse[]>;
   /** Number of endpoints that serve reads. */
@@ -120,23 +122,24 @@ export interface Rpc {
   }): Promise<{ slot: bigint; blockHeight: bigint }[]>;
   getBlockHeight(options?: { commitment?: Commitment }): Promise<bigint>;
   /**
-   * Reads the newest slot of one endpoint, or with `everywhere` the newest slot of all endpoints.
+   * Reads the newest slot of one endpoint. With `everywhere`, reads the newest slot of all
+   * endpoints.
    */
   getSlot(options?: { commitment?: Commitment; everywhere?: boolean }): Promise<bigint>;
-  /** Reads the time of a block in Unix seconds; null when it is unknown. */
+  /** Reads the time of a block in Unix seconds; null when the endpoint does not know the time. */
   getBlockTime(slot: bigint): Promise<bigint | null>;
   /**
    * Reads a transaction of any version. Endpoints are tried in turn until one returns the
-   * transaction. Otherwise the result is unreadable, which does not mean that the transaction is
-   * absent.
+   * transaction. If none returns it, the result is an UnreadableTransaction, which may still exist
+   * on chain.
    */
   getTransaction(
     signature: string,
     options?: { commitment?: 'confirmed' | 'finalized' },
   ): Promise<FoundTransaction>;
   /**
-   * Lists up to 1,000 transactions of an address, newest first. `before` and `until` are
-   * signatures. `everywhere` merges the lists of all endpoints.
+   * Lists up to 1,000 transactions of an address, newest first. `before` and `until` are signatures
+   * that bound the list. `everywhere` merges the lists of all endpoints.
    */
   getSignaturesForAddress(
     address: string,
@@ -151,17 +154,30 @@ export interface Rpc {
   getBalance(address: string, options?: ReadOptions): Promise<bigint>;
   getGenesisHash(): Promise<string>;
   /**
-   * Reads one fee per recent block: the lowest price (micro-lamports per compute unit) paid by a
-   * transaction that writes to these accounts.
+   * Reads one priority fee per recent block: the lowest price (micro-lamports per compute unit) of
+   * a transaction that writes to these accounts.
    */
   getRecentPrioritizationFees(writable: readonly string[]): Promise<bigint[]>;
   /** Reads the minimum balance in lamports of an account of `length` bytes. */
   getMinimumBalanceForRentExemption(length: number): Promise<bigint>;
-  /** Reads the fee of a message in lamports; null when its blockhash has expired. */
+  /**
+   * Reads the program's accounts whose data has these bytes (Base58) at these offsets. Many
+   * endpoints limit or refuse this method.
+   */
+  getProgramAccounts(
+    programId: string,
+    filters: readonly { offset: number; bytes: string }[],
+    options?: { commitment?: Commitment },
+  ): Promise<{ address: string; account: ChainAccount }[]>;
+  /**
+   * Reads the network fee of a message in lamports; null when the message's blockhash has expired.
+   */
   getFeeForMessage(
     message: Uint8Array,
     options?: { commitment?: Commitment },
   ): Promise<bigint | null>;
+  /** Milliseconds until the rate limit of an endpoint allows a read. */
+  readDelay(): number;
   /**
    * The send rate of each endpoint: transactions per second, and the number allowed now. Both are
    * Infinity without a limit.

@@ -19,7 +19,7 @@ import {
 } from './responses.ts';
 import type { Rpc } from './rpc.ts';
 
-/** Maximum number of signatures of one getSignatureStatuses request. */
+/** Maximum number of signatures in one getSignatureStatuses request. */
 export const STATUSES_AT_ONCE = 256;
 
 const base64 = (bytes: Uint8Array) =>
@@ -106,8 +106,9 @@ export function historyMethods(
           .catch((error: unknown) => unreadableTransaction(signature, error));
       };
       const found = await readWith(1);
-      // An endpoint that does not support version 1 may refuse the parameter. It still returns
-      // older versions, so the request is repeated for version 0.
+      // An endpoint that does not know version 1 transactions may refuse a maximum version of 1.
+      // The same endpoint still returns older versions, so the request is repeated with a maximum
+      // version of 0.
       return 'unreadable' in found && found.unreadable === 'refused' ? readWith(0) : found;
     },
     async getSignaturesForAddress(
@@ -137,7 +138,7 @@ function joined(lists: readonly (readonly SignatureInfo[])[], limit: number): Si
   const [first = [], ...others] = lists;
   const seen = new Set(first.map(({ signature }) => signature));
   const more = others.flat().filter(({ signature }) => !seen.has(signature) && seen.add(signature));
-  // The sort is stable, so transactions of one slot keep the order in which an endpoint listed
+  // The sort is stable, so transactions of one slot stay in the order in which an endpoint listed
   // them.
   return more.length === 0
     ? [...first]
@@ -154,9 +155,9 @@ function furthest(found: readonly (SignatureStatus | null)[]): SignatureStatus |
 }
 
 /**
- * Reads a finalized transaction that an account's history lists. The listing has shown that the
- * endpoint is up, so an HTTP error or a malformed response makes the transaction unreadable too.
- * Throws RpcUnreachable when no endpoint responds.
+ * Reads a finalized transaction that an address's history lists. The endpoint that sent the list is
+ * up, so an HTTP error or a malformed response also makes the transaction unreadable. Throws
+ * RpcUnreachable when no endpoint responds.
  */
 export async function readListed(
   rpc: Pick<Rpc, 'getTransaction'>,

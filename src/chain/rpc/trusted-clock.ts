@@ -1,5 +1,5 @@
-// Checks readings of the cluster's clock. Payments are due by this clock, so an endpoint with a
-// wrong clock could charge every subscriber a period early.
+// Checks the times that endpoints return for the cluster's clock. Payments fall due by this clock,
+// so an endpoint with a wrong clock could charge every subscriber a period early.
 import type { ClockAccount } from '../program/layouts.ts';
 
 export interface TrustedClockOptions {
@@ -18,9 +18,9 @@ const REPORT_MS = 3_600_000;
 export type BelievesClock = (seconds: bigint) => boolean;
 
 /**
- * Creates a check for clock readings. It rejects a reading that is more than ten minutes from both
- * this machine's clock and the last confirmed reading. `readAll` then asks all endpoints in the
- * background; two endpoints that agree confirm the reading.
+ * Creates a check for clock readings. The check rejects a reading that is more than ten minutes
+ * from both this machine's clock and the last confirmed reading. `readAll` then asks all endpoints
+ * in the background, and two endpoints that agree confirm the reading.
  */
 export function createTrustedClock(
   readAll: () => Promise<(ClockAccount | null)[]>,
@@ -30,7 +30,8 @@ export function createTrustedClock(
     monotonicMs = () => performance.now(),
   }: TrustedClockOptions,
 ): BelievesClock {
-  // Only a confirmed reading is stored; otherwise an endpoint could move the clock in small steps.
+  // Only a confirmed reading is stored. Otherwise an endpoint with a wrong clock could move the
+  // expected time in small steps.
   let last: { seconds: number; at: number } | undefined;
   let reportedAt = -Infinity;
   let isAsking = false;

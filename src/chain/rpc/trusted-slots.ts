@@ -1,12 +1,16 @@
-// Checks the slots that endpoints report. The service stores these slots and decides a row only by
-// chain state of the stored slot or later. A reported slot in the far future would block that row.
+// Checks the slots that endpoints report. The service stores such a slot with a database row and
+// then changes the row only by chain state of this slot or later. A stored slot in the far future
+// would block the row.
 import { CLOCK_SYSVAR } from '../program/addresses.ts';
 import { type ClockAccount, decodeClock } from '../program/layouts.ts';
 import { EndpointFailure } from './errors.ts';
 import { accounts, inContext } from './responses.ts';
 
 export interface TrustedSlotsOptions {
-  /** Called at most once an hour with a rejected slot and the newest slot that is plausible. */
+  /**
+   * Called at most once an hour with a rejected slot and the highest slot that would have been
+   * accepted.
+   */
   readonly onDisbelief: (slot: bigint, plausible: bigint) => void;
   /** Unix seconds of this machine's clock. */
   readonly machineSeconds?: () => number;
@@ -14,7 +18,10 @@ export interface TrustedSlotsOptions {
   readonly monotonicMs?: () => number;
 }
 
-/** The newest slot that an endpoint reported, and when. */
+/**
+ * The slot that an endpoint reported last. `at` is the time of the report in milliseconds of the
+ * monotonic clock.
+ */
 interface Reading {
   readonly slot: bigint;
   /** Unix seconds of the chain's clock at that slot. */
@@ -23,13 +30,13 @@ interface Reading {
 }
 
 /**
- * Maximum number of slots by which a reported slot may exceed the expected one: two minutes at 400
- * ms.
+ * Maximum number of slots by which a reported slot may exceed the expected slot: two minutes at 400
+ * ms per slot.
  */
 const MAX_AHEAD = 300n;
 /**
- * An upper bound for the slots per second. Clusters make 2.5 now (400 ms per slot) and 5 later (200
- * ms per slot).
+ * Upper bound for the number of slots per second. Clusters now make 2.5 slots per second (400 ms
+ * per slot) and later 5 (200 ms per slot).
  */
 const SLOTS_PER_SECOND = 10;
 const REPORT_MS = 3_600_000;
@@ -50,10 +57,10 @@ export function placeIn(result: unknown): ClockAccount {
 }
 
 /**
- * Checks the slots that endpoints report. A slot is plausible when another endpoint's last slot and
- * the time since then explain it. Without another endpoint, the endpoint's own last slot is used;
- * its first slot is accepted. Time since a slot is measured from the chain's time of that slot, so
- * an endpoint that hangs does not make a good endpoint implausible.
+ * Rejects a slot that is further ahead than the time since the last known slot explains. The last
+ * known slot comes from another endpoint, or from the same endpoint when it is the only one. The
+ * time counts from the chain's time of that slot, so that an endpoint that hangs does not lower the
+ * bound for a good endpoint.
  */
 export class TrustedSlots<Endpoint extends object> {
   readonly #options: TrustedSlotsOptions;
@@ -65,14 +72,17 @@ export class TrustedSlots<Endpoint extends object> {
   }
 
   /**
-   * Records the slot and clock that an endpoint reports, even implausible ones. Two endpoints that
-   * agree confirm each other.
+   * Records the slot and the clock that an endpoint reports, even if the slot is implausible. When
+   * two endpoints report a similar slot, each report makes the other plausible.
    */
   record(endpoint: Endpoint, { slot, unixTimestamp }: ClockAccount): void {
     this.#readings.set(endpoint, { slot, seconds: Number(unixTimestamp), at: this.#now() });
   }
 
-  /** The newest slot that is plausible for this endpoint. Undefined before the first reading. */
+  /**
+   * Returns the highest slot that is plausible for this endpoint, or undefined before the first
+   * reading.
+   */
   plausible(endpoint: Endpoint): bigint | undefined {
     const others = [...this.#readings].filter(([other]) => other !== endpoint);
     const own = this.#readings.get(endpoint);
@@ -103,8 +113,9 @@ export class TrustedSlots<Endpoint extends object> {
   }
 
   #boundBy({ slot, seconds, at }: Reading): bigint {
-    // The longer of the two measured times counts, because the machine may have been suspended or
-    // its clock may have been set.
+    // The time since the reading is measured by this machine's clock and by the monotonic clock.
+    // The longer time counts, because the machine may have been suspended or its clock may have
+    // been set.
     const passed = Math.max(0, this.#seconds() - seconds, (this.#now() - at) / 1000);
     return slot + MAX_AHEAD + BigInt(Math.ceil(passed * SLOTS_PER_SECOND));
   }
@@ -119,8 +130,8 @@ export class TrustedSlots<Endpoint extends object> {
 }
 
 /**
- * The slot in a response's context; undefined without a context. The code that reads the response
- * checks its shape.
+ * Returns the slot in a response's context, or undefined when the response has no context. The code
+ * that parses the response checks its shape.
  */
 function contextSlot(result: unknown): bigint | undefined {
   const { context } = (result ?? {}) as { context?: { slot?: unknown } | null };

@@ -1,4 +1,4 @@
-// An RPC client that tracks whether the chain is reachable.
+// Wraps an RPC client to track whether the chain is reachable.
 import { messageOf } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { RpcUnreachable } from './errors.ts';
@@ -11,14 +11,14 @@ export interface WatchedRpc {
 }
 
 /**
- * Whether an endpoint responded although the call failed: the endpoint is behind or lacks the
- * method. Such a failure neither begins nor ends an outage.
+ * Whether an endpoint responded although the call failed, because the endpoint is behind or lacks
+ * the method. Such a failure neither begins nor ends an outage.
  */
 function hasResponded({ failures }: RpcUnreachable): boolean {
   return failures.some(({ fault }) => fault === 'behind' || fault === 'unsupported');
 }
 
-/** Wraps the client. Logs an outage once when it begins and once when it ends. */
+/** Wraps an RPC client. Logs an outage of the chain once when it begins and once when it ends. */
 export function watchRpc(
   rpc: Rpc,
   log: Log,
@@ -26,8 +26,8 @@ export function watchRpc(
 ): WatchedRpc {
   let outage: string | undefined;
   let calls = 0;
-  // Number of the latest call that got a response. When an earlier call fails after that response,
-  // the failure is no sign of an outage.
+  // Number of the latest call that got a response. When a call with a lower number fails
+  // afterwards, this failure is no sign of an outage.
   let respondedCall = 0;
   const responded = (call: number) => {
     respondedCall = Math.max(respondedCall, call);
@@ -56,10 +56,9 @@ export function watchRpc(
   const methods = Object.entries(rpc) as [string, (...args: unknown[]) => unknown][];
   const wrapped: Record<string, unknown> = {};
   for (const [name, method] of methods) {
-    wrapped[name] =
-      name === 'health' || name === 'endpoints' || name === 'close' || name === 'sendRate'
-        ? method
-        : (...args: unknown[]) => watch(method(...args) as Promise<unknown>);
+    wrapped[name] = ['health', 'endpoints', 'close', 'sendRate', 'readDelay'].includes(name)
+      ? method
+      : (...args: unknown[]) => watch(method(...args) as Promise<unknown>);
   }
   return { rpc: wrapped as unknown as Rpc, outage: () => outage };
 }

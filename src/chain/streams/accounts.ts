@@ -1,6 +1,6 @@
 // Follows single accounts over WebSockets. Nodes and providers limit the number of subscriptions.
-// An account that a node refuses is not followed; the other accounts remain. Changes are missed
-// while a socket is down.
+// When a node refuses an account, the accounts that are followed already stay followed. Changes
+// that happen while a connection is down are missed.
 import type { Log } from '../../log.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { account, big, type Commitment, integer, object, text } from '../rpc/responses.ts';
@@ -18,19 +18,21 @@ export interface AccountNotification extends ChainAccount {
 export interface FollowAccountsOptions {
   /** WebSocket URLs in order of preference. */
   readonly urls: readonly string[];
-  /** Maximum number of followed accounts. `perConnection` is the maximum per connection. */
+  /**
+   * Maximum number of followed accounts in total. `perConnection` is the maximum per connection.
+   */
   readonly maxAccounts: number;
   readonly perConnection?: number;
   readonly commitment?: Commitment;
   readonly onNotification: (notification: AccountNotification) => void;
   /**
-   * Called when all accounts are followed again after a connection was lost. Changes in between
-   * were missed.
+   * Called when all accounts are followed again after a connection was lost. Changes during the
+   * interruption were missed.
    */
   readonly onGap: () => void;
   /**
-   * Called when the node refuses to follow an account. For `refusedMs` after that no further
-   * accounts are added.
+   * Called when the node refuses to follow an account. For `refusedMs` (ms) after the refusal no
+   * further accounts are added.
    */
   readonly onRefused?: () => void;
   readonly silenceMs?: number;
@@ -48,12 +50,15 @@ export interface AccountFollower {
   close(): void;
 }
 
-/** Maximum number of unanswered requests per connection, because providers rate limit requests. */
+/**
+ * Maximum number of unanswered requests per connection. It is limited because providers rate limit
+ * requests.
+ */
 const AT_ONCE = 50;
 
 /**
- * Creates a follower without accounts. It opens a connection when the first account is added, which
- * throws a TypeError for a bad URL.
+ * Creates a follower without accounts. The first call of `add` opens a connection and throws a
+ * TypeError for a bad URL.
  */
 export function followAccounts(options: FollowAccountsOptions): AccountFollower {
   return new Accounts(options);
@@ -121,8 +126,8 @@ class AccountsConnection {
   readonly #addresses = new Set<string>();
   readonly #waiting = new Set<string>();
   /**
-   * Addresses by the id of their request in flight. `#followed` has addresses by the node's
-   * subscription number.
+   * `#asked` has addresses by the id of their request in flight. `#followed` has addresses by the
+   * node's subscription number.
    */
   readonly #asked = new Map<number, string>();
   readonly #followed = new Map<number, string>();
@@ -142,8 +147,8 @@ class AccountsConnection {
       urls,
       name: 'accounts',
       silenceMs,
-      // An account may not change for months, so without unanswered requests a pong is enough to
-      // show that the connection works.
+      // An account may not change for months. When no request waits for a response, a pong is
+      // enough to show that the connection works.
       pongsSuffice: () => this.#asked.size === 0,
       onOpen: () => {
         this.#isOpen = true;

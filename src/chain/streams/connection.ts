@@ -16,14 +16,14 @@ export interface StreamOptions {
   /** Milliseconds without any message after which the stream reconnects. */
   readonly silenceMs: number;
   /**
-   * Whether a pong counts as a message. Without a slot subscription, pongs may be all that shows
-   * that the connection works.
+   * Whether a pong counts as a message. Some streams receive no messages for long, and then only
+   * pongs show that the connection works.
    */
   readonly pongsSuffice?: () => boolean;
   /** Called when the connection is open and requests can be sent. */
   readonly onOpen: () => void;
   /**
-   * Called with each message. The stream reconnects when this function throws, because an
+   * Called with each message. If this function throws, the stream reconnects, because the
    * unreadable message may have been a notification.
    */
   readonly onMessage: (message: Readonly<Record<string, unknown>>) => void;
@@ -34,7 +34,9 @@ export interface StreamOptions {
 
 export interface Stream {
   readonly request: (id: number, method: string, params: readonly unknown[]) => void;
-  /** The caller calls this once all requests have a response. It resets the backoff. */
+  /**
+   * The caller calls `settled` once all its requests have a response. The call resets the backoff.
+   */
   readonly settled: () => void;
   readonly close: () => void;
 }
@@ -43,20 +45,21 @@ const CLOSING_MS = 1000;
 /** undici reports pongs only on this diagnostics channel. */
 const PONG_CHANNEL = 'undici:websocket:pong';
 /**
- * After this many consecutive failures the stream retries only every minute or two. The sweep finds
- * the changes that are missed.
+ * After this many consecutive failures the stream retries only every minute or two. In the meantime
+ * the keeper's sweep, which reads all subscriptions, finds the missed changes.
  */
 const FAILURES_BEFORE_PAUSE = 10;
 const RETRY_MS = { base: 250, cap: 15_000 };
 const PAUSED_MS = { base: 120_000, cap: 120_000 };
 /**
- * Number of pings per silence interval. Pings also keep proxies from closing an idle connection.
+ * Number of pings that are sent per `silenceMs`. Pings also keep proxies from closing an idle
+ * connection.
  */
 const PINGS = 3;
 
 /**
- * Connects, and reconnects with backoff until `close` is called. Throws a TypeError for a bad URL;
- * later failures are only logged.
+ * Opens a stream, and reconnects with backoff until `close` is called. Throws a TypeError for a bad
+ * URL. Later failures are only logged.
  */
 export function openStream({
   urls,
@@ -166,7 +169,7 @@ function openConnection(
     clearInterval(pings);
     unsubscribe(PONG_CHANNEL, onPong);
     socket.close();
-    // The socket is destroyed after a while, because the peer may never complete the closing
+    // The socket is destroyed after CLOSING_MS, because the peer may never complete the closing
     // handshake.
     transport?.unref();
     setTimeout(() => {
@@ -200,7 +203,7 @@ function openConnection(
 }
 
 /**
- * Runs a listener and logs its error. A bug in a listener then stops neither the stream nor the
+ * Runs a listener and logs its error, so that a bug in a listener stops neither the stream nor the
  * process.
  */
 export function guarded(log: Pick<Log, 'error'>, listener: () => void): void {

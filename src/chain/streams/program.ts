@@ -1,6 +1,6 @@
-// Follows a program over a WebSocket: changes of its accounts, and transactions that name it. A
-// closed account belongs to another program, so only the transaction shows that it closed.
-// Notifications arrive early but some are lost; the sweep finds the rest.
+// Follows a program over a WebSocket: changes of its accounts, and transactions that name the
+// program. A closed account belongs to another program, so only the transaction shows that the
+// account was closed. Notifications may be lost, but the keeper's sweep finds lost changes later.
 import type { Log } from '../../log.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { account, array, big, type Commitment, integer, object, text } from '../rpc/responses.ts';
@@ -30,21 +30,21 @@ export interface FollowOptions {
   readonly urls: readonly string[];
   readonly programId: string;
   /**
-   * Lists of filters. Each list makes one subscription; an account must match all filters of the
-   * list.
+   * Lists of filters. Each list makes one program subscription, and an account must match all
+   * filters of the list.
    */
   readonly filters?: readonly (readonly AccountFilter[])[];
   readonly commitment?: Commitment;
   readonly onNotification: (notification: ProgramNotification) => void;
   readonly onTransaction: (notification: TransactionNotification) => void;
   /**
-   * Called when the stream is open but changes before that were missed: at the start, after a
-   * reconnect and after a refusal.
+   * Called when the subscriptions are active and earlier changes were missed: after the start,
+   * after a reconnect and after a refusal.
    */
   readonly onGap: () => void;
   /**
-   * Called with each new slot and the newest root. A root is finalized or about to be finalized.
-   * Slots also show that the node works.
+   * Called with each new slot and the newest root. A root is a slot that is finalized or about to
+   * be finalized. Slot notifications also show that the node works.
    */
   readonly onSlot?: (slot: bigint, root: bigint) => void;
   /** Called when the node refuses a subscription. The subscription is retried after `refusedMs`. */
@@ -80,8 +80,8 @@ interface Request {
 const SLOTS: Request = { method: 'slotSubscribe', params: [] };
 
 /**
- * The subscription requests of a connection: slots, logs, then one program subscription per list of
- * filters.
+ * Returns the subscription requests of a connection: one for slots, one for logs, then one program
+ * subscription for each list of filters.
  */
 function requestsFor({
   programId,
@@ -134,8 +134,8 @@ class ProgramFollower implements Follower {
       urls,
       name: 'program',
       silenceMs,
-      // The program may emit nothing for long. When the node refused the slot subscription, a pong
-      // is enough to show that the connection works.
+      // The program may be idle for long. When the node refused the slot subscription, a pong is
+      // enough to show that the connection works.
       pongsSuffice: () => this.#subscriptions.get(0) === null,
       onOpen: () => {
         for (const index of this.#requests.keys()) this.#ask(index);
@@ -209,7 +209,8 @@ class ProgramFollower implements Follower {
 type Json = Readonly<Record<string, unknown>>;
 
 /**
- * Passes a notification to its listener. Throws an EndpointFailure for an unreadable notification.
+ * Parses the notification of a subscription and passes it to the listener. Throws an
+ * EndpointFailure for an unreadable notification.
  */
 function report(
   { onNotification, onTransaction, onSlot, log }: FollowOptions,

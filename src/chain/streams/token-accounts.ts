@@ -1,6 +1,6 @@
-// Follows the token accounts of subscribers one by one. A wallet can revoke or renew its approval
-// or receive USDC through the token program alone. The stream of the Subscriptions program does not
-// show such transactions.
+// Follows each subscriber's token account. A wallet can revoke or renew its approval, or receive
+// USDC, through the token program alone. The stream of the Subscriptions program does not show such
+// transactions.
 import type { Log } from '../../log.ts';
 import { tokenAccountIn } from '../program/accounts.ts';
 import { authorityAddress, tokenAccountAddress } from '../program/addresses.ts';
@@ -28,11 +28,11 @@ export interface TokenAccountsOptions {
   /** Maximum number of accounts to follow. */
   readonly maxAccounts: number;
   /**
-   * Called when a wallet's approval of the program is gone, replaced or renewed. Also called when
-   * the wallet has become able to pay a past-due amount.
+   * Called when a wallet's approval of the program is revoked, replaced or renewed. Also called
+   * when a wallet has become able to pay a past-due amount.
    */
   readonly onChange: (wallet: string, slot: bigint) => void;
-  /** Called when changes may have been missed. */
+  /** Called when changes of followed accounts may have been missed. */
   readonly onGap: () => void;
   /** Called when a node refuses to follow an account. */
   readonly onRefused?: () => void;
@@ -41,11 +41,11 @@ export interface TokenAccountsOptions {
 interface Followed {
   readonly wallet: string;
   /**
-   * Past-due amounts by subscription. `isPayable`: the account could pay the amount as of the last
-   * notification.
+   * Past-due amounts (base units) by subscription id. `isPayable` is true when the account could
+   * pay the amount as of the last notification.
    */
   readonly pastDue: Map<string, { readonly amount: bigint; isPayable: boolean }>;
-  /** Whether the approval of the program was gone as of the last notification. */
+  /** Whether the wallet had no approval of the program as of the last notification. */
   isWithdrawn: boolean;
   /**
    * The amount (base units) that the program could pull as of the last notification. Null before
@@ -76,8 +76,7 @@ export class TokenAccounts {
 
   /**
    * Follows the token accounts of these subscriptions while there is room. An account with a
-   * past-due amount takes the place of an account without one. Accounts of ended subscriptions are
-   * dropped.
+   * past-due amount replaces an account without one. Accounts of ended subscriptions are dropped.
    */
   watch(rows: readonly Follows[]): void {
     for (const row of rows) {
@@ -138,8 +137,9 @@ export class TokenAccounts {
   }
 
   /**
-   * Adds a past-due amount. The notification that the wallet received USDC may have arrived before
-   * the service knew that the subscription is past due.
+   * Records a past-due amount of a subscription. The wallet may have received USDC before the
+   * service knew of the past-due amount, so the last notification decides whether the amount is
+   * payable.
    */
   #owe(one: Followed, { id, observedSlot }: Follows, amount: bigint): void {
     if (one.pastDue.get(id)?.amount === amount) return;
@@ -150,8 +150,8 @@ export class TokenAccounts {
   }
 
   /**
-   * Handles a notification. Reports a changed approval, and a past-due amount when it becomes
-   * payable.
+   * Handles a notification about a token account. Calls `onChange` when the approval changed or
+   * when a past-due amount became payable.
    */
   #take(notification: AccountNotification): void {
     const one = this.#byAddress.get(notification.address);
@@ -173,7 +173,7 @@ export class TokenAccounts {
   }
 }
 
-/** Base units that the delegate can move out of the account. */
+/** Returns the number of base units that the delegate can move out of the account. */
 function spendableOf({ state, amount, delegatedAmount }: TokenAccount): bigint {
   if (state === 'frozen') return 0n;
   return amount < delegatedAmount ? amount : delegatedAmount;

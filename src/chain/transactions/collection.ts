@@ -1,5 +1,5 @@
-// Builds the keeper's payment transactions. Each payment has a transfer of the net amount and a
-// transfer of the fee. Each transaction has one memo.
+// Builds the keeper's payment transactions. A payment consists of a transfer of the net amount to
+// the merchant and a transfer of the fee to the treasury. Each transaction has one memo.
 import { createHash } from 'node:crypto';
 import { type VersionedMessage, VersionedTransaction } from '@solana/web3.js';
 import type { Keypair } from '../keypair.ts';
@@ -29,7 +29,8 @@ import {
 } from './system-instructions.ts';
 
 /**
- * Accounts and amounts of one payment. Amounts are base units. An amount of zero has no transfer.
+ * The accounts and the amounts (base units) of one payment. A payment has no transfer for an amount
+ * of 0.
  */
 export interface Collection extends SubscriptionParties {
   readonly programId: string;
@@ -42,7 +43,10 @@ export interface Collection extends SubscriptionParties {
   readonly fee: bigint;
 }
 
-/** Builds the transfers of a payment. Throws a RangeError when both amounts are 0. */
+/**
+ * Builds the transfer instructions of a payment. Throws a RangeError when the net amount and the
+ * fee are both 0.
+ */
 export function transfersOf(collection: Collection): Instruction[] {
   const { programId, mint, keeper, merchant, treasury, net, fee } = collection;
   const { subscriber, plan, subscription } = collection;
@@ -66,12 +70,15 @@ export function transfersOf(collection: Collection): Instruction[] {
 }
 
 /**
- * Instruction trace entries per transfer: the instruction itself, its call of the token program,
- * and its event.
+ * Number of entries that one transfer adds to the runtime's instruction trace: the transfer, its
+ * call of the token program, and the program's call of itself that emits the event.
  */
 const TRACE_ENTRIES = 3;
 
-/** Makes the part that a payment adds to a transaction. `costs` are the payment's limits. */
+/**
+ * Builds the part of a transaction that makes one payment. `costs` has the compute units and the
+ * loaded bytes that the payment may use.
+ */
 export function paymentPart(
   collection: Collection,
   costs: Pick<Part, 'computeUnits' | 'loadedDataBytes'>,
@@ -81,15 +88,15 @@ export function paymentPart(
 }
 
 /**
- * Builds a memo that makes this transaction differ from others with the same payments and
- * blockhash. The memo contains a hash of the reference, because memos are public.
+ * Builds a memo that makes a transaction differ from other transactions with the same payments and
+ * blockhash. The memo contains a hash of `reference`, because everyone can read a memo.
  */
 const memoOf = (reference: string) =>
   memo(`billing ${createHash('sha256').update(reference).digest('hex').slice(0, 32)}`);
 
 /**
- * Builds the instructions that come before the payments. There are none for version 1, which has
- * limits and fee in its header.
+ * Builds the compute budget instructions that precede the payments. A version 1 transaction has
+ * none, because its header contains the limits and the priority fee.
  */
 function prologue(version: TransactionVersion, budget: TransactionBudget): Instruction[] {
   if (version === 1) return [];
@@ -102,8 +109,8 @@ function prologue(version: TransactionVersion, budget: TransactionBudget): Instr
 }
 
 /**
- * A transaction without payments. `loadedDataBytes` is the size of the accounts that all payments
- * load: the programs and the mint.
+ * Builds a transaction without payments. `loadedDataBytes` is the size in bytes of the accounts
+ * that every payment loads: the programs and the mint.
  */
 function withoutPayments(
   version: TransactionVersion,
@@ -119,8 +126,8 @@ function withoutPayments(
 }
 
 /**
- * Packs payments, in order, into as few transactions as possible. A payment with `alone` gets its
- * own transaction.
+ * Packs payments, in the given order, into as few transactions as possible. A payment marked
+ * `alone` gets a transaction of its own.
  */
 export function packPayments<T extends { readonly part: Part; readonly alone: boolean }>(
   payments: readonly T[],
@@ -142,8 +149,8 @@ export function packPayments<T extends { readonly part: Part; readonly alone: bo
 }
 
 /**
- * Signs a transaction with the transfers of these payments. Throws a RangeError when the
- * transaction is too long for the network.
+ * Signs a transaction that contains these transfers. Throws a RangeError when the transaction is
+ * too long for the network.
  */
 export function signPayments(
   keypair: Keypair,
@@ -165,8 +172,8 @@ export function signPayments(
 const decoded = new WeakMap<Uint8Array, VersionedMessage>();
 
 /**
- * The message of a signed transaction. The decoded message is cached, because decoding takes 0.3 ms
- * and all payments of the transaction need it. Throws an Error when the bytes are not a
+ * Decodes the message of a signed transaction. The result is cached, because decoding takes 0.3 ms
+ * and each payment of the transaction needs the message. Throws an Error when the bytes are not a
  * transaction.
  */
 function messageIn(transaction: Uint8Array): VersionedMessage {
@@ -176,14 +183,14 @@ function messageIn(transaction: Uint8Array): VersionedMessage {
 }
 
 /**
- * The blockhash that a transaction of any version was signed with. Throws an Error when the bytes
- * are not a transaction.
+ * Returns the blockhash that a transaction of any version was signed with. Throws an Error when the
+ * bytes are not a transaction.
  */
 export const blockhashOf = (transaction: Uint8Array) => messageIn(transaction).recentBlockhash;
 
 /**
- * Indexes of the instructions in a signed transaction that transfer under this subscription. Throws
- * an Error when the bytes are not a transaction.
+ * Returns the indexes of the instructions in a signed transaction that are transfers of this
+ * subscription. Throws an Error when the bytes are not a transaction.
  */
 export function transferPlaces(
   transaction: Uint8Array,
@@ -202,8 +209,8 @@ export function transferPlaces(
 }
 
 /**
- * The fee in lamports of a transaction that the keeper signed: signature fee plus priority fee.
- * Throws an Error when the bytes are not a transaction.
+ * Returns the network fee in lamports of a transaction that the keeper signed: signature fee plus
+ * priority fee. Throws an Error when the bytes are not a transaction.
  */
 export function transactionFee(transaction: Uint8Array): bigint {
   if (isV1(transaction)) return LAMPORTS_PER_SIGNATURE + priorityFeeV1(transaction);
@@ -213,8 +220,8 @@ export function transactionFee(transaction: Uint8Array): bigint {
     ({ programIdIndex }) =>
       message.staticAccountKeys[programIdIndex]?.toBase58() === COMPUTE_BUDGET_PROGRAM,
   );
-  // Discriminators of the compute budget program: 2 sets the compute unit limit (u32), 3 sets the
-  // compute unit price (u64).
+  // The first data byte of a compute budget instruction tells its kind: 2 sets the compute unit
+  // limit (u32), 3 sets the compute unit price (u64).
   const field = (discriminator: number) =>
     budget.map(({ data }) => Buffer.from(data)).find((data) => data[0] === discriminator);
   const units = field(2)?.readUInt32LE(1) ?? 0;

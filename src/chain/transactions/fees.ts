@@ -1,57 +1,62 @@
-// Decides compute limits and priority fees of the keeper's transactions. A limit is the use in
-// simulations plus a margin. The priority fee is a percentile of recent fees, with a cap in
-// lamports.
+// Chooses compute unit limits and priority fees for the keeper's transactions. A limit is the
+// compute units used in simulations plus a margin. The priority fee follows a percentile of the
+// cluster's recent fees, up to a cap in lamports.
 import type { Log } from '../../log.ts';
 import type { Rpc } from '../rpc/rpc.ts';
 import { TRANSACTION_LIMITS } from './room.ts';
 import { MICRO } from './system-instructions.ts';
 
 /**
- * Compute unit limit of a payment that was not simulated: the maximum that Solana allows for the
- * payment's instructions.
+ * Compute unit limit of a payment that was not simulated. The value is Solana's default of 200,000
+ * units for each of three instructions.
  */
 const DEFAULT_UNITS = 600_000;
 /** Maximum priority fee per payment, in lamports. */
 const MAX_LAMPORTS = 5_000n;
-/** Minimum price in micro-lamports per compute unit. */
+/** Minimum priority fee in micro-lamports per compute unit. */
 const MIN_PRICE = 1_000n;
 const PERCENTILE = 0.75;
 const MAX_DOUBLINGS = 20;
 const PRICE_AGE_MS = 10_000;
-/** Number of simulations of each shape of payment. */
+/** Number of payments that are simulated for each number of pulls per payment (`Shape.pulls`). */
 const SAMPLES = 4;
-/** Pause (ms) in simulations after every endpoint refused one. */
+/**
+ * After all endpoints failed to simulate a transaction, no payment is simulated for this time (ms).
+ */
 const SAMPLE_PAUSE_MS = 60_000;
 /**
- * Compute units that a program uses for each bump seed that it tries and rejects when it derives an
- * address (Agave's create_program_address_units).
+ * A program that derives an address tries bump seeds until one fits. Each rejected seed costs this
+ * number of compute units (Agave's create_program_address_units).
  */
 const UNITS_A_TRY = 1500;
 const MARGIN = 1.2;
 const RAISE_PAUSE_MS = 30_000;
 /**
- * Bytes of the accounts that only one payment loads: subscription, plan, authority and three token
- * accounts. They have some 1,500 bytes; the rest is room to grow.
+ * Limit in bytes for the accounts that only one payment loads: subscription, plan, authority and
+ * three token accounts. They have about 1,500 bytes; the rest of the limit lets accounts grow.
  */
 export const OWN_DATA_BYTES = 4096;
 const MAX_DATA_BYTES = TRANSACTION_LIMITS[1].loadedDataBytes;
 /**
- * Loaded bytes that accounts count in addition to their data: 64 per account (SIMD-0186), for at
- * most 64 accounts.
+ * The runtime adds 64 loaded bytes per account to the size of the account's data (SIMD-0186). A
+ * transaction has at most 64 accounts.
  */
 const ACCOUNTS_BYTES = 64 * 64;
 
-/** The properties of a payment that decide its compute cost. */
+/** The properties of a payment that decide how many compute units the payment uses. */
 export interface Shape {
   readonly pulls: number;
   /**
-   * Number of bump seeds that each pull rejects before it derives the subscriber's token account.
-   * The number differs by wallet.
+   * Number of bump seeds that each pull rejects before it finds the address of the subscriber's
+   * token account. The number differs by wallet.
    */
   readonly tries: number;
 }
 
-/** Identifies a payment across its attempts: the subscription and the start of the period. */
+/**
+ * The subscription and the start of the paid period. Both together identify a payment across all
+ * its attempts.
+ */
 export interface PaidPeriod {
   readonly subscription: string;
   /** Start of the period in Unix seconds. */
@@ -61,7 +66,9 @@ export interface PaidPeriod {
 /** Results of the simulations of payments with the same number of pulls. */
 interface Learnt {
   samples: number;
-  /** Compute units of the most expensive simulation, and the `tries` of its payment. */
+  /**
+   * Compute units of the simulation that used the most units. `tries` is from the same simulation.
+   */
   units: number;
   tries: number;
 }
@@ -72,8 +79,8 @@ export class Fees {
   readonly #log: Log;
   readonly #learnt = new Map<number, Learnt>();
   /**
-   * By subscription: the latest period that had an expired attempt, and its number of expired
-   * attempts.
+   * For each subscription, the latest period that had an expired attempt, and the number of expired
+   * attempts in that period.
    */
   readonly #expiries = new Map<string, { periodStart: bigint; count: number }>();
   #margin = MARGIN;
@@ -89,27 +96,27 @@ export class Fees {
   }
 
   /**
-   * The recent price in micro-lamports per compute unit, at most 10 s old. While RPC does not
-   * respond, it is the last known price.
+   * Returns the recent priority fee in micro-lamports per compute unit, at most 10 s old. While no
+   * RPC endpoint responds, the last known price is returned.
    */
   async price(): Promise<bigint> {
     if (performance.now() - this.#pricedAt < PRICE_AGE_MS) return this.#price;
     this.#pricedAt = performance.now();
     try {
-      // The query names no accounts: on accounts that only this keeper writes to, all recent fees
-      // would be the keeper's own.
+      // The request names no accounts. For accounts that only this keeper writes to, the response
+      // would only contain this keeper's own fees.
       this.#price = othersPrice(await this.#rpc.getRecentPrioritizationFees([]));
     } catch (error) {
-      // The last known price remains in use. A low price only slows a payment down, and not paying
-      // would be worse.
+      // The last known price remains in use. A price that is too low only delays a payment, whereas
+      // an error here would stop all payments.
       this.#log.debug({ err: error }, 'priority fees unknown');
     }
     return this.#price;
   }
 
   /**
-   * The priority fee of a transaction in lamports. It doubles with each expired attempt and is
-   * capped per payment.
+   * Returns the priority fee in lamports of a transaction with these payments. The fee doubles with
+   * each expired attempt of a payment. The maximum is MAX_LAMPORTS per payment.
    */
   priorityFee(payments: readonly PaidPeriod[], price: bigint, units: number): bigint {
     const expired = Math.max(0, ...payments.map((one) => this.expiries(one)));
@@ -120,8 +127,9 @@ export class Fees {
   }
 
   /**
-   * Number of expired attempts of this payment. Expired attempts of another period do not count,
-   * because another keeper may have collected that period.
+   * Returns the number of expired attempts of this payment. Attempts of an earlier period do not
+   * count: if another keeper collected that period, this object was never told that the payment
+   * landed.
    */
   expiries({ subscription, periodStart }: PaidPeriod): number {
     const known = this.#expiries.get(subscription);
@@ -139,7 +147,7 @@ export class Fees {
     this.#expiries.delete(subscription);
   }
 
-  /** The compute unit limit of a payment. */
+  /** Returns the compute unit limit of a payment with this shape. */
   units({ pulls, tries }: Shape): number {
     const known = this.#learnt.get(pulls);
     if (known === undefined) return DEFAULT_UNITS;
@@ -151,8 +159,8 @@ export class Fees {
   }
 
   /**
-   * Limit in bytes of the accounts that all payments load (programs and mint). Each payment needs
-   * OWN_DATA_BYTES in addition.
+   * Returns the limit in bytes for the accounts that every payment loads (programs and mint). Each
+   * payment of a transaction adds OWN_DATA_BYTES to this limit.
    */
   sharedData(): number {
     const max = MAX_DATA_BYTES - TRANSACTION_LIMITS[1].addresses * OWN_DATA_BYTES;
@@ -160,15 +168,17 @@ export class Fees {
     return Math.min(max, Math.ceil(this.#margin * this.#loadedBytes) + ACCOUNTS_BYTES);
   }
 
-  /** Whether a payment of this shape should be simulated to learn its cost. */
+  /**
+   * Whether a payment of this shape should be simulated to learn how many compute units it uses.
+   */
   wantsSample({ pulls }: Shape): boolean {
     if (performance.now() - this.#untakenAt < SAMPLE_PAUSE_MS) return false;
     return (this.#learnt.get(pulls)?.samples ?? 0) < SAMPLES;
   }
 
   /**
-   * Simulates the transaction of one payment. A simulation that fails teaches nothing and is
-   * ignored. Throws as the RPC client does.
+   * Simulates the transaction of one payment and learns its compute units and loaded bytes. A
+   * failed simulation is ignored. Throws RpcUnreachable or RpcError.
    */
   async sample({ pulls, tries }: Shape, bytes: Uint8Array): Promise<void> {
     const response = await this.#rpc.simulateTransaction(bytes).catch((error: unknown) => {
@@ -188,8 +198,8 @@ export class Fees {
   }
 
   /**
-   * Raises the limits after a transaction exceeded them. A pause between raises makes a batch of
-   * such failures count once.
+   * Raises all limits after a transaction exceeded its limits. Further calls within 30 s are
+   * ignored, so that a batch of such failures raises the limits once.
    */
   exceeded(): void {
     if (performance.now() - this.#raisedAt < RAISE_PAUSE_MS) return;
@@ -199,7 +209,10 @@ export class Fees {
   }
 }
 
-/** A percentile of the fees above zero, but at least the minimum price. */
+/**
+ * Returns the 75th percentile of the fees above zero, but at least MIN_PRICE. Fees are
+ * micro-lamports per compute unit.
+ */
 function othersPrice(fees: readonly bigint[]): bigint {
   const paid = fees.filter((fee) => fee > 0n).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
   const found = paid[Math.floor(paid.length * PERCENTILE)] ?? 0n;

@@ -1,6 +1,6 @@
-// Encodes version 1 transactions (SIMD-0385), which web3.js 1.99 can only decode. Such a
-// transaction has up to 4,096 bytes, limits and fee in its header instead of in instructions, and
-// signatures at the end.
+// Encodes version 1 transactions (SIMD-0385), which web3.js 1.99 can only decode. A version 1
+// transaction has up to 4,096 bytes. Its header contains the compute limits and the priority fee,
+// and its signatures are at the end.
 import { TransactionMessage } from '@solana/web3.js';
 import { type Keypair, signatureOf } from '../keypair.ts';
 import { addressBytes, publicKey } from '../program/addresses.ts';
@@ -9,8 +9,8 @@ import type { Instruction } from '../program/instructions.ts';
 import type { SignedTransaction } from './subscriptions.ts';
 
 /**
- * The resource requests in the header of a version 1 transaction. An omitted limit is zero, so all
- * three are always written.
+ * The limits and the priority fee of a transaction. In a version 1 header an omitted limit means 0,
+ * so all three values are always written.
  */
 export interface TransactionBudget {
   readonly computeUnits: number;
@@ -21,18 +21,19 @@ export interface TransactionBudget {
 }
 
 const VERSION = 0x81;
-// Bits 0 and 1 announce the priority fee, bit 2 the compute units, bit 3 the loaded data. Bit 4
-// (heap size) is off, so the default applies.
+// This mask tells which values the header contains: bits 0 and 1 stand for the priority fee, bit 2
+// for the compute units, bit 3 for the loaded data. Bit 4 (heap size) is off, so the default heap
+// size applies.
 const CONFIG_MASK = 0b01111;
 /**
- * Number of bytes before the keys: version, header, mask, blockhash, and the counts of instructions
- * and keys.
+ * Number of bytes before the account keys: version, header, mask, blockhash, and the counts of
+ * instructions and keys.
  */
 const FIXED_BYTES = 1 + 3 + 4 + 32 + 1 + 1;
 
 /**
- * Encodes the message, which is the bytes that the signer signs. Throws a RangeError for a count,
- * length or amount that does not fit its field.
+ * Encodes the message of a version 1 transaction: the bytes that the signer signs. Throws a
+ * RangeError when a count, a length or an amount is too large for its field.
  */
 export function compileMessageV1(
   feePayer: string,
@@ -40,7 +41,8 @@ export function compileMessageV1(
   blockhash: string,
   { computeUnits, loadedDataBytes, priorityFee }: TransactionBudget,
 ): Buffer {
-  // Keys, header and indexes are the same as in a version 0 message without lookup tables.
+  // The account keys, the signer counts and the account indexes are the same as in a version 0
+  // message without lookup tables.
   const { header, staticAccountKeys, compiledInstructions } = new TransactionMessage({
     payerKey: publicKey(feePayer),
     instructions: [...instructions],
@@ -72,8 +74,8 @@ export function compileMessageV1(
 }
 
 /**
- * Reads the priority fee (lamports) of a transaction that `signTransactionV1` signed. The fee is at
- * a known offset after the keys; decoding the whole transaction takes 0.3 ms.
+ * Reads the priority fee (lamports) of a transaction that `signTransactionV1` signed. The fee is
+ * read at its known offset after the keys, because decoding the whole transaction takes 0.3 ms.
  */
 export function priorityFeeV1(bytes: Uint8Array): bigint {
   const header = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);

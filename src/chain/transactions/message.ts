@@ -28,8 +28,8 @@ export function compileMessage(
 }
 
 /**
- * Encodes a legacy transaction for the network. Throws a RangeError when it is longer than
- * MAX_TRANSACTION_LENGTH.
+ * Encodes a legacy transaction for the network. Throws a RangeError when the encoded transaction is
+ * longer than MAX_TRANSACTION_LENGTH.
  */
 export function serializeTransaction(message: Message, signatures?: Uint8Array[]): Buffer {
   const bytes = Buffer.from(new VersionedTransaction(message, signatures).serialize());
@@ -41,7 +41,7 @@ export function serializeTransaction(message: Message, signatures?: Uint8Array[]
 }
 
 /**
- * Encodes an unsigned transaction in base64, in the form that web3.js `Transaction.from` and
+ * Builds an unsigned legacy transaction in base64, in the form that web3.js `Transaction.from` and
  * wallets read.
  */
 export function unsignedTransaction(
@@ -64,8 +64,8 @@ export function addSignature(keypair: Keypair, base64: string): string {
 }
 
 /**
- * Number of instructions of a transaction of any version. Throws an Error when the bytes are not a
- * transaction.
+ * Returns the number of instructions of a transaction of any version. Throws an Error when the
+ * bytes are not a transaction.
  */
 export function instructionCount(transaction: Uint8Array): number {
   return VersionedTransaction.deserialize(transaction).message.compiledInstructions.length;

@@ -5,9 +5,9 @@ import { createTokenAccount } from './system-instructions.ts';
 import { walletTransaction } from './wallet.ts';
 
 /**
- * Builds the unsigned create-plan transaction (base64) for the merchant's wallet, and derives the
- * plan's address. The transaction also creates the wallet's token account for the mint if it is
- * missing; the merchant pays its rent.
+ * Builds the unsigned transaction (base64) with which a merchant's wallet creates a plan, and
+ * derives the plan's address. If the wallet has no token account for the mint, the transaction also
+ * creates this account and the merchant pays its rent.
  */
 export function createPlanTransaction(
   programId: string,

@@ -1,5 +1,5 @@
-// A merchant's refund is a token transfer with a reference address among its accounts. The keeper
-// finds the refund by this address.
+// A merchant's refund is a token transfer that names a unique reference address as an extra
+// account. The keeper finds the refund on chain by this address.
 import { createTransferCheckedInstruction } from '@solana/spl-token';
 import { publicKey, TOKEN_PROGRAM, tokenAccountAddress } from '../program/addresses.ts';
 import type { ExecutedTransaction } from '../program/events.ts';
@@ -8,7 +8,10 @@ import { walletTransaction } from './wallet.ts';
 
 /** Decimals of USDC. */
 const DECIMALS = 6;
-/** Discriminator of the token program's TransferChecked; the amount (u64) follows. */
+/**
+ * First data byte of the token program's instruction TransferChecked. The amount (u64) follows this
+ * byte.
+ */
 const TRANSFER_CHECKED = 12;
 
 export interface RefundTransfer {
@@ -17,13 +20,13 @@ export interface RefundTransfer {
   readonly subscriber: string;
   /** Amount in base units. */
   readonly amount: bigint;
-  /** A random address that is used for nothing else. */
+  /** A random address that only this refund names. */
   readonly reference: string;
 }
 
 /**
- * Builds the unsigned refund transaction (base64). The merchant signs it and pays its fee. It
- * creates the subscriber's token account if that is missing.
+ * Builds the unsigned refund transaction (base64) that the merchant signs and pays for. If the
+ * subscriber has no token account, the transaction creates this account first.
  */
 export function refundTransaction(
   { mint, merchant, subscriber, amount, reference }: RefundTransfer,
@@ -44,7 +47,10 @@ export function refundTransaction(
   return walletTransaction(merchant, [...opening, transfer], blockhash);
 }
 
-/** Whether the transaction succeeded and contains exactly this transfer. */
+/**
+ * Whether the transaction succeeded and contains a transfer with this refund's accounts, amount and
+ * reference address.
+ */
 export function paysRefund(
   { err, instructions }: ExecutedTransaction,
   { mint, merchant, subscriber, amount, reference }: RefundTransfer,

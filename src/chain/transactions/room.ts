@@ -1,12 +1,15 @@
-// Computes the size of a transaction against the runtime's limits. The keeper adds payments to a
-// transaction until the next payment does not fit.
+// Computes how much of the runtime's limits a transaction uses. The keeper adds payments to a
+// transaction until the next payment would exceed a limit.
 import type { AccountMeta } from '@solana/web3.js';
 import type { Instruction } from '../program/instructions.ts';
 import { MAX_TRANSACTION_LENGTH } from './message.ts';
 
 export type TransactionVersion = 'legacy' | 1;
 
-/** How much of each limited resource a transaction uses. The limits have the same type. */
+/**
+ * An amount of each limited resource: either what one transaction uses, or the runtime's limit per
+ * transaction.
+ */
 export interface TransactionSize {
   /** Length of the encoded transaction in bytes, including signatures. */
   readonly bytes: number;
@@ -27,8 +30,8 @@ export interface Part {
 }
 
 /**
- * The runtime's limits per transaction. `bytes` of version 1 is from SIMD-0385, `addresses` is the
- * limit of account locks. The other limits are the same for all versions.
+ * The runtime's limits for one transaction. `bytes` of version 1 is from SIMD-0385. `addresses` is
+ * the limit of account locks. Apart from `bytes`, both versions have the same limits.
  */
 export const TRANSACTION_LIMITS: Readonly<Record<TransactionVersion, TransactionSize>> = {
   legacy: {
@@ -55,8 +58,8 @@ const SIGNATURE_BYTES = 64;
  */
 const V1_FIXED_BYTES = 1 + 3 + 4 + 32 + 1 + 1 + 8 + 4 + 4;
 /**
- * Bytes of the header and the blockhash. The counts have variable length and are computed
- * separately.
+ * Bytes of a legacy transaction's header and blockhash. The counts of a legacy transaction have
+ * variable length and are added separately.
  */
 const LEGACY_FIXED_BYTES = 3 + 32;
 
@@ -152,8 +155,8 @@ function bytesLegacy(instructions: readonly Instruction[], keyCount: number): nu
     ({ keys, data }) =>
       1 + compactBytes(keys.length) + keys.length + compactBytes(data.length) + data.length,
   );
-  // One byte is enough for the number of signatures, because 128 signatures would exceed the length
-  // limit.
+  // The number of signatures takes one byte. A second byte would be needed from 128 signatures on,
+  // which exceed the length limit.
   const counts = 1 + compactBytes(keyCount) + compactBytes(instructions.length);
   return LEGACY_FIXED_BYTES + counts + sum(each);
 }

@@ -1,23 +1,30 @@
-// Sign-in by a transaction that is never sent, for wallets that sign nothing else: a transfer of 0
-// lamports from the wallet to itself, because some hardware wallets refuse a memo alone, and the
-// sign-in text as a memo, so that the wallet shows it. Loads web3.js: import it on demand.
+// Sign-in with a signed transaction that is never sent, for wallets that cannot sign a plain
+// message. The memo makes the wallet show the sign-in text. Some hardware wallets refuse a memo
+// alone, so the transaction also transfers 0 lamports from the wallet to itself. This module loads
+// web3.js, so import it on demand.
 import { SYSTEM_PROGRAM } from '../program/addresses.ts';
 import { forbiddenChange } from './signed.ts';
 import { memo, transferLamports } from './system-instructions.ts';
 import { walletTransaction } from './wallet.ts';
 
-/** Offset of the message in an unsigned transaction: a count byte and an empty signature. */
+/**
+ * Byte offset of the message in an unsigned transaction. The message follows a count byte and an
+ * empty signature of 64 bytes.
+ */
 const MESSAGE_OFFSET = 65;
 
-/** The unsigned transaction (base64). If it is sent, it costs its fee. */
+/**
+ * Builds the unsigned sign-in transaction (base64). If anyone sends the signed transaction, the
+ * wallet loses only the network fee.
+ */
 export function signInTransaction(wallet: string, text: string, blockhash: string): string {
   const instructions = [transferLamports(wallet, wallet, 0n), memo(text)];
   return walletTransaction(wallet, instructions, blockhash);
 }
 
 /**
- * Whether a signed message is that of the sign-in transaction with this text, but for what a wallet
- * may change in every transaction, the blockhash included.
+ * Whether `signed` is the message of the sign-in transaction with this text. The message may
+ * contain the changes that `forbiddenChange` allows to wallets, such as another blockhash.
  */
 export function isSignInMessage(wallet: string, text: string, signed: Buffer): boolean {
   const built = signInTransaction(wallet, text, SYSTEM_PROGRAM);

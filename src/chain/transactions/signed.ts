@@ -1,5 +1,5 @@
 // Parses a transaction that a wallet signed and compares it with the transaction that the service
-// built. Import this module on demand, because it loads web3.js.
+// built. This module loads web3.js, so import it on demand.
 import { VersionedMessage } from '@solana/web3.js';
 import { formatSol } from '../../format.ts';
 import { isSigned, SIGNATURE_LENGTH } from '../keypair.ts';
@@ -13,9 +13,15 @@ import { LAMPORTS_PER_SIGNATURE, MICRO } from './system-instructions.ts';
 const ASSERTION_PROGRAM = 'L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95';
 /** Maximum fee of a transaction whose compute limit or price a wallet changed: 0.01 SOL. */
 const MAX_FEE_LAMPORTS = 10_000_000n;
-/** The runtime's maximum, which bounds the fee where a transaction sets no limit. */
+/**
+ * The runtime's maximum of compute units per transaction. The fee of a transaction that sets no
+ * compute unit limit is calculated with this maximum.
+ */
 const MAX_UNITS = 1_400_000n;
-/** Instructions of the compute budget program: its first byte, and the length of its data. */
+/**
+ * Compute budget instructions that a wallet may add or change. `code` is the first data byte of the
+ * instruction, `length` the number of its data bytes.
+ */
 const SET_UNIT_LIMIT = { code: 2, length: 5 };
 const SET_UNIT_PRICE = { code: 3, length: 9 };
 
@@ -45,7 +51,7 @@ interface Decoded {
 
 /**
  * Decodes a legacy or version 0 message without lookup tables. Returns undefined for any other
- * message, and when encoding the result again gives other bytes.
+ * message, and for a message that has other bytes when it is encoded again.
  */
 function decodeMessage(bytes: Buffer): Decoded | undefined {
   try {
@@ -96,9 +102,9 @@ export function readSigned(bytes: Buffer): SignedByOne | undefined {
 }
 
 /**
- * Returns the first change in a signed message that a wallet must not make to the built one, as a
- * phrase, and undefined when there is none. A wallet may change the compute limit and price, the
- * blockhash and the version, and add assertions.
+ * Compares the message that a wallet signed with the message that the service built. Returns the
+ * first forbidden change as a phrase for an error message, or undefined when there is none. A
+ * wallet may change the compute limit and price, the blockhash and the version, and add assertions.
  */
 export function forbiddenChange(built: Buffer, signed: Buffer): string | undefined {
   if (built.equals(signed)) return undefined;
@@ -142,7 +148,10 @@ function sameInstruction(a: DecodedInstruction, b: DecodedInstruction): boolean 
   );
 }
 
-/** The fee is bounded, because it is all that a wallet's own limit and price can cost. */
+/**
+ * Checks the compute limit and price that a wallet set. A wallet may choose both, because they can
+ * only cost the network fee. Only the fee has a maximum.
+ */
 function changedBudget(budget: readonly DecodedInstruction[]): string | undefined {
   const dataOf = ({ code, length }: { code: number; length: number }) =>
     budget
@@ -164,7 +173,10 @@ function changedBudget(budget: readonly DecodedInstruction[]): string | undefine
     : undefined;
 }
 
-/** Accounts count beyond the instructions: one that is writable is locked, and rent may be paid. */
+/**
+ * Checks the accounts that the message names apart from its instructions. The runtime locks each
+ * writable account and may take rent from it, even if no instruction uses the account.
+ */
 function changedAccounts(original: Decoded, changed: Decoded): string | undefined {
   if (new Set(changed.keys).size !== changed.keys.length) return 'it names an account twice';
   if (!sameMembers(original.writable, changed.writable))

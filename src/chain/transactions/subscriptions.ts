@@ -6,24 +6,25 @@ import {
   cancelSubscription,
   initAuthority,
   resumeSubscription,
+  revokeAuthority,
   subscribe,
   type SubscriptionParties,
   UNKNOWN_INIT_ID,
 } from '../program/instructions.ts';
 import type { AuthorityAccount, PlanAccount, SubscriptionAccount } from '../program/layouts.ts';
 import { compileMessage, serializeTransaction } from './message.ts';
-import { createTokenAccount } from './system-instructions.ts';
+import { createTokenAccount, revokeApproval } from './system-instructions.ts';
 import { walletTransaction } from './wallet.ts';
 
-/** A transaction ready to send, and its signature. */
+/** A signed transaction that is ready to send, and its first signature in Base58. */
 export interface SignedTransaction {
   readonly signature: string;
   readonly bytes: Buffer;
 }
 
 /**
- * Signs a transaction whose fee payer is its only signer. Throws a RangeError for a second signer,
- * or for a transaction that is too long.
+ * Signs a legacy transaction whose fee payer is its only signer. Throws a RangeError when the
+ * transaction needs a second signer or is too long.
  */
 export function signTransaction(
   keypair: Keypair,
@@ -37,7 +38,7 @@ export function signTransaction(
   return { signature: signatureOf(bytes), bytes };
 }
 
-/** The state on chain of a wallet that is about to subscribe. */
+/** The on-chain state of a wallet that is about to subscribe. */
 export interface SubscribeState {
   /** The plan on chain. The wallet agrees to exactly these terms. */
   readonly plan: PlanAccount;
@@ -48,16 +49,17 @@ export interface SubscribeState {
   /** Whether the SubscriptionAuthority is the delegate of the wallet's token account. */
   readonly approved: boolean;
   /**
-   * An account of the wallet's earlier, expired subscription to the plan. The new transaction
-   * closes this account first. Null when there is none.
+   * The account of the wallet's earlier, expired subscription to the same plan. The new transaction
+   * closes this account first. Null when the wallet has no such account.
    */
   readonly previous: SubscriptionAccount | null;
 }
 
 /**
- * Builds the unsigned transaction (base64) that opens a subscription, and derives its address. As
- * needed, the transaction first creates the token account, opens the authority (subscribe then
- * takes UNKNOWN_INIT_ID) and approves it, and closes an expired subscription.
+ * Builds the unsigned transaction (base64) that opens a subscription, and derives the
+ * subscription's address. If necessary, the transaction first creates the wallet's token account,
+ * opens and approves the SubscriptionAuthority, and closes an expired subscription to the same
+ * plan.
  */
 export function subscribeTransaction(
   programId: string,
@@ -101,8 +103,9 @@ export function subscribeTransaction(
 }
 
 /**
- * Builds the unsigned transaction (base64) with which a wallet approves its authority again. As
- * needed, the transaction first creates the wallet's token account and opens the authority.
+ * Builds the unsigned transaction (base64) with which a wallet approves its SubscriptionAuthority
+ * as delegate again. If they are missing, the transaction first creates the wallet's token account
+ * and opens the authority.
  */
 export function approveTransaction(
   programId: string,
@@ -128,27 +131,63 @@ export function cancelTransaction(
   return walletTransaction(parties.subscriber, [cancelSubscription(programId, parties)], blockhash);
 }
 
-/** Builds the unsigned transaction (base64) that undoes a cancellation. */
+/**
+ * Builds the unsigned transaction (base64) that undoes a cancellation. With `approves`, it first
+ * approves the wallet's authority again and creates a missing token account.
+ */
 export function resumeTransaction(
   programId: string,
-  parties: SubscriptionParties & { mint: string; expiresAt: bigint },
+  parties: SubscriptionParties & {
+    mint: string;
+    expiresAt: bigint;
+    approves?: boolean;
+    hasTokenAccount?: boolean;
+  },
   blockhash: string,
 ): string {
-  return walletTransaction(parties.subscriber, [resumeSubscription(programId, parties)], blockhash);
+  const { subscriber: user, mint, approves = false, hasTokenAccount = true } = parties;
+  const instructions = [
+    ...(hasTokenAccount ? [] : [createTokenAccount({ payer: user, owner: user, mint })]),
+    ...(approves ? [initAuthority(programId, { user, mint })] : []),
+    resumeSubscription(programId, parties),
+  ];
+  return walletTransaction(user, instructions, blockhash);
 }
 
 /**
  * Builds the unsigned transaction (base64) with which the subscriber closes an expired subscription
- * account. The rent goes to `payer`.
+ * account. The account's rent goes to the wallet `payer`. With `revokes`, it also revokes the
+ * approval of the wallet's token account for this mint.
  */
 export function closeTransaction(
   programId: string,
-  parties: SubscriptionParties & { payer: string },
+  parties: SubscriptionParties & { payer: string; revokes?: string | undefined },
   blockhash: string,
 ): string {
-  return walletTransaction(
-    parties.subscriber,
-    [closeInstruction(programId, parties.subscriber, parties)],
-    blockhash,
-  );
+  const { subscriber, revokes: mint } = parties;
+  const revoke = mint === undefined ? [] : [revokeApproval({ owner: subscriber, mint })];
+  const close = closeInstruction(programId, subscriber, parties);
+  return walletTransaction(subscriber, [close, ...revoke], blockhash);
+}
+
+/**
+ * Builds the unsigned transaction (base64) that revokes the approval of the wallet's token account.
+ * With `authorityPayer`, it also closes the authority, whose rent goes to that wallet; every
+ * subscription under the authority is then dead for good.
+ */
+export function revokeTransaction(
+  programId: string,
+  {
+    user,
+    mint,
+    authorityPayer,
+  }: { user: string; mint: string; authorityPayer?: string | undefined },
+  blockhash: string,
+): string {
+  const receiver = authorityPayer === user ? undefined : authorityPayer;
+  const instruction =
+    authorityPayer === undefined
+      ? revokeApproval({ owner: user, mint })
+      : revokeAuthority(programId, { user, mint, receiver });
+  return walletTransaction(user, [instruction], blockhash);
 }

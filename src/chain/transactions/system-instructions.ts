@@ -19,12 +19,15 @@ export const LAMPORTS_PER_SIGNATURE = 5_000n;
 /** Number of micro-lamports in a lamport. */
 export const MICRO = 1_000_000n;
 
-/** Limits the transaction's compute units; the default is 200,000 per instruction. */
+/**
+ * Sets the transaction's compute unit limit. Without this instruction the limit is 200,000 units
+ * per instruction.
+ */
 export function computeUnitLimit(units: number): Instruction {
   return ComputeBudgetProgram.setComputeUnitLimit({ units });
 }
 
-/** Sets the priority fee in micro-lamports per compute unit. */
+/** Sets the transaction's priority fee in micro-lamports per compute unit. */
 export function computeUnitPrice(microLamports: bigint): Instruction {
   return ComputeBudgetProgram.setComputeUnitPrice({ microLamports });
 }
@@ -42,8 +45,8 @@ export function loadedDataLimit(bytes: number): Instruction {
 }
 
 /**
- * Writes a memo, which explorers show and which makes a transaction unique. A memo proves nothing,
- * because anyone can write any memo.
+ * Writes a memo, which explorers show and which makes a transaction unique. A memo does not prove
+ * who wrote it, because anyone can write any memo.
  */
 export function memo(text: string): Instruction {
   return new TransactionInstruction({
@@ -53,7 +56,10 @@ export function memo(text: string): Instruction {
   });
 }
 
-/** Creates the ATA of `owner` unless it already exists. `payer` signs and pays the rent. */
+/**
+ * Creates the associated token account (ATA) of `owner` unless the account already exists. `payer`
+ * signs and pays the rent.
+ */
 export function createTokenAccount({
   payer,
   owner,
@@ -71,7 +77,7 @@ export function createTokenAccount({
   );
 }
 
-/** Moves lamports out of the wallet `from`, which signs. */
+/** Moves lamports from the wallet `from`, which must sign, to the wallet `to`. */
 export function transferLamports(from: string, to: string, lamports: bigint): Instruction {
   return SystemProgram.transfer({ fromPubkey: publicKey(from), toPubkey: publicKey(to), lamports });
 }
@@ -91,7 +97,10 @@ export function mintTokens({
   return createMintToInstruction(publicKey(mint), publicKey(account), publicKey(authority), amount);
 }
 
-/** Revokes the approval on the ATA of `owner` with SPL Token's Revoke. `owner` signs. */
+/**
+ * Revokes the delegate's approval on the associated token account of `owner` with SPL Token's
+ * instruction Revoke. `owner` signs.
+ */
 export function revokeApproval({ owner, mint }: { owner: string; mint: string }): Instruction {
   const account = tokenAccountAddress(owner, mint).address;
   return createRevokeInstruction(publicKey(account), publicKey(owner));

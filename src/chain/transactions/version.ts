@@ -1,11 +1,14 @@
-// Chooses the transaction version. Version 1 carries ten payments, a legacy transaction two or
-// three, but not every cluster supports version 1.
+// Chooses the transaction version. A version 1 transaction carries ten payments, a legacy
+// transaction two or three. Some clusters do not support version 1 yet.
 import type { Log } from '../../log.ts';
 import type { RpcError } from '../rpc/errors.ts';
 import type { Rpc } from '../rpc/rpc.ts';
 import type { TransactionVersion } from './room.ts';
 
-/** Values of the setting SOLANA_TRANSACTION_VERSION. With `auto` the cluster decides. */
+/**
+ * Values of the setting SOLANA_TRANSACTION_VERSION. With `auto` the service uses version 1 where
+ * the cluster supports it.
+ */
 export type VersionSetting = 'auto' | '1' | 'legacy';
 
 /**
@@ -16,8 +19,8 @@ const FEATURE = 'txv1aq4pp281K9um3tnPgkfX8UqtFT6wcVW3hNezGLL';
 const FEATURE_PROGRAM = 'Feature111111111111111111111111111111111111';
 const ACTIVATED = 1;
 /**
- * How long (ms) the state of the feature account is cached, and how long a refusal of a version 1
- * transaction counts.
+ * How long (ms) the state of the feature account is cached, and how long the keeper signs legacy
+ * transactions after an endpoint refused a version 1 transaction.
  */
 const KNOWN_MS = 600_000;
 const INVALID_PARAMS = -32602;
@@ -43,7 +46,7 @@ export class TransactionVersions {
     this.#monotonicMs = monotonicMs;
   }
 
-  /** The version to sign with now. Throws as the RPC client does. */
+  /** Returns the transaction version to sign with now. Throws RpcUnreachable or RpcError. */
   async current(): Promise<TransactionVersion> {
     if (this.#setting !== 'auto') return this.#setting === '1' ? 1 : 'legacy';
     const now = this.#monotonicMs();

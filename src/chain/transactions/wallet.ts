@@ -1,5 +1,5 @@
-// Unsigned transactions for wallets. They include a compute limit and a priority fee. A wallet may
-// set its own within the bounds of signed.ts.
+// Builds unsigned transactions for wallets, with a compute unit limit and a priority fee. A wallet
+// may replace both values within the bounds that signed.ts checks.
 import type { Instruction } from '../program/instructions.ts';
 import { unsignedTransaction } from './message.ts';
 import {
@@ -10,11 +10,11 @@ import {
 } from './system-instructions.ts';
 
 /**
- * Compute units per instruction. The most expensive instruction, which creates a token account,
- * uses some 40,000.
+ * Compute unit limit per instruction. The most expensive instruction creates a token account and
+ * uses about 40,000 units.
  */
 const UNITS_AN_INSTRUCTION = 100_000;
-/** Compute units for the assertion instructions that wallets append. */
+/** Additional compute unit limit for the assertion instructions that wallets append. */
 const UNITS_OF_THE_WALLET = 100_000;
 /** Priority fee in micro-lamports per compute unit. */
 const UNIT_PRICE = 20_000n;
@@ -22,16 +22,16 @@ const UNIT_PRICE = 20_000n;
 const unitsOf = (instructions: number) => UNITS_AN_INSTRUCTION * instructions + UNITS_OF_THE_WALLET;
 
 /**
- * The fee in lamports of a wallet transaction with `instructions` instructions: one signature fee
- * plus the priority fee.
+ * Returns the network fee in lamports of a wallet transaction with this number of instructions: one
+ * signature fee plus the priority fee.
  */
 export function walletFee(instructions: number): bigint {
   return LAMPORTS_PER_SIGNATURE + (BigInt(unitsOf(instructions)) * UNIT_PRICE) / MICRO;
 }
 
 /**
- * Builds an unsigned transaction (base64) with compute limit and priority fee. The wallet is the
- * fee payer.
+ * Builds an unsigned transaction (base64) with compute limit and priority fee. The wallet pays the
+ * network fee.
  */
 export function walletTransaction(
   wallet: string,

@@ -14,7 +14,7 @@ import { findPlan } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { heldInWords } from '../../domain/collecting/brake.ts';
 import { OperatorError } from '../../errors.ts';
-import { type CommonFlags, type Finish, parseId, withEnv } from '../arguments.ts';
+import { type CommonFlags, type Finish, parseId, parseReason, withEnv } from '../arguments.ts';
 import { print, printJson } from '../terminal/print.ts';
 import { merchantOf } from './named-merchant.ts';
 
@@ -79,9 +79,7 @@ async function changeHolds(
 ): Promise<number> {
   if (merchant !== undefined && plan !== undefined)
     throw new OperatorError('Name a merchant or a plan, not both.', 2);
-  const text = reason.trim();
-  if (text === '' || text.length > 500)
-    throw new OperatorError('--reason must be a text of 1 to 500 characters.', 2);
+  const text = parseReason(reason);
   return runCommand(envFile, async ({ sql }) => {
     const scope = await scopeOf(sql, { merchant, plan });
     const { changed, message } = await act(sql, { ...scope, reason: text, by: operator() });

@@ -2,21 +2,22 @@
 // share. The command also reports what a change means for plans.
 import type { Command } from 'commander';
 import { required } from '../../config/config.ts';
+import { describeDatabase } from '../../config/postgres-url.ts';
 import { runCommand } from '../../daemon/run.ts';
 import { countOtherPlans, findInstallation, replaceInstallation } from '../../db/installation.ts';
-import { describeDatabase } from '../../db/postgres/connect.ts';
 import { differences, installationOf } from '../../domain/accounts/installation.ts';
 import { OperatorError } from '../../errors.ts';
-import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
+import { type Finish, withEnv } from '../arguments.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
 import { print, printJson } from '../terminal/print.ts';
+import { type ReasonFlag, recorded, withReason } from './recorded.ts';
 
-interface ConfigureFlags extends CommonFlags {
+interface ConfigureFlags extends ReasonFlag {
   yes?: boolean;
 }
 
 export function addConfigure(command: Command, finish: Finish): void {
-  withEnv(command)
+  withReason(withEnv(command))
     .option('--yes', 'do not ask')
     .option('--json', 'print one JSON object')
     .action(async (flags: ConfigureFlags) => finish(await configure(flags)));
@@ -29,7 +30,8 @@ const OTHER_FEE =
  * Shows the changes, asks for confirmation and records the installation. Returns the exit code: 1
  * when the user did not confirm.
  */
-function configure({ envFile, yes = false, json = false }: ConfigureFlags): Promise<number> {
+function configure(flags: ConfigureFlags): Promise<number> {
+  const { envFile, yes = false, json = false } = flags;
   return runCommand(envFile, async ({ sql, config, signal }) => {
     const next = await installationOf(config);
     const before = await findInstallation(sql);
@@ -52,7 +54,13 @@ function configure({ envFile, yes = false, json = false }: ConfigureFlags): Prom
         throw new OperatorError('Nothing was changed: without a terminal, add --yes.', 2);
       if (!(await confirm('Record this configuration?', signal))) return 1;
     }
-    await replaceInstallation(sql, next);
+    await recorded(
+      sql,
+      'configure',
+      flags,
+      (tx) => replaceInstallation(tx, next),
+      () => (before === undefined ? 'first configuration' : changes.join('; ')),
+    );
     const { databaseUrl } = required(config, 'databaseUrl');
     if (json) printJson({ changed: true, changes, consequences, installation: next });
     else

@@ -25,7 +25,8 @@ import type { ReplayStatus, ListView } from '../terminal/deliveries-state.ts';
 import type { AttemptView, WholeItem } from '../terminal/delivery-lines.ts';
 import type { Freshness, Polling } from '../terminal/poll.ts';
 import { startPolling } from '../terminal/poll.ts';
-import { describePlan } from './replay-plan.ts';
+import { record } from './recorded.ts';
+import { describePlan, selectionInWords } from './replay-plan.ts';
 
 // Number of rows read before the user scrolls.
 const FIRST_ROWS = 100;
@@ -144,6 +145,7 @@ async function previewReplay(
     text: describePlan(plan),
     run: () =>
       database.ask(async (sql) => {
+        await record(sql, 'deliveries replay', selectionInWords({ ids }, plan.deliverable), {});
         await runReplay(sql, selection, plan);
         const notifier = createNotifier(sql, DELIVERIES_QUEUED);
         notifier.notify();

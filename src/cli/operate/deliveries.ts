@@ -15,6 +15,7 @@ import { type Finish, wholeNumber, withEnv } from '../arguments.ts';
 import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table } from '../terminal/table.ts';
+import { addCancel } from './cancel-deliveries.ts';
 import { asksApi, deliveriesOverApi, withApi } from './delivery-api.ts';
 import { type DeliveriesFlags, parseQuery } from './delivery-filters.ts';
 
@@ -39,6 +40,8 @@ export function addDeliveries(command: Command, finish: Finish): void {
   withApi(command).action(async (flags: DeliveriesFlags) =>
     finish(await (asksApi(flags) ? deliveriesOverApi(flags) : deliveries(flags))),
   );
+  // An option belongs to the command that precedes it, because "cancel" has the same filters.
+  addCancel(command.enablePositionalOptions(), finish);
 }
 
 /**

@@ -21,6 +21,7 @@ export interface DeliveriesFlags extends FilterFlags {
 }
 
 export interface ReplayFlags extends FilterFlags {
+  reason?: string;
   dryRun?: boolean;
   yes?: boolean;
 }

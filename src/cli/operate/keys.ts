@@ -14,6 +14,7 @@ import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { merchantOf } from './named-merchant.ts';
 import { printList } from './print-list.ts';
+import { type ReasonFlag, record, recorded, withReason } from './recorded.ts';
 
 export function addKeys(keys: Command, finish: Finish): void {
   withEnv(
@@ -26,29 +27,23 @@ export function addKeys(keys: Command, finish: Finish): void {
     .action(async (merchant: string | undefined, flags: CommonFlags) =>
       finish(await listKeys(merchant, flags)),
     );
-  withEnv(
-    keys
-      .command('create')
-      .description('creates a key and prints it once, on stdout; only its hash is stored'),
-  )
+  const changing = (name: string, description: string) =>
+    withReason(withEnv(keys.command(name).description(description))).option(
+      '--json',
+      'print one JSON object',
+    );
+  changing('create', 'creates a key and prints it once, on stdout; only its hash is stored')
     .argument('<merchant>', 'id or wallet')
-    .option('--json', 'print one JSON object')
-    .action(async (merchant: string, flags: CommonFlags) =>
+    .action(async (merchant: string, flags: ReasonFlag) =>
       finish(await createKey(merchant, flags)),
     );
-  withEnv(keys.command('revoke').description('revokes a key immediately and permanently'))
+  changing('revoke', 'revokes a key immediately and permanently')
     .argument('<keyId>', 'the id that "keys list" shows')
-    .option('--json', 'print one JSON object')
-    .action(async (keyId: string, flags: CommonFlags) => finish(await revokeKey(keyId, flags)));
-  withEnv(
-    keys
-      .command('reseal')
-      .description(
-        'encrypts webhook secrets with the newest ENCRYPTION_KEY, so that older ones can be dropped',
-      ),
-  )
-    .option('--json', 'print one JSON object')
-    .action(async (flags: CommonFlags) => finish(await reseal(flags)));
+    .action(async (keyId: string, flags: ReasonFlag) => finish(await revokeKey(keyId, flags)));
+  changing(
+    'reseal',
+    'encrypts webhook secrets with the newest ENCRYPTION_KEY, so that older ones can be dropped',
+  ).action(async (flags: ReasonFlag) => finish(await reseal(flags)));
 }
 
 /** Lists the keys of one merchant, or the keys of all merchants. Returns the exit code. */
@@ -78,11 +73,18 @@ function listKeys(
 }
 
 /** Creates a key. Stdout has only the key, so that scripts can pipe it. Returns the exit code. */
-function createKey(merchant: string, { envFile, json = false }: CommonFlags): Promise<number> {
+function createKey(merchant: string, flags: ReasonFlag): Promise<number> {
+  const { envFile, json = false } = flags;
   return runCommand(envFile, async ({ sql, config }) => {
     const { id: merchantId, wallet } = await merchantOf(sql, merchant);
     const { key, prefix, hash } = generateKey(config.env);
-    const id = await insertApiKey(sql, merchantId, { prefix, hash });
+    const id = await recorded(
+      sql,
+      'keys create',
+      flags,
+      (tx) => insertApiKey(tx, merchantId, { prefix, hash }),
+      (made) => `key ${made} of merchant ${wallet}`,
+    );
     if (json) printJson({ id, key, prefix, merchantId, wallet });
     else print(key);
     note(
@@ -96,10 +98,18 @@ function createKey(merchant: string, { envFile, json = false }: CommonFlags): Pr
  * Revokes a key. Returns the exit code. Throws an OperatorError when the key is unknown or already
  * revoked.
  */
-function revokeKey(keyId: string, { envFile, json = false }: CommonFlags): Promise<number> {
+function revokeKey(keyId: string, flags: ReasonFlag): Promise<number> {
+  const { envFile, json = false } = flags;
   const id = parseId(keyId);
   return runCommand(envFile, async ({ sql }) => {
-    const revoked = await revokeLiveKey(sql, id);
+    const revoked = await recorded(
+      sql,
+      'keys revoke',
+      flags,
+      (tx) => revokeLiveKey(tx, id),
+      (found) =>
+        found?.already === false ? `key ${id} of merchant ${found.key.wallet}` : undefined,
+    );
     if (revoked === undefined)
       throw new OperatorError(`There is no key ${id}. "billing keys list" shows them.`);
     const { key, already } = revoked;
@@ -122,7 +132,8 @@ const SECRETS_AT_ONCE = 500;
  * Encrypts the secrets of all live endpoints again with the newest key. Returns the exit code: 1
  * when a secret cannot be decrypted with any key.
  */
-function reseal({ envFile, json = false }: CommonFlags): Promise<number> {
+function reseal(flags: ReasonFlag): Promise<number> {
+  const { envFile, json = false } = flags;
   return runCommand(envFile, async ({ sql, config }) => {
     if (config.encryptionKeys === undefined)
       throw new OperatorError(
@@ -137,8 +148,10 @@ function reseal({ envFile, json = false }: CommonFlags): Promise<number> {
       let after = FIRST_ID;
       for (;;) {
         const rows = await listSealedSecrets(sql, { after, limit: SECRETS_AT_ONCE });
-        const sealed = rows.flatMap(({ id, secret, previousSecret }) =>
-          [secret, previousSecret].flatMap((before) => (before === null ? [] : [{ id, before }])),
+        const sealed = rows.flatMap(({ id, secret, previousSecret, headers }) =>
+          [secret, previousSecret, headers].flatMap((before) =>
+            before === null ? [] : [{ id, before }],
+          ),
         );
         for (const { id, before } of sealed) {
           if (box.isCurrent(before)) current += 1;
@@ -153,6 +166,7 @@ function reseal({ envFile, json = false }: CommonFlags): Promise<number> {
         if (rows.length < SECRETS_AT_ONCE) return;
       }
     });
+    if (resealed > 0) await record(sql, 'keys reseal', `${resealed} webhook secrets`, flags);
     if (json) printJson({ resealed, current, unreadable });
     else {
       print(`${resealed} secrets were re-encrypted with the newest key; ${current} already were.`);

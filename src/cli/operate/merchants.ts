@@ -22,18 +22,22 @@ import { withProgress } from '../terminal/progress.ts';
 import { table, type Cell } from '../terminal/table.ts';
 import { merchantOf } from './named-merchant.ts';
 import { printList } from './print-list.ts';
+import { type ReasonFlag, record, recorded, withReason } from './recorded.ts';
+import { addApprove, addSuspending } from './suspend.ts';
 
 interface ListFlags extends CommonFlags {
   tier?: Tier;
 }
 
-interface EraseFlags extends CommonFlags {
+interface EraseFlags extends ReasonFlag {
   yes?: boolean;
 }
 
 export function addMerchants(merchants: Command, finish: Finish): void {
   addReading(merchants, finish);
   addChanges(merchants, finish);
+  addSuspending(merchants, finish, 'merchant');
+  addApprove(merchants, finish);
 }
 
 function addReading(merchants: Command, finish: Finish): void {
@@ -54,42 +58,29 @@ function addReading(merchants: Command, finish: Finish): void {
 }
 
 function addChanges(merchants: Command, finish: Finish): void {
-  withEnv(
-    merchants
-      .command('set-tier')
-      .description('free or pro: rate limit and CSV export; effective from the next request'),
-  )
-    .argument('<merchant>', 'id or wallet')
+  const changing = (name: string, description: string) =>
+    withReason(withEnv(merchants.command(name).description(description)))
+      .argument('<merchant>', 'id or wallet')
+      .option('--json', 'print one JSON object');
+  changing('set-tier', 'free or pro: rate limit and CSV export; effective from the next request')
     .argument('<tier>', 'free or pro', oneOf('free', 'pro'))
-    .option('--json', 'print one JSON object')
-    .action(async (merchant: string, tier: Tier, flags: CommonFlags) =>
+    .action(async (merchant: string, tier: Tier, flags: ReasonFlag) =>
       finish(await setTier(merchant, tier, flags)),
     );
-  withEnv(
-    merchants
-      .command('erase')
-      .description(
-        "erases a merchant's personal data: names, e-mail, URLs, keys, secrets, event bodies; payments stay",
-      ),
+  changing(
+    'erase',
+    "erases a merchant's personal data: names, e-mail, URLs, keys, secrets, event bodies; payments stay",
   )
-    .argument('<merchant>', 'id or wallet')
     .option('--yes', 'do not ask')
-    .option('--json', 'print one JSON object')
     .action(async (merchant: string, flags: EraseFlags) => finish(await erase(merchant, flags)));
   const bps = wholeNumber(0, 10_000);
-  withEnv(
-    merchants
-      .command('set-fee')
-      .description("the merchant's platform fee; effective for payments signed from now on"),
-  )
-    .argument('<merchant>', 'id or wallet')
+  changing('set-fee', "the merchant's platform fee; effective for payments signed from now on")
     .argument(
       '<bps>',
       'hundredths of a percent, 0 to 10000, or "default" for PLATFORM_FEE_BPS',
       (value) => (value === 'default' ? null : bps(value)),
     )
-    .option('--json', 'print one JSON object')
-    .action(async (merchant: string, feeBps: number | null, flags: CommonFlags) =>
+    .action(async (merchant: string, feeBps: number | null, flags: ReasonFlag) =>
       finish(await setFee(merchant, feeBps, flags)),
     );
 }
@@ -101,13 +92,14 @@ function listMerchants({ envFile, tier, json = false }: ListFlags): Promise<numb
       what: 'merchants',
       json,
       page: (after, limit) => listMerchantsAdmin(sql, { tier: tier ?? null, after, limit }),
-      head: ['ID', 'WALLET', 'NAME', 'TIER', 'FEE', 'CREATED'],
-      row: ({ id, wallet, name, tier: its, feeBps, createdAt }) => [
+      head: ['ID', 'WALLET', 'NAME', 'TIER', 'FEE', 'STATE', 'CREATED'],
+      row: ({ id, wallet, name, tier: its, feeBps, suspension, createdAt }) => [
         id,
         wallet,
         name,
         its,
         feeInWords(feeBps, config.feeBps),
+        stateInWords(suspension),
         createdAt,
       ],
       none: 'There are no merchants.',
@@ -131,14 +123,17 @@ function showMerchant(text: string, { envFile, json = false }: CommonFlags): Pro
 }
 
 /** Sets a merchant's tier. Returns the exit code. */
-function setTier(
-  text: string,
-  tier: Tier,
-  { envFile, json = false }: CommonFlags,
-): Promise<number> {
+function setTier(text: string, tier: Tier, flags: ReasonFlag): Promise<number> {
+  const { envFile, json = false } = flags;
   return runCommand(envFile, async ({ sql }) => {
     const { id, wallet } = await merchantOf(sql, text);
-    const before = await updateTier(sql, id, tier);
+    const before = await recorded(
+      sql,
+      'merchants set-tier',
+      flags,
+      (tx) => updateTier(tx, id, tier),
+      (old) => (old === tier ? undefined : `merchant ${wallet}: ${old ?? 'unknown'} to ${tier}`),
+    );
     if (json) printJson({ id, wallet, tier, before });
     else if (before === tier) print(`${wallet} is ${tier} already.`);
     else
@@ -152,15 +147,19 @@ function setTier(
 /**
  * Sets a merchant's platform fee, or the operator's default fee for null. Returns the exit code.
  */
-function setFee(
-  text: string,
-  feeBps: number | null,
-  { envFile, json = false }: CommonFlags,
-): Promise<number> {
+function setFee(text: string, feeBps: number | null, flags: ReasonFlag): Promise<number> {
+  const { envFile, json = false } = flags;
   return runCommand(envFile, async ({ sql, config }) => {
     const { id, wallet } = await merchantOf(sql, text);
-    const before = (await updateFee(sql, id, feeBps))?.before ?? null;
     const words = (bps: number | null) => feeInWords(bps, config.feeBps);
+    const before = await recorded(
+      sql,
+      'merchants set-fee',
+      flags,
+      async (tx) => (await updateFee(tx, id, feeBps))?.before ?? null,
+      (old) =>
+        old === feeBps ? undefined : `merchant ${wallet}: ${words(old)} to ${words(feeBps)}`,
+    );
     if (json) printJson({ id, wallet, feeBps, before });
     else if (before === feeBps) print(`The fee of ${wallet} is ${words(feeBps)} already.`);
     else
@@ -176,7 +175,8 @@ function setFee(
  * books. Returns the exit code: 1 when the user did not confirm. Throws an OperatorError while the
  * merchant has live subscriptions.
  */
-function erase(text: string, { envFile, yes = false, json = false }: EraseFlags): Promise<number> {
+function erase(text: string, flags: EraseFlags): Promise<number> {
+  const { envFile, yes = false, json = false } = flags;
   return runCommand(envFile, async ({ sql, signal, log }) => {
     const { id, wallet } = await merchantOf(sql, text);
     const live = await countLiveSubscriptions(sql, id);
@@ -190,6 +190,8 @@ function erase(text: string, { envFile, yes = false, json = false }: EraseFlags)
       const question = `Erase names, e-mail, URLs, API keys, webhooks and the texts of events of ${wallet}? This cannot be undone.`;
       if (!(await confirm(question, signal))) return 1;
     }
+    // Recorded first: an interrupted run has erased a part.
+    await record(sql, 'merchants erase', `merchant ${wallet}`, flags);
     const erased = await withProgress('erasing', () => eraseMerchant(sql, { id, wallet }));
     log.info({ merchantId: id, ...erased }, 'merchant erased');
     if (json) printJson({ id, wallet, ...erased });
@@ -206,6 +208,11 @@ function feeInWords(bps: number | null, fallback: number): string {
   return bps === null ? `${percent(fallback)} (default)` : percent(bps);
 }
 
+function stateInWords(suspension: MerchantAdminRow['suspension']): string {
+  if (suspension === null) return 'active';
+  return suspension.waiting ? 'waiting' : 'suspended';
+}
+
 function percent(bps: number): string {
   return `${bps / 100}%`;
 }
@@ -219,6 +226,10 @@ function describe(merchant: MerchantAdminRow, totals: MerchantTotals, fallback: 
     ['E-mail', merchant.email],
     ['Tier', `${merchant.tier}, ${requestsPerMinute[merchant.tier]} requests per minute`],
     ['Fee', feeInWords(merchant.feeBps, fallback)],
+    [
+      'State',
+      `${stateInWords(merchant.suspension)}${merchant.suspension === null ? '' : `: ${merchant.suspension.reason}`}`,
+    ],
     ['Since', merchant.createdAt],
     ['Live keys', totals.keys],
     ['Plans', totals.plans],

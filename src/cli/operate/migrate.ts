@@ -2,15 +2,17 @@
 // Postgres roles of the daemons.
 import type { Command } from 'commander';
 import { loadConfig, required } from '../../config/config.ts';
+import { describeDatabase } from '../../config/postgres-url.ts';
+import { variables } from '../../config/variables.ts';
 import { makeDatabaseRoles, type MadeRoles } from '../../daemon/database-roles.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
-import { recordMissingFee } from '../../db/installation.ts';
-import { describeDatabase } from '../../db/postgres/connect.ts';
+import { recordMissingTerms } from '../../db/installation.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { daemonRoles } from '../../db/postgres/roles.ts';
 import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
 import { print, printJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
+import { record } from './recorded.ts';
 
 interface MigrateFlags extends CommonFlags {
   /** Directory for files with the database URLs of the daemons' Postgres roles. */
@@ -36,14 +38,20 @@ function migrateDatabase({ envFile, roles, json = false }: MigrateFlags): Promis
       const made =
         roles === undefined ? undefined : await makeDatabaseRoles(sql, databaseUrl, roles);
       const applied = await withProgress('migrating', ({ update }) => migrate(sql, update));
-      const hasFee = !(await recordMissingFee(sql, config.feeBps));
+      const recorded = await recordMissingTerms(sql, config);
+      const steps = [
+        ...applied,
+        ...recorded.map((term) => `${variables[term].name} ${config[term]}`),
+        ...(made === undefined ? [] : ['the roles of the daemons']),
+      ];
+      if (steps.length > 0) await record(sql, 'migrate', steps.join(', '), {});
       const words =
         applied.length === 0 ? 'The schema is up to date' : `Applied ${applied.join(', ')}`;
       if (json) printJson({ applied, ...made });
       else {
         print(`${words} (${describeDatabase(databaseUrl)}).`);
-        if (!hasFee)
-          print(`Recorded PLATFORM_FEE_BPS, which all daemons must share: ${config.feeBps}.`);
+        for (const term of recorded)
+          print(`Recorded ${variables[term].name}, which all daemons must share: ${config[term]}.`);
         if (made !== undefined) describeRoles(made);
       }
       return 0;

@@ -3,9 +3,10 @@
 import type { Command } from 'commander';
 import { type Finish, withEnv } from '../arguments.ts';
 import type { ReconcileFlags } from './reconcile/run.ts';
+import { withReason } from './recorded.ts';
 
 export function addReconcile(command: Command, finish: Finish): void {
-  withEnv(command)
+  withReason(withEnv(command))
     .option(
       '--since <time>',
       'from this time on (ISO 8601, or 30m, 6h, 7d ago; default: the last 30 days)',

@@ -1,5 +1,5 @@
 // Describes the plan of a replay and asks for confirmation.
-import type { ReplayPlan } from '../../domain/outbox/replay.ts';
+import type { ReplayPlan, Selection } from '../../domain/outbox/replay.ts';
 import { OperatorError } from '../../errors.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
 
@@ -21,6 +21,22 @@ export function matchingInWords(
   const parts = matching.map(({ status, count }) => `${count} ${status}`).join(', ');
   const left = total - deliverable;
   return `${total} match (${parts})${left === 0 ? '' : `; ${left} of them have no live endpoint and are skipped`}.`;
+}
+
+/** Describes a selection for the audit log. `count` is the number of events to queue. */
+export function selectionInWords(selection: Partial<Selection>, count: number): string {
+  const { ids = null, endpointId = null, appId = null, status, type } = selection;
+  const { since = null, until = null } = selection;
+  const filters = [
+    ids === null ? '' : `${ids.length} deliveries: ${ids.slice(0, 5).join(', ')}`,
+    endpointId === null ? '' : `webhook ${endpointId}`,
+    appId === null ? '' : `app ${appId}`,
+    status ?? '',
+    type ?? '',
+    since === null ? '' : `since ${since.toISOString()}`,
+    until === null ? '' : `until ${until.toISOString()}`,
+  ].filter((words) => words !== '');
+  return `${count} events of ${filters.length === 0 ? 'all deliveries' : filters.join(', ')}`;
 }
 
 /**

@@ -9,10 +9,11 @@ import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { asksApi, replayOverApi, withApi } from './delivery-api.ts';
 import { parseSelection, type ReplayFlags } from './delivery-filters.ts';
-import { confirmed, describePlan } from './replay-plan.ts';
+import { record, withReason } from './recorded.ts';
+import { confirmed, describePlan, selectionInWords } from './replay-plan.ts';
 
 export function addReplay(command: Command, finish: Finish): void {
-  withEnv(command)
+  withReason(withEnv(command))
     .argument('[deliveryId...]', 'deliveries whose events are queued again')
     .option('--webhook <id>', 'deliveries of this webhook endpoint')
     .option('--app <id>', 'deliveries and unsent events of this app')
@@ -64,6 +65,7 @@ function replay(ids: string[], flags: ReplayFlags): Promise<number> {
         note('Nothing was queued.');
         return 1;
       }
+      await record(sql, 'replay', selectionInWords(selection, todo), flags);
       const notifier = createNotifier(sql, DELIVERIES_QUEUED);
       const { queued, finished } = await withProgress('queueing', (progress) =>
         runReplay(sql, selection, plan, {

@@ -3,21 +3,31 @@
 // Postgres or of the chain when that part does not respond.
 import type { Command } from 'commander';
 import { loadConfig, required, type Config } from '../../config/config.ts';
+import { describeDatabase } from '../../config/postgres-url.ts';
 import { compareClocks } from '../../daemon/clocks.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
-import { daemonLimits, describeDatabase, type Sql } from '../../db/postgres/connect.ts';
+import { daemonLimits, type Sql } from '../../db/postgres/connect.ts';
 import { assertSchema } from '../../db/postgres/migrate.ts';
 import { OperatorError } from '../../errors.ts';
 import { createLog } from '../../log.ts';
-import { type CommonFlags, type Finish, listOf, sol, wholeNumber, withEnv } from '../arguments.ts';
+import {
+  type CommonFlags,
+  type Finish,
+  listOf,
+  oneOf,
+  sol,
+  wholeNumber,
+  withEnv,
+} from '../arguments.ts';
 import { print, printJson, painter } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import type { Checkable, Facts, Limits, Status } from './status/facts.ts';
 import { problemsOf, uncheckedOf } from './status/limits.ts';
 import { queueStatus } from './status/queues.ts';
-import { screen } from './status/screen.ts';
+import { endpointTable, screen } from './status/screen.ts';
 
 interface StatusFlags extends CommonFlags, Limits {
+  by?: 'endpoint';
   /**
    * The parts of the status that must be checked. A required part that was not checked is a
    * problem.
@@ -35,6 +45,11 @@ export function addStatus(command: Command, finish: Finish): void {
       'parts that must have been checked, comma-separated: chain, keeper, secrets',
       listOf('chain', 'keeper', 'secrets'),
     )
+    .option(
+      '--by <what>',
+      'also list the webhook endpoints that fail or have unfinished deliveries: endpoint',
+      oneOf('endpoint'),
+    )
     .option('--json', 'print one JSON object')
     .action(async (flags: StatusFlags) => finish(await status(flags)));
 }
@@ -47,15 +62,20 @@ async function status({
   envFile,
   json = false,
   require: demanded = [],
+  by,
   ...limits
 }: StatusFlags): Promise<number> {
   const config = loadConfig('admin', { envFile });
   return interruptible(false, async () => {
     const found = await withProgress('asking Postgres and the chain', () =>
-      readStatus(config, limits, demanded),
+      readStatus(config, limits, { demanded, byEndpoint: by === 'endpoint' }),
     );
+    const paint = painter(process.stdout);
     if (json) printJson(found);
-    else print(screen(found, painter(process.stdout)));
+    else {
+      print(screen(found, paint));
+      if (found.endpoints !== undefined) print(`\n${endpointTable(found.endpoints, paint)}`);
+    }
     return found.ok ? 0 : 1;
   });
 }
@@ -63,7 +83,7 @@ async function status({
 async function readStatus(
   config: Config,
   limits: Limits,
-  demanded: readonly Checkable[],
+  { demanded, byEndpoint }: { demanded: readonly Checkable[]; byEndpoint: boolean },
 ): Promise<Status> {
   const log = createLog('admin', {
     level: config.logLevel,
@@ -75,7 +95,11 @@ async function readStatus(
   const { chainStatus } = await import('./status/chain.ts');
   const { chain, keeper } = await chainStatus(config, log);
   const queues = await askDatabase(databaseUrl, (sql) =>
-    queueStatus(sql, chain?.time ?? null, config.encryptionKeys),
+    queueStatus(sql, {
+      chainNow: chain?.time ?? null,
+      encryptionKeys: config.encryptionKeys,
+      byEndpoint,
+    }),
   );
   const address = describeDatabase(databaseUrl);
   const found: Facts = {

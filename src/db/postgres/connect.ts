@@ -4,9 +4,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import postgres from 'postgres';
 import { parse } from 'postgres-array';
 import { backoff } from '../../backoff.ts';
+import { parsePostgresUrl, type PostgresUrl } from '../../config/postgres-url.ts';
 import { SESSION_SETTINGS } from './settings.ts';
 import { createSilence, type Silence } from './silence.ts';
-import { createSocketOpener, type TlsMode } from './socket.ts';
+import { createSocketOpener, type Place } from './socket.ts';
+import { tlsOptions } from './tls.ts';
 
 /** Maximum reconnect delay, ms. */
 const RECONNECT_MS = 1000;
@@ -145,25 +147,45 @@ export function connect(
 type Settings = Record<string, string | number>;
 
 function optionsOf(url: string, max: number, connection: Settings): ReadOptions {
-  const { options } = postgres(url, {
+  const parsed = parsePostgresUrl(url);
+  const { user, password, database, applicationName, options: commandLine } = parsed;
+  const given = {
+    host: [parsed.hosts[0].name],
+    port: [parsed.hosts[0].port],
+    database,
+    username: user,
+    ...(password !== undefined && { password }),
     max,
     types,
     fetch_types: false,
     transform: postgres.camel,
-    connect_timeout: 5,
+    // The socket limits the time for each host.
+    connect_timeout: 0,
+    keep_alive: parsed.keepAliveSeconds,
     // Seconds. The default delay of postgres.js grows to 20 s, which would delay every daemon after
     // Postgres recovers.
     backoff: (attempt: number) => backoff(attempt, { base: 20, cap: RECONNECT_MS }) / 1000,
     idle_timeout: 60,
     onnotice: () => undefined,
-    connection: { ...SESSION_SETTINGS, ...connection },
-  });
-  return options;
+    connection: {
+      ...SESSION_SETTINGS,
+      ...connection,
+      ...(applicationName !== undefined && { application_name: applicationName }),
+      ...(commandLine !== undefined && { options: commandLine }),
+    },
+  };
+  // The published type lacks lists of hosts and ports.
+  const { options } = postgres(given as unknown as PoolOptions);
+  return { ...options, place: placeOf(parsed) };
+}
+
+function placeOf({ hosts, target, shuffled, tls, connectMs }: PostgresUrl): Place {
+  return { hosts, target, shuffled, tls, tlsOptions: tlsOptions(tls), connectMs };
 }
 
 function optionsLike({ options }: Sql, max: number, connection: Settings): ReadOptions {
   return {
-    ...options,
+    ...(options as unknown as ReadOptions),
     max,
     connection: { ...options.connection, ...connection },
     // postgres.js stores its reconnect state in this object, so each pool needs its own.
@@ -173,22 +195,21 @@ function optionsLike({ options }: Sql, max: number, connection: Settings): ReadO
 
 /** The parsed options of a pool. postgres.js accepts them in place of a URL. */
 interface ReadOptions {
-  ssl?: unknown;
-  sslnegotiation?: unknown;
-  /** Present only in the options of pools that openPool() opened. */
-  tls?: TlsMode;
+  place: Place;
 }
 
 /**
- * Opens a pool. If `silentMs` is given, connections that receive nothing for that time are dropped.
+ * Opens a pool. If `silentMs` is given, connections that receive nothing for that time are dropped,
+ * and the hosts share it, so that no statement is cancelled before the last host was tried.
  */
-function openPool(options: ReadOptions, silentMs?: number): Sql {
-  const { ssl, sslnegotiation, tls = { ssl, sslnegotiation } } = options;
-  const openSocket = createSocketOpener();
-  const silence = silentMs === undefined ? undefined : createSilence(silentMs, openSocket);
-  const socket = silence?.open ?? openSocket;
-  // The socket handles TLS. postgres.js passes these options to the socket.
-  const own = { ...options, tls, ssl: false, sslnegotiation: null, socket };
+function openPool(options: ReadOptions, silentMs = Infinity): Sql {
+  const { hosts, connectMs } = options.place;
+  const perHostMs = Math.min(connectMs, silentMs / hosts.length);
+  const openSocket = createSocketOpener({ ...options.place, connectMs: perHostMs });
+  const silence = silentMs === Infinity ? undefined : createSilence(silentMs, openSocket);
+  const socket = () => (silence?.open ?? openSocket)();
+  // The socket selects the host and handles TLS.
+  const own = { ...options, ssl: false, sslnegotiation: null, target_session_attrs: null, socket };
   const watched = withSilence(postgres(own as unknown as PoolOptions), silence);
   if (silence !== undefined) silences.set(watched, silence);
   return watched;
@@ -357,10 +378,4 @@ function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
     }
   };
   return surviving as Sql['begin'];
-}
-
-/** Returns host, port and database of a URL, without the credentials. */
-export function describeDatabase(url: string): string {
-  const { hostname, port, pathname } = new URL(url);
-  return `${hostname === '' ? 'localhost' : hostname}:${port === '' ? '5432' : port}, database "${decodeURIComponent(pathname.slice(1))}"`;
 }

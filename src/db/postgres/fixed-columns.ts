@@ -21,6 +21,7 @@ export const subscriptionTerms = [
   'subscriber_wallet',
   'amount',
   'period_hours',
+  'charged_from',
 ];
 export const amounts = ['amount_gross', 'platform_fee', 'amount_net'];
 
@@ -33,6 +34,7 @@ export const installationTerms = [
   'keepers',
   'treasuries',
   'fee_bps',
+  'window_seconds',
   'updated_at',
   'history_accepted_until',
 ];
@@ -71,4 +73,28 @@ export const refundTerms = [
   'blockhash',
   'last_valid_block_height',
   'blockhash_slot',
+];
+
+/** Every column of an offer except its message, which is dropped, and the mark of its use. */
+export const offerTerms = [
+  'id',
+  'wallet',
+  'blockhash',
+  'last_valid_block_height',
+  'purpose',
+  'plan_id',
+  'subscription_pda',
+  'checkout_session_id',
+  'resumes',
+  'created_at',
+];
+export const sessionTerms = [
+  'id',
+  'app_id',
+  'plan_id',
+  'success_url',
+  'cancel_url',
+  'for_wallet',
+  'allow_second',
+  'expires_at',
 ];

@@ -10,6 +10,8 @@ const lost = new Set([
   'CONNECTION_DESTROYED',
   'CONNECTION_ENDED',
   'CONNECT_TIMEOUT',
+  // No host of the URL can be used, or none is of the wanted kind.
+  'NO_HOST',
   'ECONNREFUSED',
   'ECONNRESET',
   'EPIPE',

@@ -1,7 +1,8 @@
 // Checks of Postgres: whether daemons can use it now, and at start whether encoding, settings and
 // commits are as the service needs them.
+import { describeDatabase } from '../../config/postgres-url.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
-import { daemonLimits, describeDatabase, silenceOf, type Sql } from './connect.ts';
+import { daemonLimits, silenceOf, type Sql } from './connect.ts';
 import { DURABLE_SETTINGS, ENCODING, SESSION_SETTINGS } from './settings.ts';
 
 /** A statement that exceeds statement_timeout by this time (ms) counts as stuck, not as slow. */

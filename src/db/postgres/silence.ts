@@ -56,8 +56,8 @@ export function createSilence(silentMs: number, openSocket: OpenSocket): Silence
   };
   const drop = () => {
     for (const [socket, last] of sockets) {
-      // A socket that has received no bytes is still connecting. connect_timeout of postgres.js
-      // limits that.
+      // A socket that has received no bytes is still connecting. The time limit of its host
+      // ends that.
       if (last.bytes === 0 || tick - last.tick < TICKS) continue;
       socket.destroy();
       sockets.delete(socket);
@@ -67,8 +67,8 @@ export function createSilence(silentMs: number, openSocket: OpenSocket): Silence
   };
 
   return {
-    open(target) {
-      return openSocket(target, (socket) => sockets.set(socket, { bytes: 0, tick }));
+    open() {
+      return openSocket((socket) => sockets.set(socket, { bytes: 0, tick }));
     },
     begin(cancel) {
       const work = { tick, cancel };

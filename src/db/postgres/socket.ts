@@ -1,157 +1,218 @@
-// Sockets of a Postgres pool. A stream around TCP or TLS works around bugs of postgres.js 3.4 with
-// lost connections. Without the stream, statements hang or get the rows of other statements, and a
-// pool keeps connections that never work again.
-import { connect, isIP, type Socket } from 'node:net';
+// Sockets of a Postgres pool. A stream around TCP or TLS selects the host, because postgres.js 3.4
+// never settles a statement when all hosts are down, and works around its bugs with lost
+// connections. Without the stream, statements hang or get the rows of other statements, and a pool
+// keeps connections that never work again.
+import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
-import { connect as connectTls, type ConnectionOptions } from 'node:tls';
-import { ADDRESS_TIMEOUT_MS } from '../../sockets.ts';
+import type { ConnectionOptions } from 'node:tls';
+import { describeHost, type PostgresHost, type PostgresUrl } from '../../config/postgres-url.ts';
+import { messageOf } from '../../errors.ts';
+import { openSession, Refusal, type Session, timedOut, WrongRole } from './handshake.ts';
 
-/**
- * TLS options of the URL as postgres.js reads them: `sslmode` (`require`, `prefer`, `verify-full`,
- * ...; false without TLS) and `sslnegotiation`.
- */
-export interface TlsMode {
-  ssl: unknown;
-  sslnegotiation: unknown;
+/** The hosts of a pool, and how to connect to them. */
+export interface Place {
+  hosts: PostgresUrl['hosts'];
+  target: PostgresUrl['target'];
+  shuffled: boolean;
+  tls: PostgresUrl['tls'];
+  tlsOptions: ConnectionOptions | undefined;
+  /** Time limit for one host, ms. */
+  connectMs: number;
 }
 
-/** The argument that postgres.js passes to its `socket` option. */
-interface Target {
-  host: readonly string[];
-  port: readonly number[];
-  path?: string | false;
-  tls: TlsMode;
-}
-
-/** A function for the `socket` option of postgres.js. `onOpened` gets the TCP socket. */
-export type OpenSocket = (target: Target, onOpened?: (tcp: Socket) => void) => Duplex;
+/** Opens a socket for postgres.js. `onOpened` gets each TCP socket. */
+export type OpenSocket = (onOpened?: (tcp: Socket) => void) => Duplex;
 
 /**
- * Creates a function that opens each new socket to the next host of the URL. If the host is of the
- * wrong kind, such as a standby, postgres.js ends the connection and tries the next host.
+ * Creates a function that opens sockets to the first host of the wanted kind. The host of the last
+ * session is tried first, so that a frozen host delays only the first connections.
  */
-export function createSocketOpener(): OpenSocket {
-  let opened = 0;
-  return ({ host: hosts, port: ports, path, tls }, onOpened) => {
-    const at = opened++ % hosts.length;
-    const place = { host: hosts[at] ?? 'localhost', port: ports[at] ?? 5432 };
-    const tcp =
-      typeof path === 'string'
-        ? connect(path)
-        : connect({ ...place, autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS });
-    onOpened?.(tcp);
-    // postgres.js reads host and port from the socket for its error messages.
-    return Object.assign(new PostgresSocket(tcp, place.host, tls), place);
+export function createSocketOpener(place: Place): OpenSocket {
+  let last = 0;
+  const inOrder = () => {
+    const hosts = [...place.hosts.slice(last), ...place.hosts.slice(0, last)];
+    return place.shuffled ? shuffle(hosts) : hosts;
   };
+  return (onOpened) =>
+    new PostgresSocket(place, inOrder(), {
+      onOpened,
+      onSession: (host) => (last = place.hosts.indexOf(host)),
+    });
+}
+
+interface Listeners {
+  onOpened: ((tcp: Socket) => void) | undefined;
+  onSession: (host: PostgresHost) => void;
 }
 
 /**
- * The message that asks the server for TLS: its length and the request code.
- * https://www.postgresql.org/docs/current/protocol-message-formats.html
+ * The driver's messages until the session begins:
+ *
+ *   driver  -- StartupMessage -->  sent to each host in turn
+ *   host    -- request for a password, SASL -->  to the driver, whose response goes to that host
+ *   host    -- refuses, is silent, of the wrong kind -->  not seen by the driver: the next host
+ *   host    -- AuthenticationOk ... ReadyForQuery -->  to the driver; from then on all bytes pass
  */
-const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
-
 class PostgresSocket extends Duplex {
-  readonly #tcp: Socket;
-  /** The TCP or TLS socket; undefined until it is connected. */
-  #stream: Socket | undefined;
-  #onStream: (() => void) | undefined;
+  /** postgres.js reads host and port for its error messages. */
+  host: string;
+  port: number;
+  readonly #place: Place;
+  readonly #hosts: readonly PostgresHost[];
+  readonly #listeners: Listeners;
+  readonly #ended = new AbortController();
+  /** Requests for authentication that the driver has not answered yet, of earlier hosts too. */
+  readonly #requests: ((response: Buffer) => void)[] = [];
+  /** The socket of the session; undefined until it begins. */
+  #session: Pick<Session, 'tcp' | 'stream'> | undefined;
   #isGreeted = false;
-  #hasReceived = false;
+  /** postgres.js has got a session or the server's refusal. */
+  #isAnswered = false;
+  #keepAlive: [boolean, number] = [false, 0];
 
-  constructor(tcp: Socket, host: string, { ssl, sslnegotiation }: TlsMode) {
+  constructor(place: Place, hosts: readonly PostgresHost[], listeners: Listeners) {
     super({ emitClose: false });
-    this.#tcp = tcp;
-    tcp.on('error', (error) => this.destroy(error));
-    tcp.on('close', () => this.#end());
-    const secure = (options: ConnectionOptions) => {
-      const servername = isIP(host) === 0 ? { servername: host } : {};
-      const tls = connectTls({ socket: tcp, ...servername, ...optionsOf(ssl), ...options });
-      tls.on('error', (error: Error) => this.destroy(error));
-      tls.once('secureConnect', () => this.#use(tls));
-    };
-    tcp.once('connect', () => {
-      if (ssl === false) this.#use(tcp);
-      else if (sslnegotiation === 'direct') secure({ ALPNProtocols: ['postgresql'] });
-      else {
-        tcp.write(SSL_REQUEST);
-        tcp.once('data', (response) => {
-          const isRefused = response.toString() === 'N';
-          if (response.toString() === 'S') secure({});
-          else if (isRefused && (ssl === 'prefer' || ssl === 'allow')) this.#use(tcp);
-          else this.destroy(new Error(`Postgres offers no TLS, and sslmode is ${String(ssl)}`));
-        });
-      }
-    });
+    this.#place = place;
+    this.#hosts = hosts;
+    this.#listeners = listeners;
+    const [{ name, port }] = place.hosts;
+    this.host = name;
+    this.port = port;
     this.#closeUnlessGreeted();
   }
 
   /** postgres.js reads this state when it closes a socket. */
-  get readyState(): 'opening' | 'open' | 'closed' {
-    if (this.destroyed) return 'closed';
-    return this.#stream === undefined ? 'opening' : 'open';
+  get readyState(): 'open' | 'closed' {
+    return this.destroyed ? 'closed' : 'open';
   }
 
   setKeepAlive(enable: boolean, initialDelay: number): this {
-    this.#tcp.setKeepAlive(enable, initialDelay);
+    this.#keepAlive = [enable, initialDelay];
     return this;
   }
 
   override _read(): void {
-    this.#stream?.resume();
+    this.#session?.stream.resume();
   }
 
   override _write(message: Buffer, _encoding: BufferEncoding, done: () => void): void {
-    // The first message of the protocol starts with its length, all other messages with a letter.
-    this.#isGreeted ||= message.readInt32BE(0) === message.length;
-    if (!this.#isGreeted) {
-      this.destroy();
+    // A failed write closes the socket, so the error is not handled here.
+    if (this.#session !== undefined) {
+      this.#session.stream.write(message, () => done());
       return;
     }
-    // A failed write closes the socket, so the error is not handled here.
-    const send = () => void this.#stream?.write(message, () => done());
-    if (this.#stream === undefined) this.#onStream = send;
-    else send();
+    if (this.#isGreeted) this.#requests.shift()?.(message);
+    // The first message of the protocol starts with its length, all other messages with a letter.
+    else if (message.readInt32BE(0) === message.length) {
+      this.#isGreeted = true;
+      void this.#begin(message);
+    } else this.destroy();
+    done();
   }
 
   override _final(done: () => void): void {
-    if (this.#stream === undefined) this.destroy();
-    else this.#stream.end(done);
+    if (this.#session === undefined) this.destroy();
+    else this.#session.stream.end(done);
   }
 
   /**
-   * Reports an error only if the connection has received no bytes yet; otherwise reports a normal
-   * end. On a normal end, postgres.js rejects all statements of the connection at once. On an
-   * error, postgres.js accepts statements until the close. Such statements hang, and statements of
-   * the next connection get each other's rows.
+   * Reports an error only if postgres.js has no answer yet; otherwise reports a normal end. On a
+   * normal end, postgres.js rejects all statements of the connection at once. On an error,
+   * postgres.js accepts statements until the close. Such statements hang, and statements of the
+   * next connection get each other's rows. Before the answer, a normal end would make postgres.js
+   * reconnect hundreds of times a second and never settle the waiting statement
+   * (github.com/porsager/postgres/issues/1193).
    */
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    this.#tcp.destroy();
-    const reported = this.#hasReceived ? null : error;
+    this.#ended.abort();
+    this.#session?.tcp.destroy();
+    const reported = this.#isAnswered ? null : error;
     done(reported);
     // postgres.js may hold a message until the end of this turn and writes it before the socket
     // reports its end. #closeUnlessGreeted explains this.
     setImmediate(() => this.emit('close', reported !== null));
   }
 
-  #use(stream: Socket): void {
-    this.#stream = stream;
-    stream.on('data', (chunk) => {
-      this.#hasReceived = true;
-      if (!this.push(chunk)) stream.pause();
-    });
-    stream.on('end', () => this.#end());
-    this.#onStream?.();
+  /** Tries the hosts until one opens a session of the wanted kind. Never rejects. */
+  async #begin(startup: Buffer): Promise<void> {
+    const { target } = this.#place;
+    let failures = await this.#try(this.#hosts, target, startup);
+    // The second pass of prefer-standby asks only hosts that work.
+    const primaries = failures?.filter(({ error }) => error instanceof WrongRole) ?? [];
+    if (target === 'prefer-standby' && primaries.length > 0)
+      failures = await this.#try(
+        primaries.map(({ host }) => host),
+        'any',
+        startup,
+      );
+    if (failures !== undefined) this.destroy(summary(failures));
   }
 
-  /**
-   * Handles a close by the other side. A close before the first byte is an error, for example from
-   * a proxy whose Postgres is down. Otherwise postgres.js would reconnect hundreds of times a
-   * second and never settle the waiting statement (github.com/porsager/postgres/issues/1193).
-   */
-  #end(): void {
-    const error = new Error('the connection was closed before Postgres answered');
-    this.destroy(this.#hasReceived ? undefined : Object.assign(error, { code: 'ECONNRESET' }));
+  /** Returns the failures of all hosts; undefined if postgres.js has an answer or gave up. */
+  async #try(
+    hosts: readonly PostgresHost[],
+    target: Place['target'],
+    startup: Buffer,
+  ): Promise<Failure[] | undefined> {
+    const failures: Failure[] = [];
+    for (const host of hosts) {
+      this.host = host.name;
+      this.port = host.port;
+      const limit = new AbortController();
+      const timer = setTimeout(() => limit.abort(timedOut(host)), this.#place.connectMs);
+      try {
+        const session = await openSession(host, target, {
+          startup,
+          authenticate: (request) => this.#authenticate(request),
+          inform: (message) => void this.push(message),
+          onOpened: this.#listeners.onOpened,
+          tls: this.#place.tls,
+          tlsOptions: this.#place.tlsOptions,
+          signal: AbortSignal.any([limit.signal, this.#ended.signal]),
+        });
+        this.#listeners.onSession(host);
+        this.#use(session);
+        return undefined;
+      } catch (error) {
+        if (this.destroyed) return undefined;
+        const isTried = this.#hosts.length > 1 && error instanceof Refusal && error.isTemporary;
+        if (error instanceof Refusal && !isTried) {
+          this.#refuse(error);
+          return undefined;
+        }
+        failures.push({ host, error });
+      } finally {
+        clearTimeout(timer);
+      }
+    }
+    return failures;
+  }
+
+  /** A response that arrives after its host failed is dropped with this promise. */
+  #authenticate(request: Buffer): Promise<Buffer> {
+    return new Promise((resolve) => {
+      this.#requests.push(resolve);
+      this.push(request);
+    });
+  }
+
+  #refuse({ response }: Refusal): void {
+    this.#isAnswered = true;
+    this.push(response);
+    setImmediate(() => this.destroy());
+  }
+
+  #use({ tcp, stream, greeting }: Session): void {
+    this.#session = { tcp, stream };
+    tcp.setKeepAlive(...this.#keepAlive);
+    tcp.on('close', () => this.destroy());
+    stream.on('end', () => this.destroy());
+    this.#isAnswered = true;
+    this.push(greeting);
+    stream.on('data', (chunk) => {
+      if (!this.push(chunk)) stream.pause();
+    });
+    if (tcp.destroyed) this.destroy();
   }
 
   /**
@@ -169,11 +230,24 @@ class PostgresSocket extends Duplex {
   }
 }
 
-/**
- * Converts `sslmode` as postgres.js does: `require`, `prefer` and `allow` do not verify the
- * server's certificate.
- */
-function optionsOf(ssl: unknown): ConnectionOptions {
-  if (typeof ssl === 'object' && ssl !== null) return ssl;
-  return ['require', 'prefer', 'allow'].includes(String(ssl)) ? { rejectUnauthorized: false } : {};
+interface Failure {
+  host: PostgresHost;
+  error: unknown;
+}
+
+/** Returns the error of the only host, or one that names the failure of each host. */
+function summary(failures: readonly Failure[]): Error {
+  const [only] = failures;
+  const described = failures.map(({ host, error }) => `${describeHost(host)}: ${messageOf(error)}`);
+  if (failures.length === 1 && only?.error instanceof Error && !(only.error instanceof WrongRole))
+    return only.error;
+  const words = failures.length === 1 ? 'Postgres at' : 'no host can be used:';
+  return Object.assign(new Error(`${words} ${described.join('; ')}`), { code: 'NO_HOST' });
+}
+
+function shuffle<T>(items: T[]): T[] {
+  return items
+    .map((item) => ({ item, at: Math.random() }))
+    .sort((one, other) => one.at - other.at)
+    .map(({ item }) => item);
 }

@@ -4,7 +4,8 @@
 // While a payment is due, access lasts for the plan's grace beyond the paid time: a renewal takes
 // seconds to finalize, and after a failure the subscriber has time to top up. When no further
 // payment is due (cancel requested, paused, plan gone, ended), access ends with the paid time. A
-// trial counts as paid time while the subscription is live.
+// trial counts as paid time while the subscription is live. A period that was refunded before the
+// wallet resumed does not count as paid time.
 import type { AccessTerms } from '../../db/access.ts';
 
 const HOUR_MS = 3_600_000;
@@ -36,11 +37,19 @@ export function coveredUntil({
   return paidThrough === null || trialEndsAt > paidThrough ? trialEndsAt : paidThrough;
 }
 
+/** Whether the paid time is a period whose payment was refunded before the wallet resumed. */
+const isRefunded = ({ paidThrough, refundedThrough }: AccessTerms): boolean =>
+  paidThrough !== null && refundedThrough !== null && paidThrough <= refundedThrough;
+
+/** The terms as access counts them: a refunded period is not paid. */
+const counted = (terms: AccessTerms): AccessTerms =>
+  isRefunded(terms) ? { ...terms, paidThrough: null } : terms;
+
 /**
  * The time at which access ends. Null before the first payment of a subscription without a trial.
  */
 export function accessUntil(terms: AccessTerms): Date | null {
-  const covered = coveredUntil(terms);
+  const covered = coveredUntil(counted(terms));
   if (covered === null || !isRenewing(terms)) return covered;
   return new Date(covered.getTime() + graceMs(terms));
 }
@@ -63,6 +72,7 @@ export const accessReasons = [
   'first_payment_pending',
   'payment_overdue',
   'paused',
+  'refunded',
   'cancelled',
   'expired',
 ] as const;
@@ -76,6 +86,8 @@ export interface Access {
   /** Id of the subscription that decides; null when the customer has no subscription. */
   subscriptionId: string | null;
   status: string | null;
+  /** Number of live subscriptions of the customer, up to 50. */
+  subscriptions: number;
 }
 
 /**
@@ -100,15 +112,22 @@ export function judgeAccess(
         (b.until?.getTime() ?? 0) - (a.until?.getTime() ?? 0) || (a.terms.id < b.terms.id ? 1 : -1),
     );
   if (best === undefined) {
-    const nothing = { accessUntil: null, subscriptionId: null, status: null } as const;
+    const nothing = {
+      accessUntil: null,
+      subscriptionId: null,
+      status: null,
+      subscriptions: 0,
+    } as const;
     const revalidateAfter = after(keep.none);
     return { hasAccess: false, ...nothing, revalidateAfter, reason: 'no_subscription' };
   }
   const { terms, until } = best;
-  const facts = { accessUntil: until, subscriptionId: terms.id, status: terms.status };
+  const live = subscriptions.filter(({ status }) => isLive(status)).length;
+  const { id: subscriptionId, status } = terms;
+  const facts = { accessUntil: until, subscriptionId, status, subscriptions: live };
   if (until === null || until <= now)
     return { hasAccess: false, ...facts, revalidateAfter: after(keep.none), reason: whyNot(terms) };
-  const reason = whyGranted(terms, now);
+  const reason = whyGranted(counted(terms), now);
   const certain = { paid: terms.paidThrough, trial: terms.trialEndsAt, grace: until }[reason];
   const latest = after(keep[reason]);
   const revalidateAfter = certain !== null && certain < latest ? certain : latest;
@@ -124,5 +143,6 @@ function whyNot(terms: AccessTerms): Access['reason'] {
   if (terms.status === 'cancelled' || terms.status === 'expired') return terms.status;
   if (terms.cancelRequestedAt !== null) return 'cancelled';
   if (terms.pausedAt !== null) return 'paused';
+  if (isRefunded(terms) && terms.status === 'active') return 'refunded';
   return coveredUntil(terms) === null ? 'first_payment_pending' : 'payment_overdue';
 }

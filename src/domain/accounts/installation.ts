@@ -18,6 +18,7 @@ const variableOf: Record<keyof Installation, string> = {
   keepers: 'KEEPER_ADDRESS',
   treasuries: 'PLATFORM_TREASURY',
   feeBps: 'PLATFORM_FEE_BPS',
+  windowSeconds: 'COLLECTION_WINDOW_SECONDS',
 };
 
 /**
@@ -28,17 +29,18 @@ export async function installationOf(config: Config): Promise<Installation> {
   const mint = config.usdcMint ?? CLUSTERS[config.cluster].usdcMint;
   const keeper = await keeperAddressOf(config);
   const keepers = config.keeperAddresses ?? (keeper === undefined ? [] : [keeper]);
-  const { cluster, programId = SUBSCRIPTIONS_PROGRAM, treasuries = [], feeBps } = config;
+  const { cluster, programId = SUBSCRIPTIONS_PROGRAM, treasuries = [] } = config;
+  const { feeBps, windowSeconds } = config;
   if (mint === null)
     throw new OperatorError(`USDC_MINT is required where SOLANA_CLUSTER is ${cluster}.`, 2);
   if (keepers.length === 0) throw new OperatorError('KEEPER_ADDRESS is required.', 2);
   if (treasuries.length === 0) throw new OperatorError('PLATFORM_TREASURY is required.', 2);
-  return { cluster, mint, programId, keepers, treasuries, feeBps };
+  return { cluster, mint, programId, keepers, treasuries, feeBps, windowSeconds };
 }
 
 /**
- * Describes each value that differs in one line with both values. The fee is only compared when a
- * fee is recorded.
+ * Describes each value that differs in one line with both values. The fee and the window are only
+ * compared when they are recorded.
  */
 export function differences(recorded: RecordedInstallation, own: Installation): string[] {
   return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {

@@ -1,5 +1,5 @@
-// Derives from the end of an attempt the subscription's next state, the payment to record and the
-// alert to raise.
+// Derives three things from the end of a payment attempt: the subscription's next state, the
+// payment to record, and the alert to raise.
 import {
   classifyPullError,
   describeTransactionError,
@@ -22,26 +22,31 @@ import { type KnownPull, nextAfter, recordPull } from './pulls.ts';
 import type { Assessment } from './settlement.ts';
 import { applyFailure, type SubscriptionUpdate, updateOf, isLive } from './transitions.ts';
 
-/** The end of one attempt. */
+/** How one payment attempt ended. */
 export type AttemptEnd =
   /**
-   * The attempt landed. `earlier` lists foreign pulls of periods before the one in which it landed,
-   * from the signed period on.
+   * The attempt's transaction landed, and `pull` is its payment. `earlier` lists payments that
+   * other pullers collected, from the signed period up to the period in which the transaction
+   * landed.
    */
   | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
   | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
-  /** Another payment of the same transaction failed, so this payment is signed again. */
+  /**
+   * Another payment in the same transaction failed, so the transaction had no effect. This payment
+   * is signed again in a new transaction.
+   */
   | { readonly kind: 'signed_again'; readonly error: string }
   | { readonly kind: 'expired' }
   /**
-   * It stays unknown whether the attempt landed: the account counts a pull that no RPC history
-   * shows.
+   * The attempt may or may not have landed: the on-chain account counts a payment that no RPC
+   * history shows.
    */
   | { readonly kind: 'unexplained' };
 
 /**
- * Whether this payment is charged with the failure `err` of its transaction. True if `err` names an
- * instruction of this payment, or names no instruction.
+ * Returns whether this payment caused the failure `err` of its transaction. True if `err` names an
+ * instruction of this payment, if `err` names no instruction, or if the transaction has no other
+ * payment.
  */
 export function isCharged(
   programId: string,
@@ -54,8 +59,9 @@ export function isCharged(
 }
 
 /**
- * Returns the end of one payment of a transaction that failed with `err`. Only the payment of the
- * failed instruction counts as failed.
+ * Returns how one payment of a transaction that failed with `err` has ended. Only the payment that
+ * contains the failed instruction counts as failed. The other payments of the transaction are
+ * signed again.
  */
 export function failedEnd(
   programId: string,
@@ -75,19 +81,23 @@ export function failedEnd(
   return { kind: 'failed', failure, error };
 }
 
-/** Chain state when the end is written. */
+/** The chain state that was read before the end of the attempt is written. */
 interface Seen {
-  /** The accounts, read after the attempt ended. */
+  /** The subscription's accounts, read after the attempt ended. */
   view: View;
-  /** The chain's clock at that read, Unix seconds. */
+  /** The chain's clock when the accounts were read, in Unix seconds. */
   now: bigint;
   /**
-   * Marks a pull of the subscription: whether the pull is recorded, and whether its period is paid.
+   * Returns an on-chain payment together with two facts from the books: whether the payment is
+   * recorded, and whether its period is paid.
    */
   mark: (pull: Pull) => KnownPull;
 }
 
-/** Derives the attempt's resolution and the changes of its subscription. Pure. */
+/**
+ * Derives the resolution of an attempt and the changes of its subscription. `row` is the
+ * subscription as it is now, `signed` as it was at the signing. Pure.
+ */
 export function outcomeOf(
   rules: Rules,
   row: KeeperSubscription,
@@ -97,8 +107,8 @@ export function outcomeOf(
 ): Assessment & { alert?: string } {
   const update = updateOf(row);
   const { state } = update;
-  // Later reads of the accounts must not be older than the attempt's end. An older state could lack
-  // the payment, and the payment would be signed again.
+  // Later reads of the accounts must not be older than the end of the attempt. An older state of
+  // the accounts could lack the payment, and the keeper would sign the payment again.
   const slots = [signed.observedSlot, view instanceof Error ? 0n : view.slot];
   state.observedSlot = newestSlot([state.observedSlot, ...slots]);
   const resolve = (resolved: Resolution['state'], error: string | null) => ({
@@ -107,7 +117,8 @@ export function outcomeOf(
     error,
   });
   if (end.kind === 'signed_again') {
-    // This payment did not fail itself, so it is due again at once.
+    // Another payment of the transaction failed, not this one. This payment is therefore due again
+    // at once.
     if (isLive(state)) state.dueAt = timeOf(now);
     state.failedPacks += 1;
     return { update, resolution: resolve('failed', `another payment failed: ${end.error}`) };
@@ -119,14 +130,14 @@ export function outcomeOf(
   if (end.kind === 'paid') {
     const { pull, earlier } = end;
     for (const other of earlier) recordPull(update, mark(other), timeOf(pull.periodStart));
-    // If the account is unknown, the next payment is due at the end of the paid period, until the
-    // next read corrects this.
+    // If the on-chain account could not be read, the next payment is due at the end of the paid
+    // period. A later read of the account corrects this time.
     const next =
       account === null || period === null
         ? timeOf(pull.periodEnd)
         : nextAfter(pull.periodStart, account, period);
-    // `recordPull` sets the due time only if the period was unpaid. Otherwise the subscription is
-    // read again at once.
+    // recordPull() sets the next due time only if the period was unpaid until now. If the period
+    // was already paid, the subscription remains due now, and its accounts are read again.
     if (isLive(state)) state.dueAt = timeOf(now);
     recordPull(update, mark(pull), next);
     return { update, resolution: resolve('landed', null) };
@@ -148,8 +159,8 @@ export function outcomeOf(
 }
 
 /**
- * Adds the consequences of a payment that failed on chain to the update. Returns the alert when the
- * subscriber did not cause the failure.
+ * Adds the consequences of a payment that failed on chain to `update`. Returns an alert when the
+ * failure was not the subscriber's fault.
  */
 function applyFailedAttempt(
   update: SubscriptionUpdate,
@@ -191,8 +202,9 @@ function applyFailedAttempt(
     }
     return failure.kind === 'ours' ? failure.reason : 'unknown_error';
   }
-  // The period was collected or the subscription changed meanwhile. This does not count as a
-  // failure, and the accounts are read again at once.
+  // The payment failed because the period was already collected, or because the subscription
+  // changed after the signing. This does not count as a failure. The subscription is due now, so
+  // its accounts are read again.
   if (isLive(state)) state.dueAt = timeOf(now);
   return undefined;
 }

@@ -1,5 +1,5 @@
-// The books are the recorded pulls and paid periods. They are read in the database transaction that
-// writes new payments.
+// The books: which on-chain payments are recorded in the database, and which periods they paid. The
+// books are read in the database transaction that writes new payments.
 import { type PaymentRow, readPulled, readRecorded } from '../../db/payments.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { Pull } from './chain-view.ts';
@@ -7,8 +7,8 @@ import type { KnownPull } from './pulls.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 
 /**
- * Recorded pulls and paid periods by the address of the on-chain subscription. All registrations of
- * an address count together.
+ * Recorded payments and paid periods, by the address of the on-chain subscription. A subscription
+ * that was registered several times has one address, so all its registrations count together.
  */
 export class Books {
   readonly #pulls = new Set<string>();
@@ -25,7 +25,10 @@ export class Books {
     for (const period of other.#periods) this.#periods.add(period);
   }
 
-  /** Marks whether a pull is recorded, and whether its period is paid. */
+  /**
+   * Returns an on-chain payment together with two facts from the books: whether the payment is
+   * recorded, and whether its period is paid.
+   */
   mark(subscriptionPda: string, pull: Pull): KnownPull {
     return {
       ...pull,
@@ -35,8 +38,9 @@ export class Books {
   }
 
   /**
-   * Whether this payment must not be inserted: its pull is recorded, or another pull paid its
-   * period.
+   * Returns whether a payment must not be inserted, because its transaction is already recorded for
+   * this subscription, or because another payment has paid its period. A `further` payment does not
+   * pay its period, so only the first reason applies to it.
    */
   refuses({ subscriptionPda, status, txSignature, further, periodStart }: PaymentRow): boolean {
     if (status === 'failed' || txSignature === null) return false;
@@ -52,9 +56,9 @@ interface Recorded {
 }
 
 /**
- * Reads which pulls of these updates are recorded, and which of their periods are paid. Only
- * periods before paidThrough are queried. A payment and paidThrough are written together, so a
- * later period is unpaid.
+ * Reads the recorded payments and paid periods that concern `updates`. Only periods before
+ * paidThrough are queried: a payment and paidThrough are written together, so every later period is
+ * unpaid.
  */
 export async function readBooks(
   sql: Queryable,

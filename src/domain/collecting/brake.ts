@@ -1,20 +1,24 @@
-// Stops the signing of payments during a hold of collection, and after Postgres failed over.
+// Stops the signing of payments while an operator holds collection, of suspended wallets, and after
+// a failover of Postgres.
 //
-// Everything else continues: committed attempts are sent and settled, changes on chain are
-// recorded, subscriptions end. A due payment stays due and does not fail, so no subscriber becomes
-// past due or expires because of a hold.
-import { type Brake, type Hold, lockBrake } from '../../db/collection-holds.ts';
+// All other work continues: the keeper sends and settles attempts that are already committed,
+// records changes on chain, and ends subscriptions. A held payment stays due and does not fail, so
+// a hold makes no subscriber past due or expired.
+import { type Brake, type Hold, lockBrake, type Parties } from '../../db/collection-holds.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import type { KeeperSubscriptionForEvents } from '../../db/subscription-work.ts';
 import type { Decision } from './decision.ts';
 
-/** Whether no payment at all may be signed, because Postgres is a standby or has failed over. */
+/**
+ * Returns whether no payment at all may be signed, because Postgres is a standby or has failed
+ * over.
+ */
 export function isWaiting({ timeline, recorded, collectsAfterHeight }: Brake): boolean {
   if (timeline === null || collectsAfterHeight !== null) return true;
   return recorded !== null && recorded !== timeline;
 }
 
-/** Whether no payment of this subscription may be signed. */
+/** Returns whether no payment of this subscription may be signed. */
 export function isHeld(
   brake: Brake,
   { planId, accountWallet }: Pick<KeeperSubscriptionForEvents, 'planId' | 'accountWallet'>,
@@ -27,34 +31,56 @@ export function isHeld(
   );
 }
 
-/**
- * Whether a hold stops this decision. A hold stops decisions that sign a transaction or count a
- * payment as failed.
- */
-export function isBraked({ collect, needs, update }: Decision): boolean {
-  const isFailure = update.payments.some(({ status }) => status === 'failed');
-  return collect !== undefined || needs === 'closing' || isFailure;
+/** Whether the merchant or the subscriber is suspended. */
+export function isSuspended(
+  { suspendedMerchants, suspendedSubscribers }: Brake,
+  { accountWallet, subscriberWallet }: Parties,
+): boolean {
+  return (
+    suspendedMerchants.includes(accountWallet) || suspendedSubscribers.includes(subscriberWallet)
+  );
 }
 
 /**
- * Returns a function that tells whether an attempt must not be committed in `tx`. Takes the shared
- * lock of holds, so call it before rows are locked. `timeline` is the timeline of Postgres when the
- * accounts were read; undefined allows any timeline.
+ * Returns whether the brake stops this decision. A hold stops a decision that signs a transaction
+ * or that counts a payment as failed. A suspension does not stop closings, so that subscriptions
+ * still end.
+ */
+export function isBraked(
+  brake: Brake,
+  { collect, needs, update }: Decision,
+  row: KeeperSubscriptionForEvents,
+): boolean {
+  const isPayment =
+    collect !== undefined || update.payments.some(({ status }) => status === 'failed');
+  if (isHeld(brake, row)) return isPayment || needs === 'closing';
+  return isPayment && isSuspended(brake, row);
+}
+
+/**
+ * Returns a function that tells whether an attempt must not be committed in `tx`. stopped() itself
+ * takes the shared lock of holds, so callers call stopped() before they lock any row. `timeline` is
+ * the timeline of Postgres when the accounts were read; undefined allows any timeline.
  */
 export async function stopped(
   tx: Transaction,
-  outcomes: readonly { readonly attempt?: unknown }[],
+  outcomes: readonly { readonly attempt?: unknown; readonly row: KeeperSubscriptionForEvents }[],
   timeline: string | null | undefined,
 ): Promise<
   (one: { readonly attempt?: unknown; readonly row: KeeperSubscriptionForEvents }) => boolean
 > {
-  if (outcomes.every(({ attempt }) => attempt === undefined)) return () => false;
-  const brake = await lockBrake(tx);
+  const signed = outcomes.filter(({ attempt }) => attempt !== undefined);
+  if (signed.length === 0) return () => false;
+  const brake = await lockBrake(
+    tx,
+    signed.map(({ row }) => row),
+  );
   const isOther = timeline !== undefined && brake.timeline !== timeline;
-  return ({ attempt, row }) => attempt !== undefined && (isOther || isHeld(brake, row));
+  return ({ attempt, row }) =>
+    attempt !== undefined && (isOther || isHeld(brake, row) || isSuspended(brake, row));
 }
 
-/** Describes a hold as text: which payments it stops, and why. */
+/** Describes a hold in words: the payments that it stops, and the reason. */
 export function heldInWords({
   merchantWallet,
   planId,

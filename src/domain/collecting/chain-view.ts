@@ -1,4 +1,4 @@
-// The on-chain accounts of one subscription, as the keeper reads them.
+// The on-chain accounts that belong to one subscription, as the keeper reads them.
 import { authorityAddress, tokenAccountAddress } from '../../chain/program/addresses.ts';
 import type {
   AuthorityAccount,
@@ -9,13 +9,13 @@ import type {
 } from '../../chain/program/layouts.ts';
 import type { KeeperSubscription } from '../../db/subscription-work.ts';
 
-/** The fields of a row from which the addresses of its accounts are derived. */
+/** The fields of a subscription's row from which the addresses of its accounts are derived. */
 export type Addressed = Pick<
   KeeperSubscription,
   'subscriptionPda' | 'planPda' | 'subscriberWallet' | 'merchantWallet' | 'treasury' | 'mint'
 >;
 
-/** The addresses of a subscription's accounts. */
+/** Returns the addresses of the accounts that belong to a subscription. */
 export function addressesOf(row: Addressed, programId: string) {
   return {
     subscription: row.subscriptionPda,
@@ -27,48 +27,54 @@ export function addressesOf(row: Addressed, programId: string) {
   };
 }
 
-/** The configured treasuries other than the plan's, with their token accounts. */
+/**
+ * Returns the configured treasuries other than the plan's treasury, each with the address of its
+ * token account.
+ */
 export const backupsOf = ({ treasury, mint }: Addressed, treasuries: readonly string[]) =>
   treasuries
     .filter((wallet) => wallet !== treasury)
     .map((wallet) => ({ wallet, address: tokenAccountAddress(wallet, mint).address }));
 
-/** The accounts of one subscription, from one read. */
+/** The accounts that belong to one subscription, all read at the same slot. */
 export interface ChainView {
   readonly slot: bigint;
-  /** Unix seconds by the cluster's clock. */
+  /** The cluster's clock at `slot`, in Unix seconds. */
   readonly now: bigint;
   readonly subscription: SubscriptionAccount | null;
   readonly plan: PlanAccount | null;
   readonly authority: AuthorityAccount | null;
-  /** The address of the authority, whether or not the account exists. */
+  /**
+   * The address of the SubscriptionAuthority account. It is set even if the account does not exist.
+   */
   readonly authorityAddress: string;
   readonly subscriberTokens: TokenAccount | null;
   readonly merchantTokens: TokenAccount | null;
   readonly treasuryTokens: TokenAccount | null;
   /**
-   * Other treasuries, the preferred treasury first. One of them receives the fee when the plan's
-   * treasury cannot.
+   * The configured treasuries other than the plan's treasury, in order of preference. If the plan's
+   * treasury cannot receive the fee, the first of these treasuries that can receive it gets the
+   * fee.
    */
   readonly backupTreasuries?: readonly Receiver[];
 }
 
-/** A wallet and its token account. */
+/** A wallet that can receive a part of a payment, with its token account. */
 export interface Receiver {
   readonly wallet: string;
   readonly tokens: TokenAccount | null;
 }
 
-/** The accounts of one subscription, or why they cannot be decoded. */
+/** The accounts that belong to one subscription, or the error if an account cannot be decoded. */
 export type View = ChainView | ChainDataError;
 
 /**
- * The money that one finalized transaction moved under a subscription. Times are in Unix seconds,
- * amounts in base units.
+ * An on-chain payment (a pull): the USDC that one finalized transaction moved for one period of a
+ * subscription. Times are in Unix seconds, amounts in base units.
  */
 export interface Pull {
   readonly signature: string;
-  /** Block time. */
+  /** Block time of the transaction. */
   readonly at: bigint;
   readonly periodStart: bigint;
   readonly periodEnd: bigint;
@@ -76,12 +82,13 @@ export interface Pull {
   readonly fee: bigint;
   readonly net: bigint;
   /**
-   * The fee that was not collected, because no treasury could receive it or another puller pulled.
+   * The part of the platform fee that was not collected, because no treasury could receive it, or
+   * because the merchant or another puller collected the payment.
    */
   readonly feeOwed?: bigint;
   /**
-   * `keeper`: pulled by a keeper of this service. `foreign`: pulled by the plan's owner or another
-   * puller.
+   * Who collected the payment: `keeper` is a keeper of this service, `foreign` is the plan's owner
+   * or another puller.
    */
   readonly source: 'keeper' | 'foreign';
 }

@@ -1,5 +1,6 @@
-// Compares a subscription's accounts with its row. The caller makes a changed subscription due, and
-// a collect loop claims it and decides.
+// Compares a subscription's on-chain accounts with its row in the database. When they differ, the
+// caller makes the subscription due. A collect loop then claims the subscription and decides what
+// to do.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
@@ -10,12 +11,14 @@ import { decide, registeredAccount } from './decide.ts';
 import type { Rules } from './decision.ts';
 import { hasUnknownPull } from './pulls.ts';
 
-/** Whether the chain shows a change that is not recorded in the row. Pure. */
+/**
+ * Returns whether the accounts show a change that the subscription's row does not have yet. Pure.
+ */
 export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): boolean {
   if (view instanceof Error) return false;
   const { update, needs } = decide(row, view, rules);
-  // If an earlier look-up did not find a pull, this is no new change: the look-up is repeated after
-  // its backoff, also when the account is gone.
+  // An on-chain payment that an earlier look-up did not find is no new change. That look-up is
+  // repeated after its backoff, even when the account has been closed.
   const isSeen =
     registeredAccount(row, view.subscription) !== null || row.cancelRequestedAt !== null;
   const isKnown = needs === 'pulls' && row.setbacks > 0 && isSeen;
@@ -23,7 +26,8 @@ export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): b
   const { nextPaymentDue, delegationRevokedAt } = update.state;
   const hasEvent = update.events.some(({ type }) => type !== 'payment_failed');
   const repaired = row.delegationRevokedAt !== null && delegationRevokedAt === null;
-  // The wallet was topped up or approved again, so the payment is due before its scheduled retry.
+  // The subscriber topped up the wallet or approved again, so the payment can be collected before
+  // its scheduled retry.
   const payable =
     row.status === 'past_due' &&
     nextPaymentDue !== null &&
@@ -32,9 +36,9 @@ export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): b
 }
 
 /**
- * If the account shows the payment of the open attempt and no other pull, returns the row as it
- * will be once this payment is recorded. Otherwise returns the row unchanged. A comparison then
- * ignores the keeper's own payment but finds other changes. Pure.
+ * Returns the row as it will be once the payment of the open attempt is recorded, if the account
+ * shows this payment and no other. Otherwise returns the row unchanged. With the returned row,
+ * hasChanged() ignores the keeper's own payment but finds other changes. Pure.
  */
 export function withPayment(
   row: KeeperSubscription,
@@ -51,7 +55,10 @@ export function withPayment(
   return { ...row, paidThrough, periodPulled: account.amountPulled };
 }
 
-/** Whether the account in a notification shows a change that is not recorded in the row. Pure. */
+/**
+ * Returns whether the account in a notification shows a change that the subscription's row does not
+ * have yet. Pure.
+ */
 export function accountChanged(row: KeeperSubscription, account: SubscriptionAccount): boolean {
   if (registeredAccount(row, account) === null) return true;
   if ((account.expiresAt !== 0n) !== (row.cancelRequestedAt !== null))

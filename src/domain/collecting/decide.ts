@@ -19,7 +19,13 @@ import {
 } from './decision.ts';
 import { failedOnChain, tryEarly } from './early-tries.ts';
 import { afterTheEnd, end, planEnd } from './ending.ts';
-import { isDueSoon, nextRead, renewalIssue, type RenewalIssue } from './look-ahead.ts';
+import {
+  isDueSoon,
+  nextRead,
+  noticesUntil,
+  renewalIssue,
+  type RenewalIssue,
+} from './look-ahead.ts';
 import {
   delegationObstacle,
   feeReceiver,
@@ -48,12 +54,8 @@ import {
   isLive,
   setNextDue,
 } from './transitions.ts';
+import { CLOSING_SECONDS, collectAt } from './window.ts';
 
-/**
- * In the last seconds of a period no payment is signed for it, because the payment could land in
- * the next period.
- */
-const CLOSING_SECONDS = 60n;
 /**
  * Seconds between reads of a paused subscription; streams and the sweep report a cancellation
  * sooner.
@@ -243,14 +245,15 @@ function receivable(
 
 /**
  * The decision when nothing can be collected now, because the subscription is paused, paid or in a
- * trial, or because the chain contradicts the row. Otherwise undefined.
+ * trial, because its renewal waits for the end of the window, or because the chain contradicts the
+ * row. Otherwise undefined.
  */
 function notYet(
   update: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount,
   period: PullPeriod,
-  rules: Rules,
+  ahead: Ahead,
 ): Decision | undefined {
   const { state, row } = update;
   const { now } = view;
@@ -262,7 +265,7 @@ function notYet(
   if (paidUntil !== null && paidUntil > period.start) {
     setNextDue(update, startOfNext(period));
     state.setbacks = 0;
-    return awaitDue(update, view, account, rules);
+    return awaitDue(update, view, account, ahead);
   }
   if (period.verdict === 'not_started') return retryAt(update, account.periodStart);
   // All known pulls of this period were recorded before, so the chain must count no pull in an
@@ -277,9 +280,14 @@ function notYet(
     };
   }
   const due = notInTrial(row, state.nextPaymentDue ?? timeOf(now));
-  if (due <= timeOf(now)) return undefined;
-  state.nextPaymentDue = due;
-  return awaitDue(update, view, account, rules);
+  if (due > timeOf(now)) {
+    state.nextPaymentDue = due;
+    return awaitDue(update, view, account, ahead);
+  }
+  const collectedAt = collectAt(row, { ...state, nextPaymentDue: due });
+  return collectedAt !== null && collectedAt > timeOf(now)
+    ? retryAt(update, unixSeconds(collectedAt))
+    : undefined;
 }
 
 function collection(
@@ -291,13 +299,14 @@ function collection(
 ): Decision {
   const { state, row } = update;
   const { now } = view;
-  const waiting = notYet(update, view, account, period, rules);
+  const ahead = { minimumAmount: rules.minimumAmount, owed: lookups.owed ?? 0n };
+  const waiting = notYet(update, view, account, period, ahead);
   if (waiting !== undefined) return waiting;
 
   const gross = amountToCollect(row, period, rules.minimumAmount);
   if (gross === 0n) {
     applyUncollected(update, period.end, startOfNext(period));
-    return awaitNextPeriod(update, view, account, period, rules);
+    return awaitNextPeriod(update, view, account, period, ahead);
   }
   const { amounts, treasury, feeOwed } = receivable(gross, row, view, rules);
   const parties = { keepers: rules.keepers, merchant: row.merchantWallet, mint: row.mint };
@@ -313,7 +322,7 @@ function collection(
   if (obstacle !== undefined)
     return failUnsent(update, view, account, period, { reason: obstacle, amounts }, rules);
   if (period.end - now <= CLOSING_SECONDS)
-    return awaitNextPeriod(update, view, account, period, rules);
+    return awaitNextPeriod(update, view, account, period, ahead);
   const funded = rules.keepers.filter((one) => !rules.isOutOfSol(one));
   const keeper = pullerAmong(view.plan, funded);
   // No alert here: the balance check raises one alert for all waiting subscriptions.
@@ -325,6 +334,9 @@ function collection(
     collect: { keeper, periodStart, periodEnd, amounts, treasury, feeOwed, isDoubted },
   };
 }
+/** For the look-ahead. `owed`: what the wallet owes to other plans before the next payment. */
+type Ahead = Pick<Rules, 'minimumAmount'> & { readonly owed: bigint };
+
 // The functions below decide when the keeper next reads a subscription with nothing due, and
 // whether the next payment is announced.
 /**
@@ -335,17 +347,19 @@ function awaitDue(
   update: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount,
-  rules: Pick<Rules, 'minimumAmount'>,
+  { minimumAmount, owed }: Ahead,
 ): Decision {
   const { state, row } = update;
   const { nextPaymentDue: due, discountPeriods } = state;
-  if (due !== null && isDueSoon(state, row.periodHours, timeOf(view.now))) {
+  const [{ periodHours, noticeHours }, now] = [row, timeOf(view.now)];
+  if (due !== null && isDueSoon(state, periodHours, now, noticeHours)) {
     const period = pullPeriod(account, view.plan, unixSeconds(due));
-    const gross = amountToCollect({ ...row, discountPeriods }, period, rules.minimumAmount);
-    const obstacle = subscriberObstacle(view, account, gross);
-    applyUpcoming(update, gross, obstacle === undefined ? null : renewalIssue(obstacle));
+    const gross = amountToCollect({ ...row, discountPeriods }, period, minimumAmount);
+    const obstacle = subscriberObstacle(view, account, owed + gross);
+    const issue = obstacle === undefined ? null : renewalIssue(obstacle);
+    applyUpcoming(update, gross, issue, noticesUntil(now, due, periodHours, noticeHours));
   }
-  state.dueAt = nextRead(state, row.periodHours) ?? state.paidThrough;
+  state.dueAt = nextRead(state, row) ?? state.paidThrough;
   return { update };
 }
 
@@ -358,24 +372,26 @@ function awaitNextPeriod(
   view: ChainView,
   account: SubscriptionAccount,
   period: PullPeriod,
-  rules: Pick<Rules, 'minimumAmount'>,
+  ahead: Ahead,
 ): Decision {
   setNextDue(update, startOfNext(period));
   return update.state.nextPaymentDue === null
     ? retryAt(update, period.end + 1n)
-    : awaitDue(update, view, account, rules);
+    : awaitDue(update, view, account, ahead);
 }
 
 /**
- * Announces the next payment once, unless `amount` is 0. `issue` is the reason why the wallet could
- * not pay `amount` now.
+ * Announces the next payment, unless `amount` is 0. `issue`: why the wallet could not pay now.
+ * `notices` have come due by now; those that were missed are left out.
  */
 function applyUpcoming(
   { state, events }: SubscriptionUpdate,
   amount: bigint,
   issue: RenewalIssue | null,
+  notices: number,
 ): void {
   state.announcedDue = state.nextPaymentDue;
+  state.announcedNotices = notices;
   if (amount > 0n)
     events.push({
       type: 'renewal_upcoming',

@@ -1,4 +1,4 @@
-// Input and result types of decide.ts, and helpers that reschedule a subscription.
+// Input and result types of decide.ts, and functions that reschedule a subscription.
 import type { OursReason } from '../../chain/program/errors.ts';
 import { timeOf } from '../../chain/time.ts';
 import type { KeeperSubscription } from '../../db/subscription-work.ts';
@@ -9,34 +9,37 @@ import { keeperRetryAt } from './keeper-backoff.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 
 export interface Rules {
-  /** Wallets that this keeper signs with, the preferred wallet first. */
+  /** The wallets of this keeper, in order of preference. */
   readonly keepers: readonly string[];
-  /** Whether a keeper wallet cannot pay for a transaction. */
+  /** Returns whether a keeper wallet has too little SOL to pay for a transaction. */
   readonly isOutOfSol: (keeper: string) => boolean;
   readonly pastDueDays: number;
-  /** The operator's default fee, for merchants that have no fee of their own. */
+  /**
+   * The operator's default platform fee in basis points. It applies to merchants without a fee of
+   * their own.
+   */
   readonly feeBps: number;
   /**
-   * Minimum amount in base units (PLAN_MINIMUM_AMOUNT). A smaller amount for a part of a period is
-   * not collected.
+   * Minimum amount of a payment in base units (PLAN_MINIMUM_AMOUNT). When only a part of a period
+   * is charged, a smaller amount is not collected.
    */
   readonly minimumAmount: bigint;
 }
 
-/** A payment to collect now. Times are Unix seconds. */
+/** A payment to collect now. Times are in Unix seconds. */
 export interface Collectable {
-  /** The keeper wallet that pulls. The plan names this wallet as a puller. */
+  /** The keeper wallet that collects the payment. The plan names this wallet as a puller. */
   readonly keeper: string;
   readonly periodStart: bigint;
   readonly periodEnd: bigint;
   readonly amounts: Split;
-  /** The wallet that takes the fee. */
+  /** The wallet that receives the platform fee. */
   readonly treasury: string;
-  /** The fee that is not collected because no treasury can receive it. */
+  /** The platform fee in base units that is not collected, because no treasury can receive it. */
   readonly feeOwed: bigint;
   /**
-   * An earlier payment of this period failed on chain because of the subscriber. This payment is
-   * therefore simulated first and sent in its own transaction.
+   * Whether an earlier payment of this period failed on chain because of the subscriber. If so,
+   * this payment is simulated first and sent in its own transaction.
    */
   readonly isDoubted: boolean;
 }
@@ -45,13 +48,13 @@ export interface Decision {
   readonly update: SubscriptionUpdate;
   readonly collect?: Collectable;
   /**
-   * The look-up or action that is needed before a decision is possible. decide() then runs again
-   * with its result.
+   * What must be done before a decision is possible: look up on-chain payments ('pulls') or close
+   * the account ('closing'). The caller then calls decide() again with the result.
    */
   readonly needs?: 'pulls' | 'closing';
   /**
-   * The reason why no payment of the plan can be collected. Settling marks the plan as blocked, and
-   * its subscriptions wait until the plan is unblocked.
+   * The reason why no payment of the plan can be collected. settlement.ts then marks the plan as
+   * blocked, and its subscriptions wait until the plan is unblocked.
    */
   readonly blocks?: BlockReason;
   /** An alert to the operator about a failure that the subscriber did not cause. */
@@ -62,14 +65,14 @@ export interface Decision {
 }
 
 /**
- * Seconds between reads of a state that is confirmed but not finalized (some 13 s on a cluster).
- * The wait is not a keeper failure.
+ * Seconds until the accounts are read again while their state is confirmed but not finalized.
+ * Finality takes about 13 s on a cluster. The wait does not count as a keeper failure.
  */
 const FINALITY_READ_SECONDS = 4n;
 
 /**
- * Counts a failure of the keeper and retries with backoff. The subscription's status does not
- * change.
+ * Counts a keeper failure and reschedules the subscription with backoff. The status of the
+ * subscription does not change.
  */
 export function keeperFailure(update: SubscriptionUpdate, { now }: ChainView): Decision {
   update.state.setbacks += 1;
@@ -77,12 +80,16 @@ export function keeperFailure(update: SubscriptionUpdate, { now }: ChainView): D
   return { update };
 }
 
-/** Slots by which endpoints may lag behind a row without an alert: about a minute. */
+/**
+ * Number of slots (about a minute) that the RPC endpoints may lag behind the newest slot recorded
+ * in a subscription's row. Beyond this lag an alert is raised.
+ */
 const MAX_BEHIND = 150n;
 
 /**
- * Waits until an endpoint reaches the row's slot. If the endpoints are more than MAX_BEHIND slots
- * behind, either they or the row's slot is wrong, and an alert is raised.
+ * Waits until an RPC endpoint reaches the slot that is recorded in the subscription's row. If the
+ * endpoints lag by more than MAX_BEHIND slots, either they or the recorded slot is wrong, and an
+ * alert is raised.
  */
 export function awaitSlot(update: SubscriptionUpdate, view: ChainView): Decision {
   const { observedSlot } = update.row;
@@ -91,7 +98,7 @@ export function awaitSlot(update: SubscriptionUpdate, view: ChainView): Decision
   return { ...keeperFailure(update, view), alert: { reason: 'slot_not_reached', detail } };
 }
 
-/** Reschedules the subscription by `seconds` of chain time. */
+/** Makes the subscription due `seconds` from now, by the chain's clock. */
 export function retrySoon(
   update: SubscriptionUpdate,
   { now }: ChainView,
@@ -100,23 +107,29 @@ export function retrySoon(
   return retryAt(update, now + seconds);
 }
 
-/** Reschedules the subscription to `at` (chain time, Unix seconds). */
+/** Makes the subscription due at `at`, in Unix seconds of the chain's clock. */
 export function retryAt(update: SubscriptionUpdate, at: bigint): Decision {
   update.state.dueAt = timeOf(at);
   return { update };
 }
 
-/** Reschedules the subscription to the time when the confirmed state may be finalized. */
+/**
+ * Makes the subscription due again in FINALITY_READ_SECONDS, when its confirmed state may be
+ * finalized.
+ */
 export function awaitFinality(update: SubscriptionUpdate, view: ChainView): Decision {
   return retrySoon(update, view, FINALITY_READ_SECONDS);
 }
 
-/** Number of failed look-ups after which an alert reports a pull that no history shows. */
+/**
+ * Number of failed look-ups after which an alert reports an on-chain payment that no RPC history
+ * shows.
+ */
 const REPORTED_AFTER = 3;
 
 /**
- * The alert about a pull that no history shows. Raised only after several failed look-ups, because
- * one look-up may just be slow.
+ * Returns the alert about an on-chain payment that no RPC history shows, or no alert before the
+ * third failed look-up. A single failed look-up may just mean that the history lags.
  */
 export function pullNotFound({
   setbacks,

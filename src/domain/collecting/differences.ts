@@ -1,4 +1,4 @@
-// Compares recorded payments with the chain, for `billing reconcile`.
+// Compares recorded payments with on-chain transactions, for `billing reconcile`.
 import { programEvents } from '../../chain/program/events.ts';
 import { ChainDataError } from '../../chain/program/layouts.ts';
 import type { ConfirmedTransaction, UnreadableTransaction } from '../../chain/rpc/responses.ts';
@@ -13,24 +13,24 @@ export interface Difference {
     | 'failed_on_chain'
     | 'other_amounts'
     | 'other_period'
-    /** The chain has a keeper's payment that is not recorded in the database. */
+    /** A payment that a keeper collected on chain is missing in the database. */
     | 'not_recorded'
     /**
-     * The chain has an unrecorded keeper's payment in a period that another payment has paid, so
-     * the subscriber was charged twice.
+     * A payment that a keeper collected on chain is missing in the database, and another payment
+     * has paid the same period. The subscriber was charged twice.
      */
     | 'charged_twice'
     | 'no_subscription'
-    /** No history shows the end of an attempt, so its payment may be missing in the database. */
+    /** No RPC history shows how an attempt ended, so its payment may be missing in the database. */
     | 'unexplained'
-    /** No RPC endpoint returns the transaction in a readable form, so it could not be compared. */
+    /** No RPC endpoint returns the transaction in a readable form, so nothing could be compared. */
     | 'unreadable';
   signature: string;
-  /** Empty when unknown. */
+  /** Address of the on-chain subscription. Empty when it is unknown. */
   subscriptionPda: string;
-  /** The recorded and the on-chain values, as text. */
+  /** The values in the database and on chain, as text. */
   detail: string;
-  /** Whether the database was corrected. */
+  /** Whether `billing reconcile` has corrected the database. */
   repaired: boolean;
 }
 
@@ -40,8 +40,8 @@ export interface KeeperPull {
 }
 
 /**
- * The keepers' pulls in one transaction, for all subscriptions. Returns an unreadable transaction
- * when an event cannot be decoded.
+ * Returns the payments that keepers collected in one transaction, for all subscriptions. Returns
+ * the transaction as unreadable when one of its events cannot be decoded.
  */
 export function keeperPullsIn(
   transaction: ConfirmedTransaction,
@@ -64,7 +64,7 @@ export function keeperPullsIn(
   });
 }
 
-/** The decoded value, or an unreadable transaction when decoding fails. */
+/** Returns the result of `decode`. If decoding fails, returns the transaction as unreadable. */
 export function decoded<T>(signature: string, decode: () => T): T | UnreadableTransaction {
   try {
     return decode();
@@ -74,7 +74,7 @@ export function decoded<T>(signature: string, decode: () => T): T | UnreadableTr
   }
 }
 
-/** The difference to report for a recorded payment whose transaction is unreadable. */
+/** Builds the difference for a recorded payment whose transaction cannot be read. */
 export const unreadableRecord = ({
   unreadable,
 }: UnreadableTransaction): Pick<Difference, 'kind' | 'detail'> => ({
@@ -83,7 +83,8 @@ export const unreadableRecord = ({
 });
 
 /**
- * The difference between a recorded payment and its transaction; undefined when they agree. Pure.
+ * Returns the difference between a recorded payment and its transaction, or undefined when the two
+ * agree. Pure.
  */
 export function differenceOf(
   payment: RecordedPayment,
@@ -110,7 +111,8 @@ export function differenceOf(
       detail: `recorded ${payment.periodStart.toISOString()} to ${payment.periodEnd.toISOString()}, the chain has ${periods.join(', ')}`,
     };
   }
-  // When the merchant is also a treasury, the chain does not separate fee and net.
+  // If the merchant's wallet is also a treasury, fee and net amount go to the same wallet. The
+  // chain then shows only their sum.
   const isOneWallet = treasuries.includes(payment.merchantWallet);
   const of = (gross: bigint, fee: bigint, net: bigint) =>
     isOneWallet ? gross.toString() : `${gross.toString()} = ${fee.toString()} + ${net.toString()}`;

@@ -1,20 +1,27 @@
-// Retry schedule of past-due subscriptions (docs/contract.md, Subscription status).
+// The schedule on which payments of past-due subscriptions are retried. docs/contract.md
+// (Subscription status) promises this schedule to merchants.
 
-/** Default retry times in hours after the first failure, for plans that set no retry times. */
+/**
+ * Default retry times in hours after the first failed payment, for plans without retry times of
+ * their own.
+ */
 export const RETRY_HOURS = [1, 6, 24, 72, 120] as const;
 
 const HOUR_MS = 3_600_000;
 
-/** Chain time at which an unpaid subscription expires: `days` after its first failure. */
+/**
+ * Returns when a past-due subscription expires: `days` after its first failed payment, by the
+ * chain's clock.
+ */
 export function expiryOf(pastDueSince: Date, days: number): Date {
   return new Date(pastDueSince.getTime() + days * 24 * HOUR_MS);
 }
 
 /**
- * Chain time of the next attempt after a failure at `now`: the next scheduled retry, the start of
- * the next period or the expiry, whichever comes first. When the next period starts, the unpaid
- * period is lost and the next one is due. The expiry is the last attempt; after it the result is
- * null.
+ * Returns when to try again after a payment failed at `now`, by the chain's clock: at the next
+ * scheduled retry, the start of the next period or the expiry, whichever comes first. From the
+ * start of the next period on, the unpaid period can no longer be collected. The last try is at the
+ * expiry; from then on the function returns null.
  */
 export function nextAttemptAt(
   now: Date,
@@ -27,7 +34,7 @@ export function nextAttemptAt(
     pastDueSince: Date;
     days: number;
     nextPeriod: Date | null;
-    /** The plan's own retry times in hours after the first failure, ascending. */
+    /** The plan's own retry times in hours after the first failed payment, in ascending order. */
     retryHours?: readonly number[];
   },
 ): Date | null {

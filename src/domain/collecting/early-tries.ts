@@ -1,15 +1,15 @@
 // Limits how often a top-up makes a past-due payment due before its scheduled retry. A subscriber
-// can top up the wallet and empty it before the transaction lands; each time the keeper pays the
-// fee of a failed transaction. After the first such failure in a period, only two more top-ups
-// count. Pure.
+// can top up the wallet and empty it before the transaction lands, and the keeper then pays the fee
+// of a failed transaction. After the first such failure in a period, only two more top-ups have an
+// effect. Pure.
 import { unixSeconds } from '../../chain/time.ts';
 import type { SubscriptionState } from '../../db/subscription-work.ts';
 
 const MAX_EARLY_TRIES = 2;
 
 /**
- * Whether a payment of the period that starts at `start` (Unix seconds) failed on chain because of
- * the subscriber.
+ * Returns whether a payment of the period that starts at `start` (Unix seconds) failed on chain
+ * because of the subscriber.
  */
 export function failedOnChain(
   { chainFailurePeriod }: Pick<SubscriptionState, 'chainFailurePeriod'>,
@@ -18,7 +18,10 @@ export function failedOnChain(
   return chainFailurePeriod !== null && unixSeconds(chainFailurePeriod) === start;
 }
 
-/** Records that a payment of this period failed on chain because of the subscriber. */
+/**
+ * Records that a payment of the period starting at `periodStart` failed on chain because of the
+ * subscriber.
+ */
 export function noteChainFailure(state: SubscriptionState, periodStart: Date): void {
   if (failedOnChain(state, unixSeconds(periodStart))) return;
   state.chainFailurePeriod = periodStart;
@@ -26,8 +29,9 @@ export function noteChainFailure(state: SubscriptionState, periodStart: Date): v
 }
 
 /**
- * Makes the payment of the period that starts at `start` due at `now` instead of at its scheduled
- * retry. Does nothing when the early tries of that period are used up.
+ * Makes the payment of the period that starts at `start` due at `now`, before its scheduled retry.
+ * Does nothing if a payment of that period failed on chain and MAX_EARLY_TRIES top-ups have already
+ * made the payment due since then.
  */
 export function tryEarly(state: SubscriptionState, start: bigint, now: Date): void {
   if (state.nextPaymentDue === null || now >= state.nextPaymentDue) return;

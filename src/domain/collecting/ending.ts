@@ -1,5 +1,6 @@
-// Decides about subscriptions that end or have ended. The on-chain account is read until all its
-// pulls are recorded. It is then closed if a keeper paid its rent.
+// Decides about subscriptions that end or have ended. The keeper reads the on-chain account until
+// all its payments are recorded. If a keeper paid the account's rent, the keeper then closes the
+// account.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
@@ -24,16 +25,22 @@ import { applyEnd, coverOf, type SubscriptionUpdate } from './transitions.ts';
 
 const DAY = 86_400n;
 
-/** The input of a decision about the end of a subscription, besides the row and the view. */
+/** The input of a decision about the end of a subscription, besides its row and its accounts. */
 interface Ending {
   readonly account: SubscriptionAccount | null;
   readonly rules: Rules;
   readonly known: PullLookup;
-  /** Whether the account may be closed. False when an attempt to close it has just failed. */
+  /**
+   * Whether the on-chain account may be closed now. False when an attempt to close it has just
+   * failed.
+   */
   readonly isClosable: boolean;
 }
 
-/** The reason why the plan ends the subscription; null when the plan lets it continue. */
+/**
+ * Returns the reason why the plan ends the subscription, or null when the plan lets the
+ * subscription continue.
+ */
 export function planEnd(
   row: KeeperSubscription,
   { plan, now }: ChainView,
@@ -45,7 +52,7 @@ export function planEnd(
     return 'plan_recreated';
   if (period?.verdict === 'plan_changed') return 'plan_recreated';
   if (plan.endTs !== 0n && now > plan.endTs) return 'plan_ended';
-  // The last period is paid up to the plan's end.
+  // The plan has no further period, and the time paid for has passed.
   if (
     period?.verdict === 'collected' &&
     period.next === null &&
@@ -57,8 +64,8 @@ export function planEnd(
 }
 
 /**
- * Ends a subscription from which nothing more is collected. It ends at the end of the paid time or
- * of the trial, or at once if neither is running.
+ * Decides about a subscription from which no further payment is collected. The subscription ends
+ * when its paid time or its trial ends, or at once if neither is running.
  */
 export function end(
   update: SubscriptionUpdate,
@@ -94,9 +101,10 @@ export function end(
 }
 
 /**
- * Decides about a subscription that has ended. Unknown pulls from before the end are still
- * recorded, unless a newer registration has the same account: then the newer registration records
- * them. If another account has the address, the pulls of the closed account are in its history.
+ * Decides about a subscription that has ended. The keeper still records on-chain payments from
+ * before the end, except when a newer registration has the same on-chain account and records them
+ * itself. If another account has taken the address, the payments of the closed account are in the
+ * history of the address.
  */
 export function afterTheEnd(
   update: SubscriptionUpdate,
@@ -134,9 +142,9 @@ export function afterTheEnd(
 }
 
 /**
- * Records the last pulls of an account that is gone, and returns undefined. While these pulls are
- * unknown, returns a decision to wait. Pulls with other period boundaries belong to a later
- * subscription at the same address and are skipped.
+ * Records the last payments of an on-chain account that is closed, and returns undefined. Returns a
+ * decision to wait while these payments cannot be read. Payments with other period boundaries
+ * belong to a later subscription at the same address and are skipped.
  */
 function recordLastPulls(
   update: SubscriptionUpdate,
@@ -146,8 +154,8 @@ function recordLastPulls(
   const { row } = update;
   if (known.kind === 'not_final') return awaitFinality(update, view);
   if (known.kind === 'too_long') return { ...keeperFailure(update, view), ...pullNotFound(row) };
-  // No keeper has ever read the account, so its periods are unknown and no pull can be assigned to
-  // it.
+  // No keeper has read the account while it existed, so the boundaries of its periods are unknown.
+  // Without the boundaries, no payment can be assigned to the account.
   if (row.periodAnchor === null) return undefined;
   if (known.kind === 'needed') return { update, needs: 'pulls' };
   const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];
@@ -155,14 +163,14 @@ function recordLastPulls(
     if (pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
     recordPull(update, pull, null);
   }
-  // An unreadable transaction may contain the last pull, so the history is read again later. The
-  // retries are limited, because anyone can send an unreadable transaction.
+  // An unreadable transaction may contain the last payment, so the history is read again later. The
+  // number of retries is limited, because anyone can send an unreadable transaction to the address.
   return !known.isComplete && !isGivenUp(row) ? keeperFailure(update, view) : undefined;
 }
 
 /**
- * Whether a keeper can close the account and get the rent back. The keeper must have paid the rent,
- * and the account must have expired or its plan ended.
+ * Returns whether the keeper can close an on-chain account and get its rent back. This requires
+ * that a keeper paid the rent, and that the account has expired or its plan has ended.
  */
 function closable(
   { now, plan }: ChainView,
@@ -176,8 +184,8 @@ function closable(
 }
 
 /**
- * When to check again whether an account with rent paid by a keeper can be closed; null when no
- * keeper paid the rent.
+ * Returns when to check again whether the keeper can close an on-chain account. Returns null when
+ * no keeper paid the account's rent, because closing then returns nothing to the keeper.
  */
 export function closingDue(
   { now }: Pick<ChainView, 'now'>,

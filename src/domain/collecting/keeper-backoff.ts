@@ -1,5 +1,6 @@
-// Backoff after keeper failures. A keeper failure never changes the subscription's status: the
-// payment stays due and is retried.
+// Backoff after keeper failures: failures that the subscriber did not cause, such as an unreadable
+// transaction history. A keeper failure never changes the subscription's status. The payment stays
+// due and is retried.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 
 const FIRST_SECONDS = 10;
@@ -8,8 +9,9 @@ const PUT_OFF_SECONDS = 30n;
 const HELD_SECONDS = 60n;
 
 /**
- * Chain time of the next try, when the last of `setbacks` consecutive failures was at `now` (Unix
- * seconds). The delay is 10 s, 20 s, 40 s and so on, up to 15 min.
+ * Returns when to retry after `setbacks` consecutive keeper failures, the last one at `now`. Both
+ * times are of the chain's clock; `now` is in Unix seconds. The delay is 10 s, 20 s, 40 s and so
+ * on, up to 15 min.
  */
 export function keeperRetryAt(now: bigint, setbacks: number): Date {
   return timeOf(
@@ -18,17 +20,18 @@ export function keeperRetryAt(now: bigint, setbacks: number): Date {
 }
 
 /**
- * Chain time at which postponed work is due again. Work is postponed at `now` when a queue is full
- * or the chain cannot be reached. This does not count as a keeper failure, because nothing was
- * read.
+ * Returns when postponed work is due again, by the chain's clock. Work is postponed at `now` when a
+ * queue is full or the chain cannot be reached. A postponement does not count as a keeper failure,
+ * because the keeper has read no account.
  */
 export function putOffUntil(now: Date): Date {
   return timeOf(unixSeconds(now) + PUT_OFF_SECONDS);
 }
 
 /**
- * Chain time at which a payment that was held at `now` (Unix seconds) is decided again. All held
- * payments are thus collected within a minute after the end of the hold.
+ * Returns when the keeper decides again about a payment that was held at `now` (Unix seconds), by
+ * the chain's clock. The keeper decides again every minute, so all held payments are collected
+ * within a minute after the hold ends.
  */
 export function heldUntil(now: bigint): Date {
   return timeOf(now + HELD_SECONDS);

@@ -1,8 +1,9 @@
-// Decides when renewal_upcoming announces a payment. Each due time is announced once, while the
-// subscription is active. Pure.
+// Decides when renewal_upcoming announces a payment. Each notice of a due time is sent once, while
+// the subscription is active. Pure.
 import type { SubscriberReason } from '../../chain/program/errors.ts';
-import type { SubscriptionState } from '../../db/subscription-work.ts';
+import type { KeeperSubscription, SubscriptionState } from '../../db/subscription-work.ts';
 import type { renewalIssues } from '../reasons.ts';
+import { collectAt, windowEnd, type WindowTerms } from './window.ts';
 
 const HOUR_MS = 3_600_000;
 const MAX_MS = 72 * HOUR_MS;
@@ -18,39 +19,81 @@ export function lookAheadAt(due: Date, periodHours: number): Date {
 }
 
 /**
- * Whether the next payment must still be announced. A past-due payment is not announced, because
- * payment_failed has reported it.
+ * The chain times at which a payment is announced, ascending: the plan's noticeHours before `due`,
+ * or once by default.
  */
-export function isToAnnounce({
-  status,
-  cancelRequestedAt,
-  nextPaymentDue,
-  announcedDue,
-}: SubscriptionState): boolean {
-  return (
-    status === 'active' &&
-    cancelRequestedAt === null &&
-    nextPaymentDue !== null &&
-    nextPaymentDue.getTime() !== announcedDue?.getTime()
-  );
+function noticeTimes(
+  due: Date,
+  periodHours: number,
+  noticeHours: readonly number[] | null,
+): Date[] {
+  if (noticeHours === null) return [lookAheadAt(due, periodHours)];
+  return noticeHours
+    .map((hours) => new Date(due.getTime() - hours * HOUR_MS))
+    .sort((a, b) => a.getTime() - b.getTime());
 }
 
-/** Whether the next payment must be announced at `now`. */
-export function isDueSoon(state: SubscriptionState, periodHours: number, now: Date): boolean {
-  const { nextPaymentDue: due } = state;
-  if (due === null || due <= now || !isToAnnounce(state)) return false;
-  return lookAheadAt(due, periodHours) <= now;
+/** Number of the notices of a payment whose time has come. */
+export function noticesUntil(
+  now: Date,
+  due: Date,
+  periodHours: number,
+  noticeHours: readonly number[] | null,
+): number {
+  return noticeTimes(due, periodHours, noticeHours).filter((time) => time <= now).length;
 }
 
 /**
- * Chain time at which the keeper next reads a subscription with nothing due. The first read
- * announces the next payment, and the second read collects it. Null when there is no next payment.
+ * Whether a notice of the next payment is still to be sent. `notices` is the number of notices per
+ * payment. A past-due payment is not announced, because payment_failed has reported it.
  */
-export function nextRead(state: SubscriptionState, periodHours: number): Date | null {
-  const { nextPaymentDue } = state;
-  return nextPaymentDue !== null && isToAnnounce(state)
-    ? lookAheadAt(nextPaymentDue, periodHours)
-    : nextPaymentDue;
+export function isToAnnounce(
+  { status, cancelRequestedAt, nextPaymentDue, announcedDue, announcedNotices }: SubscriptionState,
+  notices = 1,
+): boolean {
+  if (status !== 'active' || cancelRequestedAt !== null || nextPaymentDue === null) return false;
+  return nextPaymentDue.getTime() !== announcedDue?.getTime() || announcedNotices < notices;
+}
+
+/** The time of the next notice; undefined when none is to be sent. */
+function nextNotice(
+  state: SubscriptionState,
+  periodHours: number,
+  noticeHours: readonly number[] | null,
+): Date | undefined {
+  const { nextPaymentDue: due, announcedDue, announcedNotices } = state;
+  if (due === null || !isToAnnounce(state, noticeHours?.length)) return undefined;
+  const sent = announcedDue?.getTime() === due.getTime() ? announcedNotices : 0;
+  return noticeTimes(due, periodHours, noticeHours)[sent];
+}
+
+/** Whether the next payment must be announced at `now`. */
+export function isDueSoon(
+  state: SubscriptionState,
+  periodHours: number,
+  now: Date,
+  noticeHours: readonly number[] | null = null,
+): boolean {
+  const { nextPaymentDue: due } = state;
+  if (due === null || due <= now) return false;
+  const notice = nextNotice(state, periodHours, noticeHours);
+  return notice !== undefined && notice <= now;
+}
+
+/**
+ * Chain time at which the keeper next reads a subscription with nothing due: that of the next
+ * notice, then that of the payment. Both are at the end of a window (window.ts), but a notice is
+ * not later than its payment. Null when there is no next payment.
+ */
+export function nextRead(
+  state: SubscriptionState,
+  terms: WindowTerms & Pick<KeeperSubscription, 'noticeHours'>,
+): Date | null {
+  const { nextPaymentDue: due } = state;
+  const notice = nextNotice(state, terms.periodHours, terms.noticeHours);
+  if (due === null || notice === undefined) return collectAt(terms, state);
+  const end = windowEnd(notice, terms);
+  return end < due ? end : notice;
 }
 
 /** The `issue` of renewal_upcoming for an obstacle (obstacles.ts). */

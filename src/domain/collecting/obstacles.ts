@@ -1,13 +1,13 @@
-// Finds the reason why a payment would fail, from the accounts and before a transaction is sent.
-// The checks follow the program's order (docs/chain.md, Errors at a pull).
+// Finds out from the accounts why a payment would fail, before a transaction is sent. The checks
+// have the same order as in the program (docs/chain.md, Errors at a pull).
 import type { SubscriberReason } from '../../chain/program/errors.ts';
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import type { BlockReason } from '../reasons.ts';
 import type { ChainView, Receiver } from './chain-view.ts';
 
 /**
- * How the wallet revoked its delegation; undefined while the delegation is in place. A missing
- * token account does not count as a revocation.
+ * Returns how the subscriber revoked the delegation of the wallet's token account, or undefined
+ * while the delegation is in place. A missing token account does not count as a revocation.
  */
 export function delegationObstacle(
   view: ChainView,
@@ -22,8 +22,8 @@ export function delegationObstacle(
 }
 
 /**
- * The reason why `gross` base units cannot be collected from the subscriber; undefined when the
- * amount can be collected.
+ * Returns the reason why `gross` base units cannot be collected from the subscriber, or undefined
+ * when they can be collected.
  */
 export function subscriberObstacle(
   view: ChainView,
@@ -41,7 +41,10 @@ export function subscriberObstacle(
   return undefined;
 }
 
-/** The first of these wallets that may pull under the plan; undefined when none of them may. */
+/**
+ * Returns the first of the `keepers` wallets that the plan allows to collect payments, or undefined
+ * when the plan allows none of them.
+ */
 export function pullerAmong(
   { owner, pullers }: Pick<PlanAccount, 'owner' | 'pullers'>,
   keepers: readonly string[],
@@ -50,8 +53,8 @@ export function pullerAmong(
 }
 
 /**
- * The reason why this receiver cannot be paid under the plan; undefined when the receiver can be
- * paid.
+ * Returns the reason why the plan's payments cannot be paid to this receiver, or undefined when the
+ * receiver can be paid.
  */
 function receiverObstacle(
   { destinations }: PlanAccount,
@@ -59,13 +62,13 @@ function receiverObstacle(
 ): BlockReason | undefined {
   const isNamed = destinations.length === 0 || destinations.includes(wallet);
   if (!isNamed || (tokens !== null && tokens.owner !== wallet)) return 'destination_refused';
-  // The keeper does not create the token account, because the wallet could close it and keep the
-  // rent.
+  // The keeper does not create the missing token account. The keeper would pay the rent of the
+  // account, and the wallet could then close the account and keep the rent.
   if (tokens === null) return 'receiver_account_missing';
   return tokens.state === 'frozen' ? 'receiver_frozen' : undefined;
 }
 
-/** The wallets that take part in a plan's payments, and the mint. */
+/** The wallets that take part in a plan's payments, and the mint of the payments. */
 export interface Parties {
   readonly keepers: readonly string[];
   readonly merchant: string;
@@ -73,8 +76,8 @@ export interface Parties {
 }
 
 /**
- * The reason why no payment of the plan with this `net` amount can be collected; undefined when
- * such payments can be collected. A subscriber cannot cause such an obstacle.
+ * Returns the reason why no payment of the plan with the net amount `net` can be collected, or
+ * undefined when such payments can be collected. A subscriber cannot cause such an obstacle.
  */
 export function planObstacle(
   { plan, merchantTokens }: Pick<ChainView, 'plan' | 'merchantTokens'>,
@@ -89,8 +92,8 @@ export function planObstacle(
 }
 
 /**
- * The wallet that receives the fee: the plan's treasury, else the first backup treasury that can
- * receive it. Undefined when no treasury can receive the fee.
+ * Returns the wallet that receives the platform fee: the plan's treasury, or else the first backup
+ * treasury that can receive the fee. Returns undefined when no treasury can receive the fee.
  */
 export function feeReceiver(
   { plan, treasuryTokens, backupTreasuries = [] }: ChainView,

@@ -1,10 +1,10 @@
-// Blocks a whole plan when an obstacle concerns all of its payments.
+// Blocks a plan when an obstacle prevents all payments of the plan.
 //
-//   collected --a payment finds an obstacle of all payments--> blocked (settlement.ts)
-//   blocked --a read of the plan no longer finds it--> collected (keeper/plan-watch.ts)
+//   collected --a payment meets an obstacle to all payments--> blocked (settlement.ts)
+//   blocked --a read of the plan finds no obstacle any more--> collected (keeper/plan-watch.ts)
 //
-// A subscription of a blocked plan waits for its next period. Unblocking the plan makes the
-// subscription due at once.
+// A subscription of a blocked plan waits for its next period. When the plan is unblocked, its
+// waiting subscriptions are due at once.
 import { lockPlans, markBlocked, unmarkBlocked } from '../../db/plans.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { releaseWaiting } from '../../db/subscription-work.ts';
@@ -16,7 +16,10 @@ export interface BlockedPlan {
   planId: string;
   planPda: string;
   reason: BlockReason;
-  /** Names to notify about the plan's event (db/postgres/notify.ts). */
+  /**
+   * Names of apps and endpoints to notify after the commit, because the plan's event is queued for
+   * them (db/postgres/notify.ts).
+   */
   queued: readonly string[];
 }
 
@@ -26,9 +29,9 @@ interface Blocking {
 }
 
 /**
- * Locks the plans that these outcomes block. Call it before subscriptions are locked. The lock
- * orders blocking and unblocking: a subscription waits only if its plan is marked, and unblocking
- * sees every waiting subscription.
+ * Locks the plans that `outcomes` block. Call lockBlocked() before subscriptions are locked. The
+ * lock keeps blocking and unblocking in order. A subscription therefore waits only if its plan is
+ * marked as blocked, and unblocking finds every waiting subscription.
  */
 export async function lockBlocked(tx: Transaction, outcomes: readonly Blocking[]): Promise<void> {
   const ids = outcomes.flatMap(({ update, blocks }) =>
@@ -37,7 +40,10 @@ export async function lockBlocked(tx: Transaction, outcomes: readonly Blocking[]
   if (ids.length > 0) await lockPlans(tx, [...new Set(ids)]);
 }
 
-/** Marks plans as blocked, stores an event for each newly blocked plan, and returns those plans. */
+/**
+ * Marks the plans that `outcomes` block and stores an event for each newly blocked plan. Returns
+ * the newly blocked plans.
+ */
 export async function blockPlans(
   tx: Transaction,
   outcomes: readonly Blocking[],
@@ -60,8 +66,8 @@ export async function blockPlans(
 }
 
 /**
- * Unblocks a plan and makes its waiting subscriptions due. Resolves with the number of these
- * subscriptions.
+ * Unblocks a plan and makes its waiting subscriptions due. Resolves with the number of
+ * subscriptions that were waiting.
  */
 export function unblockPlan(sql: Sql, id: string, chainNow: Date): Promise<number> {
   return sql.begin(async (tx) => {

@@ -1,12 +1,12 @@
-// Decides how a plan's record changes when its on-chain account changes.
+// Decides how the database's record of a plan changes when the plan's on-chain account changes.
 import type { PlanAccount } from '../../chain/program/layouts.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { PlanRow, PlanStatus } from '../../db/plans.ts';
 import { planMatches } from '../subscribing/plans.ts';
 
 /**
- * Derives the new status and end of a plan's record from its account. Null when both stay the same.
- * Pure.
+ * Derives the new status and end of a plan's record from the plan's account. Returns null when both
+ * stay the same. Pure.
  */
 export function assessPlan(
   record: PlanRow,

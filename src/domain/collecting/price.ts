@@ -1,6 +1,6 @@
 // The price of a period. The chain enforces the plan's amount as the maximum, and a discount
-// reduces the price. If a trial or a pause ends inside a period, only the rest of that period is
-// charged. Every division rounds down. Pure.
+// reduces the price. If a trial or a pause ends inside a period, or the wallet resumes or registers
+// inside one, only the rest of that period is charged. Every division rounds down. Pure.
 import { unixSeconds } from '../../chain/time.ts';
 
 const SECONDS_PER_HOUR = 3600n;
@@ -17,6 +17,8 @@ export interface PriceTerms {
   /** Number of payments that still get the discount. Null: unlimited; 0: used up. */
   readonly discountPeriods: number | null;
   readonly unpausedAt: Date | null;
+  /** Time of a resume or registration inside a period; null when the account was new. */
+  readonly chargedFrom: Date | null;
 }
 
 /** A discount that applies to the next payment. */
@@ -57,8 +59,8 @@ export function priceOf(
 
 /**
  * The amount due for a period, in base units. Prorated when the plan ends inside the period, or
- * when a trial or pause ended inside it. Times are in Unix seconds; `end` is the end of the time
- * that the payment covers.
+ * when the charge begins inside it. Times are in Unix seconds; `end` is the end of the time that
+ * the payment covers.
  */
 export function amountDue(
   terms: PriceTerms,
@@ -133,7 +135,11 @@ export function amountPastDue(
  * The on-chain period that contains the time `at` (Unix seconds). `anchor` is the start of any
  * period.
  */
-function periodAt(terms: PriceTerms, anchor: Date, at: bigint): { start: bigint; end: bigint } {
+export function periodAt(
+  terms: Pick<PriceTerms, 'periodHours'>,
+  anchor: Date,
+  at: bigint,
+): { start: bigint; end: bigint } {
   const length = lengthOf(terms);
   const first = unixSeconds(anchor);
   const start = first + ((at - first) / length) * length;
@@ -148,23 +154,23 @@ export function notInTrial({ trialEndsAt }: Pick<PriceTerms, 'trialEndsAt'>, nex
   return trialEndsAt !== null && trialEndsAt > next ? trialEndsAt : next;
 }
 
-const lengthOf = ({ periodHours }: PriceTerms) => BigInt(periodHours) * SECONDS_PER_HOUR;
+const lengthOf = ({ periodHours }: Pick<PriceTerms, 'periodHours'>) =>
+  BigInt(periodHours) * SECONDS_PER_HOUR;
 
 /** Number of seconds of the period that are charged. */
 function chargedSeconds(
   terms: PriceTerms,
   { start, end }: { readonly start: bigint; readonly end: bigint },
 ): bigint {
-  const from = latest(start, chargedFrom(terms));
+  const from = latest(start, startOfCharge(terms));
   return from < end ? end - from : 0n;
 }
 
 /**
- * Time (Unix seconds) from which on the subscriber is charged. Null when there was no trial and no
- * pause, so all time is charged.
+ * Time (Unix seconds) from which on the subscriber is charged. Null when all time is charged.
  */
-function chargedFrom({ trialEndsAt, unpausedAt }: PriceTerms): bigint | null {
-  const times = [trialEndsAt, unpausedAt].flatMap((time) =>
+function startOfCharge({ trialEndsAt, unpausedAt, chargedFrom }: PriceTerms): bigint | null {
+  const times = [trialEndsAt, unpausedAt, chargedFrom].flatMap((time) =>
     time === null ? [] : [unixSeconds(time)],
   );
   return times.reduce<bigint | null>((last, time) => latest(time, last), null);

@@ -1,4 +1,4 @@
-// Reads pulls from transactions and records pulls that the database lacks.
+// Reads on-chain payments (pulls) from transactions, and records the pulls that the database lacks.
 import { programEvents, type TransferEvent } from '../../chain/program/events.ts';
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds, type PullPeriod } from '../../chain/program/period.ts';
@@ -11,48 +11,62 @@ import { split } from '../money.ts';
 import type { Pull } from './chain-view.ts';
 import { applyCover, applyFurther, applyPayment, type SubscriptionUpdate } from './transitions.ts';
 
-/** A pull, and whether it and its period are recorded (books.ts). */
+/** An on-chain payment, with what the database has recorded about it and its period (books.ts). */
 export interface KnownPull extends Pull {
-  /** Whether this or an earlier registration of the same address has recorded the pull. */
+  /**
+   * Whether this payment is recorded, by this or an earlier registration of the same on-chain
+   * subscription.
+   */
   readonly recorded: boolean;
-  /** Whether a recorded pull (this pull or another one) paid the period of this pull. */
+  /** Whether a recorded payment, this one or another, has paid the period of this payment. */
   readonly isPeriodPaid: boolean;
+  /** Whether the recorded payment was refunded. Only known of payments read from the books. */
+  readonly isRefunded?: boolean;
 }
 
 /**
- * Number of keeper failures (half an hour, see keeper-backoff.ts) after which a finalized pull that
- * no history contains no longer delays other payments.
+ * Number of keeper failures after which the keeper stops looking for a payment that is finalized on
+ * chain but that no RPC history shows. From then on, this payment no longer delays other payments.
+ * The failures take half an hour (keeper-backoff.ts).
  */
 const MAX_FAILED_LOOKUPS = 8;
 
-/** Whether the keeper has given up looking for a finalized pull that no history contains. */
+/**
+ * Returns whether the keeper has stopped looking for a payment that is finalized on chain but that
+ * no RPC history shows.
+ */
 export const isGivenUp = ({ setbacks }: KeeperSubscription) => setbacks >= MAX_FAILED_LOOKUPS;
 
 /**
- * What is known about the pulls under a subscription, from the database and the account's history.
+ * What is known about the on-chain payments of a subscription, from the database and the account's
+ * transaction history.
  */
 export type PullLookup =
-  /** The pulls have not been looked up yet. */
+  /** The on-chain payments have not been looked up yet. */
   | { readonly kind: 'needed' }
   /**
-   * The closing of the account is not finalized, so the last pulls before the closing may not be
-   * finalized either.
+   * The account was closed, and the closing is not finalized. The last payments before the closing
+   * may not be finalized either, so they cannot be read yet.
    */
   | { readonly kind: 'not_final' }
-  /** The history is too long to read, and the keeper has not given up yet. */
+  /**
+   * The transaction history is too long to read, and the keeper has not stopped looking yet
+   * (isGivenUp).
+   */
   | { readonly kind: 'too_long' }
   | {
       readonly kind: 'known';
       readonly pulls: readonly KnownPull[];
       /** Whether all transactions of the history could be read. */
       readonly isComplete: boolean;
-      /** Whether all pulls that the account counts are finalized or recorded. */
+      /** Whether all payments that the on-chain account counts are finalized or recorded. */
       readonly isFinal: boolean;
     };
 
 /**
- * Derives what is known about the row's pulls from a lookup result. A history that is too long to
- * read counts as empty once the keeper has given up, because anyone can make a history long.
+ * Derives from the result of a look-up what is known about the subscription's on-chain payments.
+ * When the history is too long to read and the keeper has stopped looking, the history counts as
+ * empty. Otherwise anyone could delay all payments of a subscription by making its history long.
  */
 export function pullLookup(row: KeeperSubscription, result: LookupResult): PullLookup {
   const { pulls, tooMany, unreadable, pulledFinally, closingNotFinal } = result;
@@ -65,8 +79,8 @@ export function pullLookup(row: KeeperSubscription, result: LookupResult): PullL
 }
 
 /**
- * Whether the account counts a pull that is not recorded. This is the case when the database has
- * the account's period as unpaid, or as paid with a smaller amount.
+ * Returns whether the on-chain account counts a payment that is not recorded. This is so when the
+ * current period of the account is unpaid in the database, or paid there with a smaller amount.
  */
 export function hasUnknownPull(
   state: Pick<KeeperSubscription, 'paidThrough' | 'periodPulled'>,
@@ -74,13 +88,14 @@ export function hasUnknownPull(
 ): boolean {
   if (account.amountPulled === 0n) return false;
   if (!isPaid(state, account)) return true;
-  // If the database has a later period as paid, a lagging RPC endpoint returned this account.
+  // If the database has recorded a payment of a later period, the account came from an RPC endpoint
+  // that lags behind. The amount in such an account is out of date.
   const paidFor =
     state.paidThrough === null ? 0n : unixSeconds(state.paidThrough) - account.periodStart;
   return paidFor <= periodSeconds(account.periodHours) && account.amountPulled > state.periodPulled;
 }
 
-/** Whether the account's period is paid in the database. */
+/** Returns whether the current period of the on-chain account is paid in the database. */
 export function isPaid(
   { paidThrough }: Pick<KeeperSubscription, 'paidThrough'>,
   account: SubscriptionAccount,
@@ -89,15 +104,17 @@ export function isPaid(
 }
 
 /**
- * Sorts pulls by period and block time. Pulls of the same second keep their order in the chain's
- * history, which lists the newest first.
+ * Sorts on-chain payments by period, then by block time. `pulls` has the order of the chain's
+ * history, newest first. The list is reversed first, so that payments of the same second are oldest
+ * first.
  */
 export const oldestFirst = (pulls: readonly KnownPull[]) =>
   [...pulls].reverse().sort((a, b) => Number(a.periodStart - b.periodStart) || Number(a.at - b.at));
 
 /**
- * Records a found pull of any puller. The first pull of a period pays the period, even if nothing
- * had to be collected for it. Each other pull of that period is recorded as `further`.
+ * Records an on-chain payment of any puller in `update`. The first payment of a period pays the
+ * period, whatever its amount. Every other payment of the same period is recorded as `further`.
+ * `next` is when the following payment is due.
  */
 export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Date | null): void {
   const { paidThrough } = update.state;
@@ -112,7 +129,7 @@ export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Da
   } else applyPayment(update, pull, next);
 }
 
-/** Records found pulls, oldest period first. */
+/** Records on-chain payments in `update`, those of the oldest period first. */
 export function recordPulls(
   update: SubscriptionUpdate,
   pulls: readonly KnownPull[],
@@ -130,8 +147,8 @@ export function recordPulls(
 }
 
 /**
- * Start of the first collectable period after the one that starts at `periodStart`; null when no
- * further period can be collected.
+ * Returns the start of the next collectable period after the period that starts at `periodStart`,
+ * or null when no further period can be collected.
  */
 export function nextAfter(
   periodStart: bigint,
@@ -143,15 +160,19 @@ export function nextAfter(
     : startOfNext(period);
 }
 
-/** Start of the next collectable period; null when no further period can be collected. */
+/**
+ * Returns the start of the collectable period after `period`, or null when no further period can be
+ * collected.
+ */
 export function startOfNext(period: PullPeriod): Date | null {
   return period.next === null ? null : timeOf(period.next);
 }
 
 /**
- * Finds the pulls of new registrations in the database. A row gets a result only if an earlier
- * registration has recorded the full amount that the account counts. Such rows need no RPC history,
- * which an endpoint may not keep for a whole period.
+ * Finds the on-chain payments of newly registered subscriptions in the database. A subscription is
+ * in the result only if earlier registrations have recorded the full amount that the on-chain
+ * account counts. No RPC history is then needed for it. An RPC endpoint may not keep the history of
+ * a whole period.
  */
 export async function findInBooks(
   sql: Sql,
@@ -182,6 +203,7 @@ export async function findInBooks(
       source: one.source,
       recorded: true,
       isPeriodPaid: true,
+      isRefunded: one.amountNet > 0n && one.amountRefunded >= one.amountNet,
     }));
     const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
     return isAll ? [[row.id, { pulls, pulledFinally: true }]] : [];
@@ -190,24 +212,27 @@ export async function findInBooks(
 
 export interface PullParties {
   readonly programId: string;
-  /** Keeper wallets, including former ones. Their pulls count as pulls by the keeper. */
+  /**
+   * Keeper wallets, including former ones. A payment that one of them collected counts as collected
+   * by the keeper.
+   */
   readonly keepers: readonly string[];
-  /** Wallets that can receive the platform fee. */
+  /** Wallets that receive the platform fee. */
   readonly treasuries: readonly string[];
   readonly subscriptionPda: string;
   /**
-   * The fee that is owed for a pull by another puller, in basis points of its gross amount. Absent
-   * where owed fees do not matter.
+   * Platform fee in basis points of the gross amount. The merchant owes this fee when another
+   * puller collects a payment. Omit the fee when owed fees do not matter.
    */
   readonly feeBps?: number;
 }
 
-/** Index of the caller among the accounts of a transfer instruction. */
+/** Index of the calling wallet (the puller) among the accounts of a transfer instruction. */
 const CALLER = 5;
 
 /**
- * Returns a subscription's pulls in one transaction: one pull per period, oldest period first.
- * Throws ChainDataError for an event that cannot be decoded.
+ * Returns the payments of a subscription in one transaction: one payment per period, oldest period
+ * first. Throws ChainDataError for an event that cannot be decoded.
  */
 export function pullsIn(
   transaction: ConfirmedTransaction,
@@ -220,8 +245,8 @@ export function pullsIn(
     const source = puller !== undefined && keepers.includes(puller) ? 'keeper' : 'foreign';
     const known = periods.get(event.periodStart);
     const gross = (known?.gross ?? 0n) + event.amount;
-    // Only a keeper's pull contains a fee. The whole amount of a foreign pull belongs to the
-    // merchant.
+    // Only a payment that a keeper collected contains a platform fee. When another puller collects,
+    // the merchant gets the whole amount.
     const fee =
       (known?.fee ?? 0n) +
       (source === 'keeper' && treasuries.includes(event.receiver) ? event.amount : 0n);
@@ -240,7 +265,8 @@ export function pullsIn(
   return [...periods.values()].sort((a, b) => Number(a.periodStart - b.periodStart));
 }
 
-// Events of programs before 0.4.0 do not name the puller; the instruction always does.
+// The events of programs before 0.4.0 do not name the puller. The instruction names the puller in
+// all versions.
 function pullerOf(
   event: TransferEvent & { instruction: number },
   transaction: ConfirmedTransaction,
@@ -248,40 +274,42 @@ function pullerOf(
   return event.puller ?? transaction.instructions[event.instruction]?.accounts[CALLER];
 }
 
-/** Results of costly RPC look-ups that an earlier decision asked for. */
+/** The results of slow RPC look-ups that an earlier decision asked for. */
 export interface LookupResult {
-  /** Pulls on chain that may not be recorded. */
+  /** On-chain payments of the subscription, some of which may not be recorded. */
   readonly pulls?: readonly KnownPull[];
-  /** The account's history was too long to read, so its pulls are still unknown. */
+  /** The account's transaction history was too long to read, so its payments are still unknown. */
   readonly tooMany?: true;
   /**
-   * Some transactions of the account cannot be read. Each of them may contain a pull that `pulls`
-   * lacks.
+   * Some transactions of the account cannot be read. Each of these transactions may contain a
+   * payment that is missing in `pulls`.
    */
   readonly unreadable?: true;
   /**
-   * All pulls that the account counts are finalized or recorded. If the history still lacks a pull
-   * now, it may never contain this pull.
+   * All payments that the account counts are finalized or recorded. If the RPC history still lacks
+   * a payment now, it may lack that payment for good.
    */
   readonly pulledFinally?: true;
   /**
-   * The closing of the account is not finalized. Pulls before the closing may not be finalized
-   * either, and cannot be read yet.
+   * The account was closed, and the closing is not finalized. Payments before the closing may not
+   * be finalized either, so they cannot be read yet.
    */
   readonly closingNotFinal?: true;
   /**
-   * An account of the subscription is missing at one RPC endpoint, which is not enough to treat the
-   * account as gone.
+   * One RPC endpoint lacks an account of the subscription. This single answer is not enough to
+   * treat the account as closed.
    */
   readonly absenceDoubted?: true;
   /**
-   * The token account of the merchant or the treasury is missing at one RPC endpoint, which is not
-   * enough to treat the account as gone.
+   * One RPC endpoint lacks the token account of the merchant or the treasury. This single answer is
+   * not enough to treat the token account as closed.
    */
   readonly receiverDoubted?: true;
-  /** The keeper tried to close the on-chain subscription and failed. */
+  /** What the wallet owes to other plans before the next payment (owed.ts); 0 when missing. */
+  readonly owed?: bigint;
+  /** The keeper tried to close the on-chain subscription account and failed. */
   readonly closingFailed?: true;
 }
 
-/** The lookup results of one subscription. */
+/** The look-up results of the subscription with this id. */
 export type LookupEntry = readonly [id: string, result: LookupResult];

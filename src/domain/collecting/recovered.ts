@@ -1,5 +1,6 @@
-// Marks the events of payments whose commit Postgres has lost. Webhook receivers may have received
-// an event of the same payment before (docs/contract.md).
+// Marks the events of payments whose commit was lost, for example in a failover of Postgres. Before
+// the loss, webhook receivers may have received another event about the same payment
+// (docs/contract.md).
 import { findUncommitted } from '../../db/history.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
@@ -7,9 +8,9 @@ import type { SubscriptionUpdate } from './transitions.ts';
 type NewEvent = SubscriptionUpdate['events'][number];
 
 /**
- * Returns a function that adds `recovered` to the event of a keeper's payment if the database lacks
- * its transaction. Every signature is committed before its transaction is sent, so a missing
- * signature means that the commit was lost.
+ * Returns a function that adds `recovered` to the event of a keeper's payment if the database has
+ * no attempt with the payment's signature. The keeper commits every signature before it sends the
+ * transaction. A missing signature therefore means that Postgres lost the commit.
  */
 export async function markRecovered(
   sql: Queryable,

@@ -1,5 +1,5 @@
-// Decides about a payment that cannot be sent, because the accounts or a simulation show that it
-// would fail. Pure.
+// Decides about a payment that is not sent, because the accounts or a simulation show that the
+// payment would fail. Pure.
 import type { SubscriberReason } from '../../chain/program/errors.ts';
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
@@ -10,7 +10,7 @@ import { closingDue } from './ending.ts';
 import { startOfNext } from './pulls.ts';
 import { applyFailure, type SubscriptionUpdate, isLive } from './transitions.ts';
 
-/** Records a failed attempt that the subscriber caused and for which no transaction was sent. */
+/** Records a failed payment that the subscriber caused. No transaction was sent for it. */
 export function failUnsent(
   update: SubscriptionUpdate,
   view: ChainView,
@@ -32,8 +32,8 @@ export function failUnsent(
 }
 
 /**
- * A decision to collect whose simulation failed. `reason` is the subscriber's reason, or null when
- * the simulation failed for another reason or no endpoint answered.
+ * A payment that was to be collected but whose simulation failed. `reason` is the subscriber's
+ * fault, or null when the subscriber is not at fault or no RPC endpoint answered.
  */
 export interface Refused {
   readonly update: SubscriptionUpdate;
@@ -42,10 +42,10 @@ export interface Refused {
 }
 
 /**
- * The decision after a failed simulation; no transaction is sent. It counts as a failed attempt if
- * the scheduled retry was due. A payment that a top-up made due early waits for its scheduled
- * retry, without an event. If `reason` is null, it is a keeper failure and the top-up is not
- * counted.
+ * Decides after a failed simulation; no transaction is sent. If the subscriber is at fault and the
+ * payment was due by schedule, the payment counts as failed. If a top-up made the payment due
+ * early, the payment waits for its scheduled retry, without an event. A null `reason` counts as a
+ * keeper failure, and the top-up does not count as an early try.
  */
 export function refuse(
   { update, collect: { amounts }, reason }: Refused,

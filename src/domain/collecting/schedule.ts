@@ -17,7 +17,10 @@ export interface PaymentRun {
   readonly times: number | null;
 }
 
-export interface ScheduleTerms extends Omit<PriceTerms, 'trialEndsAt' | 'unpausedAt'> {
+export interface ScheduleTerms extends Omit<
+  PriceTerms,
+  'trialEndsAt' | 'unpausedAt' | 'chargedFrom'
+> {
   readonly trialHours: number | null;
   readonly planEndsAt: Date | null;
 }
@@ -31,7 +34,7 @@ export function scheduleOf(terms: ScheduleTerms, startsAt: Date, minimum: bigint
   const length = BigInt(terms.periodHours) * SECONDS_PER_HOUR;
   const charged = anchor + BigInt(terms.trialHours ?? 0) * SECONDS_PER_HOUR;
   const planEnd = terms.planEndsAt === null ? null : unixSeconds(terms.planEndsAt);
-  const price = { ...terms, trialEndsAt: timeOf(charged), unpausedAt: null };
+  const price = { ...terms, trialEndsAt: timeOf(charged), unpausedAt: null, chargedFrom: null };
   const runs: PaymentRun[] = [];
   let left = terms.discountPeriods;
   // Nothing is due before the period in which the trial ends.

@@ -1,6 +1,7 @@
-// The database transaction in which the keeper changes subscriptions. Assessments are made before
-// the transaction. Under the row locks it writes an assessment only if the row has not changed
-// since (the API may have cancelled the subscription). Changed rows are assessed again.
+// The database transaction in which the keeper changes subscriptions. Each assessment is computed
+// before this transaction. The transaction locks the rows and writes an assessment only if its row
+// has not changed in between, for example by a cancellation through the API. A changed row is
+// assessed again.
 import {
   AddressTaken,
   type AttemptRow,
@@ -28,10 +29,13 @@ import type { KnownPull } from './pulls.ts';
 import { markRecovered } from './recovered.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 
-/** Length of a lease. A transaction is usually finalized after some 15 s. */
+/** Length of a lease in seconds. A payment's transaction is usually finalized after about 15 s. */
 export const LEASE_SECONDS = 45;
 
-/** A claimed subscription, and its count of notifications (`notices`) as the keeper read it. */
+/**
+ * The claim of a subscription. `notices` is the number of chain notifications about the
+ * subscription that had been counted when the keeper read its row.
+ */
 export interface ClaimedRow extends ClaimKey {
   notices: number;
 }
@@ -39,37 +43,44 @@ export interface ClaimedRow extends ClaimKey {
 /** The changes to write for one subscription. */
 export interface Assessment {
   update: SubscriptionUpdate;
-  /** A signed payment to commit. The lease is kept while the payment is in flight. */
+  /** A signed payment attempt to commit. The lease is kept while the payment is in flight. */
   attempt?: Omit<AttemptRow, 'id' | 'subscriptionId'>;
-  /** Keeps the lease, because a payment is already in flight. */
+  /** Set when a payment is already in flight, so that the lease is kept. */
   keepsLease?: true;
-  /** The end of the attempt in flight. */
+  /** How the attempt in flight has ended. */
   resolution?: Resolution;
-  /** The reason why the plan is blocked. The plan is marked in the same database transaction. */
+  /**
+   * The reason why the whole plan is blocked. The plan is marked as blocked in the same database
+   * transaction.
+   */
   blocks?: BlockReason | undefined;
 }
 
-/** An assessment with its claim and the row that it was decided from. */
+/**
+ * An assessment, with the subscription's claim and the row from which the assessment was computed.
+ */
 export type ClaimedAssessment<O extends Assessment = Assessment> = O & {
   readonly claim: ClaimedRow;
   readonly row: KeeperSubscriptionForEvents;
 };
 
 export interface Settled<A> {
-  /** Assessments that were written, or needed no write. */
+  /** Assessments that were written, or for which nothing had to be written. */
   readonly written: readonly A[];
   /**
-   * Assessments that were not written, because the row changed, a payment was already recorded,
-   * collection is held, or another payment of the same transaction was not written.
+   * Assessments that were not written because the row had changed, a payment was already recorded,
+   * collection is held, or another payment of the same transaction could not be written.
    */
   readonly changed: readonly A[];
   /** Ids of the committed attempts, by subscription id. */
   readonly attempts: ReadonlyMap<string, string>;
-  /** Recorded pulls and paid periods of the assessments. */
+  /** Recorded payments and paid periods of the subscriptions, as read in this transaction. */
   readonly books: Books;
-  /** Plans that were marked as blocked. */
+  /** Plans that this transaction has newly marked as blocked. */
   readonly blocked: readonly BlockedPlan[];
-  /** Names to notify (db/postgres/notify.ts): apps and endpoints with new deliveries. */
+  /**
+   * Names of apps and endpoints to notify because they have new deliveries (db/postgres/notify.ts).
+   */
   readonly queued: ReadonlySet<string>;
 }
 
@@ -84,9 +95,9 @@ const nothing: Settled<never> = {
 
 /**
  * Writes assessments. A row whose claim is lost, or whose address has another open attempt, is in
- * neither list of the result. An attempt is only committed while collection is not held. If
- * `timeline` is given (the timeline of Postgres when the assessment began), it must still be the
- * same.
+ * neither list of the result. An attempt is only committed while collection is not held. `timeline`
+ * is the timeline of Postgres when the assessment began; if the timeline has changed since, no
+ * attempt is committed.
  */
 export async function settle<A extends ClaimedAssessment>(
   sql: Sql,
@@ -170,8 +181,8 @@ async function write<A extends ClaimedAssessment>(
 }
 
 /**
- * Removes the payments of incomplete transactions. A signed transaction is committed with all of
- * its payments or not at all.
+ * Removes each assessment whose signed transaction also pays for a subscription that is missing in
+ * `assessments`. A signed transaction is committed with all of its payments or not at all.
  */
 function wholeTransactions<A extends ClaimedAssessment>(assessments: readonly A[]): A[] {
   const present = new Map<string, number>();
@@ -183,41 +194,48 @@ function wholeTransactions<A extends ClaimedAssessment>(assessments: readonly A[
   );
 }
 
-/** How often a row that keeps changing is assessed. */
+/** Maximum number of times that a row is assessed when the row keeps changing. */
 const TRIES = 3;
 
 /**
- * Assesses rows. A row without an assessment in the result is not written, and its lease is kept.
+ * Computes assessments of rows. A row without an assessment in the result is not written, and its
+ * lease is kept.
  */
 export type AssessRows<A extends ClaimedAssessment> = (
   rows: readonly KeeperSubscriptionForEvents[],
-  /** Recorded pulls and paid periods of these rows, as far as known. */
+  /** Recorded payments and paid periods of these rows, as far as they have been read. */
   books: Books,
 ) => readonly A[] | Promise<readonly A[]>;
 
 interface SettleRowsOptions<A extends ClaimedAssessment> {
   readonly chainNow: Date;
-  /** As in `settle`. */
+  /**
+   * The timeline of Postgres when the assessment began. If the timeline has changed since, no
+   * attempt is committed. Undefined allows any timeline.
+   */
   readonly timeline?: string | null | undefined;
   readonly assess: AssessRows<A>;
   /**
-   * Called with the result of each database transaction after its commit, even if a later
-   * transaction fails.
+   * Called with the result of each database transaction after its commit. The call happens even if
+   * a later database transaction fails.
    */
   readonly onSettled?: (settled: Settled<A>) => void;
 }
 
-/** The result of `settleRows`. */
+/** The result of settleRows(). */
 export interface SettledRows<A> {
   readonly written: readonly A[];
-  /** Ids of rows that were not written because they kept changing. Their leases are kept. */
+  /**
+   * Ids of the rows that were not written because they kept changing. The leases of these rows are
+   * kept.
+   */
   readonly left: readonly string[];
   readonly queued: ReadonlySet<string>;
 }
 
 /**
- * Assesses rows and writes the outcomes. A row that changed meanwhile is read and assessed again,
- * up to three assessments in all.
+ * Assesses rows and writes the assessments. A row that changed in between is read and assessed
+ * again, at most TRIES times in all.
  */
 export async function settleRows<A extends ClaimedAssessment>(
   sql: Sql,
@@ -241,8 +259,9 @@ export async function settleRows<A extends ClaimedAssessment>(
 }
 
 /**
- * Turns a pure function that assesses one row into AssessRows. If `assess` returns undefined, the
- * row is not written. `mark` tells whether a pull of the row's account and its period are recorded.
+ * Turns `assess`, a pure function for one row, into AssessRows. When `assess` returns undefined,
+ * the row is not written. `mark` returns an on-chain payment together with two facts: whether the
+ * payment is recorded, and whether its period is paid.
  */
 export function rowByRow<O extends Assessment>(
   claims: readonly ClaimedRow[],
@@ -258,9 +277,9 @@ export function rowByRow<O extends Assessment>(
 }
 
 /**
- * Whether the row needs no write when its attempt is committed. This is the case if only
- * observedSlot changed, because the end of the attempt writes it. The lease then still counts from
- * the claim.
+ * Returns whether the row needs no write when its attempt is committed. This is so if only
+ * observedSlot would change, because the end of the attempt writes observedSlot anyway. The lease
+ * then still runs from the time of the claim.
  */
 function isUntouched({ attempt, update: { row, state, events } }: Assessment): boolean {
   if (attempt === undefined || events.length > 0) return false;
@@ -270,8 +289,8 @@ function isUntouched({ attempt, update: { row, state, events } }: Assessment): b
 }
 
 /**
- * Stores the events of the written outcomes. Resolves with the names to notify
- * (db/postgres/notify.ts).
+ * Stores the events of the written outcomes. Resolves with the names of apps and endpoints to
+ * notify (db/postgres/notify.ts).
  */
 async function storeNewEvents(
   tx: Transaction,
@@ -279,8 +298,8 @@ async function storeNewEvents(
   written: ReadonlyMap<string, Written>,
 ): Promise<Set<string>> {
   const marked = await markRecovered(tx, outcomes);
-  // The state update has assigned the sequence number of the first event. A second update only for
-  // this would write one more row version.
+  // The update of the subscription's state has already assigned a sequence number to the first
+  // event. A separate update for the sequence number would write another version of the row.
   const first = outcomes.flatMap(({ update: { state, events }, row }) => {
     const { eventId = null, createdAt = new Date(0), sequence = 0n } = written.get(row.id) ?? {};
     const [event] = events;
@@ -295,12 +314,13 @@ async function storeNewEvents(
       accountWallet: merchantWallet,
       externalId,
       metadata,
+      ownIdsFrom,
       periodHours,
       graceHours,
       trialEndsAt,
       pausedAt,
     } = row;
-    const { status, paidThrough, nextPaymentDue, cancelRequestedAt } = state;
+    const { status, paidThrough, nextPaymentDue, cancelRequestedAt, refundedThrough } = state;
     const parties = {
       subscriptionId,
       appId,
@@ -311,8 +331,9 @@ async function storeNewEvents(
       merchantWallet,
       externalId,
       metadata,
+      ownIdsFrom,
     };
-    const access = { status, paidThrough, nextPaymentDue, cancelRequestedAt };
+    const access = { status, paidThrough, nextPaymentDue, cancelRequestedAt, refundedThrough };
     const terms = { periodHours, graceHours, trialEndsAt, pausedAt };
     return [
       {

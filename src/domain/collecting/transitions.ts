@@ -33,6 +33,7 @@ export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
     paidThrough: row.paidThrough,
     nextPaymentDue: row.nextPaymentDue,
     announcedDue: row.announcedDue,
+    announcedNotices: row.announcedNotices,
     cancelRequestedAt: row.cancelRequestedAt,
     cancelRequestedBy: row.cancelRequestedBy,
     cancelledAt: row.cancelledAt,
@@ -44,6 +45,7 @@ export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
     periodAnchor: row.periodAnchor,
     observedSlot: row.observedSlot,
     periodPulled: row.periodPulled,
+    refundedThrough: row.refundedThrough,
     setbacks: row.setbacks,
     failedPacks: row.failedPacks,
     chainFailurePeriod: row.chainFailurePeriod,
@@ -96,7 +98,7 @@ function settleUp(
   state.failedPacks = 0;
   state.setbacks = 0;
   setNextDue({ row, state }, next);
-  state.dueAt = nextRead(state, row.periodHours) ?? coverOf({ row, state });
+  state.dueAt = nextRead(state, row) ?? coverOf({ row, state });
 }
 
 /**
@@ -134,14 +136,15 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
 
 /**
  * Marks a period as paid. Used for a pull that an earlier registration of the same address has
- * recorded and reported.
+ * recorded and reported. If that payment was refunded, the period gives no access.
  */
 export function applyCover(
   update: SubscriptionUpdate,
-  pull: Pick<Pull, 'periodEnd' | 'gross'>,
+  pull: Pick<Pull, 'periodEnd' | 'gross'> & { readonly isRefunded?: boolean },
   next: Date | null,
 ): void {
   settleUp(update, timeOf(pull.periodEnd), pull.gross, next);
+  if (pull.isRefunded === true) update.state.refundedThrough = timeOf(pull.periodEnd);
 }
 
 /**
@@ -259,10 +262,14 @@ export function applyCancelSeen({ state, events }: SubscriptionUpdate, now: bigi
   });
 }
 
-/** Records that the subscriber resumed on chain. The next payment is due at `next`. */
+/**
+ * Records that the subscriber resumed on chain. The next payment is due at `next`. If the paid
+ * period was refunded meanwhile, it gives no access any more.
+ */
 export function applyResume({ row, state, events }: SubscriptionUpdate, next: Date | null): void {
   state.cancelRequestedAt = null;
   state.cancelRequestedBy = null;
+  if (row.isRefunded) state.refundedThrough = state.paidThrough;
   setNextDue({ row, state }, next);
   const extra = { nextPaymentDue: state.nextPaymentDue };
   events.push({ type: 'subscription_resumed', extra });

@@ -1,33 +1,37 @@
-// Reads the log of all deliveries from the newest to the oldest, in steps of bounded size.
+// Reads the log of webhook deliveries from the newest to the oldest. Each step reads a limited
+// number of rows.
 import type { LogFilters, LoggedDelivery, Source, Walk, Walked } from '../../db/deliveries.ts';
 import { idsBetween, LAST_ID, timeOfId } from '../../db/postgres/ids.ts';
 
 export interface LogQuery extends LogFilters {
-  /** Lower bound of the creation time, inclusive. */
+  /** Only deliveries that were created at this time or later. */
   since: Date | null;
-  /** Upper bound of the creation time, exclusive. */
+  /** Only deliveries that were created before this time. */
   until: Date | null;
 }
 
 export interface LogStep {
   rows: LoggedDelivery[];
-  /** All deliveries newer than this time have been read. Null when the whole log has been read. */
+  /**
+   * All deliveries created after this time have been read. Null when the whole log has been read.
+   */
   lookedBackTo: Date | null;
-  /** Position at which the next step starts; null at the end of the log. */
+  /** Position in the log at which the next step starts. Null at the end of the log. */
   next: string | null;
 }
 
 /**
- * Maximum number of rows that one statement reads. This takes Postgres some 20 ms when the rows are
- * in memory.
+ * Maximum number of rows that one statement reads. To read so many rows from memory takes Postgres
+ * about 20 ms.
  */
 const WALK_ROWS = 10_000;
 /** Maximum number of rows that one statement returns. */
 const PAGE_ROWS = 500;
 
 /**
- * Yields matching deliveries, newest first, until `limit` deliveries are found or the whole log is
- * read. Each step runs one statement through `walk` and may find no match.
+ * Yields the deliveries that match the filters, newest first, until `limit` deliveries are found or
+ * the whole log has been read. Each step runs one statement through `walk`; a step may find no
+ * match.
  */
 export async function* readLog(
   walk: (filters: LogFilters, walk: Walk) => Promise<Walked>,

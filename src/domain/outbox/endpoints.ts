@@ -1,53 +1,74 @@
-// Webhook endpoints: allowed URLs and signing secrets.
+// Webhook endpoints: which URLs are allowed, and how requests to an endpoint are signed.
 import { hkdfSync, randomBytes } from 'node:crypto';
 import { findEndpointSecrets } from '../../db/endpoints.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { SecretBox } from '../accounts/secrets.ts';
+import { flatHeaders, type Headers } from './headers.ts';
 
 const MAX_URL_LENGTH = 2048;
 
 /**
- * Creates a signing secret in the form of the Standard Webhooks specification: whsec_ and 32 random
- * bytes in Base64.
+ * Creates a signing secret in the format of the Standard Webhooks specification: whsec_, followed
+ * by 32 random bytes in Base64.
  */
 export function generateWebhookSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
 }
 
 /**
- * Decrypts the current signing secrets of a live endpoint; undefined when the endpoint is deleted.
- * If no key decrypts the previous secret, it is left out, so that a rotation recovers from a lost
- * encryption key.
+ * Returns the decrypted signing secrets and own headers of an endpoint, or undefined when the
+ * endpoint is deleted. During a rotation there is also a previous secret. A previous secret that no
+ * configured key decrypts is left out, so a merchant can rotate a secret whose encryption key is
+ * lost.
  */
 export async function openSecrets(
   sql: Queryable,
   secrets: SecretBox,
   endpointId: string,
-): Promise<{ secret: string; previousSecret?: string } | undefined> {
+): Promise<{ secret: string; previousSecret?: string; headers?: string[] } | undefined> {
   const sealed = await findEndpointSecrets(sql, endpointId);
   if (sealed === undefined) return undefined;
-  const secret = secrets.open(sealed.secret, endpointId);
-  if (sealed.previousSecret === null) return { secret };
+  const opened = {
+    secret: secrets.open(sealed.secret, endpointId),
+    ...(sealed.headers !== null && { headers: openHeaders(secrets, sealed.headers, endpointId) }),
+  };
+  if (sealed.previousSecret === null) return opened;
   try {
-    return { secret, previousSecret: secrets.open(sealed.previousSecret, endpointId) };
+    return { ...opened, previousSecret: secrets.open(sealed.previousSecret, endpointId) };
   } catch {
-    // secrets-watch.ts counts and logs undecryptable secrets.
-    return { secret };
+    // secrets-watch.ts counts and logs the secrets that cannot be decrypted.
+    return opened;
   }
 }
 
+/** Encrypts the merchant's own headers for storage. */
+export function sealHeaders(
+  secrets: SecretBox,
+  headers: Headers,
+  endpointId: string,
+): { sealed: Buffer | null; names: string[] } {
+  const names = Object.keys(headers);
+  const sealed = names.length === 0 ? null : secrets.seal(JSON.stringify(headers), endpointId);
+  return { sealed, names };
+}
+
+/** Decrypts the merchant's own headers: name, value, name, value. */
+export function openHeaders(secrets: SecretBox, sealed: Buffer, endpointId: string): string[] {
+  return flatHeaders(JSON.parse(secrets.open(sealed, endpointId)) as Headers);
+}
+
 /**
- * The signing secret of `billing listen`, which cannot read the endpoint's secret. The secret is
- * derived from the API key and the app, so each run has the same secret. It does not reveal the API
- * key.
+ * Returns the signing secret for `billing listen`, which cannot read the endpoint's own secret. The
+ * secret is derived from the API key and the app, so the secret is the same in each run. Nobody can
+ * derive the API key from the secret.
  */
 export function listenSecret(apiKey: string, appId: string): string {
   return `whsec_${Buffer.from(hkdfSync('sha256', apiKey, '', `billing listen ${appId}`, 32)).toString('base64')}`;
 }
 
 /**
- * The reason why events cannot be sent to this URL, as a message to the merchant; undefined when
- * the URL is valid. Production requires HTTPS (docs/contract.md).
+ * Returns the reason why no events can be sent to this URL, as a message to the merchant, or
+ * undefined when the URL is allowed. Production requires HTTPS (docs/contract.md).
  */
 export function urlFault(
   text: string,
@@ -67,8 +88,9 @@ export function urlFault(
 }
 
 /**
- * A valid URL as a dispatcher calls it, and as it is stored: normalized (case, default port, dots,
- * encoding), and without the fragment, which is never sent.
+ * Returns a URL in the form in which it is stored and the dispatcher calls it. The URL is
+ * normalized (case, default port, dots, encoding). Its fragment is removed, because a fragment is
+ * never sent.
  */
 export function calledUrl(text: string): string {
   const { origin, pathname, search } = new URL(text);

@@ -1,6 +1,6 @@
-// Long polling for an app's next events (db/event-feed.ts explains why no event is missed). A
-// NOTIFY that names the app wakes its waiting requests. The process opens one LISTEN connection
-// when the first request waits.
+// Long polling for the next events of an app. A NOTIFY with the name of the app wakes the requests
+// that wait for the app's events. When the first request waits, the process opens its only LISTEN
+// connection. db/event-feed.ts explains why no event is missed.
 import { setTimeout as pause } from 'node:timers/promises';
 import { readFeed, readFeedBound, readFeedStart, type FeedRow } from '../../db/event-feed.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
@@ -8,22 +8,22 @@ import { DELIVERIES_QUEUED, namedIn } from '../../db/postgres/notify.ts';
 
 /** A position in the event feed of an app. */
 export interface FeedPage {
-  /** Events with higher ids come after this position. */
+  /** An event id. The events after this position have higher ids. */
   after: string;
 }
 
 /**
- * First delay (ms) before a woken reader reads again, after it found no event because an older
- * transaction is still open. The delay quadruples with each retry.
+ * First delay in milliseconds before a woken reader that found no event reads again. An older
+ * transaction that is still open may hide the event. The delay quadruples with each further read.
  */
 const FIRST_RETRY_MS = 50;
 
-/** The position from which the feed starts: all events from now on come after it. */
+/** Returns the current end of the feed. All events from now on come after this position. */
 export async function startFeed(sql: Sql): Promise<FeedPage> {
   return { after: await readFeedStart(sql) };
 }
 
-/** Reads the events of apps, and waits for new events. */
+/** Reads the events of apps, and waits for new events if there are none. */
 export class EventFeed {
   readonly #sql: Sql;
   readonly #followers = new Set<FeedFollower>();
@@ -34,8 +34,8 @@ export class EventFeed {
   }
 
   /**
-   * The events after `page` and the position after them. Waits for the first event up to `waitMs`
-   * or until `signal` aborts.
+   * Returns the events after `page`, and the position after these events. If there are no events
+   * yet, waits for the first event for up to `waitMs` milliseconds, or until `signal` aborts.
    */
   async next(
     appId: string,
@@ -43,7 +43,8 @@ export class EventFeed {
     { limit, waitMs, signal }: { limit: number; waitMs: number; signal: AbortSignal },
   ): Promise<{ rows: FeedRow[]; next: FeedPage }> {
     const deadline = performance.now() + waitMs;
-    // Listen before the first read, so that events written after this read wake the request.
+    // LISTEN starts before the first read, so that every event written after this read wakes the
+    // request.
     if (waitMs > 0) await this.#listen();
     const follower = new FeedFollower(appId);
     if (waitMs > 0) this.#followers.add(follower);
@@ -69,8 +70,8 @@ export class EventFeed {
   }
 
   /**
-   * Opens the LISTEN connection once. Throws when Postgres cannot be reached; the next request then
-   * tries again.
+   * Opens the LISTEN connection if it is not open yet. Throws when Postgres cannot be reached; the
+   * next request then tries again.
    */
   async #listen(): Promise<void> {
     const wake = (apps: readonly string[] | undefined) => {
@@ -80,7 +81,8 @@ export class EventFeed {
     this.#listening ??= this.#sql.listen(
       DELIVERIES_QUEUED,
       (payload) => wake(namedIn(payload).apps),
-      // Also called after each reconnect, because notifications may have been missed meanwhile.
+      // This callback also runs after each reconnect. Notifications may have been missed before the
+      // reconnect, so all waiting requests are woken.
       () => wake(undefined),
     );
     try {
@@ -92,7 +94,7 @@ export class EventFeed {
   }
 }
 
-/** Represents one request that waits for an app's events. */
+/** A request that waits for new events of an app. */
 class FeedFollower {
   readonly appId: string;
   readonly #notified = new AbortController();
@@ -106,8 +108,9 @@ class FeedFollower {
   }
 
   /**
-   * Waits until a notification wakes the follower, for up to `ms` or until `signal` aborts.
-   * Resolves with true when the follower was woken at any time since its creation.
+   * Waits until a notification wakes the request, for up to `ms` milliseconds or until `signal`
+   * aborts. Resolves with true if a notification has woken the request at any time since its
+   * creation.
    */
   async woken(ms: number, signal: AbortSignal): Promise<boolean> {
     const either = AbortSignal.any([this.#notified.signal, signal]);

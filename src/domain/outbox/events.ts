@@ -1,5 +1,5 @@
-// The outbox: an event is written in the database transaction of the change that it reports. An
-// event's id contains its creation time, so a range of time is a range of ids.
+// The outbox: an event is written in the same database transaction as the change that the event
+// reports. An event's id contains its creation time, so a range of time is a range of ids.
 import {
   insertEvents,
   takeSequences,
@@ -17,8 +17,8 @@ export type SubscriptionEventType = Exclude<EventType, PlanEventType>;
 type Extra = Record<string, string | number | boolean | bigint | Date | null>;
 
 /**
- * An event about one change of a subscription. `extra` contains the data fields of its event type;
- * bigint amounts and Dates become strings.
+ * An event about one change of a subscription. `extra` contains the data fields that only this
+ * event type has. Amounts (bigint) and Dates in `extra` are sent as strings.
  */
 export interface NewEvent {
   subscriptionId: string;
@@ -28,9 +28,9 @@ export interface NewEvent {
 
 /**
  * Writes events and queues their deliveries in the caller's transaction. The caller must write the
- * change first, because this function reads the subscription. Events of one subscription keep their
- * order. Resolves with the names of apps and endpoints (db/postgres/notify.ts) to notify after the
- * commit.
+ * change before the call, because this function reads the subscription. Events of one subscription
+ * keep their order. Resolves with the names of apps and endpoints to notify after the commit
+ * (db/postgres/notify.ts).
  */
 export async function appendEvents(
   sql: Transaction,
@@ -39,8 +39,9 @@ export async function appendEvents(
   const queued = new Set<string>();
   let rest = [...events];
   while (rest.length > 0) {
-    // Each round assigns one sequence number per subscription. The second event of a subscription
-    // waits for the next round.
+    // Each round assigns one sequence number per subscription. If a subscription has several
+    // events, the first event is written in the first round, the second event in the second round,
+    // and so on.
     const round = new Map<string, NewEvent>();
     const later: NewEvent[] = [];
     for (const event of rest) {
@@ -61,8 +62,9 @@ export async function appendEvents(
 }
 
 /**
- * Writes events that have their sequence numbers, at most one event per subscription, and queues
- * their deliveries. Resolves with the names to notify (db/postgres/notify.ts).
+ * Writes events and queues their deliveries. The events already have their sequence numbers, and
+ * each subscription has at most one event. Resolves with the names of apps and endpoints to notify
+ * (db/postgres/notify.ts).
  */
 export function storeEvents(
   sql: Transaction,
@@ -85,8 +87,8 @@ export function storeEvents(
 }
 
 /**
- * The body of an event. It is stored once, and each delivery sends exactly these bytes
- * (docs/contract.md, Events).
+ * Builds the body of an event. The body is stored once, and each delivery sends exactly the stored
+ * bytes (docs/contract.md, Events).
  */
 export function eventBody(
   context: EventContext,
@@ -110,13 +112,17 @@ export function eventBody(
       accessUntil: accessUntil(context),
       externalId: context.externalId,
       metadata: JSON.parse(context.metadata) as Record<string, string>,
+      ownIdsFrom: context.ownIdsFrom,
       sequence: Number(context.sequence),
       ...textOf(extra),
     },
   });
 }
 
-/** The body of a plan event, which has no subscription and no sequence number. */
+/**
+ * Builds the body of an event about a plan. Such an event has no subscription and no sequence
+ * number.
+ */
 export function planEventBody(
   { eventId: id, ...plan }: PlanEventContext,
   type: PlanEventType,
@@ -126,8 +132,8 @@ export function planEventBody(
 }
 
 /**
- * Writes a plan event and queues its delivery. Resolves with the names to notify
- * (db/postgres/notify.ts).
+ * Writes an event about a plan and queues its delivery. Resolves with the names of apps and
+ * endpoints to notify (db/postgres/notify.ts).
  */
 export function storePlanEvent(
   sql: Transaction,

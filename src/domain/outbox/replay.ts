@@ -1,6 +1,6 @@
-// Replays: an event is queued again as a new delivery to the live endpoint of its app. The new
-// delivery has six attempts of its own.
-import { findReplaced } from '../../db/endpoints.ts';
+// Replays: an event is queued again, as a new delivery to the current endpoint of its app. The new
+// delivery gets six attempts of its own.
+import { enableEndpoint, findReplaced } from '../../db/endpoints.ts';
 import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import type { Selection } from '../../db/replay-selection.ts';
 import {
@@ -27,7 +27,7 @@ import { OperatorError, ServiceError } from '../../errors.ts';
 
 export type { Matching, ReplayRun, Selection };
 
-/** The selection without any filter. */
+/** A selection without any filter, which matches all deliveries. */
 export const everything: Selection = {
   ids: null,
   endpointId: null,
@@ -39,10 +39,10 @@ export const everything: Selection = {
 };
 
 /**
- * Queues the event of a delivery (in any status) again and returns the new delivery's id. The
- * caller must have checked that the delivery belongs to the merchant, and must wake the dispatchers
- * after its commit. Throws a ServiceError: CONFLICT when the app has no live endpoint, NOT_FOUND
- * when the delivery was deleted.
+ * Queues the event of a delivery again, whatever the delivery's status. Returns the id of the new
+ * delivery. The caller checks that the delivery belongs to the merchant, and wakes the dispatchers
+ * after the commit. Throws a ServiceError: CONFLICT if the app has no endpoint, NOT_FOUND if the
+ * delivery was deleted.
  */
 export async function replayDelivery(sql: Queryable, deliveryId: string): Promise<string> {
   const id = await insertReplay(sql, deliveryId);
@@ -53,8 +53,8 @@ export async function replayDelivery(sql: Queryable, deliveryId: string): Promis
 }
 
 /**
- * Queues an event and returns the new delivery's id. The event may have been sent before or not.
- * Throws a ServiceError (CONFLICT) when the app has no live endpoint.
+ * Queues an event, whether or not it was sent before. Returns the id of the new delivery. Throws a
+ * ServiceError (CONFLICT) when the app has no endpoint.
  */
 export async function replayEvent(sql: Queryable, eventId: string): Promise<string> {
   const id = await insertEventReplay(sql, eventId);
@@ -65,28 +65,31 @@ export async function replayEvent(sql: Queryable, eventId: string): Promise<stri
 function noEndpoint(): ServiceError {
   return new ServiceError(
     'CONFLICT',
-    'The app has no webhook endpoint to send this to; create one first.',
+    'The app has no webhook endpoint to send this to: create one, or enable the disabled one.',
   );
 }
 
 export interface ReplayPlan {
   matching: Matching[];
-  /** Number of matching events whose app has a live endpoint. */
+  /** Number of matching events whose app has an endpoint to which they can be delivered. */
   deliverable: number;
-  /** Upper bound of the ids: rows created later are not part of the run. */
+  /**
+   * Upper bound of the ids. Deliveries and events that are created later are not part of the
+   * replay.
+   */
   before: string;
   /**
-   * An unfinished run of the same selection, which the replay resumes. `matching` also counts
-   * events that this run has queued already.
+   * An earlier, unfinished run with the same selection. The replay resumes this run. `matching`
+   * also counts the events that this run has already queued.
    */
   interrupted: ReplayRun | undefined;
 }
 
 /**
- * Counts the events that a replay would queue. Throws an OperatorError when a delivery, webhook
- * endpoint or app does not exist.
+ * Counts the events that a replay of `selection` would queue. Throws an OperatorError when a
+ * delivery, webhook endpoint or app in the selection does not exist.
  */
-export async function planReplay(sql: Sql, selection: Selection): Promise<ReplayPlan> {
+export async function planReplay(sql: Queryable, selection: Selection): Promise<ReplayPlan> {
   const exists = await sourcesExist(sql, selection);
   if (!exists.endpoint)
     throw new OperatorError(`There is no webhook endpoint ${selection.endpointId ?? ''}.`);
@@ -113,9 +116,9 @@ export async function planReplay(sql: Sql, selection: Selection): Promise<Replay
 }
 
 export interface ReplayOptions {
-  /** Number of rows per database transaction. */
+  /** Number of deliveries or events per database transaction. */
   batch?: number;
-  /** Called after each batch is committed. */
+  /** Called after each batch is committed, with the number of events queued so far and in total. */
   onProgress?: (queued: number, total: number) => void;
   /** When this signal aborts, the replay stops after the current batch. */
   signal?: AbortSignal;
@@ -124,8 +127,8 @@ export interface ReplayOptions {
 const BATCH_ROWS = 1000;
 
 /**
- * Queues all events that `plan` counted, in batches. Each batch moves the run's cursor in its
- * transaction, and after an interruption the same selection resumes at the cursor. No event is
+ * Queues all events that `plan` counted, in batches. Each batch stores the run's cursor in the same
+ * transaction, so an interrupted replay with the same selection resumes at the cursor. No event is
  * queued twice, even by concurrent runs. Resolves with the number of events queued so far.
  */
 export async function runReplay(
@@ -150,8 +153,8 @@ export async function runReplay(
 }
 
 /**
- * Starts the run of a replay plan, or returns the open run of the same selection. `appId` is given
- * when an app's merchant starts the run through the API.
+ * Starts a run for `plan`, or returns the unfinished run with the same selection. `appId` is the
+ * app for which a merchant starts the run through the API; otherwise it is null.
  */
 export function startReplay(
   sql: Queryable,
@@ -168,8 +171,8 @@ export function startReplay(
 }
 
 /**
- * Queues one batch of the runs that were started through the API. A loop of `serve` calls this
- * function. Resolves with true when more batches may be left.
+ * Queues one batch of a run that was started through the API. A loop of `serve` calls this
+ * function. Resolves with false when no such run is open.
  */
 export function workOnReplays(sql: Sql, batch = BATCH_ROWS): Promise<boolean> {
   return sql.begin(async (tx) => {
@@ -181,10 +184,10 @@ export function workOnReplays(sql: Sql, batch = BATCH_ROWS): Promise<boolean> {
 }
 
 /**
- * Requeues unfinished deliveries of the app's previous endpoint for its new endpoint, if the
- * previous one was deleted within seven days. Unfinished deliveries are cancelled by the deletion
- * or still claimed by a dispatcher. Runs in the transaction that stores the new endpoint. Resolves
- * with the number of queued deliveries.
+ * When an app gets a new endpoint within seven days after its previous endpoint was deleted, queues
+ * the unfinished deliveries of the previous endpoint for the new endpoint. The deletion cancelled
+ * these deliveries, or a dispatcher still has a claim on them. Runs in the transaction that stores
+ * the new endpoint. Resolves with the number of queued deliveries.
  */
 export async function requeueForNext(
   tx: Transaction,
@@ -193,11 +196,14 @@ export async function requeueForNext(
   const replaced = await findReplaced(tx, endpoint);
   if (replaced === undefined) return 0;
   let total = 0;
-  // A claimed delivery whose request fails moves from pending to cancelled and never back, so this
-  // order misses no delivery. `until` is read again for the second round: deliveries queued in the
-  // first round then count as newer, and no event is queued twice.
+  // Pending deliveries are queued before cancelled ones. A claimed delivery whose request fails
+  // moves from pending to cancelled and never back, so this order misses no delivery. Each round
+  // reads `until` again, so deliveries that the first round queued are newer than `until` of the
+  // second round. No event is therefore queued twice.
   for (const status of ['pending', 'cancelled']) {
-    const selection = { ...everything, endpointId: replaced, status };
+    // What an operator cancelled before is not queued.
+    const finishedSince = status === 'cancelled' ? replaced.endedAt : null;
+    const selection = { ...everything, endpointId: replaced.id, status, finishedSince };
     const until = await readNow(tx);
     let cursor: string | null = null;
     for (let seen = BATCH_ROWS; seen === BATCH_ROWS;) {
@@ -209,7 +215,7 @@ export async function requeueForNext(
   return total;
 }
 
-/** Queues the next batch of a run whose row is locked. */
+/** Queues the next batch of a run. The caller has locked the row of the run. */
 async function queueStep(
   tx: Transaction,
   run: ReplayRun,
@@ -239,24 +245,31 @@ async function queueStep(
 }
 
 /**
- * Whether a selection includes events that were never queued. True for a selection by app with
- * status `unsent` or without a status.
+ * Returns whether a selection includes events that were never queued for delivery. This is so for a
+ * selection of an app with the status `unsent` or without a status.
  */
 function takesUnsent({ appId, status }: Selection): boolean {
   return appId !== null && (status === null || status === 'unsent');
 }
 
-/** Parses a run's selection from the text that `canonical` wrote. */
+/** Parses the selection of a run, which canonical() has written as text. */
 function selectionOf({ selection }: ReplayRun): Selection {
-  const { since, until, ...rest } = JSON.parse(selection) as Selection & {
+  const {
+    since,
+    until,
+    finishedSince = null,
+    ...rest
+  } = JSON.parse(selection) as Selection & {
     since: string | null;
     until: string | null;
+    finishedSince?: string | null;
   };
   const time = (text: string | null) => (text === null ? null : new Date(text));
-  return { ...rest, since: time(since), until: time(until) };
+  return { ...rest, since: time(since), until: time(until), finishedSince: time(finishedSince) };
 }
 
-function canonical({ ids, endpointId, appId, status, type, since, until }: Selection): string {
+function canonical(selection: Selection): string {
+  const { ids, endpointId, appId, status, type, since, until, finishedSince = null } = selection;
   return JSON.stringify({
     ids: ids === null ? null : [...new Set(ids)].sort(),
     endpointId,
@@ -265,5 +278,35 @@ function canonical({ ids, endpointId, appId, status, type, since, until }: Selec
     type,
     since,
     until,
+    ...(finishedSince !== null && { finishedSince }),
+  });
+}
+
+/** Events of transactions that began before an endpoint was disabled may be older by this much. */
+const OVERLAP_MS = 60_000;
+
+/**
+ * Enables an endpoint and starts runs that queue what it missed: deliveries that were cancelled
+ * when it was disabled, and events since then. Resolves with the number of events; undefined when
+ * the endpoint was not disabled. The caller wakes the worker of replays.
+ */
+export function enableWithReplay(
+  sql: Sql,
+  { id, appId }: { id: string; appId: string },
+): Promise<number | undefined> {
+  return sql.begin(async (tx) => {
+    const disabledAt = await enableEndpoint(tx, id);
+    if (disabledAt === undefined) return undefined;
+    const since = new Date(disabledAt.getTime() - OVERLAP_MS);
+    let missed = 0;
+    for (const selection of [
+      { ...everything, endpointId: id, status: 'cancelled', finishedSince: disabledAt },
+      { ...everything, appId, status: 'unsent', since },
+    ]) {
+      const plan = await planReplay(tx, selection);
+      missed += plan.deliverable;
+      if (plan.deliverable > 0) await startReplay(tx, selection, plan, appId);
+    }
+    return missed;
   });
 }

@@ -1,6 +1,6 @@
 // Sample events, with which merchants test their webhook receivers in development. A sample has the
-// form of a real event, but data.test is true and data.sequence is 0. Ids and addresses in a sample
-// are random.
+// form of a real event, except that data.test is true and data.sequence is 0. The ids and addresses
+// in a sample are made up.
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import type { SubscriberReason } from '../../chain/program/errors.ts';
@@ -18,13 +18,13 @@ const MONTH_MS = 730 * 3_600_000;
 
 export interface Sample {
   id: string;
-  /** The body of the webhook request. */
+  /** The body of the webhook request that delivers the sample. */
   body: string;
 }
 
 /**
- * Creates a sample event and stores it for the readers of the app's event feed (db/event-feed.ts).
- * The caller sends the sample to the webhook endpoint.
+ * Creates a sample event and stores it, so that readers of the app's event feed get the sample too
+ * (db/event-feed.ts). The caller sends the sample to the webhook endpoint.
  */
 export async function createSample(
   sql: Sql,
@@ -39,8 +39,8 @@ export async function createSample(
 }
 
 /**
- * Builds one sample event from the ids of event, subscription, plan, refund and payment. Pure
- * except for the random addresses.
+ * Builds one sample event. The list of ids has the ids of the event, subscription, plan, refund and
+ * payment, in this order. Pure except for the random addresses.
  */
 function sampleEvent(
   type: SampleType,
@@ -80,10 +80,12 @@ function sampleEvent(
     subscriberWallet: madeUp(32),
     externalId: 'customer-1',
     metadata: '{"order":"1234"}',
+    ownIdsFrom: 'checkout',
     nextPaymentDue: periodEnd,
     cancelRequestedAt: type === 'cancel_requested' ? now : null,
     trialEndsAt: null,
     pausedAt: null,
+    refundedThrough: null,
     periodHours: 730,
     graceHours: null,
   };
@@ -97,8 +99,8 @@ interface Scene {
 }
 
 /**
- * The sample subscription's state and the extra data fields, by event type (docs/contract.md,
- * Subscription status).
+ * Returns for each event type the state of the sample subscription and the data fields that only
+ * this type has (docs/contract.md, Subscription status).
  */
 function scenes(
   now: Date,
@@ -166,7 +168,7 @@ function scenes(
   };
 }
 
-/** Random bytes in Base58, which look like an address or a signature. */
+/** Returns random bytes in Base58, which look like an address or a signature. */
 function madeUp(length: number): string {
   return bs58.encode(randomBytes(length));
 }

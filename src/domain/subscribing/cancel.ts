@@ -1,7 +1,11 @@
 // Cancellation by the merchant (docs/contract.md, Subscription status). A keeper reads the row
 // again before each send, so a cancellation also stops signed payments.
 import type { Transaction } from '../../db/postgres/connect.ts';
-import { forceCancellation, requestCancellation } from '../../db/subscription-changes.ts';
+import {
+  forceCancellation,
+  reinstateSubscription,
+  requestCancellation,
+} from '../../db/subscription-changes.ts';
 import { ServiceError } from '../../errors.ts';
 import { appendEvents } from '../outbox/events.ts';
 
@@ -43,6 +47,15 @@ export async function forceCancel(
       extra: { cancelledAt: forced.cancelledAt },
     },
   ]);
+}
+
+/**
+ * Lifts a force-cancel. The subscription stays cancelled; its wallet may subscribe again. Throws
+ * CONFLICT when it was not cancelled by force.
+ */
+export async function reinstate(sql: Transaction, { id }: { id: string }): Promise<void> {
+  if ((await reinstateSubscription(sql, id)) === undefined)
+    throw new ServiceError('CONFLICT', 'The subscription was not cancelled by force.');
 }
 
 function ended(status: string): ServiceError {

@@ -20,7 +20,12 @@ export interface Network {
 
 export type ChainReader = Pick<
   Rpc,
-  'getMultipleAccounts' | 'getLatestBlockhash' | 'getMinimumBalanceForRentExemption'
+  | 'getMultipleAccounts'
+  | 'getLatestBlockhash'
+  | 'getMinimumBalanceForRentExemption'
+  | 'getProgramAccounts'
+  | 'getSignaturesForAddress'
+  | 'getTransaction'
 >;
 
 /** A chain reader that also has the methods for the relay. */

@@ -26,8 +26,8 @@ export async function checkoutSessionOf(
 
 /**
  * Returns the session if `wallet` can subscribe to the plan in it. Throws VALIDATION_ERROR when the
- * session is of another plan, FORBIDDEN when it is bound to another wallet, and CONFLICT when it is
- * complete or expired.
+ * session is of another plan, FORBIDDEN when it is for another wallet or bound to one, and CONFLICT
+ * when it is complete or expired.
  */
 export async function openCheckoutSession(
   sql: Queryable,
@@ -35,6 +35,8 @@ export async function openCheckoutSession(
   { planId, wallet }: { planId: string; wallet: string },
 ): Promise<CheckoutSessionRow> {
   const session = await checkoutSessionOf(sql, id, planId);
+  if (session.forWallet !== null && session.forWallet !== wallet)
+    throw new ServiceError('FORBIDDEN', 'This checkout is for another wallet.');
   if (session.subscriberWallet !== null && session.subscriberWallet !== wallet)
     throw new ServiceError('FORBIDDEN', 'Another wallet has begun this checkout.');
   if (session.status === 'complete')

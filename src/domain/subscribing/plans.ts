@@ -89,7 +89,10 @@ export function planFaults(
 }
 
 /** The terms of a plan that are only stored in the database. */
-export type OwnTerms = Pick<PlanRow, 'graceHours' | 'retryHours' | 'pastDueDays' | 'trialHours'>;
+export type OwnTerms = Pick<
+  PlanRow,
+  'graceHours' | 'retryHours' | 'noticeHours' | 'pastDueDays' | 'trialHours'
+>;
 
 /** A merchant's input for a plan that is not on chain yet. */
 export interface PlanDraft extends OwnTerms {
@@ -131,6 +134,7 @@ export function draftPlan(
     metadataUri: draft.metadataUri,
     graceHours: draft.graceHours,
     retryHours: draft.retryHours,
+    noticeHours: draft.noticeHours,
     pastDueDays: draft.pastDueDays,
     trialHours: draft.trialHours,
     chainCreatedAt: null,

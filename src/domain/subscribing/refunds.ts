@@ -62,6 +62,8 @@ export interface RefundGround {
   /** Base units that the merchant's token account holds. */
   readonly funds: bigint;
   readonly hasTokenAccount: boolean;
+  /** Whose token account the issuer has frozen; null when neither is. */
+  readonly frozen: 'merchant' | 'subscriber' | null;
   readonly blockhash: string;
   readonly lastValidBlockHeight: bigint;
   /** Slot of the response with the blockhash. */
@@ -83,10 +85,13 @@ export async function readRefundGround(
     readBlockhash(chain),
   ]);
   const [own = null, other = null] = accounts;
+  const [paying, receiving] = [tokenAccountIn(own), tokenAccountIn(other)];
+  const isFrozen = (account: typeof paying) => account?.state === 'frozen';
   return {
     mint,
     merchant,
-    funds: tokenAccountIn(own)?.amount ?? 0n,
+    frozen: isFrozen(paying) ? 'merchant' : isFrozen(receiving) ? 'subscriber' : null,
+    funds: paying?.amount ?? 0n,
     hasTokenAccount: other !== null,
     ...blockhash,
   };
@@ -94,8 +99,8 @@ export async function readRefundGround(
 
 /**
  * Stores a refund of `amount` base units (null: the whole refundable rest) and builds its transfer.
- * Throws CONFLICT when nothing can be refunded or the merchant's token account holds less than the
- * refund, and VALIDATION_ERROR when `amount` exceeds the refundable rest.
+ * Throws CONFLICT when nothing can be refunded, a token account is frozen, or the merchant's holds
+ * less than the refund, and VALIDATION_ERROR when `amount` exceeds the refundable rest.
  */
 export async function askRefund(
   sql: Transaction,
@@ -110,6 +115,11 @@ export async function askRefund(
     throw invalidField(
       'amount',
       `must be at most ${left}, which is what is left of the net amount`,
+    );
+  if (ground.frozen !== null)
+    throw new ServiceError(
+      'CONFLICT',
+      `The USDC account of the ${ground.frozen} is frozen by the issuer of USDC: a refund cannot be sent.`,
     );
   if (wanted > ground.funds)
     throw new ServiceError(

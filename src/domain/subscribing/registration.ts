@@ -9,23 +9,31 @@ import {
 } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { findApp } from '../../db/apps.ts';
+import { type AppRow, findApp } from '../../db/apps.ts';
 import { completeCheckoutSession } from '../../db/checkout-sessions.ts';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';
-import type { DiscountTerms, OwnIds } from '../../db/subscription-changes.ts';
+import { updateOwnIds } from '../../db/subscription-changes.ts';
 import {
+  claimRegistration,
   type EarlierRegistration,
+  endRefundedAccess,
   endReplacedRegistration,
   findNewestRegistration,
   insertRegistration,
+  isUnclaimed,
+  lockRegistrations,
   type NewRegistration,
 } from '../../db/subscriptions.ts';
+import { deleteUnregistered, endOffers } from '../../db/unregistered.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
+import { lockSuspended } from '../accounts/suspended.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
-import { openCheckoutSession, refusedCheckout } from './checkout.ts';
+import { startOfCharge } from './charge-start.ts';
+import { checkoutSessionOf, openCheckoutSession, refusedCheckout } from './checkout.ts';
+import { noteDuplicate } from './one-per-customer.ts';
 import { observePlan, partiesOf, planFaults } from './plans.ts';
 
 /** The message when a merchant's wallet subscribes to its own plan. */
@@ -47,6 +55,13 @@ export interface RegistrationRequest {
   checkoutSessionId?: string | undefined;
 }
 
+/** A checked registration, with the checkout session that it completes. */
+export type RegistrationToStore = NewRegistration & {
+  appId: string;
+  checkoutSessionId?: string;
+  allowSecond?: boolean;
+};
+
 /**
  * Checks the request against the chain and returns the registration to store. Throws NOT_FOUND for
  * a missing app, plan or account, FORBIDDEN for another wallet's subscription, VALIDATION_ERROR for
@@ -57,7 +72,7 @@ export async function checkRegistration(
   chain: ChainReader,
   network: Network,
   request: RegistrationRequest,
-): Promise<NewRegistration & { checkoutSessionId?: string }> {
+): Promise<RegistrationToStore> {
   const app = await findApp(sql, request.appId);
   if (app === undefined) throw new ServiceError('NOT_FOUND', `There is no app ${request.appId}.`);
   const found = await findPlan(sql, request.planId);
@@ -65,7 +80,7 @@ export async function checkRegistration(
     throw new ServiceError('NOT_FOUND', `There is no plan ${request.planId}.`);
   if (found.appId !== app.id) throw invalidField('planId', 'is a plan of another app');
   const plan = await observePlan(sql, chain, network, found);
-  const ownIds = await ownIdsOf(sql, request);
+  const ownIds = await ownIdsOf(sql, app, request);
   const { accounts, slot, now } = await readAccounts(chain, [
     request.subscriptionPda,
     plan.planPda,
@@ -77,12 +92,23 @@ export async function checkRegistration(
     plan: onChainPlan,
     now,
   });
+  const period = pullPeriod(account, onChainPlan, now);
+  const earlier = await findNewestRegistration(sql, request.subscriptionPda);
+  const isRenewed =
+    earlier !== undefined &&
+    isSameAccount(earlier, { ...account, periodStart: timeOf(account.periodStart) });
+  const chargedFrom = await startOfCharge(
+    { sql, chain, network },
+    { account, period, now, isRenewed },
+  );
   return {
+    appId: app.id,
     planId: plan.id,
     subscriptionPda: request.subscriptionPda,
     subscriberWallet: request.wallet,
     dueAt: timeOf(now),
-    trialFrom: timeOf(pullPeriod(account, onChainPlan, now).start),
+    trialFrom: timeOf(period.start),
+    chargedFrom,
     observedSlot: slot,
     initId: account.initId,
     periodStart: timeOf(account.periodStart),
@@ -96,17 +122,33 @@ export async function checkRegistration(
  */
 async function ownIdsOf(
   sql: Sql,
-  { checkoutSessionId, planId, wallet, externalId, metadata }: RegistrationRequest,
-): Promise<OwnIds & Partial<DiscountTerms> & { checkoutSessionId?: string }> {
-  if (checkoutSessionId === undefined) return { externalId, metadata };
+  app: AppRow,
+  { checkoutSessionId, planId, wallet, subscriptionPda, externalId, metadata }: RegistrationRequest,
+): Promise<Partial<RegistrationToStore>> {
+  if (checkoutSessionId === undefined) {
+    const path = externalId === undefined ? 'metadata' : 'externalId';
+    if (externalId === undefined && metadata === undefined) return {};
+    if (!app.ownIdsBySubscriber)
+      throw invalidField(path, 'is set by the merchant of this app: leave it out');
+    return { externalId, metadata, ownIdsFrom: 'subscriber' };
+  }
   if (externalId !== undefined || metadata !== undefined)
     throw invalidField('checkoutSessionId', 'gives externalId and metadata: leave them out');
+  const done = await checkoutSessionOf(sql, checkoutSessionId, planId);
+  // A keeper completed the session when it saw the subscription, with the session's ids.
+  if (
+    done.subscriptionId !== null &&
+    (await isUnclaimed(sql, done.subscriptionId, subscriptionPda))
+  )
+    return {};
   const session = await openCheckoutSession(sql, checkoutSessionId, { planId, wallet });
   const { externalId: customer, discountPercent, discountAmount, discountPeriods } = session;
   return {
     checkoutSessionId,
     externalId: customer,
     metadata: JSON.parse(session.metadata) as Record<string, string>,
+    ownIdsFrom: customer === null && session.metadata === '{}' ? null : 'checkout',
+    allowSecond: session.allowSecond,
     discountPercent,
     discountAmount,
     discountPeriods,
@@ -159,23 +201,29 @@ function judgeRegistration(
 
 /**
  * Stores a registration with its event in the caller's transaction and returns its id. If an
- * earlier account at the same address has a live registration, that one ends. Throws CONFLICT when
- * this account is already registered, or when the merchant has force-cancelled its registration.
+ * earlier account at the same address has a live registration, that one ends. If a keeper
+ * registered this account, its wallet's first registration returns that one. Throws CONFLICT when
+ * this account is already registered, or when the merchant has force-cancelled its registration,
+ * and FORBIDDEN when the wallet or the merchant is suspended.
  */
 export async function storeRegistration(
   sql: Transaction,
-  registration: NewRegistration & { checkoutSessionId?: string },
+  registration: RegistrationToStore,
 ): Promise<string> {
-  await endEarlierRegistration(sql, registration);
+  const { subscriberWallet, planId } = registration;
+  await lockSuspended(sql, { wallet: subscriberWallet, planId });
+  const claimed = await endEarlierRegistration(sql, registration);
+  if (claimed !== undefined) return claimed;
   try {
     const id = await insertRegistration(sql, registration);
     if (id === undefined) throw invalidField('planId', 'takes no new subscriptions');
-    const { checkoutSessionId, subscriberWallet: wallet } = registration;
-    if (checkoutSessionId !== undefined) {
-      const given = { wallet, subscriptionId: id };
-      if (!(await completeCheckoutSession(sql, checkoutSessionId, given))) throw refusedCheckout();
-    }
-    await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created' }]);
+    await completeSession(sql, registration, id);
+    await endOffers(sql, registration.subscriptionPda);
+    await deleteUnregistered(sql, [registration.subscriptionPda]);
+    const { appId, externalId = null, allowSecond = false } = registration;
+    const duplicateOf = await noteDuplicate(sql, id, { appId, externalId, allowSecond });
+    const extra = duplicateOf === null ? {} : { duplicateOf };
+    await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created', extra }]);
     return id;
   } catch (error) {
     if (isDuplicate(error, 'one_live_registration_per_pda')) throw registered();
@@ -183,34 +231,80 @@ export async function storeRegistration(
   }
 }
 
-async function endEarlierRegistration(
+/** Completes the checkout session of a registration, if it has one. */
+async function completeSession(
   sql: Transaction,
-  registration: NewRegistration,
+  { checkoutSessionId, subscriberWallet: wallet }: RegistrationToStore,
+  subscriptionId: string,
 ): Promise<void> {
-  const earlier = await findNewestRegistration(sql, registration.subscriptionPda);
-  if (earlier === undefined) return;
-  const open = earlier.status === 'active' || earlier.status === 'past_due';
-  if (isSameAccount(earlier, registration)) {
-    if (open) throw registered();
-    if (earlier.endReason === 'forced')
-      throw new ServiceError(
-        'CONFLICT',
-        'The merchant has cancelled this subscription: close it on chain and subscribe again.',
-      );
-    return;
-  }
-  const ended = open ? await endReplacedRegistration(sql, earlier.id) : undefined;
-  if (ended === undefined) return;
-  const { cancelledAt } = ended;
-  const extra = { cancelledAt, accountClosed: true, endReason: 'resubscribed' };
-  await appendEvents(sql, [{ subscriptionId: earlier.id, type: 'cancel_finalized', extra }]);
+  if (checkoutSessionId === undefined) return;
+  const given = { wallet, subscriptionId };
+  if (!(await completeCheckoutSession(sql, checkoutSessionId, given))) throw refusedCheckout();
 }
 
 /**
- * Whether both registrations are of the same on-chain account: it has the same init_id and the same
- * period boundaries.
+ * Gives the registration that a keeper made to its wallet, and takes the ids that the wallet or its
+ * checkout session brings.
  */
-function isSameAccount(earlier: EarlierRegistration, now: NewRegistration): boolean {
+async function claim(sql: Transaction, id: string, given: RegistrationToStore): Promise<void> {
+  if (given.isUnclaimed === true || !(await claimRegistration(sql, id))) throw registered();
+  await completeSession(sql, given, id);
+  const { externalId, metadata } = given;
+  if (externalId !== undefined || metadata !== undefined)
+    await updateOwnIds(sql, id, { externalId, metadata }, given.ownIdsFrom ?? 'subscriber');
+  const { appId, allowSecond = false } = given;
+  await noteDuplicate(sql, id, { appId, externalId: externalId ?? null, allowSecond });
+}
+
+/**
+ * Ends the registration of an earlier account at the address. Returns the id of a keeper's
+ * registration of this account, which now belongs to the wallet.
+ */
+async function endEarlierRegistration(
+  sql: Transaction,
+  registration: RegistrationToStore,
+): Promise<string | undefined> {
+  // The wallet and a keeper may register the same account at once. The later one then finds the
+  // registration of the other.
+  await lockRegistrations(sql, registration.subscriptionPda);
+  const earlier = await findNewestRegistration(sql, registration.subscriptionPda, {
+    forUpdate: true,
+  });
+  if (earlier === undefined) return undefined;
+  const open = earlier.status === 'active' || earlier.status === 'past_due';
+  if (isSameAccount(earlier, registration)) {
+    if (open) {
+      await claim(sql, earlier.id, registration);
+      return earlier.id;
+    }
+    if (earlier.isBarred) throw endedByMerchant();
+    await endRefundedAccess(sql, earlier.id);
+    return undefined;
+  }
+  const ended = open ? await endReplacedRegistration(sql, earlier.id) : undefined;
+  if (ended === undefined) return undefined;
+  const { cancelledAt } = ended;
+  const extra = { cancelledAt, accountClosed: true, endReason: 'resubscribed' };
+  await appendEvents(sql, [{ subscriptionId: earlier.id, type: 'cancel_finalized', extra }]);
+  return undefined;
+}
+
+/** The error when the merchant has force-cancelled the registration and not lifted that. */
+export function endedByMerchant(): ServiceError {
+  return new ServiceError(
+    'CONFLICT',
+    'The merchant has cancelled this subscription: close it on chain and subscribe again.',
+  );
+}
+
+/**
+ * Whether a registration is of this on-chain account: it has the same init_id and the same period
+ * boundaries.
+ */
+export function isSameAccount(
+  earlier: EarlierRegistration,
+  now: Pick<NewRegistration, 'initId' | 'periodStart'>,
+): boolean {
   const { chainInitId, chainPeriodStart, periodHours } = earlier;
   if (chainInitId === null || chainPeriodStart === null) return true;
   const apart = unixSeconds(now.periodStart) - unixSeconds(chainPeriodStart);

@@ -63,15 +63,17 @@ export async function offerTransaction(
   what: {
     wallet: string;
     purpose: Purpose;
-    planId: string;
+    planId: string | null;
     subscriptionPda?: string;
     checkoutSessionId?: string | null;
+    resumes?: boolean;
   },
 ): Promise<Offer> {
   const message = Buffer.from(transaction, 'base64').subarray(MESSAGE_OFFSET);
   const offerId = await insertOffer(sql, {
     subscriptionPda: null,
     checkoutSessionId: null,
+    resumes: false,
     ...what,
     message,
     blockhash,
@@ -198,14 +200,23 @@ const reasons: Readonly<Record<string, string>> = {
   SubscriptionAlreadyCancelled: 'The subscription is cancelled already.',
   SubscriptionNotCancelled: 'The subscription is not cancelled.',
 };
-const FROZEN = 'The wallet’s USDC account is frozen by the issuer of USDC.';
+/** Errors of the token program. Codes of the Subscriptions program begin at 100. */
+const TOKEN_ERRORS: Readonly<Record<string, string>> = {
+  3: 'The token account is of another token than USDC.',
+  4: 'The USDC account belongs to another wallet, or its approval was changed. Try again.',
+  9: 'The USDC account does not exist yet.',
+  13: 'The USDC account is not in a state that allows this.',
+  17: 'The USDC account is frozen by the issuer of USDC.',
+};
 const TOO_LITTLE_SOL = 'The wallet has too little SOL for this transaction.';
+const TOO_LITTLE_USDC = 'The wallet has too little USDC or SOL for this transaction.';
 
 /** Purposes of transactions as phrases for messages. */
 const PLAN_PURPOSES: Partial<Record<Purpose, string>> = {
   publish: 'publish the plan',
   pullers: 'change the pullers of the plan',
   refund: 'send the refund',
+  revoke: 'revoke the approval',
 };
 
 function failureOf(err: unknown, { purpose }: OfferedTransaction): string {
@@ -213,9 +224,9 @@ function failureOf(err: unknown, { purpose }: OfferedTransaction): string {
   if (/InsufficientFunds|AccountNotFound/.test(text)) return TOO_LITTLE_SOL;
   const code = /"Custom":(\d+)/.exec(text)?.[1];
   // 1 is the code of the system program and the token program for insufficient funds.
-  if (code === '1') return TOO_LITTLE_SOL;
-  // 17 is the token program's; the codes of the Subscriptions program begin at 100.
-  if (code === '17') return FROZEN;
+  if (code === '1') return purpose === 'refund' ? TOO_LITTLE_USDC : TOO_LITTLE_SOL;
+  const ofToken = TOKEN_ERRORS[code ?? ''];
+  if (ofToken !== undefined) return ofToken;
   const name = code === undefined ? undefined : PROGRAM_ERRORS.get(Number(code));
   return (
     reasons[name ?? ''] ??

@@ -12,18 +12,25 @@ import {
 } from '../../chain/program/addresses.ts';
 import {
   AUTHORITY_LENGTH,
+  type AuthorityAccount,
+  type PlanAccount,
   SUBSCRIPTION_LENGTH,
+  type SubscriptionAccount,
   TOKEN_ACCOUNT_LENGTH,
+  type TokenAccount,
 } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
 import { walletFee } from '../../chain/transactions/wallet.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { DiscountTerms } from '../../db/subscription-changes.ts';
-import { hadTrial } from '../../db/subscriptions.ts';
+import { type EarlierRegistration, findNewestRegistration } from '../../db/subscriptions.ts';
 import { amountDisplay, formatSol } from '../../format.ts';
-import { priceOf } from '../collecting/price.ts';
+import type { BlockReason } from '../reasons.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
+import { firstPayment, trialOf } from './first-payment.ts';
+import { isSameAccount } from './registration.ts';
+import { blockOf } from './selling.ts';
 
 /**
  * Network fee of the longest opening transaction, which creates the token account, opens the
@@ -44,13 +51,28 @@ export interface Standing {
    * can be collected. `replaced`: the wallet must cancel and subscribe again.
    */
   approval: 'none' | 'given' | 'missing' | 'replaced';
-  /** Whether the on-chain plan accepts new subscriptions now. */
+  /**
+   * Whether the merchant ended the registration of the running account by force, and has not lifted
+   * that.
+   */
+  endedByMerchant: boolean;
+  /**
+   * Another program's approval on the wallet's token account, which subscribing would replace; null
+   * without one. A token account has one delegate.
+   */
+  replaces: { delegate: string; amount: bigint } | null;
+  /** Whether the plan accepts new subscriptions now, on chain and by its collection. */
   planOpen: boolean;
+  /** Why the plan's payments cannot be collected; null when they can. */
+  planBlocked: BlockReason | null;
   /** Whether the issuer of USDC has frozen the wallet's token account. */
   frozen: boolean;
   /** USDC base units. */
   usdc: bigint;
-  /** The first payment in USDC base units; 0 if the wallet would get a trial. */
+  /**
+   * The first payment in USDC base units: for a cancelled account the rest of its running period; 0
+   * if the wallet would get a trial, or the running period is already paid.
+   */
   usdcNeeded: bigint;
   /** Length of the trial that the wallet would get; null when it would get none. */
   trialHours: number | null;
@@ -72,28 +94,26 @@ export async function readStanding(
   const { programId } = network;
   const authorityPda = authorityAddress(programId, wallet, plan.mint).address;
   const subscriptionPda = subscriptionAddress(programId, plan.planPda, wallet).address;
-  const rent = (length: number) => reaching(chain.getMinimumBalanceForRentExemption(length));
-  const [terms, { accounts, now }, minimum, tokenRent, authorityRent, subscriptionRent] =
-    await Promise.all([
-      firstPayment(sql, plan, wallet, discount),
-      readAccounts(chain, [
-        wallet,
-        tokenAccountAddress(wallet, plan.mint).address,
-        authorityPda,
-        subscriptionPda,
-        plan.planPda,
-      ]),
-      rent(0),
-      rent(TOKEN_ACCOUNT_LENGTH),
-      rent(AUTHORITY_LENGTH),
-      rent(SUBSCRIPTION_LENGTH),
-    ]);
+  const [trialHours, earlier, { accounts, now }, rents] = await Promise.all([
+    trialOf(sql, plan, wallet),
+    findNewestRegistration(sql, subscriptionPda),
+    readAccounts(chain, [
+      wallet,
+      tokenAccountAddress(wallet, plan.mint).address,
+      authorityPda,
+      subscriptionPda,
+      plan.planPda,
+      tokenAccountAddress(plan.owner, plan.mint).address,
+    ]),
+    readRents(chain),
+  ]);
   const [
     system = null,
     tokens = null,
     authorityAccount = null,
     account = null,
     planAccount = null,
+    merchants = null,
   ] = accounts;
   const token = tokenAccountIn(tokens);
   const authority = authorityIn(authorityAccount, programId);
@@ -101,66 +121,94 @@ export async function readStanding(
   const onPlan = planIn(planAccount, programId);
   const approved = token?.delegate === authorityPda && token.delegatedAmount >= plan.amount;
   const expiresAt = subscription?.expiresAt ?? 0n;
+  const merchantTokens = tokenAccountIn(merchants);
+  const planBlocked = blockOf(plan, network, { plan: onPlan, merchantTokens });
   return {
     subscriptionPda,
-    onChain:
-      subscription === null
-        ? 'none'
-        : expiresAt === 0n
-          ? 'live'
-          : expiresAt > now
-            ? 'cancelled'
-            : 'ended',
+    onChain: stateOf(subscription, now),
     endsAt: expiresAt === 0n ? null : timeOf(expiresAt),
-    approval:
-      subscription === null
-        ? 'none'
-        : subscription.initId !== authority?.initId
-          ? 'replaced'
-          : approved
-            ? 'given'
-            : 'missing',
-    planOpen: onPlan?.status === 'active' && (onPlan.endTs === 0n || onPlan.endTs > now),
+    approval: approvalOf(subscription, authority, approved),
+    endedByMerchant: isEndedByMerchant(earlier, subscription, now),
+    replaces: foreignApproval(token, authorityPda),
+    planOpen: planBlocked === null && isOpen(onPlan, now),
+    planBlocked,
     frozen: token?.state === 'frozen',
     usdc: token?.amount ?? 0n,
-    ...terms,
+    usdcNeeded:
+      trialHours === null ? firstPayment(plan, discount, { subscription, onPlan, now }) : 0n,
+    trialHours,
     lamports: system?.lamports ?? 0n,
     lamportsNeeded:
       networkFee +
-      minimum +
-      (token === null ? tokenRent : 0n) +
-      (authority === null ? authorityRent : 0n) +
-      (subscription === null ? subscriptionRent : 0n),
+      rents.minimum +
+      (token === null ? rents.token : 0n) +
+      (authority === null ? rents.authority : 0n) +
+      (subscription === null ? rents.subscription : 0n),
   };
 }
 
-async function firstPayment(
-  sql: Queryable,
-  plan: PlanRow,
-  wallet: string,
-  discount: DiscountTerms | undefined,
-): Promise<Pick<Standing, 'usdcNeeded' | 'trialHours'>> {
-  if (plan.trialHours !== null && !(await hadTrial(sql, plan.appId, wallet)))
-    return { usdcNeeded: 0n, trialHours: plan.trialHours };
-  const { amount } = plan;
-  const usdcNeeded = discount === undefined ? amount : priceOf({ ...discount, amount });
-  return { usdcNeeded, trialHours: null };
+/** Reads the rent of each account, and the minimum balance of a wallet, in lamports. */
+async function readRents(chain: ChainReader) {
+  const rent = (length: number) => reaching(chain.getMinimumBalanceForRentExemption(length));
+  const [minimum, token, authority, subscription] = await Promise.all([
+    rent(0),
+    rent(TOKEN_ACCOUNT_LENGTH),
+    rent(AUTHORITY_LENGTH),
+    rent(SUBSCRIPTION_LENGTH),
+  ]);
+  return { minimum, token, authority, subscription };
+}
+
+function approvalOf(
+  subscription: SubscriptionAccount | null,
+  authority: AuthorityAccount | null,
+  approved: boolean,
+): Standing['approval'] {
+  if (subscription === null) return 'none';
+  if (subscription.initId !== authority?.initId) return 'replaced';
+  return approved ? 'given' : 'missing';
+}
+
+function isEndedByMerchant(
+  earlier: EarlierRegistration | undefined,
+  account: SubscriptionAccount | null,
+  now: bigint,
+): boolean {
+  if (earlier === undefined || account === null || stateOf(account, now) === 'ended') return false;
+  const { initId, periodStart } = account;
+  return earlier.isBarred && isSameAccount(earlier, { initId, periodStart: timeOf(periodStart) });
+}
+
+const isOpen = (plan: PlanAccount | null, now: bigint): boolean =>
+  plan?.status === 'active' && (plan.endTs === 0n || plan.endTs > now);
+
+function stateOf(subscription: SubscriptionAccount | null, now: bigint): Standing['onChain'] {
+  if (subscription === null) return 'none';
+  if (subscription.expiresAt === 0n) return 'live';
+  return subscription.expiresAt > now ? 'cancelled' : 'ended';
+}
+
+function foreignApproval(token: TokenAccount | null, authority: string): Standing['replaces'] {
+  if (token === null || token.delegate === null || token.delegate === authority) return null;
+  if (token.delegatedAmount === 0n) return null;
+  return { delegate: token.delegate, amount: token.delegatedAmount };
 }
 
 export interface Shortage {
-  code: 'usdc_missing' | 'sol_missing';
+  code: 'usdc_missing' | 'sol_missing' | 'approval_replaced';
   message: string;
-  /** USDC base units, or lamports. */
-  missing: bigint;
+  /** USDC base units, or lamports; absent when nothing is missing. */
+  missing?: bigint;
 }
 
-/** The USDC and SOL that the wallet lacks to subscribe; empty when it has enough. */
+/** What the wallet lacks to subscribe, and what it would lose; empty when there is nothing. */
 export function shortagesOf({
   usdc,
   usdcNeeded,
   lamports,
   lamportsNeeded,
-}: Pick<Standing, 'usdc' | 'usdcNeeded' | 'lamports' | 'lamportsNeeded'>): Shortage[] {
+  replaces,
+}: Pick<Standing, 'usdc' | 'usdcNeeded' | 'lamports' | 'lamportsNeeded' | 'replaces'>): Shortage[] {
   const shortages: Shortage[] = [];
   if (lamports < lamportsNeeded)
     shortages.push({
@@ -173,6 +221,11 @@ export function shortagesOf({
       code: 'usdc_missing',
       message: `The wallet has ${amountDisplay(usdc)} and the first payment takes ${amountDisplay(usdcNeeded)}: ${amountDisplay(usdcNeeded - usdc)} are missing. The subscription will be past due until they are there.`,
       missing: usdcNeeded - usdc,
+    });
+  if (replaces !== null)
+    shortages.push({
+      code: 'approval_replaced',
+      message: `The wallet’s USDC account is approved to ${replaces.delegate} for ${amountDisplay(replaces.amount)}. Subscribing replaces that approval: what uses it stops.`,
     });
   return shortages;
 }

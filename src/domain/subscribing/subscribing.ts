@@ -1,27 +1,18 @@
-// Builds the unsigned transactions with which a subscriber opens, cancels, resumes, repairs and
-// closes a subscription.
-import {
-  authorityIn,
-  planIn,
-  subscriptionIn,
-  tokenAccountIn,
-} from '../../chain/program/accounts.ts';
-import {
-  authorityAddress,
-  subscriptionAddress,
-  tokenAccountAddress,
-} from '../../chain/program/addresses.ts';
+// Builds the unsigned transactions with which a subscriber cancels, resumes, repairs and closes a
+// subscription. opening.ts builds those that subscribe.
+import { authorityIn, subscriptionIn, tokenAccountIn } from '../../chain/program/accounts.ts';
+import { authorityAddress, tokenAccountAddress } from '../../chain/program/addresses.ts';
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import {
   approveTransaction,
   cancelTransaction,
   closeTransaction,
   resumeTransaction,
-  subscribeTransaction,
 } from '../../chain/transactions/subscriptions.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { SubscriptionRow } from '../../db/subscriptions.ts';
-import { invalidField, ServiceError } from '../../errors.ts';
+import { ServiceError } from '../../errors.ts';
+import { isLastUser } from './approval.ts';
 import {
   type ChainReader,
   type Network,
@@ -29,78 +20,8 @@ import {
   readBlockhash,
   type Unsigned,
 } from './chain-reads.ts';
-import { partiesOf, planFaults } from './plans.ts';
-import { OWN_PLAN_FAULT } from './registration.ts';
-
-// An approval starts at u64::MAX, and every payment reduces it. Once less than half is left, the
-// next transaction that the wallet signs renews the approval.
-const AMPLE_APPROVAL = 2n ** 63n;
-
-/**
- * Builds the transaction (base64) that opens a subscription and creates the accounts that the
- * wallet lacks. Also returns the subscription's address. Throws CONFLICT when the plan takes no
- * subscriptions or the wallet is already subscribed on chain, and INTERNAL_ERROR when the chain is
- * unreachable.
- */
-export async function openingTransaction(
-  chain: ChainReader,
-  network: Network,
-  plan: PlanRow,
-  wallet: string,
-): Promise<Unsigned & { subscriptionPda: string }> {
-  if (plan.status !== 'active')
-    throw new ServiceError(
-      'CONFLICT',
-      `The plan is ${plan.status}: it takes no new subscriptions.`,
-    );
-  if (wallet === plan.owner) throw invalidField('planId', OWN_PLAN_FAULT);
-  const authority = authorityAddress(network.programId, wallet, plan.mint).address;
-  const { accounts, now } = await readAccounts(chain, [
-    plan.planPda,
-    authority,
-    tokenAccountAddress(wallet, plan.mint).address,
-    subscriptionAddress(network.programId, plan.planPda, wallet).address,
-  ]);
-  const [planAccount = null, authorityAccount = null, wallets = null, previousAccount = null] =
-    accounts;
-  const onChain = planIn(planAccount, network.programId);
-  if (
-    onChain === null ||
-    planFaults(plan, onChain, partiesOf(plan, network)).length > 0 ||
-    (onChain.endTs !== 0n && onChain.endTs <= now)
-  ) {
-    throw new ServiceError('CONFLICT', 'The plan is not on chain with its terms any more.');
-  }
-  if (onChain.status !== 'active')
-    throw new ServiceError(
-      'CONFLICT',
-      'The plan is sunset on chain: it takes no new subscriptions.',
-    );
-  const previous = subscriptionIn(previousAccount, network.programId);
-  if (previous !== null && (previous.expiresAt === 0n || previous.expiresAt > now)) {
-    const next = previous.expiresAt === 0n ? 'register it' : 'resume it, or wait for its end';
-    throw new ServiceError(
-      'CONFLICT',
-      `This wallet has a subscription to the plan on chain already: ${next}.`,
-    );
-  }
-  const tokens = tokenAccountIn(wallets);
-  const state = {
-    plan: onChain,
-    authority: authorityIn(authorityAccount, network.programId),
-    hasTokenAccount: tokens !== null,
-    approved:
-      tokens !== null && tokens.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL,
-    previous,
-  };
-  const { blockhash, lastValidBlockHeight, slot } = await readBlockhash(chain);
-  const { transaction, subscription } = subscribeTransaction(network.programId, {
-    subscriber: wallet,
-    state,
-    blockhash,
-  });
-  return { transaction, blockhash, lastValidBlockHeight, slot, subscriptionPda: subscription };
-}
+import { AMPLE_APPROVAL } from './opening.ts';
+import { frozenWallet } from './selling.ts';
 
 /**
  * Builds the transaction that cancels at the end of the current period. Throws CONFLICT when the
@@ -122,7 +43,8 @@ export async function cancellingTransaction(
 
 /**
  * Builds the transaction that undoes a cancellation before it takes effect. Throws CONFLICT when
- * the subscription is not cancelled or has ended.
+ * the subscription is not cancelled or has ended, or when the merchant has cancelled it, because a
+ * resume on chain would not undo that.
  */
 export async function resumingTransaction(
   chain: ChainReader,
@@ -130,6 +52,8 @@ export async function resumingTransaction(
   plan: PlanRow,
   row: SubscriptionRow,
 ): Promise<Unsigned> {
+  if (row.cancelRequestedBy === 'merchant')
+    throw new ServiceError('CONFLICT', 'The merchant has cancelled this subscription.');
   const { account, now } = await onChain(chain, network, row);
   if (account.expiresAt === 0n)
     throw new ServiceError('CONFLICT', 'The subscription is not cancelled on chain.');
@@ -147,8 +71,8 @@ export async function resumingTransaction(
 
 /**
  * Builds the transaction that renews the approval of the wallet's authority and recreates a missing
- * token account, so that payments can be collected. Throws CONFLICT when the approval is in place
- * or the subscription cannot be repaired.
+ * token account, so that payments can be collected. Throws CONFLICT when the approval is in place,
+ * the wallet is frozen or the subscription cannot be repaired.
  */
 export async function repairingTransaction(
   chain: ChainReader,
@@ -175,6 +99,7 @@ export async function repairingTransaction(
   const tokens = tokenAccountIn(accounts[2] ?? null);
   if (tokens?.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL)
     throw new ServiceError('CONFLICT', 'The approval is in place: there is nothing to repair.');
+  if (tokens?.state === 'frozen') throw frozenWallet();
   return unsigned(chain, (blockhash) =>
     approveTransaction(programId, {
       user,
@@ -187,7 +112,8 @@ export async function repairingTransaction(
 
 /**
  * Builds the transaction that closes the account of an ended subscription. The rent returns to its
- * payer. Throws CONFLICT when the subscription has not ended.
+ * payer. If no other account uses the wallet's approval, it is revoked too. Throws CONFLICT when
+ * the subscription has not ended.
  */
 export async function closingTransaction(
   chain: ChainReader,
@@ -202,9 +128,15 @@ export async function closingTransaction(
       'The subscription has not ended on chain: cancel it first, then wait for the end of its period.',
     );
   }
-  return unsigned(chain, (blockhash) =>
-    closeTransaction(network.programId, { ...parties(plan, row), payer: account.payer }, blockhash),
-  );
+  const { mint } = plan;
+  const { subscriberWallet: wallet, subscriptionPda: except } = row;
+  const isLast = await isLastUser(chain, network, { wallet, mint, except });
+  const closing = {
+    ...parties(plan, row),
+    payer: account.payer,
+    revokes: isLast ? mint : undefined,
+  };
+  return unsigned(chain, (blockhash) => closeTransaction(network.programId, closing, blockhash));
 }
 
 async function unsigned(

@@ -29,6 +29,10 @@ const Access = Type.Object(
       enum: ['active', 'past_due', 'cancelled', 'expired', null],
       description: 'Status of the subscription; null if there is none.',
     }),
+    subscriptions: Type.Integer({
+      description:
+        'Number of live subscriptions of the customer (active or past_due), up to 50. More than one: check whether one is a duplicate.',
+    }),
   },
   { title: 'Access' },
 );

@@ -1,6 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { findKeyOwner, insertApiKey, listApiKeys, revokeApiKey } from '../../db/api-keys.ts';
 import { generateKey } from '../../domain/accounts/keys.ts';
+import { checkQuota } from '../../domain/accounts/quotas.ts';
 import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, NoBody, nullable, Time, PathId } from '../fields.ts';
@@ -52,7 +53,8 @@ export function apiKeyRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     {
       schema: {
         summary: 'Create an API key',
-        description: 'Needs no body. The key is only shown in this response.',
+        description:
+          'Needs no body. The key is only shown in this response. A merchant has at most 50 live keys.',
         tags,
         security,
         headers: idempotencyHeaders,
@@ -65,6 +67,7 @@ export function apiKeyRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       return respondOnce(deps, request, reply, 201, async () => {
         const fresh = generateKey(environment);
         return async (tx) => {
+          await checkQuota(tx, merchantId, 'liveKeys');
           const id = await insertApiKey(tx, merchantId, fresh);
           log.info({ merchantId, keyId: id, prefix: fresh.prefix }, 'API key created');
           return { id, key: fresh.key, prefix: fresh.prefix };
@@ -80,6 +83,7 @@ function addRevoke(api: Api, { sql, log }: ApiDeps): void {
   api.delete(
     '/api-keys/:keyId',
     {
+      config: { openToSuspended: true },
       schema: {
         summary: 'Revoke an API key',
         description:

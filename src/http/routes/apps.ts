@@ -1,8 +1,10 @@
 import { Type } from '@sinclair/typebox';
 import { insertApp, listApps, updateApp } from '../../db/apps.ts';
+import { checkQuota } from '../../domain/accounts/quotas.ts';
+import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, Name, nullable, Time, PathId } from '../fields.ts';
+import { Id, Name, NameInput, nullable, Time, PathId } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
@@ -19,8 +21,20 @@ const websiteUrl = Type.String({
 const returnOrigins = Type.Array(Type.String({ format: 'origin' }), {
   maxItems: 10,
   uniqueItems: true,
-  description: 'Origins that a checkout session may redirect to.',
+  description: 'Origins that a checkout session may redirect to; in production they are https.',
   examples: [['https://coffee.example']],
+});
+const registerUnclaimed = Type.Boolean({
+  description:
+    'Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered.',
+});
+const onePerCustomer = Type.Boolean({
+  description:
+    'Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond.',
+});
+const ownIdsBySubscriber = Type.Boolean({
+  description:
+    'Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false.',
 });
 const App = Type.Object(
   {
@@ -29,6 +43,9 @@ const App = Type.Object(
     description: nullable(description),
     websiteUrl: nullable(websiteUrl),
     returnOrigins,
+    registerUnclaimed,
+    onePerCustomer,
+    ownIdsBySubscriber,
     createdAt: Time,
     updatedAt: Time,
   },
@@ -38,9 +55,22 @@ const optional = {
   description: Type.Optional(nullable(description)),
   websiteUrl: Type.Optional(nullable(websiteUrl)),
   returnOrigins: Type.Optional(returnOrigins),
+  registerUnclaimed: Type.Optional(registerUnclaimed),
+  onePerCustomer: Type.Optional(onePerCustomer),
+  ownIdsBySubscriber: Type.Optional(ownIdsBySubscriber),
 };
 const params = Type.Object({ appId: PathId });
 const tags = ['apps'];
+
+/**
+ * Throws VALIDATION_ERROR for an origin without TLS in production: a checkout leads the customer
+ * there with the session's id.
+ */
+function refuseInsecure({ environment }: ApiDeps, origins: readonly string[] = []): void {
+  const at = origins.findIndex((origin) => !origin.startsWith('https:'));
+  if (environment === 'production' && at >= 0)
+    throw invalidField(`returnOrigins.${at}`, 'must be an https:// origin in production');
+}
 
 export function appRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   readRoutes(api, deps, pages);
@@ -86,20 +116,21 @@ function writeRoutes(api: Api, deps: ApiDeps): void {
     {
       schema: {
         summary: 'Create an app',
+        description: 'A merchant has at most 100 apps.',
         tags,
         headers: idempotencyHeaders,
-        body: Type.Object({ name: Name, ...optional }, { additionalProperties: false }),
+        body: Type.Object({ name: NameInput, ...optional }, { additionalProperties: false }),
         response: { 201: success(App), ...failures(400, 401, 403, 409) },
       },
     },
-    async (request, reply) =>
-      respondOnce(
-        deps,
-        request,
-        reply,
-        201,
-        async () => (tx) => insertApp(tx, merchantOf(request).id, request.body),
-      ),
+    async (request, reply) => {
+      refuseInsecure(deps, request.body.returnOrigins);
+      const { id } = merchantOf(request);
+      return respondOnce(deps, request, reply, 201, async () => async (tx) => {
+        await checkQuota(tx, id, 'apps');
+        return insertApp(tx, id, request.body);
+      });
+    },
   );
 
   api.patch(
@@ -111,13 +142,14 @@ function writeRoutes(api: Api, deps: ApiDeps): void {
         tags,
         params,
         body: Type.Object(
-          { name: Type.Optional(Name), ...optional },
+          { name: Type.Optional(NameInput), ...optional },
           { additionalProperties: false },
         ),
         response: { 200: success(App), ...failures(400, 401, 403, 404) },
       },
     },
     async (request) => {
+      refuseInsecure(deps, request.body.returnOrigins);
       const { id } = await ownApp(deps, request, request.params.appId);
       const app = await updateApp(deps.sql, id, request.body);
       if (app === undefined) throw absent('app');

@@ -167,14 +167,14 @@ const SignedMessage = Type.Object(
 );
 
 function verifyRoute(api: Api, deps: ApiDeps, tokens: Tokens): void {
-  const { sql } = deps;
+  const { sql, merchants } = deps;
   api.post(
     '/auth/verify',
     {
       schema: {
         summary: 'Exchange the signed message for a JWT',
         description:
-          'A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier.',
+          'A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier. Where the operator approves merchants, it can only read until then.',
         tags: ['sign-in'],
         body: SignedMessage,
         response: {
@@ -202,7 +202,8 @@ function verifyRoute(api: Api, deps: ApiDeps, tokens: Tokens): void {
       const { role } = taken;
       assertRole(role, origin, deps);
       await assertSigned(deps, taken, body);
-      if (role === 'merchant') await ensureMerchant(sql, wallet);
+      if (role === 'merchant')
+        await ensureMerchant(sql, wallet, { approval: merchants === 'approval' });
       const { token, expiresAt } = await tokens.issue({ wallet, role });
       return ok({ token, tokenType: 'Bearer' as const, expiresAt, role, wallet });
     },

@@ -7,7 +7,9 @@ import {
   listCheckoutSessions,
 } from '../../db/checkout-sessions.ts';
 import { findPlan, findPublicPlan, type PlanRow } from '../../db/plans.ts';
+import { checkQuota } from '../../domain/accounts/quotas.ts';
 import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/subscribing/checkout.ts';
+import { refuseSecond } from '../../domain/subscribing/one-per-customer.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
@@ -35,6 +37,10 @@ const returnUrl = Type.String({
   description: 'URL of one of the app’s returnOrigins. session_id is added as a query parameter.',
   examples: ['https://coffee.example/welcome'],
 });
+const allowSecond = Type.Boolean({
+  description:
+    'Whether the customer (externalId) may have another live subscription of the app. Default: false.',
+});
 const status = oneOf(['open', 'complete', 'expired'], 'A session is open for 24 hours.');
 const CheckoutSession = Type.Object(
   {
@@ -46,9 +52,14 @@ const CheckoutSession = Type.Object(
     externalId: nullable(ExternalId),
     metadata: Metadata,
     discount: nullable(Discount),
+    allowSecond,
     successUrl: nullable(returnUrl),
     cancelUrl: nullable(returnUrl),
-    subscriberWallet: nullable(Wallet),
+    subscriberWallet: nullable({
+      ...Wallet,
+      description:
+        'The only wallet that can subscribe in it: as you gave it, or the one that began.',
+    }),
     subscriptionId: nullable({ ...Id, description: 'The subscription created in the session.' }),
     createdAt: Time,
     expiresAt: Time,
@@ -77,6 +88,11 @@ const SessionInput = Type.Object(
     externalId: Type.Optional(ExternalId),
     metadata: Type.Optional(MetadataInput),
     discount: Type.Optional(DiscountInput),
+    allowSecond: Type.Optional(allowSecond),
+    subscriberWallet: Type.Optional({
+      ...Wallet,
+      description: 'The only wallet that can subscribe in the session.',
+    }),
     successUrl: Type.Optional(returnUrl),
     cancelUrl: Type.Optional(returnUrl),
   },
@@ -90,9 +106,10 @@ export function checkoutRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   readRoutes(api, deps, pages);
 }
 
-function viewOf({ publicUrl }: ApiDeps, { metadata, ...row }: CheckoutSessionRow) {
+function viewOf({ publicUrl }: ApiDeps, { metadata, forWallet, ...row }: CheckoutSessionRow) {
   return {
     ...row,
+    subscriberWallet: row.subscriberWallet ?? forWallet,
     discount: discountView(row),
     metadata: JSON.parse(metadata) as Record<string, string>,
     url: `${publicUrl}/checkout/${row.id}`,
@@ -106,7 +123,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Create a checkout session',
         description:
-          'Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.',
+          'Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount. A merchant has at most 10,000 open sessions; ended ones are deleted after 30 days.',
         tags,
         params: Type.Object({ appId: PathId }),
         headers: idempotencyHeaders,
@@ -116,6 +133,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
     },
     async (request, reply) => {
       const { planId, externalId = null, metadata = {} } = request.body;
+      const { subscriberWallet: forWallet = null, allowSecond = false } = request.body;
       const { successUrl = null, cancelUrl = null, discount = null } = request.body;
       refuseLongMetadata(metadata);
       const app = await ownApp(deps, request, request.params.appId);
@@ -130,10 +148,16 @@ function createRoute(api: Api, deps: ApiDeps): void {
           planId,
           externalId,
           metadata,
+          forWallet,
+          allowSecond,
           successUrl,
           cancelUrl,
         };
-        return async (tx) => viewOf(deps, await insertCheckoutSession(tx, session));
+        return async (tx) => {
+          await checkQuota(tx, app.merchantId, 'openSessions');
+          await refuseSecond(tx, session);
+          return viewOf(deps, await insertCheckoutSession(tx, session));
+        };
       });
     },
   );

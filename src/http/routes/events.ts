@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import {
   type EventListRow,
-  eventTypes,
+  listedEventTypes,
   findEvent,
   listEvents,
   listEventsOfMerchant,
@@ -14,12 +14,15 @@ import { pageQuery, type Pages } from '../pages.ts';
 const fields = {
   id: Id,
   appId: Id,
-  subscriptionId: nullable({ ...Id, description: 'null for an event of a plan.' }),
-  type: oneOf(eventTypes, 'The event type.'),
+  subscriptionId: nullable({ ...Id, description: 'null for an event of a plan or an endpoint.' }),
+  type: oneOf(
+    listedEventTypes,
+    'The event type. endpoint_disabled is only listed, and sent to no endpoint.',
+  ),
   sequence: nullable(
     Type.Integer({
       description:
-        'Sequence number of the event in its subscription, without gaps; null for an event of a plan.',
+        'Sequence number of the event in its subscription, without gaps; null for an event of a plan or an endpoint.',
     }),
   ),
   createdAt: Time,
@@ -46,7 +49,7 @@ export function eventRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const querystring = Type.Object(
     {
       ...pageQuery,
-      type: several(eventTypes, 'Events of this type.'),
+      type: several(listedEventTypes, 'Events of this type.'),
       subscriptionId: Type.Optional({ ...Id, description: 'Events of this subscription.' }),
       since: Type.Optional({ ...TimeInput, description: 'Created at this time or later.' }),
       until: Type.Optional({ ...TimeInput, description: 'Created before this time.' }),

@@ -39,6 +39,7 @@ const columns = [
   'metadata',
   'amountRefunded',
   'further',
+  'ownIdsFrom',
 ] as const;
 
 /**

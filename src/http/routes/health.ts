@@ -4,7 +4,7 @@ import type { Api, ApiDeps } from '../context.ts';
 import { failures, ok, refusal, success } from '../envelope.ts';
 
 /** Registers liveness (/healthz) and readiness (/readyz). */
-export function healthRoutes(api: Api, { sql, trouble }: ApiDeps): void {
+export function healthRoutes(api: Api, { sql, trouble, isStopping }: ApiDeps): void {
   const findTrouble = memo(1000, async () => trouble?.() ?? (await databaseTrouble(sql)));
   const Status = (word: string) =>
     success(
@@ -33,12 +33,11 @@ export function healthRoutes(api: Api, { sql, trouble }: ApiDeps): void {
       },
     },
     async (_request, reply) => {
-      const found = await findTrouble();
-      if (found === undefined) return ok({ status: 'ready' });
-      return reply
-        .code(503)
-        .header('retry-after', 5)
-        .send(refusal('INTERNAL_ERROR', 'The database cannot be used.'));
+      // Asked first and never cached: no request may be sent here after the probe.
+      const isEnding = isStopping?.() === true;
+      if (!isEnding && (await findTrouble()) === undefined) return ok({ status: 'ready' });
+      const reason = isEnding ? 'The service is stopping.' : 'The database cannot be used.';
+      return reply.code(503).header('retry-after', 5).send(refusal('INTERNAL_ERROR', reason));
     },
   );
 }

@@ -23,7 +23,7 @@ import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Name, NoBody, Offer, oneOf, PathId } from '../fields.ts';
+import { NameInput, NoBody, Offer, oneOf, PathId } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 import {
@@ -107,7 +107,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
     async (request, reply) => {
       const { body } = request;
       refuseMixture(body);
-      refuseUnordered(body.retryHours);
+      refuseUnordered(body);
       if (body.amount !== undefined) refuseSmall('amount', BigInt(body.amount), minimum);
       const { wallet: owner } = merchantOf(request);
       const { id: appId } = await ownApp(deps, request, request.params.appId);
@@ -183,7 +183,7 @@ function changeRoute(api: Api, deps: ApiDeps): void {
         params,
         body: Type.Object(
           {
-            name: Type.Optional(Name),
+            name: Type.Optional(NameInput),
             status: Type.Optional(oneOf(['sunset'], 'Ends new registrations permanently.')),
             ...ownTerms,
           },
@@ -193,7 +193,7 @@ function changeRoute(api: Api, deps: ApiDeps): void {
       },
     },
     async (request) => {
-      refuseUnordered(request.body.retryHours);
+      refuseUnordered(request.body);
       const plan = await ownPlan(deps, request);
       const { status, ...changes } = request.body;
       let changed: PlanRow | undefined = plan;

@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { updateMerchant } from '../../db/merchants.ts';
 import { absent, type Api, type ApiDeps, merchantOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, Name, nullable, oneOf, Time, Wallet } from '../fields.ts';
+import { Id, Name, NameInput, nullable, oneOf, Time, Wallet } from '../fields.ts';
 
 const Email = Type.String({
   format: 'email',
@@ -45,7 +45,7 @@ export function profileRoutes(api: Api, { sql }: ApiDeps): void {
           'Omitted fields keep their values; null clears a field. The tier is read-only.',
         tags,
         body: Type.Object(
-          { name: Type.Optional(nullable(Name)), email: Type.Optional(nullable(Email)) },
+          { name: Type.Optional(nullable(NameInput)), email: Type.Optional(nullable(Email)) },
           { additionalProperties: false },
         ),
         response: { 200: success(Profile), ...failures(400, 401, 403) },

@@ -24,12 +24,20 @@ export const PublicPlan = Type.Object(
     ),
     endsAt: nullable(Time),
     schedule: Schedule,
+    blocked: Type.Boolean({
+      description:
+        'Whether the plan takes no subscribers at the moment, because its payments cannot be collected.',
+    }),
     planPda: Pda,
     appName: text('The app’s name.'),
     appDescription: nullable(text('The app’s description.')),
     websiteUrl: nullable(text('The app’s website.')),
     merchantName: nullable(text('The merchant’s name.')),
     merchantWallet: Wallet,
+    available: Type.Boolean({
+      description:
+        'Whether the merchant may take subscribers; false while the operator has suspended it.',
+    }),
   },
   { title: 'PublicPlan' },
 );

@@ -3,7 +3,9 @@ import pRetry from 'p-retry';
 import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
 import { findPlan } from '../../db/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
+import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { refusedCheckout } from '../../domain/subscribing/checkout.ts';
+import { refuseSecondOf } from '../../domain/subscribing/one-per-customer.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
 import { findSignedOffer, relay, type SignedOffer } from '../../domain/subscribing/relay.ts';
@@ -53,6 +55,8 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
   api.post(
     '/transactions',
     {
+      // The purpose of the transaction decides, below.
+      config: { openToSuspended: true },
       schema: {
         summary: 'Send a transaction signed by your wallet',
         description: `${DESCRIPTION} A subscription that it creates is registered.`,
@@ -73,7 +77,13 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
     async (request) => {
       const { wallet } = subscriberOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
-      const { checkoutSessionId } = signed.offer;
+      const { checkoutSessionId, purpose, planId } = signed.offer;
+      if (!isOpenToSuspended(purpose))
+        await refuseSuspended(sql, {
+          wallet,
+          ...(purpose === 'subscribe' && planId !== null && { planId }),
+        });
+      await refuseSecondOf(sql, signed.offer);
       if (
         checkoutSessionId !== null &&
         !(await claimCheckoutSession(sql, checkoutSessionId, wallet))
@@ -121,8 +131,9 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
       const { wallet } = merchantOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
       const result = await relay(chain, signed);
+      const { planId } = signed.offer;
       const plan =
-        result.status === 'confirmed' ? await findPlan(sql, signed.offer.planId) : undefined;
+        result.status === 'confirmed' && planId !== null ? await findPlan(sql, planId) : undefined;
       return ok({
         signature: signed.signature,
         ...result,
@@ -138,7 +149,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
  */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;
-  if (subscriptionPda === null) return undefined;
+  if (subscriptionPda === null || planId === null) return undefined;
   const found = async () => {
     const id = await findLiveRegistration(sql, subscriptionPda);
     return id === undefined ? undefined : findSubscription(sql, id);

@@ -11,6 +11,7 @@ import {
   type ReplayRun,
   startReplay,
 } from '../../domain/outbox/replay.ts';
+import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, NoBody, nullable, oneOf, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
@@ -90,6 +91,8 @@ function eventRoute(api: Api, deps: ApiDeps): void {
         const app = await ownApp(deps, request, request.params.appId);
         const event = await findEvent(sql, idOf(request.params.eventId, 'event'));
         if (event?.appId !== app.id) throw absent('event');
+        if (event.type === 'endpoint_disabled')
+          throw new ServiceError('CONFLICT', 'This event is only listed, and sent to no endpoint.');
         return async (tx) => {
           const queued = await findDelivery(tx, await replayEvent(tx, event.id));
           if (queued === undefined) throw absent('delivery');

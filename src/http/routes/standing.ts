@@ -1,12 +1,13 @@
 import { Type } from '@sinclair/typebox';
 import { findPlan } from '../../db/plans.ts';
 import { findLiveRegistration } from '../../db/subscriptions.ts';
+import { blockReasons } from '../../domain/reasons.ts';
 import { checkoutSessionOf } from '../../domain/subscribing/checkout.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { readStanding } from '../../domain/subscribing/standing.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Amount, Id, nullable, oneOf, PathId, Pda, Time } from '../fields.ts';
+import { Amount, Id, meaning, nullable, oneOf, PathId, Pda, Time, Wallet } from '../fields.ts';
 import { Schedule, scheduleView } from '../schedule.ts';
 
 const Lamports = Type.Unsafe<bigint>({
@@ -32,9 +33,24 @@ const Standing = Type.Object(
       ['none', 'given', 'missing', 'replaced'],
       'Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again.',
     ),
-    planOpen: Type.Boolean({
-      description: 'Whether the plan accepts subscribers on chain at the moment.',
+    endedByMerchant: Type.Boolean({
+      description:
+        'Whether the merchant ended the subscription of the running account by force: the wallet cannot subscribe until the merchant reinstates it.',
     }),
+    replaces: Type.Unsafe<{ delegate: string; amount: bigint } | null>({
+      type: ['object', 'null'],
+      properties: { delegate: Wallet, amount: Amount },
+      required: ['delegate', 'amount'],
+      description:
+        'The approval of another program on the wallet’s USDC account, which subscribing would replace; null without one.',
+    }),
+    planOpen: Type.Boolean({
+      description:
+        'Whether the plan accepts subscribers at the moment: on chain, and because its payments can be collected.',
+    }),
+    planBlocked: nullable(
+      meaning(blockReasons, 'Why payments of the plan cannot be collected; null while they can.'),
+    ),
     frozen: Type.Boolean({
       description:
         'Whether the issuer of USDC has frozen the wallet’s token account: it can neither pay nor subscribe.',

@@ -1,10 +1,12 @@
 import { Type } from '@sinclair/typebox';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
+import { refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
+import { reserveCustomer } from '../../domain/subscribing/one-per-customer.ts';
+import { openingTransaction } from '../../domain/subscribing/opening.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { readStanding, type Shortage, shortagesOf } from '../../domain/subscribing/standing.ts';
-import { openingTransaction } from '../../domain/subscribing/subscribing.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, meaning, nullable, PathId, Pda, offerFields } from '../fields.ts';
@@ -16,17 +18,19 @@ const security = [{ walletJwt: [] }];
 const shortages = {
   sol_missing: 'Too little SOL for the rent and the network fee: the transaction will fail.',
   usdc_missing: 'Too little USDC for the first payment: it will be tried again later.',
+  approval_replaced:
+    'Another program has an approval of the USDC account: subscribing replaces it.',
 } as const satisfies Record<Shortage['code'], string>;
 const warnings = Type.Array(
   Type.Object({
     code: meaning(shortages, 'Machine-readable.'),
     message: Type.String({ description: 'Human-readable; may change.' }),
-    missing: {
+    missing: Type.Optional({
       ...Amount,
       description: 'USDC base units, or lamports, as a string.',
-    },
+    }),
   }),
-  { description: 'Balances or accounts that the wallet lacks; empty if none.', examples: [[]] },
+  { description: 'What the wallet lacks or would lose; empty if nothing.', examples: [[]] },
 );
 
 const Opening = Type.Object({
@@ -65,7 +69,7 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Get the transaction that subscribes your wallet to a plan',
         description:
-          'Sign it, send it, and register the subscription once it is confirmed. "warnings" lists what the wallet lacks at the moment.',
+          'Sign it, send it, and register the subscription once it is confirmed. If the wallet has a cancelled account that still runs and whose subscription has ended, the transaction resumes it, and the rest of the running period is charged. "warnings" lists what the wallet lacks at the moment.',
         tags,
         security,
         params: Type.Object({ planId: PathId }),
@@ -81,22 +85,22 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
     async (request) => {
       const plan = await anyPlan(request.params.planId);
       const { wallet } = subscriberOf(request);
+      await refuseSuspended(sql, { wallet, planId: plan.id });
       const checkoutSessionId = request.body?.checkoutSessionId ?? null;
       const session =
         checkoutSessionId === null
           ? undefined
           : await openCheckoutSession(sql, checkoutSessionId, { planId: plan.id, wallet });
       const [opening, standing] = await Promise.all([
-        openingTransaction(chain, network, plan, wallet),
+        openingTransaction(deps, plan, wallet),
         readStanding(deps, plan, wallet, session),
       ]);
-      const { subscriptionPda } = opening;
-      const offer = await offerTransaction(sql, opening, {
-        wallet,
-        purpose: 'subscribe',
-        planId: plan.id,
-        subscriptionPda,
-        checkoutSessionId,
+      const { subscriptionPda, resumes } = opening;
+      const purpose = 'subscribe';
+      const what = { wallet, purpose, planId: plan.id, subscriptionPda, resumes } as const;
+      const offer = await sql.begin(async (tx) => {
+        if (session !== undefined) await reserveCustomer(tx, session, opening);
+        return offerTransaction(tx, opening, { ...what, checkoutSessionId });
       });
       return ok({ ...offer, subscriptionPda, warnings: shortagesOf(standing) });
     },

@@ -7,6 +7,8 @@ import {
   listSubscriptionsOfWallet,
   type SubscriptionRow,
 } from '../../db/subscriptions.ts';
+import { isOpenToSuspended } from '../../domain/accounts/suspended.ts';
+import { reopeningTransaction } from '../../domain/subscribing/opening.ts';
 import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import {
@@ -184,7 +186,7 @@ const transactions = {
     make: repairingTransaction,
   },
   resume: {
-    summary: 'Get the transaction that reverts a cancellation',
+    summary: 'Get the transaction that reverts a cancellation, or resumes an ended subscription',
     make: resumingTransaction,
   },
   close: {
@@ -200,6 +202,7 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
     api.post(
       `/subscriptions/:subscriptionId/${purpose}`,
       {
+        config: isOpenToSuspended(purpose) ? { openToSuspended: true } : {},
         schema: {
           summary,
           description: 'Sign and send it. The service reads the result from the chain.',
@@ -217,14 +220,17 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
         const subscription = await ownSubscription(deps, request);
         const plan = await findPlan(sql, subscription.planId);
         if (plan === undefined) throw absent('plan');
+        const { subscriptionPda, subscriberWallet: wallet, status } = subscription;
+        const what = { wallet, planId: plan.id, subscriptionPda };
+        if (purpose === 'resume' && (status === 'cancelled' || status === 'expired')) {
+          const opening = await reopeningTransaction(deps, plan, wallet);
+          const { resumes } = opening;
+          return ok(
+            await offerTransaction(sql, opening, { ...what, purpose: 'subscribe', resumes }),
+          );
+        }
         const unsigned = await make(chain, network, plan, subscription);
-        const offer = await offerTransaction(sql, unsigned, {
-          wallet: subscription.subscriberWallet,
-          purpose,
-          planId: plan.id,
-          subscriptionPda: subscription.subscriptionPda,
-        });
-        return ok(offer);
+        return ok(await offerTransaction(sql, unsigned, { ...what, purpose }));
       },
     );
   }

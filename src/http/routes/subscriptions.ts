@@ -10,7 +10,7 @@ import {
   type SubscriptionRow,
 } from '../../db/subscriptions.ts';
 import { cancelRequesters, endReasons } from '../../domain/reasons.ts';
-import { forceCancel, requestCancel } from '../../domain/subscribing/cancel.ts';
+import { forceCancel, reinstate, requestCancel } from '../../domain/subscribing/cancel.ts';
 import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { Discount, DiscountInput, discountTermsOf } from '../discount.ts';
@@ -23,8 +23,10 @@ import {
   meaning,
   Metadata,
   MetadataInput,
+  NoBody,
   nullable,
   oneOf,
+  OwnIdsFrom,
   PathId,
   Pda,
   refuseLongMetadata,
@@ -89,8 +91,19 @@ export const Subscription = Type.Object(
         'The reason of the end; null before it ends and after a cancellation at the end of the period.',
       ),
     ),
+    reinstatedAt: nullable({
+      ...Time,
+      description:
+        'Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.',
+    }),
     externalId: nullable(ExternalId),
     metadata: Metadata,
+    ownIdsFrom: OwnIdsFrom,
+    duplicateOf: nullable({
+      ...Id,
+      description:
+        'The live subscription that the same customer had when this one landed on chain: one of them should be cancelled. Null without one.',
+    }),
     createdAt: Time,
     updatedAt: Time,
     plan: Type.Optional(Plan),
@@ -98,9 +111,13 @@ export const Subscription = Type.Object(
   { title: 'Subscription' },
 );
 /** The view of a subscription for its subscriber. The merchant's own ids and notes are left out. */
-export const OwnSubscription = Type.Omit(Subscription, ['externalId', 'metadata', 'plan'], {
-  title: 'OwnSubscription',
-});
+export const OwnSubscription = Type.Omit(
+  Subscription,
+  ['externalId', 'metadata', 'ownIdsFrom', 'duplicateOf', 'plan'],
+  {
+    title: 'OwnSubscription',
+  },
+);
 const params = Type.Object({ appId: PathId, subscriptionId: PathId });
 const expand = several(['plan'], 'Objects to include in full: plan, as the field `plan`.');
 const tags = ['subscriptions'];
@@ -126,6 +143,7 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void 
   readRoute(api, deps);
   changeRoute(api, deps);
   cancelRoute(api, deps);
+  reinstateRoute(api, deps);
 }
 
 function readRoute(api: Api, deps: ApiDeps): void {
@@ -181,7 +199,7 @@ function changeRoute(api: Api, deps: ApiDeps): void {
           throw new ServiceError('CONFLICT', `The subscription is ${status} already.`);
         wakeKeepers();
       }
-      if (Object.keys(ids).length > 0) await updateOwnIds(sql, id, ids);
+      if (Object.keys(ids).length > 0) await updateOwnIds(sql, id, ids, 'merchant');
       return ok(subscriptionView((await findSubscription(sql, subscription.id)) ?? subscription));
     },
   );
@@ -192,6 +210,7 @@ function cancelRoute(api: Api, deps: ApiDeps): void {
   api.post(
     '/apps/:appId/subscriptions/:subscriptionId/cancel',
     {
+      config: { openToSuspended: true },
       schema: {
         summary: 'Cancel a subscription',
         description:
@@ -218,6 +237,31 @@ function cancelRoute(api: Api, deps: ApiDeps): void {
       wakeDispatchers(subscription.appId);
       wakeKeepers();
       return reply;
+    },
+  );
+}
+
+function reinstateRoute(api: Api, deps: ApiDeps): void {
+  api.post(
+    '/apps/:appId/subscriptions/:subscriptionId/reinstate',
+    {
+      schema: {
+        summary: 'Lift a force-cancel',
+        description:
+          'The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session that you create later for its externalId or wallet does the same.',
+        tags,
+        params,
+        headers: idempotencyHeaders,
+        body: NoBody,
+        response: { 200: success(Subscription), ...failures(400, 401, 403, 404, 409) },
+      },
+    },
+    async (request, reply) => {
+      const subscription = await ownSubscription(deps, request);
+      return respondOnce(deps, request, reply, 200, async () => async (tx) => {
+        await reinstate(tx, subscription);
+        return subscriptionView((await findSubscription(tx, subscription.id)) ?? subscription);
+      });
     },
   );
 }

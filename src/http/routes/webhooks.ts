@@ -6,13 +6,13 @@ import {
   newEndpointId,
   rotateSecret,
 } from '../../db/endpoints.ts';
-import { extraEventTypes } from '../../db/events.ts';
 import { readClock } from '../../db/postgres/clock.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';
 import {
   calledUrl,
   generateWebhookSecret,
   openSecrets,
+  sealHeaders,
   urlFault,
 } from '../../domain/outbox/endpoints.ts';
 import { requeueForNext } from '../../domain/outbox/replay.ts';
@@ -20,49 +20,19 @@ import { invalidField, messageOf, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
 import { absent, type Api, type ApiDeps, ownApp, ownEndpoint } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, meaning, NoBody, nullable, oneOf, PathId, Time } from '../fields.ts';
+import { meaning, NoBody, nullable, PathId } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
-
-const url = Type.String({
-  format: 'http-url',
-  description:
-    'Must be HTTPS in production. Stored as it is called: normalized, without a fragment.',
-  examples: ['https://coffee.example/hooks'],
-});
-const secret = Type.String({
-  description: 'Key of the signatures of events. It is only shown once.',
-  examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
-});
-const extraEvents = Type.Array(oneOf(extraEventTypes, 'An opt-in event type.'), {
-  uniqueItems: true,
-  description: 'Opt-in event types, in addition to those that every endpoint gets.',
-  examples: [['renewal_upcoming']],
-});
-const fields = {
-  id: Id,
-  appId: Id,
-  url,
+import {
+  Endpoint,
   extraEvents,
-  createdAt: Time,
-  previousSecretExpiresAt: nullable({
-    ...Time,
-    description: 'End of the time in which the previous secret signs as well.',
-  }),
-};
-const Endpoint = Type.Object(fields, { title: 'WebhookEndpoint' });
-const RotatedEndpoint = Type.Object({ ...fields, secret }, { title: 'RotatedWebhookEndpoint' });
-const NewEndpoint = Type.Object(
-  {
-    ...fields,
-    secret,
-    requeuedDeliveries: Type.Integer({
-      description:
-        'Number of pending deliveries of the previous endpoint, deleted within the last 7 days, that were queued for this one.',
-    }),
-  },
-  { title: 'NewWebhookEndpoint' },
-);
+  headersOf,
+  NewEndpoint,
+  RotatedEndpoint,
+  settingsInput,
+  url,
+} from '../webhook-schemas.ts';
+
 const DEFAULT_OVERLAP_HOURS = 24;
 const PingAnswer = Type.Object(
   {
@@ -137,7 +107,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
         params: Type.Object({ appId: PathId }),
         headers: idempotencyHeaders,
         body: Type.Object(
-          { url, extraEvents: Type.Optional(extraEvents) },
+          { url, extraEvents: Type.Optional(extraEvents), ...settingsInput },
           { additionalProperties: false },
         ),
         response: { 201: success(NewEndpoint), ...failures(400, 401, 403, 404, 409) },
@@ -146,6 +116,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
     async (request, reply) => {
       const fault = faultOf(deps, request.body.url);
       if (fault !== undefined) throw invalidField('url', fault);
+      const headers = headersOf(request.body.headers ?? null);
       let requeuedDeliveries = 0;
       await respondOnce(deps, request, reply, 201, async () => {
         const { id: appId } = await ownApp(deps, request, request.params.appId);
@@ -159,6 +130,8 @@ function createRoute(api: Api, deps: ApiDeps): void {
             url: calledUrl(request.body.url),
             extraEvents: request.body.extraEvents ?? [],
             secret: sealed,
+            headers: sealHeaders(secretBox, headers, id),
+            maxPerSecond: request.body.maxPerSecond ?? null,
           }).catch(refuseSecond);
           requeuedDeliveries = await requeueForNext(tx, { id, appId });
           return { ...endpoint, secret: fresh, requeuedDeliveries };

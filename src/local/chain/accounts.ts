@@ -1,14 +1,14 @@
-// Reads accounts as they are now and as they were at the end of an earlier block. LiteSVM has only
-// the newest state, so each block keeps the previous state of every account that it changed
-// (`undo`).
+// Reads accounts as they are now, or as they were at the end of an earlier block. LiteSVM has only
+// the newest state of an account. Each block therefore keeps the previous state of every account
+// that the block changed (`undo`).
 import type { Key } from './keys.ts';
 import { ACCOUNTS_CACHED, type Block, type Chain, FINALITY_BLOCKS } from './state.ts';
 import type { AccountState } from './vm.ts';
 
-/** The commitments that an RPC request can name. */
+/** The commitments that an RPC request can ask for. */
 export type Commitment = 'processed' | 'confirmed' | 'finalized';
 
-/** The block that is being built. */
+/** Returns the block that is being built. */
 export function head(chain: Chain): Block {
   const block = chain.blocks.at(-1);
   if (block === undefined) throw new Error('a chain has at least one block');
@@ -16,8 +16,8 @@ export function head(chain: Chain): Block {
 }
 
 /**
- * The block at a height. Undefined when the chain has no block at this height, or dropped it for
- * its age.
+ * Returns the block at a height. Returns undefined when the chain has no block at this height, or
+ * has dropped that block because of its age.
  */
 export function blockAt(chain: Chain, height: number): Block | undefined {
   const first = chain.blocks[0];
@@ -25,16 +25,16 @@ export function blockAt(chain: Chain, height: number): Block | undefined {
 }
 
 /**
- * The height of the newest block at a commitment: processed is the block being built, confirmed the
- * last sealed block, finalized FINALITY_BLOCKS below the block being built. `lag` lowers the height
- * by that many blocks.
+ * Returns the height of the newest block at a commitment. Processed means the block being built,
+ * confirmed means the last sealed block, and finalized means the block FINALITY_BLOCKS below the
+ * block being built. The result is `lag` blocks lower.
  */
 export function heightOf(chain: Chain, commitment: Commitment, lag = 0): number {
   const back = commitment === 'processed' ? 0 : commitment === 'confirmed' ? 1 : FINALITY_BLOCKS;
   return Math.max(chain.floor, head(chain).height - lag - back);
 }
 
-/** The newest state of an account; null when the account does not exist. */
+/** Returns the newest state of an account, or null when the account does not exist. */
 export function current(chain: Chain, key: Key): AccountState | null {
   const known = chain.hot.get(key);
   if (known !== undefined) return known;
@@ -49,8 +49,8 @@ function remember(chain: Chain, key: Key, state: AccountState | null | undefined
 }
 
 /**
- * The account at the end of the block at `height`. For the block being built it is the newest
- * state.
+ * Returns an account as it was at the end of the block at `height`. If that block is still being
+ * built, returns the newest state.
  */
 export function accountAt(chain: Chain, key: Key, height: number): AccountState | null {
   for (let later = height + 1, last = head(chain).height; later <= last; later += 1) {
@@ -60,7 +60,7 @@ export function accountAt(chain: Chain, key: Key, height: number): AccountState 
   return current(chain, key);
 }
 
-/** The accounts of `program` at the end of the block at `height`. */
+/** Returns the accounts that `program` owned at the end of the block at `height`. */
 export function programAccountsAt(
   chain: Chain,
   program: Key,
@@ -77,8 +77,8 @@ export function programAccountsAt(
 }
 
 /**
- * Records that the block being built changed an account in LiteSVM. When `after` is undefined, the
- * new state is read from LiteSVM on demand.
+ * Records in the block being built that an account has changed. `before` and `after` are the states
+ * of the account. When `after` is undefined, a later read gets the new state from LiteSVM.
  */
 export function noteChange(
   chain: Chain,
@@ -92,7 +92,7 @@ export function noteChange(
 }
 
 /**
- * Replaces an account in the block being built without a transaction, and notifies subscribers. A
+ * Replaces an account without a transaction, in the block being built, and notifies subscribers. A
  * `state` of null removes the account.
  */
 export function overwrite(chain: Chain, key: Key, state: AccountState | null): void {

@@ -1,5 +1,5 @@
-// Block production. A transaction runs immediately in the block being built. Sealing this block
-// gives it a hash; the next block is then opened.
+// Block production. A transaction runs at once, in the block being built. Sealing the block gives
+// it a blockhash. The next block is then opened.
 import { createHash } from 'node:crypto';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
 import { blockAt, current, head, noteChange } from './accounts.ts';
@@ -20,8 +20,8 @@ import {
 const CLOCK = addressKey(CLOCK_SYSVAR);
 
 /**
- * The time (ms since 1970) of a block that is opened now. It is never before the time of the last
- * block.
+ * Returns the time for a block that is opened now, in milliseconds since 1970. The time is never
+ * before the time of the last block.
  */
 export function chainTime(chain: Chain): number {
   const last = head(chain).time;
@@ -29,8 +29,8 @@ export function chainTime(chain: Chain): number {
 }
 
 /**
- * Opens a block on top of `parent` and moves LiteSVM's clock to the new block. The previous head
- * must be sealed.
+ * Opens a block on top of `parent` and moves LiteSVM's clock to `slot` and `time`. The caller must
+ * have sealed the previous block.
  */
 export function openBlock(chain: Chain, parent: Block, slot: number, time: number): void {
   const block: Block = {
@@ -65,8 +65,8 @@ function seal(chain: Chain, block: Block): void {
 }
 
 /**
- * Seals the block being built and opens the next block. By default the next block is one slot later
- * and has the chain's time.
+ * Seals the block being built and opens the next block. By default the next block is one slot
+ * later, at the time that chainTime() returns.
  */
 export function produceBlock(
   chain: Chain,
@@ -92,8 +92,8 @@ function forgetOld(chain: Chain): void {
 }
 
 /**
- * Keeps the payloads of the newest TRANSACTIONS_KEPT transactions only. Also drops the status of a
- * transaction without payload once it is STATUS_BLOCKS old.
+ * Drops the payloads of all but the newest TRANSACTIONS_KEPT transactions. A transaction without
+ * payload also loses its status once it is STATUS_BLOCKS blocks old.
  */
 function forgetTransactions(chain: Chain): void {
   const { landed } = chain;
@@ -114,8 +114,8 @@ function forgetTransactions(chain: Chain): void {
 }
 
 /**
- * The block with this hash. Undefined when a transaction with this blockhash is invalid in a block
- * at `height`, because the hash is too old or too new.
+ * Returns the block with this blockhash. Returns undefined when a transaction with this blockhash
+ * could not land in the block at `height`, because the blockhash is too old or too new.
  */
 export function blockOfHash(chain: Chain, hash: Key, height: number): Block | undefined {
   for (let at = height - 1; at >= height - BLOCKHASH_AGE - 1; at -= 1) {
@@ -126,7 +126,10 @@ export function blockOfHash(chain: Chain, hash: Key, height: number): Block | un
   return undefined;
 }
 
-/** The transaction with this signature. Undefined when no block at `height` or below has it. */
+/**
+ * Returns the transaction with this signature. Returns undefined when the transaction is in no
+ * block at `height` or below.
+ */
 export function landedAt(chain: Chain, id: Key, height: number): Landed | undefined {
   const landed = chain.byId.get(id);
   return landed !== undefined && landed.height <= height ? landed : undefined;

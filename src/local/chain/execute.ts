@@ -25,7 +25,7 @@ export const TOKEN_ACCOUNT_LENGTH = 165;
 const TOKEN_2022_ACCOUNT_TYPE = 2;
 const MINT_LENGTH = 82;
 
-/** Whether an account is an initialized token account of SPL Token or Token-2022. */
+/** Returns whether an account is an initialized token account of SPL Token or Token-2022. */
 export function isTokenAccount(state: AccountState | null): state is AccountState {
   if (
     state === null ||
@@ -33,8 +33,8 @@ export function isTokenAccount(state: AccountState | null): state is AccountStat
     state.data.length < TOKEN_ACCOUNT_LENGTH
   )
     return false;
-  // Byte 108 is the state of a token account; it is 0 before initialization. Token-2022 stores the
-  // account type after the base layout.
+  // Byte 108 of a token account is its state, which is 0 before initialization. A Token-2022
+  // account with extensions has one more byte after the base layout, the type of the account.
   return (
     state.data[108] !== 0 &&
     (state.data.length === TOKEN_ACCOUNT_LENGTH ||
@@ -42,7 +42,7 @@ export function isTokenAccount(state: AccountState | null): state is AccountStat
   );
 }
 
-/** Whether an account is a mint of SPL Token or Token-2022. */
+/** Returns whether an account is a mint of SPL Token or Token-2022. */
 export function isMint(state: AccountState | null): state is AccountState {
   if (state === null || !TOKEN_PROGRAMS.has(state.owner)) return false;
   return (
@@ -52,8 +52,8 @@ export function isMint(state: AccountState | null): state is AccountState {
 }
 
 /**
- * Why a transaction was not put into a block. `record` is the record of its run, or null when it
- * did not run.
+ * The reason why a transaction is in no block. `record` is LiteSVM's record of the run, or null
+ * when the transaction did not run.
  */
 export interface Refusal {
   readonly refused: TransactionError;
@@ -61,8 +61,8 @@ export interface Refusal {
 }
 
 /**
- * All account keys of a transaction: first the static keys, then the keys from lookup tables,
- * writable before read-only.
+ * All account keys of a transaction. `keys` has the static keys first, then the writable and then
+ * the read-only keys from lookup tables.
  */
 export interface LoadedKeys {
   readonly keys: readonly Key[];
@@ -81,8 +81,8 @@ function lookUp(chain: Chain, { table }: TableLookup, indexes: Buffer, height: n
 }
 
 /**
- * Resolves the keys that a transaction takes from lookup tables. A missing table adds no keys;
- * LiteSVM then refuses the transaction.
+ * Returns the keys of a transaction, including those from lookup tables. A missing lookup table
+ * adds no keys, and LiteSVM then refuses the transaction.
  */
 export function loadKeys(
   chain: Chain,
@@ -96,8 +96,8 @@ export function loadKeys(
 }
 
 /**
- * The token balance of an account before and after a transaction. Null when the account was not a
- * token account at either time.
+ * Returns the token balances of an account before and after a transaction. Returns null when the
+ * account was a token account neither before nor after the transaction.
  */
 export function tokenChange(
   chain: Chain,
@@ -122,7 +122,7 @@ export function tokenChange(
 
 const lamportsOf = (state: AccountState | null) => state?.lamports ?? 0n;
 
-/** Whether the transaction's blockhash is still valid in a block at `height`. */
+/** Returns whether the blockhash of a transaction is valid in the block at `height`. */
 export function hasLiveBlockhash(
   chain: Chain,
   transaction: WireTransaction,
@@ -133,8 +133,9 @@ export function hasLiveBlockhash(
 
 /**
  * Runs a transaction in the block being built. A failed transaction lands with its error and pays
- * the fee; with `undoFailure` (preflight) it is refused and changes nothing. A transaction that
- * cannot pay its fee or has a wrong signature is refused. `verified` skips the check of signatures.
+ * its fee. With `undoFailure` (preflight), a failed transaction is refused without any change. A
+ * wrong signature, or a payer without the lamports for the fee, also causes a refusal. `verified`
+ * skips the check of signatures.
  */
 export function execute(
   chain: Chain,
@@ -157,7 +158,8 @@ export function execute(
   const [payer] = keys;
   const { err, record } = chain.vm.execute(transaction.bytes, !verified);
   if (err !== null && payer !== undefined) {
-    // A failed transaction changes only its fee payer's account, which pays the fee.
+    // LiteSVM undoes a failed transaction except for the fee. LiteSVM takes the fee from the first
+    // account, the payer.
     const charged = chain.vm.lamports(payer) < (before[0] ?? 0n);
     if (charged && undoFailure) refund(chain, payer, before[0] ?? 0n);
     if (!charged || undoFailure) return { refused: err, record };
@@ -192,8 +194,9 @@ export function execute(
 }
 
 /**
- * The account before the run of a transaction. Undefined when the account changed earlier in this
- * block and was not read after that: a read takes 7 us, and the state may not be needed.
+ * Returns the state of an account before a transaction runs. Returns undefined when an earlier
+ * transaction of this block has changed the account and no code has read the account since. A read
+ * takes 7 us, and the state may never be needed.
  */
 function stateBefore(chain: Chain, key: Key): AccountState | null | undefined {
   const known = chain.hot.get(key);
@@ -207,9 +210,9 @@ function refund(chain: Chain, payer: Key, lamports: bigint): void {
 }
 
 /**
- * Records every writable account as changed, as a validator does. Former token accounts, new
- * accounts and wallets other than the payer may now be token accounts, so their new state is read
- * here. Other accounts are read when they are needed.
+ * Records every writable account of a transaction as changed, as a validator does. The new state of
+ * an account is read here only if the account may now be a token account: former token accounts,
+ * new accounts, and wallets other than the payer. All other accounts are read on demand.
  */
 function recordChanges(
   chain: Chain,

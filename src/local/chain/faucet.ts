@@ -1,5 +1,6 @@
-// Gives SOL and USDC to test wallets by ordinary transactions of the faucet's keypair. A random
-// memo makes every transaction unique, so that two equal transfers can land in one block.
+// Gives SOL and USDC to test wallets with transactions that the faucet's keypair signs. A random
+// memo makes every transaction unique; without it, two equal transfers in one block would have the
+// same signature.
 import { randomBytes } from 'node:crypto';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
 import type { Instruction } from '../../chain/program/instructions.ts';
@@ -24,14 +25,14 @@ function give(chain: Chain, instructions: readonly Instruction[]): Landed | Refu
   return execute(chain, decodeTransaction(bytes), true);
 }
 
-/** Sends `lamports` to the address `owner`. */
+/** Transfers `lamports` from the faucet to the address `owner`. */
 export function airdrop(chain: Chain, owner: string, lamports: bigint): Landed | Refusal {
   return give(chain, [transferLamports(faucet.address, owner, lamports)]);
 }
 
 /**
- * Mints `amount` base units of the local USDC to the wallet's associated token account. The
- * transaction creates the token account when it is missing.
+ * Mints `amount` base units of the local USDC to the associated token account of the wallet
+ * `owner`. The transaction creates the token account when it is missing.
  */
 export function mintUsdc(chain: Chain, owner: string, amount: bigint): Landed | Refusal {
   const account = tokenAccountAddress(owner, LOCALNET_MINT).address;

@@ -5,8 +5,9 @@ import type { MessageConfig, WireMessage } from './wire/message.ts';
 
 const COMPUTE_BUDGET = addressKey(COMPUTE_BUDGET_PROGRAM);
 const LAMPORTS_PER_SIGNATURE = 5_000;
-// Compute units that an instruction counts when the transaction sets no limit. Instructions of the
-// runtime's own programs count fewer units (SIMD-0170).
+// Compute units that the fee counts for each instruction when the transaction sets no limit. An
+// instruction of a builtin program of the runtime counts only BUILTIN_INSTRUCTION_UNITS
+// (SIMD-0170).
 const DEFAULT_INSTRUCTION_UNITS = 200_000;
 const BUILTIN_INSTRUCTION_UNITS = 3_000;
 const BUILTINS: ReadonlySet<Key> = new Set(
@@ -24,8 +25,8 @@ const MAX_UNITS = 1_400_000;
 const MICRO_LAMPORTS = 1_000_000n;
 
 /**
- * What a transaction pays. `price` is micro-lamports per compute unit, `fee` is the whole fee in
- * lamports.
+ * The price and fee of a transaction. `price` is in micro-lamports per compute unit. `fee` is the
+ * whole fee in lamports, including signatures.
  */
 export interface Offer {
   readonly price: bigint;
@@ -33,8 +34,8 @@ export interface Offer {
 }
 
 /**
- * Reads the price and the compute unit limit from the compute-budget instructions of a legacy or
- * version 0 message.
+ * Returns the price and the compute unit limit of a legacy or version 0 message. The message sets
+ * both with compute-budget instructions.
  */
 function budgetOf({ source, keys, instructions }: WireMessage) {
   let price = 0n;
@@ -51,8 +52,8 @@ function budgetOf({ source, keys, instructions }: WireMessage) {
 }
 
 /**
- * Computes price and fee of a version 1 message. The message has its priority fee in lamports; the
- * price is this fee per compute unit.
+ * Computes price and fee of a version 1 message, given the lamports for its signatures. The message
+ * sets its priority fee in lamports; the price is the priority fee per compute unit.
  */
 function offerOfV1({ priorityFee, computeUnitLimit }: MessageConfig, signatures: number): Offer {
   const units = BigInt(computeUnitLimit ?? 0);
@@ -63,7 +64,7 @@ function offerOfV1({ priorityFee, computeUnitLimit }: MessageConfig, signatures:
 
 /**
  * Computes price and fee of a message. The fee is 5,000 lamports per signature plus the priority
- * fee. The priority fee is price times compute units, rounded up.
+ * fee. The priority fee is the price times the compute units, rounded up to lamports.
  */
 export function offerOf(message: WireMessage): Offer {
   const signatures = message.requiredSignatures * LAMPORTS_PER_SIGNATURE;

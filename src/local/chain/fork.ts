@@ -7,7 +7,7 @@ import { advance } from './submit.ts';
 import type { AccountState } from './vm.ts';
 import { decodeTransaction } from './wire/decode.ts';
 
-/** The chain cannot do what a caller asked for. The message has the reason. */
+/** Thrown when the chain cannot do what its caller asks for. The message has the reason. */
 export class ChainRefusal extends Error {}
 
 function transactionsAbove(chain: Chain, target: number): Landed[] {
@@ -19,9 +19,9 @@ function transactionsAbove(chain: Chain, target: number): Landed[] {
 
 /**
  * Starts a new fork: drops the block being built and the last `count` sealed blocks, and restores
- * their accounts. Slots continue, heights go back. `replay` runs the dropped transactions again
- * unless their blockhash was dropped. Returns the number of dropped transactions. Throws
- * ChainRefusal if a block is finalized.
+ * the accounts that these blocks changed. The new fork continues the slot numbers and reuses the
+ * dropped heights. `replay` runs the dropped transactions again if their blockhash remains. Returns
+ * the number of dropped transactions. Throws ChainRefusal when a block to drop is finalized.
  */
 export function forgetBlocks(chain: Chain, count: number, replay: boolean): number {
   const last = head(chain);
@@ -32,8 +32,8 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
       `only blocks that are not final can be forgotten: at most ${last.height - 1 - heightOf(chain, 'finalized')} now`,
     );
   }
-  // The new fork reuses the dropped heights. `floor` keeps blocks finalized that were finalized
-  // before the fork.
+  // After the fork the newest block has a lower height, so the height of finalized blocks would
+  // fall too. `floor` keeps the blocks finalized that were finalized before the fork.
   chain.floor = heightOf(chain, 'finalized');
   const forgotten = transactionsAbove(chain, target);
   const restored = new Map<Key, AccountState | null>();
@@ -61,7 +61,10 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
   return forgotten.length;
 }
 
-/** The destination of time travel. Exactly one field is given; the names are Surfpool's. */
+/**
+ * The destination of time travel: milliseconds since 1970, a slot or an epoch. Callers set exactly
+ * one field. Surfpool's surfnet_timeTravel has the same field names.
+ */
 export interface Destination {
   readonly absoluteTimestamp?: number;
   readonly absoluteSlot?: number;
@@ -69,9 +72,9 @@ export interface Destination {
 }
 
 /**
- * Travels forward in time: seals the block being built and opens the next block at the destination.
- * One slot is skipped per SLOT_MS. Blocks are not skipped, so no blockhash expires. Throws
- * ChainRefusal for a destination in the past.
+ * Moves the chain forward in time: seals the block being built and opens the next block at the
+ * destination. The slot number rises by one per SLOT_MS of skipped time. The block height rises by
+ * one only, so no blockhash expires. Throws ChainRefusal for a destination in the past.
  */
 export function timeTravel(
   chain: Chain,

@@ -11,20 +11,27 @@ import {
 import { addressKey, bytesOf, type Key, keyOf } from './keys.ts';
 import type { AccountState, Vm } from './vm.ts';
 
-/** The USDC mint of every local chain. The address is readable text and has no private key. */
+/**
+ * The address of the USDC mint of every local chain. The address was chosen as readable text, so
+ * nobody has its private key.
+ */
 export const LOCALNET_MINT = 'USDCLoca1net1111111111111111111111111111111';
-/** Number of decimals of USDC. */
+/** Number of decimal places of USDC: one USDC has 10^6 base units. */
 export const MINT_DECIMALS = 6;
 
 const FAUCET_SEED = createHash('sha256').update('billing localnet faucet').digest();
 
 /**
- * The keypair that funds wallets and is mint and freeze authority of the local USDC. Its seed is
- * public and the same on every machine, because it controls nothing outside a local chain.
+ * The keypair that funds wallets. The keypair is also the mint authority and freeze authority of
+ * the local USDC. The seed is public and the same on every machine, because the keypair controls
+ * nothing outside a local chain.
  */
 export const faucet = keypairFromSecret(nacl.sign.keyPair.fromSeed(FAUCET_SEED).secretKey);
 
-/** The genesis hash of every local chain. Public clusters have other hashes. */
+/**
+ * The genesis hash of every local chain. Clients can tell a local chain from a public cluster by
+ * this hash.
+ */
 export const GENESIS_HASH: Key = keyOf(
   createHash('sha256').update('billing localnet genesis').digest(),
 );
@@ -32,8 +39,8 @@ export const GENESIS_HASH: Key = keyOf(
 const FAUCET_LAMPORTS = 500_000_000n * 1_000_000_000n;
 const MINT_LENGTH = 82;
 
-// Layout of SPL Token's Mint: mint authority (option u32, key), supply u64, decimals, initialized,
-// freeze authority (option u32, key).
+// Builds the data of a Mint account of SPL Token: mint authority (option u32, key), supply u64,
+// decimals, initialized, freeze authority (option u32, key).
 function mintData(): Buffer {
   const authority = bytesOf(addressKey(faucet.address));
   const data = Buffer.alloc(MINT_LENGTH);

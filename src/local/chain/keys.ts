@@ -1,8 +1,8 @@
 import bs58 from 'bs58';
 
 /**
- * A public key, hash or signature as a latin1 string of its bytes. Maps can use this string as a
- * key.
+ * A public key, hash or signature, as a latin1 string of its bytes. Maps compare strings by content
+ * but Buffers by identity, so only a string works as the key of a Map.
  */
 export type Key = string;
 
@@ -24,8 +24,8 @@ export function base58(key: Key): string {
 }
 
 /**
- * Decodes Base58 text to a Key. Undefined when the text is not Base58 or does not encode `length`
- * bytes.
+ * Decodes Base58 text to a Key. Returns undefined when the text is not Base58, or does not encode
+ * exactly `length` bytes.
  */
 export function parseBase58(text: string, length: number): Key | undefined {
   if (text.length > length * 2) return undefined;
@@ -33,7 +33,7 @@ export function parseBase58(text: string, length: number): Key | undefined {
   return bytes?.length === length ? keyOf(bytes) : undefined;
 }
 
-/** Converts an address constant to a Key. Throws a TypeError when the text is not an address. */
+/** Converts an address from Base58 to a Key. Throws a TypeError when the text is not an address. */
 export function addressKey(address: string): Key {
   const key = parseBase58(address, 32);
   if (key === undefined) throw new TypeError(`not an address: ${address}`);

@@ -60,10 +60,10 @@ function assemble(blockMs: number, restored: Restored, store: Store | null): Cha
 }
 
 /**
- * Opens a new chain, or the chain stored in `dataDir`; stored blocks count as finalized. With
- * `blockMs` 0 blocks are made on demand, and each moves the clock by SLOT_MS. Without a rent, a new
- * chain has RENT_LAMPORTS_PER_BYTE and a stored chain keeps its rent. Throws an OperatorError when
- * the program's binary is missing or the directory is unusable.
+ * Opens a new chain, or the chain stored in `dataDir`, whose blocks count as finalized. With
+ * `blockMs` 0, blocks are made only on demand, with times SLOT_MS apart. Without
+ * `rentLamportsPerByte`, a new chain uses RENT_LAMPORTS_PER_BYTE and a stored chain keeps its rent.
+ * Throws an OperatorError when the program's binary is missing or the directory is unusable.
  */
 export function openChain(
   blockMs: number,
@@ -77,14 +77,14 @@ export function openChain(
     if (restored === null) {
       chain.vm.setRent(rentLamportsPerByte ?? RENT_LAMPORTS_PER_BYTE);
       writeGenesis(chain.vm);
-      // A new LiteSVM has a clock at another slot, so the clock is set to slot 0.
+      // The clock of a new LiteSVM does not start at slot 0, so the clock is set to slot 0 here.
       chain.vm.setClock({
         slot: 0,
         epoch: 0,
         epochStart: chain.epochStart.time,
         time: chain.epochStart.time,
       });
-      // Sealing the first block makes the store take its first snapshot.
+      // The first block is sealed at once, because the store then takes its first snapshot.
       produceBlock(chain, 1);
     } else {
       const last = head(chain);

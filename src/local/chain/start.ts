@@ -16,34 +16,43 @@ import { errorText } from './transaction-error.ts';
 
 /** Options of a local chain. */
 export interface LocalnetOptions {
-  /** Port of JSON-RPC over HTTP. The default 0 takes any two free adjacent ports. */
+  /** Port of JSON-RPC over HTTP. The default 0 takes any free port whose successor is also free. */
   readonly port?: number;
-  /** Port of the WebSocket server. The default is the HTTP port + 1, which web3.js expects. */
+  /**
+   * Port of the WebSocket server. The default is the HTTP port + 1, because web3.js expects the
+   * WebSocket server there.
+   */
   readonly wsPort?: number | undefined;
   /**
-   * Port of a second HTTP endpoint, which localnet_setFault {kind: 'lag'} sets back. Without it
-   * there is no second endpoint.
+   * Port of a second HTTP endpoint, which localnet_setFault {kind: 'lag'} puts behind the main
+   * endpoint. Without `lagPort` there is no second endpoint.
    */
   readonly lagPort?: number | undefined;
-  /** Directory in which the chain is stored, so that it survives restarts. */
+  /**
+   * Directory that stores the chain, so that the chain survives a restart. Without `dataDir` the
+   * chain is only in memory.
+   */
   readonly dataDir?: string | undefined;
   /**
-   * Milliseconds between blocks; the default is SLOT_MS. With 0, blocks are made only by mineBlocks
-   * and time travel, and each block moves the clock by SLOT_MS.
+   * Milliseconds between blocks. The default is SLOT_MS. With 0, only mineBlocks() and timeTravel()
+   * make blocks, and each block moves the clock by SLOT_MS.
    */
   readonly blockMs?: number;
   /**
-   * Rent in lamports per byte. The default is RENT_LAMPORTS_PER_BYTE on a new chain; a stored chain
-   * keeps its rent.
+   * Rent in lamports per byte. Without this option a new chain uses RENT_LAMPORTS_PER_BYTE, and a
+   * stored chain keeps its rent.
    */
   readonly rentLamportsPerByte?: number | undefined;
 }
 
-/** A running local chain. A function with the name of an RPC method does what this method does. */
+/**
+ * A running local chain. A function that is named like an RPC method has the same effect as that
+ * method.
+ */
 export interface Localnet {
   readonly rpcUrl: string;
   readonly wsUrl: string;
-  /** URL of the lagging endpoint. Null when `lagPort` was not given. */
+  /** URL of the second HTTP endpoint. Null when `lagPort` was not given. */
   readonly lagUrl: string | null;
   readonly mint: string;
   readonly faucet: string;
@@ -52,9 +61,12 @@ export interface Localnet {
   now(): number;
   slot(): number;
   mineBlocks(count?: number): void;
-  /** Moves the chain's time forward. Throws ChainRefusal for a destination in the past. */
+  /** Moves the chain forward in time. Throws ChainRefusal for a destination in the past. */
   timeTravel(destination: Destination): void;
-  /** Gives a wallet lamports and base units of USDC in the block being built. */
+  /**
+   * Gives the wallet `owner` lamports and base units of USDC. The transactions land in the block
+   * being built.
+   */
   fund(owner: string, gift: { lamports?: bigint; usdc?: bigint }): void;
   close(): Promise<void>;
 }
@@ -95,16 +107,16 @@ async function listenPair(
       return [http, ws];
     } catch (error) {
       await http.close();
-      // The HTTP port was free, but the port after it may be taken. In that case another pair is
-      // tried.
+      // The HTTP port was free, but the port after it is taken. If the caller accepts any ports,
+      // another pair of ports is tried.
       if (port !== 0 || wsPort !== undefined || attempt === PAIR_ATTEMPTS) throw error;
     }
   }
 }
 
 /**
- * Makes blocks at fixed times. A late block does not delay the next block. A block whose time has
- * passed is not made later.
+ * Makes blocks at fixed times, `blockMs` apart. If one block is late, the next block still comes on
+ * time. If the process slept through the times of several blocks, those blocks are skipped.
  */
 function keepTime(chain: Chain): () => void {
   let next = performance.now() + chain.blockMs;
@@ -136,8 +148,8 @@ function fund(
 }
 
 /**
- * Starts a local chain on 127.0.0.1. Throws an OperatorError when a port is taken, the data
- * directory is in use or unreadable, or the Subscriptions program's binary is missing.
+ * Starts a local chain on 127.0.0.1. Throws an OperatorError when a port is taken, when the data
+ * directory is in use or unreadable, or when the binary of the Subscriptions program is missing.
  */
 export async function startLocalnet({
   port = 0,

@@ -1,5 +1,5 @@
-// The state of a chain, and the limits of what is kept. LiteSVM holds the accounts and the clock.
-// This state holds blocks and history.
+// The state of a chain, and the limits of how much of it is kept. LiteSVM holds the accounts and
+// the clock. The state in this file holds blocks and past transactions.
 import type { EventEmitter } from 'node:events';
 import type { TransactionMetadata } from 'litesvm/dist/internal.js';
 import type { Store } from './disk/store.ts';
@@ -9,50 +9,54 @@ import type { AccountState, Details, Vm } from './vm.ts';
 import type { WireTransaction } from './wire/message.ts';
 
 /**
- * Number of heights between the newest finalized block and the block being built, as on a cluster.
+ * Number of blocks by which the newest finalized block is below the block being built, as on a
+ * public cluster.
  */
 export const FINALITY_BLOCKS = 32;
-/** The maximum lag of the lagging endpoint, in blocks. */
+/** Maximum number of blocks by which the second HTTP endpoint can be behind the main endpoint. */
 export const MAX_LAG = 160;
 /**
- * Number of blocks whose account changes can be undone. It covers the oldest readable state
- * (finalized on the lagging endpoint) and the longest possible fork.
+ * Number of blocks whose account changes are kept, so that they can be undone. This covers the
+ * oldest state that a request can read (finalized on the lagging endpoint) and the longest possible
+ * fork.
  */
 export const JOURNAL_BLOCKS = FINALITY_BLOCKS + MAX_LAG + 2;
 /**
- * Number of blocks after the block of a blockhash in which a transaction with this blockhash can
- * land.
+ * Number of blocks for which a blockhash stays valid: a transaction can land in the BLOCKHASH_AGE
+ * blocks after the block of its blockhash.
  */
 export const BLOCKHASH_AGE = 150;
 /**
- * Number of blocks for which signature statuses are kept, even of transactions without a payload.
+ * Number of blocks for which the status of a transaction is kept, even if its payload has been
+ * dropped.
  */
 export const STATUS_BLOCKS = 300;
-/** Number of blocks whose time getBlockTime can read. */
+/** Number of blocks that the chain keeps. getBlockTime can read the time of these blocks. */
 export const BLOCKS_KEPT = 10_000;
 /**
- * Number of transactions that getTransaction and getSignaturesForAddress can read. Each takes some
- * 5 kB of memory.
+ * Number of transactions that getTransaction and getSignaturesForAddress can read. Each transaction
+ * takes about 5 kB of memory.
  */
 export const TRANSACTIONS_KEPT = 20_000;
 /**
- * Maximum number of transactions in a block. A full block is sealed, which bounds memory under
- * load.
+ * Maximum number of transactions in a block. A full block is sealed at once, which bounds memory
+ * under load.
  */
 export const TRANSACTIONS_PER_BLOCK = 2_048;
-/** Maximum number of LiteSVM accounts in the cache of decoded accounts. */
+/** Maximum number of accounts in the cache of accounts that were decoded from LiteSVM. */
 export const ACCOUNTS_CACHED = 20_000;
 /**
- * Length of a slot in milliseconds. It is the default block time, and the step of the clock when
- * blocks are made on demand.
+ * Length of a slot in milliseconds: the default time between blocks. When blocks are made on
+ * demand, each block moves the clock by this time.
  */
 export const SLOT_MS = 300;
 /** Number of slots in an epoch, as on mainnet. */
 export const EPOCH_SLOTS = 432_000;
 
 /**
- * The balance of a token account before and after a transaction. `before` or `after` is null when
- * the account was not a token account at that time.
+ * The token balance of an account before and after a transaction, in base units. `before` or
+ * `after` is null when the account was not a token account at that time. `index` is the account's
+ * index among the transaction's keys.
  */
 export interface TokenChange {
   readonly index: number;
@@ -65,33 +69,36 @@ export interface TokenChange {
 }
 
 /**
- * The details of a transaction. They are dropped when TRANSACTIONS_KEPT newer transactions have
- * landed.
+ * The details of a transaction. A transaction loses its payload when TRANSACTIONS_KEPT newer
+ * transactions have landed.
  */
 export interface Payload {
   readonly bytes: Buffer;
   readonly fee: number;
   /** The keys that the transaction took from lookup tables. */
   readonly loaded: { readonly writable: readonly Key[]; readonly readonly: readonly Key[] };
-  /** Lamports of every account before and after the transaction, in the order of its keys. */
+  /**
+   * Lamports of every account before and after the transaction, in the order of the transaction's
+   * keys.
+   */
   readonly before: readonly bigint[];
   readonly after: readonly bigint[];
   readonly tokens: readonly TokenChange[];
   details: TransactionMetadata | Details;
 }
 
-/** A transaction that is in a block. */
+/** A transaction that is in a block. `id` is its first signature. */
 export interface Landed {
   readonly id: Key;
   readonly slot: number;
   readonly height: number;
   readonly err: TransactionError | null;
-  /** The price that the transaction paid, in micro-lamports per compute unit. */
+  /** The price that the transaction paid for its compute units, in micro-lamports per unit. */
   readonly price: bigint;
   payload: Payload | null;
 }
 
-/** A block. The last block of the chain is being built and has no hash yet. */
+/** A block. The last block of the chain is still being built and has no blockhash yet. */
 export interface Block {
   readonly slot: number;
   readonly parentSlot: number;
@@ -100,23 +107,26 @@ export interface Block {
   readonly time: number;
   hash: Key;
   /**
-   * The previous states of the accounts that the block changed. Emptied when JOURNAL_BLOCKS newer
-   * blocks exist.
+   * The states that the changed accounts had before this block. The map is emptied when
+   * JOURNAL_BLOCKS newer blocks exist.
    */
   undo: Map<Key, AccountState | null>;
-  /** The block's transactions. Emptied when JOURNAL_BLOCKS newer blocks exist. */
+  /** The block's transactions. The list is emptied when JOURNAL_BLOCKS newer blocks exist. */
   transactions: Landed[];
 }
 
-/** A transaction that the fault 'hold' delays until the block being built has this height. */
+/**
+ * A transaction that the fault 'hold' delays. The transaction runs when the block being built has
+ * this height.
+ */
 export interface HeldTransaction {
   readonly transaction: WireTransaction;
   readonly height: number;
 }
 
 /**
- * The faults that are switched on. A count goes down to 0 with each use. A fault with the count
- * Infinity lasts until it is cleared.
+ * The faults that are switched on. Each use of a fault lowers its count by one, and the fault ends
+ * at 0. A fault with the count Infinity lasts until it is cleared.
  */
 export interface Faults {
   drop: number;
@@ -127,26 +137,31 @@ export interface Faults {
   responses: ResponseFault[];
 }
 
-/** A fault: an endpoint reports block heights that are too high by `blocks`. */
+/**
+ * A fault: an endpoint adds `blocks` to the block heights that it reports. `blocks` may be
+ * negative.
+ */
 export interface HeightFault {
   readonly blocks: number;
   readonly endpoint: ResponseFault['endpoint'];
 }
 
 /**
- * Maximum number of requests per second (`requests`), and of sendTransaction requests (`sends`). A
- * request above the limit gets status 429.
+ * Maximum number of requests per second (`requests`), and of sendTransaction requests per second
+ * (`sends`). A request above a limit gets the HTTP status 429.
  */
 export interface RateLimit {
   readonly requests: number;
   readonly sends: number;
-  /** Whether all connections of an endpoint share the limit, or each connection has its own. */
+  /**
+   * Whether all connections to an endpoint share one limit, or each connection has its own limit.
+   */
   readonly per: 'endpoint' | 'connection';
 }
 
 /**
- * A fault: certain HTTP requests get the response `status`. When `status` is null they get no
- * response.
+ * A fault: requests that match get the HTTP status `status`, or no response when `status` is null.
+ * `methods` null matches all RPC methods.
  */
 export interface ResponseFault {
   readonly status: 429 | 500 | null;
@@ -157,8 +172,12 @@ export interface ResponseFault {
 }
 
 /**
- * The events of a chain: a new block was opened, accounts changed in the block being built, a
- * transaction arrived, the blocks above a height were dropped, all faults were cleared.
+ * The events of a chain.
+ * - `block`: a new block was opened.
+ * - `changed`: accounts changed in the block being built.
+ * - `received`: a transaction arrived.
+ * - `forked`: the blocks above a height were dropped.
+ * - `faultsCleared`: all faults were cleared.
  */
 export interface ChainEvents {
   block: [];
@@ -171,23 +190,23 @@ export interface ChainEvents {
 /** The whole state of a chain. */
 export interface Chain {
   readonly vm: Vm;
-  /** Milliseconds between blocks. With 0, blocks are made on demand only. */
+  /** Milliseconds between blocks. With 0, blocks are made only on demand. */
   readonly blockMs: number;
   readonly seed: Buffer;
   readonly genesisHash: Key;
-  /** Blocks in order of height, without gaps. The last block is being built. */
+  /** The kept blocks in order of height, without gaps. The last block is being built. */
   readonly blocks: Block[];
   /**
-   * Height up to which blocks are finalized even without later blocks: the first block, blocks from
-   * a data directory, and blocks that were finalized before a fork.
+   * Height up to which blocks count as finalized, even if too few blocks follow them. These are the
+   * first block, blocks from a data directory, and blocks that were finalized before a fork.
    */
   floor: number;
   /** Milliseconds by which the chain's clock is ahead of the machine's clock. */
   offset: number;
   epochStart: { epoch: number; time: number };
   /**
-   * Cache of decoded accounts. Null: the account does not exist. Undefined: it has changed and was
-   * not read since.
+   * Cache of decoded accounts by key. The value null means that the account does not exist. The
+   * value undefined means that the account has changed and was not read since.
    */
   readonly hot: Map<Key, AccountState | null | undefined>;
   readonly landed: Landed[];

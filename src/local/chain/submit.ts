@@ -6,17 +6,20 @@ import type { WireTransaction } from './wire/message.ts';
 
 export interface Submission {
   readonly skipPreflight: boolean;
-  /** Height of the newest block whose blockhash preflight accepts. */
+  /**
+   * Height of the newest block whose blockhash preflight accepts. A transaction with a newer
+   * blockhash is refused.
+   */
   readonly preflightHeight: number;
   /** Whether the transaction's signatures have already been verified. */
   readonly verified: boolean;
 }
 
 /**
- * Accepts a transaction like sendTransaction. With preflight, which runs on the newest state, it
- * returns a refusal; the blockhash must be known at the preflight commitment. Without preflight the
- * result is null, as with a validator: an expired, unsigned or repeated transaction just never
- * lands.
+ * Accepts a transaction as sendTransaction does. With preflight, returns a Refusal if the
+ * transaction would fail, or if its blockhash is newer than the block at `preflightHeight`. Without
+ * preflight, always returns null, as a validator does. An expired, unsigned or repeated transaction
+ * then just never lands.
  */
 export function submit(
   chain: Chain,
@@ -33,15 +36,15 @@ export function submit(
   return skipPreflight || !('refused' in result) ? null : result;
 }
 
-/** Whether the block that the transaction's blockhash belongs to is at `height` or below. */
+/** Returns whether the transaction's blockhash is that of a block at `height` or below. */
 function knownAt(chain: Chain, transaction: WireTransaction, height: number): boolean {
   const block = blockOfHash(chain, transaction.message.blockhash, head(chain).height);
   return block !== undefined && block.height <= height;
 }
 
 /**
- * Runs preflight, then drops or delays the transaction, as a node may do with a transaction that it
- * accepted.
+ * Runs preflight unless it is skipped, then drops or delays the transaction, depending on the
+ * fault. A real node can also lose or delay a transaction that it accepted.
  */
 function divert(
   chain: Chain,
@@ -64,8 +67,8 @@ function divert(
 }
 
 /**
- * Seals the block being built and opens the next block. Then runs the held transactions that are
- * due, unless their blockhash has expired.
+ * Seals the block being built and opens the next block. Then runs the transactions that the fault
+ * 'hold' delayed until this block, unless their blockhash has expired.
  */
 export function advance(chain: Chain, slot?: number, time?: number): void {
   produceBlock(chain, slot, time);

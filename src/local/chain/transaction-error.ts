@@ -1,12 +1,12 @@
-// Maps LiteSVM's errors to JSON-RPC errors and messages. LiteSVM's errors are numbers. Each list
-// below is in the order of the enumeration in LiteSVM's declarations (litesvm 1.5,
+// Converts LiteSVM's errors to the errors and messages of JSON-RPC. LiteSVM's errors are numbers.
+// Each list below has the order of the enumeration in LiteSVM's declarations (litesvm 1.5,
 // dist/internal.d.ts).
 
-/** The error of an instruction in the form of JSON-RPC. */
+/** The error of an instruction as JSON-RPC returns it. */
 export type InstructionError =
   string | { readonly Custom: number } | { readonly BorshIoError: string };
 
-/** The error of a transaction in the form of JSON-RPC. */
+/** The error of a transaction as JSON-RPC returns it. */
 export type TransactionError =
   | string
   | { readonly InstructionError: readonly [number, InstructionError] }
@@ -17,8 +17,8 @@ export type TransactionError =
 type Texts = readonly (readonly [name: string, text: string])[];
 
 /**
- * Transaction errors without fields: index is LiteSVM's number, then the name and the runtime's
- * message.
+ * Transaction errors without fields. An error's index in the list is LiteSVM's number; each entry
+ * is the name and the runtime's message.
  */
 export const TRANSACTION_ERRORS: Texts = [
   ['AccountInUse', 'Account in use'],
@@ -74,8 +74,8 @@ export const TRANSACTION_ERRORS: Texts = [
 ];
 
 /**
- * Instruction errors without fields: index is LiteSVM's number, then the name and the runtime's
- * message.
+ * Instruction errors without fields. An error's index in the list is LiteSVM's number; each entry
+ * is the name and the runtime's message.
  */
 export const INSTRUCTION_ERRORS: Texts = [
   ['GenericError', 'generic instruction error'],
@@ -153,7 +153,7 @@ function instructionText(error: InstructionError): string {
   return textOf(INSTRUCTION_ERRORS, 'BorshIoError');
 }
 
-/** The message that a validator gives for an error. */
+/** Returns the message that a validator gives for an error. */
 export function errorText(error: TransactionError): string {
   if (typeof error === 'string') return textOf(TRANSACTION_ERRORS, error);
   if ('InstructionError' in error) {

@@ -1,6 +1,6 @@
-// Uses LiteSVM through its native layer. LiteSVM's TypeScript wrapper encodes every transaction
-// again and needs another @solana/kit. The native layer ends the process on malformed transactions,
-// so it only receives bytes that wire/decode.ts has decoded.
+// Uses LiteSVM through its native layer, because its TypeScript wrapper encodes every transaction
+// again and needs another @solana/kit. The native layer ends the process on malformed transactions.
+// It therefore only receives bytes that wire/decode.ts has decoded.
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import {
@@ -27,7 +27,7 @@ import {
   type TransactionError,
 } from './transaction-error.ts';
 
-/** An account in LiteSVM. `lamports` fits a u64. */
+/** The state of an account in LiteSVM. `lamports` and `rentEpoch` are u64 values. */
 export interface AccountState {
   readonly lamports: bigint;
   readonly owner: Key;
@@ -36,7 +36,7 @@ export interface AccountState {
   readonly rentEpoch: bigint;
 }
 
-/** An inner instruction: an instruction that a program called. */
+/** An inner instruction: an instruction that a program called, not one of the message. */
 export interface InnerInstruction {
   readonly programIndex: number;
   readonly accounts: Buffer;
@@ -45,8 +45,8 @@ export interface InnerInstruction {
 }
 
 /**
- * The record of a transaction's run. `inner` has one list of inner instructions per instruction of
- * the message.
+ * The record of a transaction's run. `inner` has one list of inner instructions for each
+ * instruction of the message. `units` is the number of compute units used.
  */
 export interface Details {
   readonly logs: readonly string[];
@@ -56,35 +56,39 @@ export interface Details {
 }
 
 /**
- * The result of a run. `err` is null on success. `record` is LiteSVM's native record, which
- * `detailsOf` converts.
+ * The result of running a transaction. `err` is null on success. `record` is LiteSVM's native
+ * record, which detailsOf() converts.
  */
 export interface Execution {
   readonly err: TransactionError | null;
   readonly record: TransactionMetadata;
 }
 
-/** The result of a simulation. `accounts` are the accounts as the transaction would leave them. */
+/** The result of a simulation. `accounts` has the accounts as the transaction would leave them. */
 export interface Simulation extends Execution {
   readonly accounts: ReadonlyMap<Key, AccountState>;
 }
 
-/** A LiteSVM without a blockhash check and without history. The local chain does both itself. */
+/**
+ * A LiteSVM without its blockhash check and its transaction history. The local chain checks
+ * blockhashes and keeps the history itself.
+ */
 export interface Vm {
   read(key: Key): AccountState | null;
   /** Replaces an account. A `state` of null removes the account. */
   write(key: Key, state: AccountState | null): void;
   accountsOf(program: Key): Map<Key, AccountState>;
-  /** The lamports of an account; 0 when the account does not exist. */
+  /** Returns the lamports of an account, or 0 when the account does not exist. */
   lamports(key: Key): bigint;
   /**
-   * Runs a decoded transaction and commits its changes. A failed transaction may have paid its fee.
+   * Runs a decoded transaction and commits its changes. A failed transaction may still have paid
+   * its fee.
    */
   execute(transaction: Buffer, verifySignatures: boolean): Execution;
   simulate(transaction: Buffer, verifySignatures: boolean): Simulation;
-  /** Sets the clock. `epochStart` and `time` are seconds since 1970. */
+  /** Sets the chain's clock. `epochStart` and `time` are in seconds since 1970. */
   setClock(clock: { slot: number; epoch: number; epochStart: number; time: number }): void;
-  /** Minimum lamports for an account of this many bytes to be exempt from rent. */
+  /** Returns the lamports that make an account of `length` bytes exempt from rent. */
   rentExempt(length: number): bigint;
   setRent(lamportsPerByte: number): void;
   snapshot(): Uint8Array;
@@ -99,8 +103,8 @@ function stateOf(account: Account): AccountState {
   return {
     lamports: account.lamports(),
     owner: keyOf(account.owner()),
-    // The bytes are copied. Node's pooled Buffers share an ArrayBuffer, and the native code would
-    // take the whole ArrayBuffer.
+    // The data is copied into its own ArrayBuffer. A pooled Buffer of Node shares its ArrayBuffer
+    // with others, and the native code would read the whole ArrayBuffer.
     data: Buffer.from(data),
     executable: account.executable(),
     rentEpoch: account.rentEpoch(),
@@ -132,8 +136,8 @@ const outcomeOf = (result: TransactionMetadata | FailedTransactionMetadata): Exe
     : { err: null, record: result };
 
 /**
- * Copies a native record into plain values. The copy takes some 50 us, so callers make it only when
- * they need the values.
+ * Copies LiteSVM's native record into plain values. The copy takes about 50 us, so callers make it
+ * only when they need the values.
  */
 export function detailsOf(record: TransactionMetadata): Details {
   const returned = record.returnData();
@@ -157,9 +161,9 @@ export function detailsOf(record: TransactionMetadata): Details {
 }
 
 /**
- * Opens a LiteSVM, empty or from a snapshot. It has Solana's own programs (system, SPL Token,
- * Token-2022, ATA, memo) and the Subscriptions program. Throws an OperatorError when the binary of
- * the Subscriptions program is missing.
+ * Opens a LiteSVM, empty or from a snapshot. The LiteSVM has Solana's own programs (system, SPL
+ * Token, Token-2022, associated token account, memo) and the Subscriptions program. Throws an
+ * OperatorError when the binary of the Subscriptions program is missing.
  */
 export function openVm(snapshot?: Uint8Array): Vm {
   if (!existsSync(SUBSCRIPTIONS_BINARY)) {
@@ -214,8 +218,8 @@ export function openVm(snapshot?: Uint8Array): Vm {
       svm.setClock(
         new Clock(BigInt(slot), BigInt(epochStart), BigInt(epoch), BigInt(epoch + 1), BigInt(time)),
       ),
-    // The exemption threshold of the rent sysvar is 1 since SIMD-0194. The burn percentage (50) has
-    // no effect on this chain.
+    // The second argument is the exemption threshold of the rent sysvar, which is 1 since
+    // SIMD-0194. The third is the burn percentage, which has no effect on this chain.
     setRent: (lamportsPerByte) => svm.setRent(new Rent(BigInt(lamportsPerByte), 1, 50)),
     rentExempt: (length) => svm.minimumBalanceForRentExemption(BigInt(length)),
     snapshot: () => svm.toBytes(),

@@ -1,5 +1,5 @@
-// A client of the service's REST API. It plays the back end of a merchant and the pages of
-// subscribers.
+// A client of the service's REST API. The sandbox uses the client in place of a merchant's back end
+// and of the subscriber pages.
 import { OperatorError } from '../../errors.ts';
 import type { Wallet } from './wallet.ts';
 
@@ -7,7 +7,8 @@ interface CallOptions {
   token?: string;
   body?: unknown;
   /**
-   * IP address of the client, sent in a proxy's header. The service limits sign-ins per address.
+   * IP address of the client, sent as X-Forwarded-For. The service limits sign-ins per IP address,
+   * so each wallet has an address of its own.
    */
   from?: string;
 }
@@ -15,21 +16,21 @@ interface CallOptions {
 export interface Api {
   /**
    * Sends a request and returns the `data` of the response. Throws an ApiRefusal with the code and
-   * message of an error response. While the server is down, the request is repeated for up to
-   * PATIENCE_MS.
+   * message of an error response. While the server is down, the client repeats the request for up
+   * to PATIENCE_MS.
    */
   call<T>(
     method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
     path: string,
     options?: CallOptions,
   ): Promise<T>;
-  /** Returns all items of a paginated list. */
+  /** Reads all pages of a paginated list and returns the items. */
   list<T>(path: string, token: string): Promise<T[]>;
-  /** Signs in with the wallet. Returns the JWT. */
+  /** Signs in with the wallet's signature. Returns the JWT. */
   signIn(wallet: Wallet, role: 'merchant' | 'subscriber'): Promise<string>;
 }
 
-/** The API responded with an error. */
+/** Thrown when the API responds with an error. */
 class ApiRefusal extends Error {
   readonly code: string;
   readonly status: number;
@@ -48,7 +49,10 @@ interface Envelope {
   error?: { code: string; message: string };
 }
 
-/** Milliseconds for which a server may be down, because the sandbox kills its servers. */
+/**
+ * Milliseconds for which a request is repeated while the server is down. The sandbox itself kills
+ * its servers, and they need time to start again.
+ */
 const PATIENCE_MS = 20_000;
 
 /** Sends a request, and repeats it until the server responds or PATIENCE_MS have passed. */
@@ -73,8 +77,8 @@ async function send(
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
       const envelope = (await response.json()) as Envelope;
-      // Status 429 has a Retry-After header. A 5xx means that the database or the chain is
-      // unreachable for a moment.
+      // Status 429 and 5xx are retried. A 429 names the delay in Retry-After. A 5xx means that the
+      // database or the chain is unreachable for a moment.
       if ((response.status !== 429 && response.status < 500) || Date.now() > deadline)
         return { response, envelope };
       await pause(Number(response.headers.get('retry-after') ?? 0.2) * 1000);
@@ -139,8 +143,8 @@ export function createApi(baseUrl: string): Api {
 }
 
 /**
- * Derives an IP address for each wallet, in the range for benchmarks (RFC 2544), which is not
- * routed.
+ * Derives an IP address for each wallet. The addresses are in 198.18.0.0/15, the range for
+ * benchmarks (RFC 2544), which the internet does not route.
  */
 function addressOf({ keypair }: Wallet): string {
   const [a = 0, b = 0, c = 0] = keypair.sign(Buffer.from('address'));

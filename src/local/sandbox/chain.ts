@@ -1,5 +1,5 @@
-// The sandbox's access to the local chain. It sends the wallets' transactions and calls the RPC
-// methods that only a local chain has (time travel, faucet).
+// The sandbox's access to the local chain. This client sends the wallets' transactions and calls
+// the RPC methods that only a local chain has (time travel, faucet).
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
 import { createRpc } from '../../chain/rpc/client.ts';
@@ -11,15 +11,22 @@ export interface SandboxChain {
   rpc: Rpc;
   /** Returns the time of the newest confirmed block in Unix seconds. */
   now(): Promise<bigint>;
-  /** Moves the chain's clock forward. Resolves when a block at or after that time is confirmed. */
+  /**
+   * Moves the chain's clock forward to `seconds`. Resolves when a block at or after `seconds` is
+   * confirmed.
+   */
   travelTo(seconds: bigint): Promise<void>;
-  /** Gives a wallet lamports for fees and base units of USDC. */
+  /**
+   * Gives a wallet lamports and base units of USDC. The wallet pays its transaction fees with the
+   * lamports.
+   */
   fund(owner: string, amounts: { lamports?: bigint; usdc?: bigint }): Promise<void>;
-  /** Returns the balance of a wallet in base units of USDC. */
+  /** Returns the USDC balance of a wallet in base units. */
   balance(owner: string): Promise<bigint>;
   /**
-   * Sends a signed transaction in base64. Resolves with its signature when the transaction is
-   * confirmed. Throws an OperatorError when the transaction fails.
+   * Sends a signed transaction in base64. Resolves with the transaction's signature when the
+   * transaction is confirmed. Throws an OperatorError when the transaction fails or is not
+   * confirmed within 20 s.
    */
   submit(transaction: string): Promise<string>;
   close(): Promise<void>;
@@ -37,7 +44,7 @@ export async function cheat(url: string, method: string, params: unknown[]): Pro
     throw new OperatorError(`The local chain refused ${method}: ${error.message}`);
 }
 
-/** Opens the local chain at `url`. `mint` is its USDC mint. */
+/** Connects to the local chain at `url`. `mint` is the address of the chain's USDC mint. */
 export function createSandboxChain(url: string, mint: string, log: Log): SandboxChain {
   const rpc = createRpc({ urls: [url], log });
 
@@ -53,8 +60,8 @@ export function createSandboxChain(url: string, mint: string, log: Log): Sandbox
     now,
     async travelTo(seconds) {
       await cheat(url, 'surfnet_timeTravel', [{ absoluteTimestamp: Number(seconds) * 1000 }]);
-      // Waits until the confirmed state, which the daemons read, has reached the new time. It is a
-      // block or two behind the newest state.
+      // The daemons read the confirmed state, which is a block or two behind the newest state. The
+      // wait ends when the confirmed state has reached the new time.
       while ((await now()) < seconds) await new Promise((resolve) => setTimeout(resolve, 20));
     },
     async fund(owner, { lamports = 0n, usdc = 0n }) {

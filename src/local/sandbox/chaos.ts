@@ -1,5 +1,5 @@
-// Kills processes with kill -9 at random moments. Waits until all daemons are ready again, then
-// expires the leases of the killed processes.
+// Kills processes with kill -9 at random moments. Then waits until all daemons are ready again, and
+// expires the leases that the killed processes held.
 import pRetry from 'p-retry';
 import { expireDispatchClaims, expireKeeperLeases } from '../../db/sandbox.ts';
 import { allReady, type Processes } from './processes.ts';
@@ -8,20 +8,25 @@ import type { Random } from './random.ts';
 const victims = ['serve', 'keeper', 'dispatch', 'postgres'] as const;
 
 export interface Chaos {
-  /** Schedules the kills of this period at random moments of the next second of real time. */
+  /**
+   * Schedules this period's share of the kills at random moments of the next second of real time.
+   */
   strike(random: Random): void;
   /** Resolves when all scheduled kills have happened. */
   spent(): Promise<void>;
   /**
-   * After a kill, waits until all daemons are ready, then expires the leases of the killed
-   * processes.
+   * After a kill, waits until all daemons are ready, then expires the leases that the killed
+   * processes held.
    */
   recover(): Promise<void>;
-  /** Returns the number of kills so far by process. */
+  /** Returns the number of kills so far, by process name. */
   kills(): Readonly<Record<string, number>>;
 }
 
-/** Creates the chaos of a play. It spreads `total` kills evenly over `periods` periods. */
+/**
+ * Prepares the kills of one play, which is one run of the scenario. Spreads `total` kills evenly
+ * over the `periods` periods of the play.
+ */
 export function createChaos(processes: Processes, total: number, periods: number): Chaos {
   const kills: Record<string, number> = {};
   const armed: Promise<void>[] = [];
@@ -63,8 +68,8 @@ export function createChaos(processes: Processes, total: number, periods: number
   };
 }
 /**
- * Retries a query for at most 20 s. Chaos kills Postgres, and a connection pool notices a lost
- * connection only at its next query.
+ * Runs a query and retries it for at most 20 s. When the sandbox kills Postgres, a connection pool
+ * notices a lost connection only at its next query, and that query fails.
  */
 export function retrying<T>(query: () => Promise<T>): Promise<T> {
   return pRetry(query, { retries: 200, factor: 1, minTimeout: 100, maxRetryTime: 20_000 });

@@ -1,5 +1,5 @@
-// Reads the results of a play from three independent sources: the chain, the database and the
-// merchants' webhook server.
+// Reads the results of one run of the scenario from three independent sources: the chain, the
+// database and the merchants' webhook server.
 import { programEvents } from '../../chain/program/events.ts';
 import {
   readDeliveryTotals,
@@ -16,19 +16,22 @@ import type { Merchant } from './merchants.ts';
 import type { Processes } from './processes.ts';
 import type { Stage, Subscriber } from './subscribers.ts';
 
-/** A payment on chain: all transfers for one subscription in one transaction. */
+/**
+ * A payment as the chain shows it: all transfers for one subscription in one transaction. The
+ * amounts are base units of USDC; the times are Unix seconds.
+ */
 export interface ChainPull {
   signature: string;
   subscriptionPda: string;
   gross: bigint;
-  /** The amount that the treasury received, in base units. */
+  /** The part of `gross` that the treasury received, in base units. */
   fee: bigint;
   net: bigint;
   periodStart: bigint;
   blockTime: bigint;
 }
 
-/** A cancellation on chain, or the undoing of a cancellation. */
+/** A cancellation, or a resumption of a cancelled subscription, as the chain shows it. */
 export interface ChainTurn {
   subscriptionPda: string;
   kind: 'cancelled' | 'resumed';

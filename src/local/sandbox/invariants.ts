@@ -1,5 +1,5 @@
-// The invariants that are checked at the end of a play. An invariant returns each breach as a
-// sentence, and an empty list when there is no breach.
+// Invariants that the sandbox checks after a run of the scenario. Each invariant returns one
+// sentence per breach, and an empty list without a breach.
 import { contractEventTypes } from '../../db/events.ts';
 import type { Evidence } from './evidence.ts';
 import type { SubscriberRole, Subscriber } from './subscribers.ts';
@@ -10,7 +10,8 @@ type Invariant = (
 ) => string[];
 
 /**
- * The evidence that the money invariants need. They hold for any database, not only for a play's.
+ * The data that the money invariants compare. The money invariants hold for any database, not only
+ * for the database of a sandbox.
  */
 export type MoneyEvidence = Pick<
   Evidence,
@@ -28,8 +29,8 @@ function repeated(values: readonly string[]): string[] {
 }
 
 /**
- * By role: the final status of the subscription and the number of periods that the subscriber paid
- * for.
+ * For each subscriber role, the final status of the subscription and the number of periods that the
+ * subscriber has paid for. `at` is the period in which the subscriber acts.
  */
 const endings: Record<
   SubscriberRole,
@@ -229,7 +230,7 @@ const invariants: Record<string, Invariant> = {
   },
 };
 
-/** Checks all invariants. Returns the breaches by name of the invariant. */
+/** Checks all invariants. Returns the breaches by the invariant's name. */
 export function checkInvariants(...play: Parameters<Invariant>): Record<string, string[]> {
   return Object.fromEntries(
     Object.entries(invariants).map(([name, check]) => [name, check(...play)]),
@@ -237,8 +238,8 @@ export function checkInvariants(...play: Parameters<Invariant>): Record<string, 
 }
 
 /**
- * Checks the money invariants, which hold for any database. Returns the breaches by name of the
- * invariant.
+ * Checks only the money invariants, which hold for any database. Returns the breaches by the
+ * invariant's name.
  */
 export function checkMoney(...play: Parameters<MoneyInvariant>): Record<string, string[]> {
   return Object.fromEntries(

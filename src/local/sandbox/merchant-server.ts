@@ -1,5 +1,6 @@
-// The merchants' webhook server. It follows docs/contract.md: it compares the signature over the
-// raw body in constant time, tolerates timestamps up to 300 s off, and deduplicates events by id.
+// The merchants' webhook server. The server follows docs/contract.md: it compares the signature
+// over the raw body in constant time, tolerates timestamps up to 300 s off, and deduplicates events
+// by id.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
@@ -7,24 +8,30 @@ import { createServer, type IncomingMessage } from 'node:http';
 export interface ReceivedEvent {
   id: string;
   type: string;
-  /** The raw body of the request. */
+  /** The raw body of the webhook request. */
   body: string;
 }
 
 export interface MerchantServer {
-  /** Returns the URL of a merchant's webhook endpoint. */
+  /** Returns the URL of the webhook endpoint of a merchant. `merchant` is the merchant's index. */
   urlFor(merchant: number): string;
-  /** Sets the secret of a merchant's webhook endpoint. The API shows the secret only once. */
+  /**
+   * Stores the signing secret of a merchant's webhook endpoint. The API shows this secret only
+   * once, when the endpoint is registered.
+   */
   setSecret(merchant: number, secret: string): void;
-  /** While `failing` is true, the merchant's endpoint responds with 503. */
+  /** Makes the merchant's endpoint respond with status 503 while `failing` is true. */
   setFailing(merchant: number, failing: boolean): void;
-  /** The received events by id, in the order of their first request. */
+  /** The received events by event id, in the order in which they first arrived. */
   events: ReadonlyMap<string, ReceivedEvent>;
-  /** Number of requests with a wrong signature or a timestamp beyond the tolerance. */
+  /** Number of webhook requests with a wrong signature or a timestamp beyond the tolerance. */
   refused(): number;
-  /** Number of requests that got a 503. */
+  /** Number of webhook requests that got a 503 because of setFailing(). */
   failedOnPurpose(): number;
-  /** Number of times an event was delivered again with another body. It must stay 0. */
+  /**
+   * Number of times that a repeated event had another body than its first delivery. A correct
+   * service keeps this number at 0.
+   */
   altered(): number;
   onEvent(listener: (event: ReceivedEvent) => void): void;
   close(): Promise<void>;

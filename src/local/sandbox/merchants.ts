@@ -19,17 +19,18 @@ export interface Merchant {
   amount: bigint;
 }
 
-/** The length of a period in hours (thirty days). */
+/** The length of a billing period in hours: thirty days. */
 export const PERIOD_HOURS = 720;
 
-// For the last amount, a fee of 1 % rounds to zero. Its payments have a single transfer.
+// The amounts are base units of USDC. A fee of 1 % of 99 base units rounds to zero, so a payment
+// for the plan "Tiny" has a single transfer, to the merchant.
 const plans = [
   { app: 'Stellar Streams', plan: 'Monthly', amount: 9_990_000n },
   { app: 'Orbit Notes', plan: 'Team', amount: 24_999_999n },
   { app: 'Penny Press', plan: 'Tiny', amount: 99n },
 ];
 
-/** Sets up the merchants through the API. Resolves when all plans are active. */
+/** Sets up one merchant per plan through the API. Resolves when all plans are active. */
 export async function createMerchants(
   api: Api,
   chain: SandboxChain,
@@ -88,7 +89,7 @@ export async function createMerchants(
   );
 }
 
-/** Calls `isSo` every 200 ms until it returns true. Throws an Error after 20 s. */
+/** Calls `isSo` every 200 ms until `isSo` returns true. After 20 s throws an Error with `what`. */
 export async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
   const deadline = Date.now() + 20_000;
   while (!(await isSo())) {

@@ -1,5 +1,6 @@
-// Ends the embedded Postgres with the process that started it. If a server becomes an orphan after
-// all, because its guard was killed too, the next start with the same data stops the server.
+// Ends the embedded Postgres when the process that started it ends. A guard, a separate process,
+// does this. If the guard is killed too, the next start on the same data directory stops the old
+// server.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, readlink, realpath } from 'node:fs/promises';
@@ -8,9 +9,9 @@ import { join } from 'node:path';
 import pRetry from 'p-retry';
 
 /**
- * Starts a guard: a shell that ends `server` when this process ends for any reason, because the
- * shell's stdin then closes. Dismiss the guard when the server has ended, because the system may
- * reuse the pid. Returns undefined on Windows.
+ * Starts the guard of a server: a shell that waits for the end of its stdin. Its stdin closes when
+ * this process ends for any reason; the shell then ends `server`. Call dismiss() when the server
+ * has ended, because the system may reuse the pid. Returns undefined on Windows.
  */
 export function guardOf(server: ChildProcess): ChildProcess | undefined {
   if (server.pid === undefined || platform() === 'win32') return undefined;
@@ -22,23 +23,24 @@ export function guardOf(server: ChildProcess): ChildProcess | undefined {
   return guard;
 }
 
-/** Ends the guard of a server that has ended. */
+/** Ends the guard process of a server that has ended. */
 export async function dismiss(guard: ChildProcess | undefined): Promise<void> {
   if (guard?.pid === undefined || guard.exitCode !== null || guard.signalCode !== null) return;
-  // Without other work, Node ends before an exit that is awaited but not referenced.
+  // An unreferenced child process does not keep Node running, so Node could exit during the wait
+  // below.
   guard.ref();
   guard.kill('SIGKILL');
   await once(guard, 'exit');
 }
 
-/** Server settings that record this process as the owner of the server. */
+/** Server settings that record this process's pid as the owner of the Postgres server. */
 export function ownerSettings(): Record<string, string> {
   return { 'billing.owner': String(process.pid) };
 }
 
 /**
- * Stops the server of a data directory when the process that started the server is gone. Without
- * /proc this does nothing, and Postgres refuses to start a second server.
+ * Stops the Postgres server of a data directory if the process that started it is gone. Without
+ * /proc this function does nothing, and Postgres refuses to start a second server.
  */
 export async function stopOrphan(cluster: string): Promise<void> {
   const pid = await serverOf(cluster);
@@ -47,7 +49,10 @@ export async function stopOrphan(cluster: string): Promise<void> {
   if (owner !== undefined && (await parentOf(pid)) !== owner) await end(pid);
 }
 
-/** Returns the pid of a data directory's server, whose working directory is that directory. */
+/**
+ * Returns the pid of the Postgres server that runs in a data directory. The pid in postmaster.pid
+ * counts only if that process has the data directory as its working directory.
+ */
 async function serverOf(cluster: string): Promise<number | undefined> {
   const pidFile = await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => '');
   const pid = Number.parseInt(pidFile, 10);
@@ -55,22 +60,24 @@ async function serverOf(cluster: string): Promise<number | undefined> {
   return directory === undefined || directory !== (await realpath(cluster)) ? undefined : pid;
 }
 
-/** Returns the pid that ownerSettings() recorded in the command line of a server. */
+/** Returns the owner's pid, which ownerSettings() put into the server's command line. */
 async function ownerOf(pid: number): Promise<number | undefined> {
   const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
   return numberIn(/(?:^|\0)billing\.owner=(\d+)(?:\0|$)/.exec(command));
 }
 
 /**
- * Reads the parent's pid of a process. The parent changes when it ends. Returns undefined when the
- * process has ended.
+ * Returns the pid of a process's parent. When the parent ends, the system assigns another parent.
+ * Returns undefined when the process has ended.
  */
 async function parentOf(pid: number): Promise<number | undefined> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
   return numberIn(/^PPid:\s*(\d+)$/m.exec(status));
 }
 
-/** Requests a fast shutdown. Resolves when the process has ended. Rejects after 30 s. */
+/**
+ * Requests a fast shutdown of Postgres. Resolves when the process has ended. Rejects after 30 s.
+ */
 async function end(pid: number): Promise<void> {
   const send = (signal: 'SIGINT' | 0) => {
     try {

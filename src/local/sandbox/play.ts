@@ -1,6 +1,6 @@
-// Plays the scenario: wallets subscribe, then time advances period by period and each wallet acts
-// by its role. Time advances only when all due work is done. Months then take seconds, and no due
-// time is skipped.
+// Plays the scenario: wallets subscribe, then the chain's time advances period by period, and each
+// subscriber acts by its role. Time advances only when all due work is done. Months then take
+// seconds, and no due time is skipped.
 import { SUBSCRIPTIONS_DUE } from '../../db/postgres/notify.ts';
 import { bringRetriesForward, readWorkLeft } from '../../db/sandbox.ts';
 import { each } from '../../each.ts';
@@ -30,19 +30,20 @@ export interface PlayOptions {
   periods: number;
   random: Random;
   chaos: Chaos;
-  /** Called with messages about the progress of the play. */
+  /** Called with each message about the progress. */
   report: (line: string) => void;
-  /** When this signal aborts, the play stops and throws the signal's reason. */
+  /** When this signal aborts, play() stops and throws the signal's reason. */
   signal: AbortSignal;
 }
 
 const periodSeconds = BigInt(PERIOD_HOURS * 3600);
-// Index of the merchant whose server fails during the second period.
+// Index of the merchant whose webhook server fails during the second period.
 const FAILING_MERCHANT = 1;
 
 /**
- * Creates subscribers: first one of each role, then half steady and half of random roles. They act
- * in the second period at the earliest, and early enough that their effects end within the play.
+ * Creates subscribers: first one of each role, then half steady ones and half with a random role. A
+ * subscriber acts in the second period at the earliest, and early enough that the consequences end
+ * before the last period does.
  */
 export function cast(
   count: number,
@@ -65,7 +66,7 @@ export function cast(
   });
 }
 
-/** Plays all periods. Throws an Error when work that is due is still left after a minute. */
+/** Plays all periods. Throws an Error when due work is not finished within a minute. */
 export async function play(options: PlayOptions): Promise<void> {
   const { stage, subscribers, periods, random, report, server, processes } = options;
   await each(subscribers, 8, async (subscriber) => {
@@ -84,7 +85,7 @@ export async function play(options: PlayOptions): Promise<void> {
       const waiting = await retrying(() => bringRetriesForward(processes.sql));
       report(`a merchant's server is back: ${waiting} deliveries are tried again`);
     }
-    // One minute after the last subscription of the period becomes due.
+    // `due` is one minute after the last subscription of the period becomes due.
     const due = start + BigInt(period) * periodSeconds + 60n;
     if (period > 0) await passTimeUntil(options, due);
     await untilIdle(options);
@@ -116,7 +117,8 @@ export async function play(options: PlayOptions): Promise<void> {
 }
 
 /**
- * Moves the chain's clock to `target`. Stops at each due time until the work that is due is done.
+ * Moves the chain's clock to `target`. Stops at each time at which work becomes due, and waits
+ * until that work is done.
  */
 async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void> {
   const { stage, processes } = options;
@@ -125,10 +127,11 @@ async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void
     const now = await stage.chain.now();
     if (now >= target) return;
     const { nextDue } = await retrying(() => readWorkLeft(processes.sql, date(now)));
-    // Subscriptions that are due within ten minutes of each other share one stop.
+    // The clock stops ten minutes after the next due time. Subscriptions that become due within
+    // these ten minutes are then collected at the same stop.
     const next = nextDue === null ? target : BigInt(Math.ceil(nextDue.getTime() / 1000)) + 600n;
     const step = next < target ? next : target;
-    // The chain's clock also runs by itself, so a step of one second needs no time travel.
+    // The chain's clock also runs in real time, so a step of one second needs no time travel.
     if (step > now + 1n) await stage.chain.travelTo(step);
     else await new Promise((resolve) => setTimeout(resolve, 200));
     await retrying(() => processes.sql.notify(SUBSCRIPTIONS_DUE, ''));
@@ -136,8 +139,8 @@ async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void
 }
 
 /**
- * Resolves when no work is due. The keeper's work is due by chain time, the dispatcher's by the
- * time of Postgres.
+ * Resolves when no work is due. The keeper's work is due by the chain's clock, the dispatcher's
+ * work by the clock of Postgres.
  */
 async function untilIdle({ stage, processes, chaos, signal }: PlayOptions): Promise<void> {
   const deadline = Date.now() + 60_000;

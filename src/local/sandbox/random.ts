@@ -1,16 +1,19 @@
-/** Random choices from a seed. The same seed repeats a scenario. */
+/**
+ * Random choices that a seed determines. The same seed gives the same choices, so a scenario can be
+ * repeated.
+ */
 export interface Random {
-  /** Returns a whole number from 0 to n - 1. */
+  /** Returns a random whole number from 0 to n - 1. */
   below(n: number): number;
-  /** Returns one of `items`. Throws a RangeError when the list is empty. */
+  /** Returns a random item of `items`. Throws a RangeError when `items` is empty. */
   pick<T>(items: readonly T[]): T;
-  /** Returns 32 random bytes for a key. */
+  /** Returns 32 random bytes, the seed of a keypair. */
   seed32(): Buffer;
 }
 
 /**
- * Creates a generator (mulberry32 by Tommy Ettinger, public domain). Its 32 bits of state are
- * enough for a scenario.
+ * Creates a random number generator from a seed (mulberry32 by Tommy Ettinger, public domain). Its
+ * 32 bits of state are enough for the few random choices of a scenario.
  */
 export function seeded(seed: number): Random {
   let state = seed >>> 0;

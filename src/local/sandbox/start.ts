@@ -21,19 +21,25 @@ export interface SandboxOptions {
   subscribers: number;
   periods: number;
   seed: number;
-  /** Number of kills during the play. */
+  /** Number of processes to kill while the scenario is played. */
   chaos: number;
-  /** Whether a scenario is played. Without a play, blocks take as long as on a public cluster. */
+  /**
+   * Whether the scenario is played. If not, people use the sandbox, and blocks take as long as on a
+   * public cluster.
+   */
   play: boolean;
   dataDir?: string | undefined;
-  /** Called with messages about the progress. */
+  /** Called with each message about the progress. */
   report: (line: string) => void;
   log: Log;
-  /** When this signal aborts, the start or the play stops and throws the signal's reason. */
+  /**
+   * When this signal aborts, the start of the sandbox or the scenario stops and throws the signal's
+   * reason.
+   */
   signal: AbortSignal;
 }
 
-/** The output of `--once --json`. */
+/** The JSON that `billing sandbox --once --json` prints. */
 export interface Summary {
   subscribers: number;
   periods: number;
@@ -47,7 +53,7 @@ export interface Summary {
 }
 
 export interface Sandbox {
-  /** The content of the line that `--json` prints when the sandbox is up. */
+  /** The JSON that `billing sandbox --json` prints when the sandbox is up. */
   ready: {
     ready: true;
     apiUrl: string;
@@ -71,8 +77,9 @@ export interface Sandbox {
     }[];
     subscribers: { wallet: string; secretKey: string; token: string }[];
     /**
-     * A wallet with SOL and USDC that takes no part in the play. Its URLs open the subscriber pages
-     * with this wallet, and the dashboard with the first merchant's wallet.
+     * A wallet with SOL and USDC that takes no part in the scenario. `subscribeUrl` and
+     * `accountUrl` open the subscriber pages with this wallet. `dashboardUrl` opens the dashboard
+     * with the first merchant's wallet.
      */
     demo: {
       wallet: string;
@@ -84,17 +91,21 @@ export interface Sandbox {
   };
   processes: Processes;
   chain: SandboxChain;
-  /** Plays the scenario once and checks the invariants. `breaches` is by name of the invariant. */
+  /**
+   * Plays the scenario once and checks the invariants. `breaches` has the breaches by the
+   * invariant's name.
+   */
   playOnce(): Promise<{ summary: Summary; breaches: Record<string, string[]> }>;
   stop(): Promise<void>;
 }
 
-// With this block time, months of chain time take seconds, and a block still has several
-// transactions.
+// Block time in milliseconds while the scenario is played. Months of chain time then take seconds,
+// and a block still has several transactions.
 const PLAY_BLOCK_MS = 30;
-// With this block time, a transaction remains valid for 45 s, so a person has time to sign it.
+// Block time in milliseconds without a scenario. A transaction then stays valid for 45 s, so a
+// person has time to sign it.
 const IDLE_BLOCK_MS = 300;
-// Lamports that a wallet gets for fees and rent.
+// Lamports that each wallet gets for transaction fees and rent.
 const WALLET_LAMPORTS = 1_000_000_000n;
 const DEMO_USDC = 1_000_000_000n;
 const KEEPER_LAMPORTS = 1_000_000_000_000n;
@@ -123,7 +134,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     await allReady(processes, signal);
     report(`everything is up after ${Date.now() - startedAt} ms: ${processes.apiUrl}`);
     const api = createApi(processes.apiUrl);
-    // The seed differs for each play on the same data, so that each play uses other wallets.
+    // Each play on the same data gets another seed, and therefore other wallets.
     const random = seeded(options.seed + processes.plays * 1_000_003);
     const merchants = await createMerchants(api, chain, server, random);
     signal.throwIfAborted();
@@ -174,8 +185,8 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
 }
 
 /**
- * Plays the scenario, reads the evidence and checks the invariants. `startedAt` is Unix
- * milliseconds.
+ * Plays the scenario, reads its results and checks the invariants. `startedAt` is the sandbox's
+ * start in Unix milliseconds.
  */
 async function playOnce(
   scene: {
@@ -217,7 +228,10 @@ async function playOnce(
   return { summary, breaches };
 }
 
-/** Builds the URLs of the pages. The fragment of each URL holds a wallet's secret key. */
+/**
+ * Builds the URLs of the web pages for people. The fragment of each URL holds the secret key of the
+ * wallet that the page uses.
+ */
 function demoPages(apiUrl: string, demo: Wallet, [merchant]: readonly Merchant[]) {
   const selling = merchant?.wallet.secretKey ?? '';
   return {

@@ -1,5 +1,5 @@
-// The subscribers of the scenario and their actions. A subscriber's role decides what the
-// subscriber does.
+// The subscribers of the scenario and their actions. A subscriber's role decides its action, such
+// as a cancellation or a late top-up.
 import { unsignedTransaction } from '../../chain/transactions/message.ts';
 import { approveTransaction } from '../../chain/transactions/subscriptions.ts';
 import { revokeApproval } from '../../chain/transactions/system-instructions.ts';
@@ -9,8 +9,8 @@ import { until, type Merchant } from './merchants.ts';
 import { signFor, type Wallet } from './wallet.ts';
 
 /**
- * The roles of subscribers. A steady subscriber only pays. Each other role stands for an action
- * that the subscriber takes in the period `at`.
+ * The roles of subscribers. A steady subscriber only pays. In every other role, something happens
+ * to the subscription in the period `at`, such as a cancellation or a missing balance.
  */
 export const roles = [
   'steady',
@@ -29,9 +29,12 @@ export interface Subscriber {
   token: string;
   merchant: Merchant;
   role: SubscriberRole;
-  /** The period in which the subscriber acts by its role, counted from 0. */
+  /** Number of the period in which the subscriber acts by its role. The first period is 0. */
   at: number;
-  /** Id of the subscription. It and `subscriptionPda` are empty until the wallet has subscribed. */
+  /**
+   * Id of the subscription. `subscriptionId` and `subscriptionPda` are empty until the wallet has
+   * subscribed.
+   */
   subscriptionId: string;
   subscriptionPda: string;
 }
@@ -51,7 +54,7 @@ export interface Stage {
 
 const path = ({ subscriptionId }: Subscriber) => `/subscriber/subscriptions/${subscriptionId}`;
 
-/** Number of periods that the wallet's first USDC pays for. */
+/** Returns for how many periods the wallet's initial USDC is enough. */
 export function fundedPeriods(
   { role, at }: Pick<Subscriber, 'role' | 'at'>,
   periods: number,
@@ -60,8 +63,8 @@ export function fundedPeriods(
 }
 
 /**
- * Subscribes on chain with a transaction that the API builds, then registers the subscription with
- * the API.
+ * Subscribes on chain with a transaction that the API has built, then registers the subscription
+ * with the API.
  */
 export async function subscribe({ api, chain }: Stage, subscriber: Subscriber): Promise<void> {
   const { wallet, token, merchant } = subscriber;
@@ -79,8 +82,8 @@ export async function subscribe({ api, chain }: Stage, subscriber: Subscriber): 
 }
 
 /**
- * Takes the action of the subscriber's role in the middle of a paid period. Resolves when the API
- * shows the effect.
+ * Takes the action of the subscriber's role in the middle of a paid period. If the subscriber
+ * cancels or resumes, waits until the API shows the change.
  */
 export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promise<void> {
   const { api, chain } = stage;
@@ -132,7 +135,8 @@ export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promis
 }
 
 /**
- * Takes the action of the subscriber's role after the subscriber's payment failed and was retried.
+ * Takes the action of the subscriber's role after a payment has failed: tops up the wallet, or
+ * approves again.
  */
 export async function actPastDue(
   stage: Stage,
@@ -146,8 +150,8 @@ export async function actPastDue(
 }
 
 /**
- * Revokes the wallet's token approval with SPL Token's Revoke. The SubscriptionAuthority remains,
- * so a new approval of the authority is enough to pay again.
+ * Revokes the wallet's token approval with SPL Token's Revoke. The SubscriptionAuthority account
+ * remains, so the wallet only has to approve this authority again to pay.
  */
 async function revokeDelegation({ chain, mint }: Stage, { wallet }: Subscriber): Promise<void> {
   const { blockhash } = await chain.rpc.getLatestBlockhash();

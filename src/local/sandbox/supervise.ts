@@ -11,13 +11,13 @@ const program = new URL('../../../bin/billing.js', import.meta.url).pathname;
 
 export interface Supervised {
   name: string;
-  /** Returns the number of times the process was started again. */
+  /** Returns how often the process was started again. */
   restarts(): number;
   /** Ends the process with kill -9. The process is then started again. */
   kill(): void;
   /**
-   * Resolves when `readyUrl` responds with 200. After 30 s throws an OperatorError with the end of
-   * the log. When `signal` aborts, throws its reason.
+   * Resolves when `readyUrl` responds with a 2xx status. After 30 s throws an OperatorError with
+   * the last lines of the log. When `signal` aborts, throws the signal's reason.
    */
   ready(signal?: AbortSignal): Promise<void>;
   /** Sends SIGTERM, and SIGKILL after 15 s. Resolves when the process has ended. */
@@ -27,12 +27,12 @@ export interface Supervised {
 export interface SuperviseOptions {
   name: string;
   args: string[];
-  /** Options of Node itself, which come before the program's path. */
+  /** Options of Node itself, which precede the program's path on the command line. */
   nodeArgs?: string[];
   env: Record<string, string>;
   /** File that the process's stdout and stderr are appended to. */
   logFile: string;
-  /** URL that responds with 200 when the process is ready. */
+  /** URL that responds with a 2xx status when the process is ready. */
   readyUrl: string;
 }
 
@@ -55,9 +55,9 @@ export function supervise({
 
   const start = () => {
     const startedAt = Date.now();
-    // The IPC channel closes when this process ends for any reason, and the child then stops. The
-    // child gets its own process group, so that ctrl-C does not stop the processes in the wrong
-    // order.
+    // The IPC channel closes when this process ends for any reason, and the child process then
+    // stops by itself. The child gets its own process group, so Ctrl-C does not reach all processes
+    // at once; stop() ends them in order.
     child = spawn(process.execPath, [...nodeArgs, program, ...args], {
       env,
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

@@ -1,5 +1,5 @@
-// A wallet of the sandbox. It signs in to the API and signs the transactions that the API builds,
-// as a browser wallet does.
+// A wallet of the sandbox. Like a browser wallet, it signs the sign-in message and the transactions
+// that the API builds.
 import bs58 from 'bs58';
 import nacl from 'tweetnacl';
 import type { Keypair } from '../../chain/keypair.ts';
@@ -7,14 +7,14 @@ import { addSignature } from '../../chain/transactions/message.ts';
 
 export interface Wallet {
   address: string;
-  /** The secret key (64 bytes) in Base58, which wallets can import. */
+  /** The secret key (64 bytes) in Base58. Browser wallets import this format. */
   secretKey: string;
   keypair: Keypair;
-  /** Returns the signature of a text in Base58. */
+  /** Signs a text. Returns the signature in Base58. */
   sign(message: string): string;
 }
 
-/** Creates the wallet of a 32-byte seed. It signs with tweetnacl, as browser wallets do. */
+/** Derives a wallet from a 32-byte seed. The wallet signs with tweetnacl, as browser wallets do. */
 export function walletFromSeed(seed: Buffer): Wallet {
   const { publicKey, secretKey } = nacl.sign.keyPair.fromSeed(seed);
   const keypair = {
@@ -29,12 +29,12 @@ export function walletFromSeed(seed: Buffer): Wallet {
   };
 }
 
-/** Signs an unsigned transaction in base64 as one of its signers. */
+/** Adds this wallet's signature to a transaction in base64. Returns the signed transaction. */
 export function signFor({ keypair }: Wallet, transaction: string): string {
   return addSignature(keypair, transaction);
 }
 
-/** The 64 bytes of the wallet's secret key, as in a keypair file. */
+/** Returns the 64 bytes of the wallet's secret key, the content of a keypair file. */
 export function bytesOf({ secretKey }: Wallet): Uint8Array {
   return bs58.decode(secretKey);
 }

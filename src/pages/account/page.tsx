@@ -5,6 +5,7 @@ import { words } from '../shared/language.ts';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
 import { Address, Button } from '../shared/parts.tsx';
+import { Report } from '../shared/report.tsx';
 import type { Session } from '../shared/session.ts';
 import { Brand, SignIn, useSession } from '../shared/sign-in.tsx';
 import { ZoneSwitch } from '../shared/zone-switch.tsx';
@@ -65,6 +66,9 @@ function Subscriptions({ session }: { session: Session }): ReactElement {
           <SubscriptionCard key={subscription.id} session={session} initial={subscription} />
         ))}
       </ListOf>
+      <footer className="muted small">
+        <Report />
+      </footer>
     </main>
   );
 }

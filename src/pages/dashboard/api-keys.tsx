@@ -4,6 +4,7 @@ import { wordsOf } from '../shared/errors.ts';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
 import { Badge, Button, Dialog, Notice } from '../shared/parts.tsx';
+import { signAgain } from '../shared/session.ts';
 import { hiddenHead, Table } from '../shared/table.tsx';
 import { Time } from '../shared/time.tsx';
 import { type Place } from './place.ts';
@@ -24,7 +25,8 @@ export function ApiKeys({ place: { session } }: { place: Place }): ReactElement 
     setBusy(true);
     setProblem(undefined);
     try {
-      setMade((await session.client.post('/merchant/api-keys')).key);
+      const client = await signAgain(session);
+      setMade((await client.post('/merchant/api-keys')).key);
       list.refresh();
     } catch (error) {
       setProblem(wordsOf(error));
@@ -53,7 +55,7 @@ export function ApiKeys({ place: { session } }: { place: Place }): ReactElement 
       </div>
       <p className="muted">
         A key lets your server do everything but manage keys. Keep it out of web pages and apps. See
-        the <a href="/docs">API reference</a>.
+        the <a href="/docs">API reference</a>. Your wallet signs before a key is made.
       </p>
       {problem !== undefined && <Notice kind="error">{problem}</Notice>}
       <ListOf list={list} empty={<strong>No keys yet</strong>}>

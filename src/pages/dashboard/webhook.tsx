@@ -2,9 +2,11 @@ import { type ReactElement, useCallback, useState } from 'react';
 import type { components } from '../../client/openapi.ts';
 import { wordsOf } from '../shared/errors.ts';
 import { Button, Dialog, Notice, Spinner } from '../shared/parts.tsx';
+import { signAgain } from '../shared/session.ts';
 import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
 import { Deliveries } from './deliveries.tsx';
+import { EndpointHealth } from './endpoint-health.tsx';
 import { NewEndpoint } from './new-endpoint.tsx';
 import { type Place, useResponse } from './place.ts';
 import { Secret } from './secret.tsx';
@@ -25,6 +27,7 @@ export function Webhook({ place }: { place: Place }): ReactElement {
   const [ping, setPing] = useState<Ping>();
   const [busy, setBusy] = useState(false);
   const [removing, setRemoving] = useState(false);
+  const [rotating, setRotating] = useState(false);
   const [problem, setProblem] = useState<string>();
   const endpoint = data?.[0];
 
@@ -55,6 +58,23 @@ export function Webhook({ place }: { place: Place }): ReactElement {
           path: { ...path, webhookId },
         }),
       );
+    });
+  const rotate = (webhookId: string) =>
+    attempt(async () => {
+      const client = await signAgain(session);
+      const made = await client.post('/merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret', {
+        path: { ...path, webhookId },
+      });
+      setSecret(made.secret);
+      again();
+    }).finally(() => setRotating(false));
+  const enable = (webhookId: string) =>
+    attempt(async () => {
+      await session.client.patch('/merchant/apps/{appId}/webhooks/{webhookId}', {
+        path: { ...path, webhookId },
+        body: { disabled: false },
+      });
+      again();
     });
   const remove = (webhookId: string) =>
     attempt(async () => {
@@ -94,11 +114,17 @@ export function Webhook({ place }: { place: Place }): ReactElement {
                 <Button busy={busy} onClick={() => void test(endpoint.id)}>
                   Send a test
                 </Button>
+                <Button onClick={() => setRotating(true)}>Replace the secret</Button>
                 <Button kind="danger" onClick={() => setRemoving(true)}>
                   Delete
                 </Button>
               </div>
             </div>
+            <EndpointHealth
+              endpoint={endpoint}
+              busy={busy}
+              enable={() => void enable(endpoint.id)}
+            />
             {ping !== undefined && <PingResult ping={ping} />}
           </section>
           <Deliveries key={endpoint.id} place={place} webhookId={endpoint.id} />
@@ -112,6 +138,21 @@ export function Webhook({ place }: { place: Place }): ReactElement {
           text="Your server verifies every webhook with this secret. It is shown once."
           onClose={() => setSecret(undefined)}
         />
+      )}
+      {rotating && endpoint !== undefined && (
+        <Dialog title="Replace the signing secret?" onClose={() => setRotating(false)}>
+          <p>
+            Your wallet signs first. For a day, webhooks carry the signatures of both secrets in
+            <code> webhook-signature</code>; <code>X-Service-Signature</code> is made with the new
+            one at once.
+          </p>
+          <div className="actions end">
+            <Button onClick={() => setRotating(false)}>Keep it</Button>
+            <Button kind="primary" busy={busy} onClick={() => void rotate(endpoint.id)}>
+              Replace it
+            </Button>
+          </div>
+        </Dialog>
       )}
       {removing && endpoint !== undefined && (
         <Dialog title="Delete this endpoint?" onClose={() => setRemoving(false)}>

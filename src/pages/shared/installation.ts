@@ -27,3 +27,20 @@ export function explorerUrl(kind: 'tx' | 'address', id: string): string | undefi
   const suffix = cluster === 'mainnet-beta' ? '' : `?cluster=${cluster}`;
   return `https://explorer.solana.com/${kind}/${encodeURIComponent(id)}${suffix}`;
 }
+
+/** The value of REPORT_URL; empty without one. */
+const report = read('report');
+
+/**
+ * Returns the link to report abuse, or undefined when the operator gave none. `planId` names the
+ * plan that is reported.
+ */
+export function reportLink(planId?: string): string | undefined {
+  if (!URL.canParse(report)) return undefined;
+  const url = new URL(report);
+  if (planId === undefined) return url.href;
+  if (url.protocol === 'mailto:' && url.search === '')
+    return `${url.href}?subject=${encodeURIComponent(`Report of plan ${planId}`)}`;
+  if (url.protocol === 'https:') url.searchParams.set('plan', planId);
+  return url.href;
+}

@@ -150,6 +150,15 @@ function sessionOf(connected: Connected, role: Role, first: string): Session {
 }
 
 /**
+ * Asks the wallet to sign in once more, before a key is created or a secret replaced: whoever finds
+ * an open dashboard cannot do that. Returns a client with the new token.
+ */
+export async function signAgain(session: Session): Promise<Client> {
+  const { token } = await signInAs(session, session.role);
+  return createClient({ baseUrl: location.origin, token });
+}
+
+/**
  * Has the wallet sign a transaction, and sends it through the service unless the wallet sends. The
  * service builds the transaction (`ask`) when the wallet is about to be asked, because its
  * blockhash ages while the user decides. Throws a WalletRefusal, an AlteredTransaction or the

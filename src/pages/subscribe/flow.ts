@@ -17,6 +17,9 @@ import type { Problem } from './problems.ts';
 
 export type Step = 'connect' | 'signIn' | 'check' | 'sign' | 'send' | 'confirm';
 
+/** Why a wallet cannot subscribe, and the key of the text that says so. */
+type Closed = 'endedByMerchant' | 'ownWallet' | 'frozen' | 'planBlocked' | 'planClosed';
+
 export type View =
   | { at: 'offer' }
   | { at: 'busy'; step: Step; wallet: string }
@@ -25,7 +28,7 @@ export type View =
   | { at: 'switched' }
   | { at: 'short'; standing: Standing }
   | { at: 'otherTerms'; standing: Standing }
-  | { at: 'closed'; why: 'ownWallet' | 'frozen' | 'planClosed' }
+  | { at: 'closed'; why: Closed }
   | { at: 'subscribed'; standing: Standing; note?: 'approved' | 'resumed' }
   | { at: 'done'; subscription: Subscription };
 
@@ -248,11 +251,15 @@ async function placeOf(
 ): Promise<View | undefined> {
   const { plan, terms } = order;
   const { onChain, subscriptionId } = standing;
+  if (standing.endedByMerchant) return { at: 'closed', why: 'endedByMerchant' };
   if (onChain === 'live' && standing.approval !== 'replaced' && subscriptionId === null)
     return { at: 'done', subscription: await register(session, order, standing) };
-  if (onChain === 'live' || onChain === 'cancelled') return { at: 'subscribed', standing };
+  // A cancelled account without a live subscription is resumed by subscribing.
+  const isLive = onChain === 'live' || (onChain === 'cancelled' && subscriptionId !== null);
+  if (isLive) return { at: 'subscribed', standing };
   if (session.address === plan.merchantWallet) return { at: 'closed', why: 'ownWallet' };
   if (standing.frozen) return { at: 'closed', why: 'frozen' };
+  if (standing.planBlocked !== null) return { at: 'closed', why: 'planBlocked' };
   if (!standing.planOpen) return { at: 'closed', why: 'planClosed' };
   if (standing.trialHours !== terms.trialHours) return { at: 'otherTerms', standing };
   return isShort(standing) ? { at: 'short', standing } : undefined;

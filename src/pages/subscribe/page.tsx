@@ -4,6 +4,7 @@ import { isCode, wordsOf } from '../shared/errors.ts';
 import { LanguageSwitch } from '../shared/language-switch.tsx';
 import { words } from '../shared/language.ts';
 import { Button, Notice, Spinner } from '../shared/parts.tsx';
+import { Report } from '../shared/report.tsx';
 import { anonymous, type Checkout, type PublicPlan } from '../shared/session.ts';
 import { foreign } from '../shared/text.ts';
 import { ZoneSwitch } from '../shared/zone-switch.tsx';
@@ -36,6 +37,7 @@ function Offered({ plan, checkout }: Offer): ReactElement {
           <LanguageSwitch />
           <ZoneSwitch />
           <a href="/account">{words.mySubscriptions}</a>
+          <Report planId={plan.id} />
         </footer>
       </main>
     </div>

@@ -15,6 +15,13 @@ import type { Flow } from './flow.ts';
 import { textOf } from './problems.ts';
 import { Short } from './short.tsx';
 
+/** Why the plan takes no subscribers, or undefined when it does. */
+function closedWhy({ available, status, blocked }: PublicPlan): string | undefined {
+  if (!available) return words.panel.suspended;
+  if (status !== 'active') return words.panel[status];
+  return blocked ? words.panel.blocked : undefined;
+}
+
 /** The right side of the page, with the user's next action. */
 export function Panel({
   plan,
@@ -36,7 +43,7 @@ export function Panel({
   }, [view.at]);
   const over =
     checkout === undefined || checkout.status === 'open' ? undefined : words.panel[checkout.status];
-  const why = over ?? (plan.status === 'active' ? undefined : words.panel[plan.status]);
+  const why = over ?? closedWhy(plan);
 
   return (
     <div className="panel" ref={place} tabIndex={-1}>

@@ -11,6 +11,8 @@ export const words: Words = {
   copied: 'Kopiert',
   explorer: 'Im Explorer ansehen',
   mySubscriptions: 'Meine Abos',
+  reportPlan: 'Diesen Tarif melden',
+  reportAbuse: 'Missbrauch melden',
   language: 'Sprache',
   zone: 'Zeiten: {zone}',
   showZone: '{zone} anzeigen',
@@ -166,6 +168,9 @@ export const words: Words = {
     pending: 'Der Händler hat diesen Tarif noch nicht veröffentlicht. Kommen Sie später wieder.',
     sunset: 'Dieser Tarif nimmt keine neuen Abonnenten an. Bestehende Abos laufen weiter.',
     ended: 'Dieser Tarif ist beendet.',
+    blocked:
+      'Der Händler kann für diesen Tarif gerade keine Zahlungen empfangen. Kommen Sie später wieder.',
+    suspended: 'Dieser Händler nimmt zurzeit keine Abos an.',
     complete: 'Dieser Bezahlvorgang ist abgeschlossen. Er kann nicht noch einmal verwendet werden.',
     expired: 'Dieser Bezahlvorgang ist abgelaufen. Bitten Sie den Händler um einen neuen Link.',
     seeMine: 'Meine Abos ansehen',
@@ -182,6 +187,9 @@ export const words: Words = {
     ownWallet: 'Das ist die Wallet des Händlers selbst. Abonnieren Sie mit einer anderen.',
     frozen:
       'Das USDC-Konto dieser Wallet ist vom Herausgeber von USDC gesperrt, sie kann daher nicht zahlen. Verwenden Sie eine andere Wallet.',
+    endedByMerchant: 'Der Händler hat Ihr Abo dieses Tarifs beendet.',
+    planBlocked:
+      'Der Händler kann für diesen Tarif gerade keine Zahlungen empfangen. Es wurde nichts signiert.',
     planClosed: 'Dieser Tarif nimmt keine neuen Abonnenten mehr an.',
     otherTerms: 'Andere Bedingungen für diese Wallet',
     noTrial:

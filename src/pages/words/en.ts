@@ -11,6 +11,8 @@ export const en = {
   copied: 'Copied',
   explorer: 'View on explorer',
   mySubscriptions: 'My subscriptions',
+  reportPlan: 'Report this plan',
+  reportAbuse: 'Report abuse',
   language: 'Language',
   zone: 'Times: {zone}',
   showZone: 'Show {zone}',
@@ -157,6 +159,8 @@ export const en = {
     pending: 'The merchant has not published this plan yet. Come back later.',
     sunset: 'This plan accepts no new subscribers. Existing subscriptions continue.',
     ended: 'This plan has ended.',
+    blocked: 'The merchant cannot receive payments of this plan at the moment. Come back later.',
+    suspended: 'This merchant takes no subscriptions at the moment.',
     complete: 'This checkout is complete. It cannot be used twice.',
     expired: 'This checkout has expired. Ask the merchant for a new link.',
     seeMine: 'See my subscriptions',
@@ -171,6 +175,9 @@ export const en = {
     ownWallet: 'This is the merchant’s own wallet. Use another one to subscribe.',
     frozen:
       'The USDC account of this wallet is frozen by the issuer of USDC, so it cannot pay. Use another wallet.',
+    endedByMerchant: 'The merchant has ended your subscription to this plan.',
+    planBlocked:
+      'The merchant cannot receive payments of this plan at the moment. Nothing was signed.',
     planClosed: 'This plan no longer accepts new subscribers.',
     otherTerms: 'Other terms for this wallet',
     noTrial:

@@ -11,6 +11,8 @@ export const words: Words = {
   copied: 'Copiado',
   explorer: 'Ver en el explorador',
   mySubscriptions: 'Mis suscripciones',
+  reportPlan: 'Denunciar este plan',
+  reportAbuse: 'Denunciar un abuso',
   language: 'Idioma',
   zone: 'Horas: {zone}',
   showZone: 'Mostrar {zone}',
@@ -161,6 +163,8 @@ export const words: Words = {
     pending: 'El comercio aún no ha publicado este plan. Vuelva más tarde.',
     sunset: 'Este plan no admite nuevos suscriptores. Las suscripciones existentes continúan.',
     ended: 'Este plan ha terminado.',
+    blocked: 'El comercio no puede recibir pagos de este plan en este momento. Vuelva más tarde.',
+    suspended: 'Este comercio no admite suscripciones en este momento.',
     complete: 'Este pago ya se ha completado. No se puede usar dos veces.',
     expired: 'Este pago ha caducado. Pida un enlace nuevo al comercio.',
     seeMine: 'Ver mis suscripciones',
@@ -175,6 +179,9 @@ export const words: Words = {
     ownWallet: 'Esta es la billetera del propio comercio. Use otra para suscribirse.',
     frozen:
       'El emisor de USDC ha bloqueado la cuenta de USDC de esta billetera, así que no puede pagar. Use otra billetera.',
+    endedByMerchant: 'El comercio ha terminado su suscripción a este plan.',
+    planBlocked:
+      'El comercio no puede recibir pagos de este plan en este momento. No se ha firmado nada.',
     planClosed: 'Este plan ya no admite nuevos suscriptores.',
     otherTerms: 'Otras condiciones para esta billetera',
     noTrial:

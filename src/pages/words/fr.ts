@@ -11,6 +11,8 @@ export const words: Words = {
   copied: 'Copié',
   explorer: 'Voir dans l’explorateur',
   mySubscriptions: 'Mes abonnements',
+  reportPlan: 'Signaler cette formule',
+  reportAbuse: 'Signaler un abus',
   language: 'Langue',
   zone: 'Heures : {zone}',
   showZone: 'Afficher {zone}',
@@ -162,6 +164,9 @@ export const words: Words = {
     sunset:
       'Cette formule n’accepte plus de nouveaux abonnés. Les abonnements en cours continuent.',
     ended: 'Cette formule est terminée.',
+    blocked:
+      'Le marchand ne peut pas recevoir de paiements pour cette formule en ce moment. Revenez plus tard.',
+    suspended: 'Ce marchand n’accepte pas d’abonnements en ce moment.',
     complete: 'Ce paiement est terminé. Il ne peut pas servir deux fois.',
     expired: 'Ce paiement a expiré. Demandez un nouveau lien au marchand.',
     seeMine: 'Voir mes abonnements',
@@ -179,6 +184,9 @@ export const words: Words = {
       'C’est le portefeuille du marchand lui-même. Utilisez-en un autre pour vous abonner.',
     frozen:
       'Le compte USDC de ce portefeuille est gelé par l’émetteur de l’USDC : il ne peut pas payer. Utilisez un autre portefeuille.',
+    endedByMerchant: 'Le marchand a mis fin à votre abonnement à cette formule.',
+    planBlocked:
+      'Le marchand ne peut pas recevoir de paiements pour cette formule en ce moment. Rien n’a été signé.',
     planClosed: 'Cette formule n’accepte plus de nouveaux abonnés.',
     otherTerms: 'D’autres conditions pour ce portefeuille',
     noTrial:

@@ -11,6 +11,8 @@ export const words: Words = {
   copied: 'コピーしました',
   explorer: 'エクスプローラーで見る',
   mySubscriptions: '購読の管理',
+  reportPlan: 'このプランを報告',
+  reportAbuse: '不正を報告',
   language: '言語',
   zone: '時刻：{zone}',
   showZone: '{zone}で表示',
@@ -159,6 +161,9 @@ export const words: Words = {
     pending: 'このプランはまだ公開されていません。後でもう一度お越しください。',
     sunset: 'このプランは新規の購読を受け付けていません。既存の購読は継続します。',
     ended: 'このプランは終了しました。',
+    blocked:
+      '現在、販売者はこのプランの支払いを受け取れません。しばらくしてからもう一度お越しください。',
+    suspended: 'この販売者は現在、購読を受け付けていません。',
     complete: 'この決済は完了しています。再度使うことはできません。',
     expired: 'この決済ページの期限が切れました。販売者に新しいリンクを依頼してください。',
     seeMine: '購読を見る',
@@ -174,6 +179,8 @@ export const words: Words = {
     ownWallet: 'これは販売者自身のウォレットです。別のウォレットで購読してください。',
     frozen:
       'このウォレットのUSDC口座はUSDCの発行者により凍結されているため、支払いができません。別のウォレットをお使いください。',
+    endedByMerchant: '販売者がこのプランの購読を終了しました。',
+    planBlocked: '現在、販売者はこのプランの支払いを受け取れません。何も署名されていません。',
     planClosed: 'このプランは新規の購読を受け付けていません。',
     otherTerms: 'このウォレットの条件は異なります',
     noTrial:

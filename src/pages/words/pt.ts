@@ -11,6 +11,8 @@ export const words: Words = {
   copied: 'Copiado',
   explorer: 'Ver no explorador',
   mySubscriptions: 'Minhas assinaturas',
+  reportPlan: 'Denunciar este plano',
+  reportAbuse: 'Denunciar abuso',
   language: 'Idioma',
   zone: 'Horários: {zone}',
   showZone: 'Mostrar {zone}',
@@ -160,6 +162,8 @@ export const words: Words = {
     pending: 'O comerciante ainda não publicou este plano. Volte mais tarde.',
     sunset: 'Este plano não aceita novos assinantes. As assinaturas existentes continuam.',
     ended: 'Este plano terminou.',
+    blocked: 'O comerciante não pode receber pagamentos deste plano no momento. Volte mais tarde.',
+    suspended: 'Este comerciante não aceita assinaturas no momento.',
     complete: 'Este pagamento já foi concluído. Ele não pode ser usado duas vezes.',
     expired: 'Este pagamento expirou. Peça um novo link ao comerciante.',
     seeMine: 'Ver minhas assinaturas',
@@ -174,6 +178,9 @@ export const words: Words = {
     ownWallet: 'Esta é a carteira do próprio comerciante. Use outra para assinar.',
     frozen:
       'A conta USDC desta carteira foi congelada pelo emissor do USDC, por isso ela não pode pagar. Use outra carteira.',
+    endedByMerchant: 'O comerciante encerrou sua assinatura deste plano.',
+    planBlocked:
+      'O comerciante não pode receber pagamentos deste plano no momento. Nada foi assinado.',
     planClosed: 'Este plano não aceita mais novos assinantes.',
     otherTerms: 'Outras condições para esta carteira',
     noTrial:

@@ -48,23 +48,29 @@ void t.test(
     });
     await startReady(t, 'keeper', other);
 
-    // An installation from before the column: migrate records the fee of its environment.
-    await sql`update installation set fee_bps = null`;
-    t.match(await runShared(['migrate'], other), {
+    // An installation from before the columns: migrate records the terms of its environment.
+    await sql`update installation set fee_bps = null, window_seconds = null`;
+    t.match(await runShared(['migrate'], { ...other, COLLECTION_WINDOW_SECONDS: '600' }), {
       code: 0,
-      stdout: /Recorded PLATFORM_FEE_BPS, which all daemons must share: 250/,
+      stdout:
+        /PLATFORM_FEE_BPS, which all daemons must share: 250\.[^]*COLLECTION_WINDOW_SECONDS, which all daemons must share: 600/,
     });
-    t.notMatch((await runShared(['migrate'], env)).stdout, /PLATFORM_FEE_BPS/);
-    t.match(await sql`select fee_bps from installation`, [{ feeBps: 250 }]);
+    t.notMatch((await runShared(['migrate'], env)).stdout, /PLATFORM_FEE_BPS|WINDOW/);
+    t.match(await sql`select fee_bps, window_seconds from installation`, [
+      { feeBps: 250, windowSeconds: 600 },
+    ]);
+    t.match(
+      (await run(t, ['keeper'], other)).stderr,
+      'COLLECTION_WINDOW_SECONDS is 0 here and 600 in the database',
+    );
   },
 );
 
 void t.test('serve and keeper refuse commits that could be lost', async (t) => {
   const env = await daemonEnv(t);
   for (const daemon of ['serve', 'keeper']) {
-    const weak = new URL(env.DATABASE_URL ?? '');
-    weak.searchParams.set('synchronous_commit', 'off');
-    const refused = await run(t, [daemon], { ...env, DATABASE_URL: weak.href });
+    const weak = `${env.DATABASE_URL ?? ''}?options=-c%20synchronous_commit%3Doff`;
+    const refused = await run(t, [daemon], { ...env, DATABASE_URL: weak });
     t.match(refused, {
       code: 2,
       stderr: /synchronous_commit = off .*Run "billing migrate --roles"/,

@@ -13,6 +13,14 @@ void t.test('a second migration applies no file', async (t) => {
   await assertSchema(sql);
 });
 
+void t.test('the files are numbered from 1, without gaps', async (t) => {
+  const versions = (await listMigrations()).map(({ version }) => version);
+  t.same(
+    versions,
+    versions.map((_, place) => place + 1),
+  );
+});
+
 void t.test('two concurrent migrations: exactly one of them applies each file', async (t) => {
   const { sql, url } = await testDatabase(t, { empty: true });
   const other = connect(url, { max: 2, name: 'other' });
@@ -33,7 +41,7 @@ void t.test(
       message: /no schema yet\. Run "billing migrate"/,
     });
     await migrate(sql);
-    const last = (await listMigrations()).length;
+    const last = (await listMigrations()).at(-1)!.version;
     await sql`delete from schema_migrations where version = ${last}`;
     await t.rejects(assertSchema(sql), {
       message: /is at version \d+ of \d+\. Run "billing migrate"/,

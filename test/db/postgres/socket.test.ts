@@ -3,6 +3,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { connect, type Queryable } from '../../../src/db/postgres/connect.ts';
 import { isLost } from '../../../src/db/postgres/outage.ts';
@@ -172,6 +173,37 @@ void t.test(
     }
   },
 );
+
+void t.test('certificates are verified as libpq does it', async (t) => {
+  const { url } = await testDatabase(t);
+  const wire = await startProxy(t, Number(new URL(url).port), { tls: true });
+  const file = (name: string) =>
+    fileURLToPath(new URL(`../../fixtures/tls/${name}`, import.meta.url));
+  const asked = (query: string, host = 'localhost') => {
+    const { username, password, pathname } = new URL(url);
+    const at = `postgres://${username}:${password}@${host}:${wire.port}${pathname}?${query}`;
+    const sql = connect(at, { max: 1, name: 'billing test' });
+    t.teardown(() => sql.end({ timeout: 0 }));
+    return numbered(sql, 1).catch((error: unknown) => error);
+  };
+  const trusted = `sslrootcert=${file('ca.pem')}`;
+  const named = `hostaddr=127.0.0.1&sslmode=verify-full&${trusted}`;
+  t.equal(await asked(named, 'secure.example'), 1, 'hostaddr, and the name of the certificate');
+  t.match(await asked(`sslmode=verify-full&${trusted}`), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' });
+  t.match(await asked(`sslmode=verify-full&${trusted}`, '127.0.0.1'), {
+    code: 'ERR_TLS_CERT_ALTNAME_INVALID',
+  });
+  for (const mode of ['verify-ca', 'require']) {
+    t.equal(await asked(`sslmode=${mode}&${trusted}`), 1, `${mode}: any name`);
+    t.match(await asked(`sslmode=${mode}&sslrootcert=${file('root.pem')}`), {
+      code: /UNABLE_TO_VERIFY|SELF_SIGNED|UNABLE_TO_GET/,
+    });
+  }
+  t.throws(() => asked('sslmode=verify-full&sslrootcert=/none'), {
+    exitCode: 2,
+    message: /The file of sslrootcert in DATABASE_URL cannot be read: ENOENT/,
+  });
+});
 
 void t.test('sslmode means what it means to postgres.js', async (t) => {
   const { url } = await testDatabase(t);

@@ -33,19 +33,24 @@ const terms: fc.Arbitrary<AccessTerms> = fc.record({
     fc.integer({ min: 0, max: 10_000 }).map((h) => new Date(start + h * hour)),
   ),
   pausedAt: fc.option(fc.constant(new Date(start))),
+  refundedThrough: fc.option(
+    fc.integer({ min: 0, max: 10_000 }).map((h) => new Date(start + h * hour)),
+  ),
   periodHours: fc.integer({ min: 1, max: 8760 }),
   graceHours: fc.option(fc.integer({ min: 0, max: 72 })),
 });
 
 void t.test(
-  'without paid time or trial there is no access; access ends within the grace after the paid time or live trial',
+  'without paid time or trial there is no access; access ends within the grace after the paid time or live trial; a refunded period is no paid time',
   (t) => {
     fc.assert(
       fc.property(terms, (given) => {
         const until = accessUntil(given);
         const live = ['active', 'past_due'].includes(given.status);
+        const refunded = given.refundedThrough?.getTime() ?? 0;
+        const paid = given.paidThrough?.getTime() ?? 0;
         const covered = Math.max(
-          given.paidThrough?.getTime() ?? 0,
+          paid > refunded ? paid : 0,
           live ? (given.trialEndsAt?.getTime() ?? 0) : 0,
         );
         if (covered === 0) return until === null;
@@ -68,7 +73,8 @@ void t.test(
         fc.option(fc.integer({ min: 1, max: 72 })),
         fc.array(fc.double({ min: 0, max: 0.999, noNaN: true }), { minLength: 24, maxLength: 24 }),
         (periodHours, graceHours, delays) => {
-          const terms = { trialEndsAt: null, pausedAt: null, periodHours, graceHours };
+          const free = { trialEndsAt: null, pausedAt: null, refundedThrough: null };
+          const terms = { ...free, periodHours, graceHours };
           const base = { status: 'active', cancelRequestedAt: null, ...terms };
           let paidThrough = new Date(start + periodHours * hour);
           for (const delay of delays) {

@@ -20,6 +20,7 @@ const record: PlanRow = {
   graceHours: null,
   trialHours: null,
   retryHours: null,
+  noticeHours: null,
   pastDueDays: null,
   chainCreatedAt: null,
   status: 'pending',

@@ -24,6 +24,7 @@ const base: PriceTerms = {
   discountAmount: null,
   discountPeriods: null,
   unpausedAt: null,
+  chargedFrom: null,
 };
 const whole = { start: START, end: START + 720n * 3600n };
 
@@ -114,6 +115,7 @@ const terms: fc.Arbitrary<PriceTerms> = fc
     periodHours: fc.integer({ min: 1, max: 8760 }),
     trialEndsAt: time,
     unpausedAt: time,
+    chargedFrom: time,
     kind: fc.constantFrom('none', 'percent', 'amount'),
     percent: fc.integer({ min: 1, max: 99 }),
     part: fc.bigInt({ min: 1n, max: maxAmount }),
@@ -136,7 +138,7 @@ void t.test(
         const due = amountDue(given, { start: START, end });
         const price = priceOf(given);
         if (due < 0n || due > given.amount || price > given.amount) return false;
-        const from = [given.trialEndsAt, given.unpausedAt]
+        const from = [given.trialEndsAt, given.unpausedAt, given.chargedFrom]
           .map((at) => (at === null ? START : BigInt(at.getTime()) / 1000n))
           .reduce((last, at) => (at > last ? at : last), START);
         const rest = end > from ? end - from : 0n;
@@ -146,6 +148,35 @@ void t.test(
         return fee === (due * BigInt(bps)) / 10_000n && fee + net === due && net >= 0n;
       }),
       { numRuns: 5000 },
+    );
+    t.end();
+  },
+);
+
+void t.test(
+  'a wallet that registers or resumes inside a period is charged for the rest of that period alone, and for each later period in full',
+  (t) => {
+    const length = whole.end - whole.start;
+    fc.assert(
+      fc.property(
+        fc.bigInt({ min: 1n, max: maxAmount }),
+        fc.bigInt({ min: 0n, max: length }),
+        fc.nat(5),
+        (amount, late, periods) => {
+          const given = { ...base, amount, chargedFrom: timeOf(START + late) };
+          const first = amountDue(given, whole);
+          if (first !== (amount * (length - late)) / length) return false;
+          const shift = BigInt(periods + 1) * length;
+          const later = { start: whole.start + shift, end: whole.end + shift };
+          return amountDue(given, later) === amount;
+        },
+      ),
+      { numRuns: 2000 },
+    );
+    t.equal(
+      amountDue({ ...base, chargedFrom: timeOf(START + 240n * 3600n) }, whole),
+      6_666_666n,
+      'day 10 of 30: rounded down',
     );
     t.end();
   },

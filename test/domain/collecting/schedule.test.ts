@@ -96,7 +96,13 @@ function collected(terms: ScheduleTerms, periods: number): [bigint, bigint][] {
     if (planEnd !== null && start >= planEnd) break;
     const end = planEnd !== null && planEnd < start + length ? planEnd : start + length;
     if (trialEnd >= end) continue;
-    const price = { ...terms, discountPeriods, trialEndsAt: timeOf(trialEnd), unpausedAt: null };
+    const price = {
+      ...terms,
+      discountPeriods,
+      trialEndsAt: timeOf(trialEnd),
+      unpausedAt: null,
+      chargedFrom: null,
+    };
     const gross = amountToCollect(price, { start, end }, MINIMUM);
     if (gross === 0n) continue;
     payments.push([trialEnd > start ? trialEnd : start, gross]);

@@ -29,6 +29,8 @@ const context: EventContext = {
   periodHours: 730,
   trialEndsAt: null,
   pausedAt: null,
+  refundedThrough: null,
+  ownIdsFrom: null,
   graceHours: 24,
 };
 
@@ -57,6 +59,7 @@ void t.test(
         accessUntil: '2026-02-01T00:00:00.000Z',
         externalId: 'customer-1',
         metadata: { order_id: '1' },
+        ownIdsFrom: null,
         sequence: 3,
         amountGross: '9223372036854775807',
         nextPaymentDue: '2026-01-31T00:00:00.000Z',

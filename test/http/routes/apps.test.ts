@@ -130,3 +130,34 @@ void t.test(
     });
   },
 );
+
+void t.test('returnOrigins are https in production', async (t) => {
+  const api = await testApi(t, { environment: 'production' });
+  const { token } = await api.signIn('merchant');
+  const create = (returnOrigins: string[]) =>
+    api.call<App>('POST', '/merchant/apps', { token, body: { name: 'Coffee', returnOrigins } });
+  const refused = (at: number) => ({
+    status: 400,
+    body: {
+      error: {
+        code: 'VALIDATION_ERROR',
+        details: [{ path: `returnOrigins.${at}`, message: /https:\/\/ origin in production/ }],
+      },
+    },
+  });
+  t.match(await create(['https://a.example', 'http://b.example']), refused(1));
+  t.match(await create(['http://localhost:3000']), refused(0));
+  const made = await create(['https://a.example']);
+  t.equal(made.status, 201);
+  const change = (returnOrigins: string[]) =>
+    api.call('PATCH', `/merchant/apps/${made.body.data.id}`, { token, body: { returnOrigins } });
+  t.match(await change(['http://a.example']), refused(0));
+  t.equal((await change([])).status, 200);
+  const development = await testApi(t);
+  const other = await development.signIn('merchant');
+  const body = { name: 'Coffee', returnOrigins: ['http://localhost:3000'] };
+  t.equal(
+    (await development.call('POST', '/merchant/apps', { token: other.token, body })).status,
+    201,
+  );
+});

@@ -17,6 +17,10 @@ void t.test(
     const api = await chainApi(t);
     const merchant = await api.merchant();
     const plan = await api.publishedPlan(merchant);
+    await api.call('PATCH', `/merchant/apps/${merchant.appId}`, {
+      token: merchant.key,
+      body: { ownIdsBySubscriber: true },
+    });
     const { token, ...subscriber } = await api.signIn('subscriber', api.funded());
     const subscriptionPda = await api.subscribed({ token, ...subscriber }, plan.id);
     const ids = { externalId: 'customer 1', metadata: { order_id: '1234', 'a b': 'ü💶' } };

@@ -481,3 +481,28 @@ void t.test('plans have a readable amount, and a warning for a likely decimal sl
     'ended plans do not count',
   );
 });
+
+void t.test(
+  'noticeHours are up to three, descending, at most 2160; null is the default',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const { insertPlan } = await import('../../fixtures/rows.ts');
+    const planId = await insertPlan(api.sql, merchant);
+    const patch = (noticeHours: unknown) =>
+      api.call('PATCH', `/merchant/apps/${merchant.appId}/plans/${planId}`, {
+        token: merchant.key,
+        body: { noticeHours },
+      });
+    for (const noticeHours of [[], [72, 720], [72, 72], [2161], [0], [4, 3, 2, 1], 72])
+      t.match(await patch(noticeHours), {
+        status: 400,
+        body: { error: { code: 'VALIDATION_ERROR' } },
+      });
+    t.match(await patch([2160, 720, 72]), {
+      status: 200,
+      body: { data: { noticeHours: [2160, 720, 72] } },
+    });
+    t.match(await patch(null), { status: 200, body: { data: { noticeHours: null } } });
+  },
+);

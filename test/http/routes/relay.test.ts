@@ -494,11 +494,20 @@ void t.test(
   },
 );
 
-void t.test('offers are forgotten after ten minutes', async (t) => {
-  const { deleteOldOffers } = await import('../../../src/db/offered-transactions.ts');
-  const api = await chainApi(t);
-  await opening(api);
-  t.equal(await deleteOldOffers(api.sql), 0);
-  await api.sql`update offered_transactions set created_at = now() - interval '11 minutes'`;
-  t.ok((await deleteOldOffers(api.sql)) > 0);
-});
+void t.test(
+  'offers lose their message after ten minutes, and are forgotten after 24 hours',
+  async (t) => {
+    const { deleteOldOffers } = await import('../../../src/db/offered-transactions.ts');
+    const api = await chainApi(t);
+    await opening(api);
+    t.equal(await deleteOldOffers(api.sql), 0);
+    await api.sql`update offered_transactions set created_at = now() - interval '11 minutes'`;
+    t.ok((await deleteOldOffers(api.sql)) > 0);
+    t.same(await api.sql`select distinct purpose, message from offered_transactions`, [
+      { purpose: 'subscribe', message: null },
+    ]);
+    await api.sql`update offered_transactions set created_at = now() - interval '25 hours'`;
+    t.ok((await deleteOldOffers(api.sql)) > 0);
+    t.same(await api.sql`select 1 from offered_transactions`, []);
+  },
+);

@@ -58,8 +58,11 @@ void t.test(
       'cancelledAt',
       'delegationRevokedAt',
       'endReason',
+      'reinstatedAt',
       'externalId',
       'metadata',
+      'ownIdsFrom',
+      'duplicateOf',
       'createdAt',
       'updatedAt',
     ]);
@@ -478,5 +481,6 @@ void t.test('a merchant sees the subscriptions of its subscribers', async (t) =>
     `/merchant/apps/${merchant.appId}/subscriptions`,
     { token: merchant.key },
   );
-  t.same(theirs.body.data, [{ ...mine.body.data, externalId: null, metadata: {} }]);
+  const ids = { externalId: null, metadata: {}, ownIdsFrom: null, duplicateOf: null };
+  t.same(theirs.body.data, [{ ...mine.body.data, ...ids }]);
 });

@@ -9,13 +9,14 @@ import { createNotifier, DELIVERIES_QUEUED } from '../../../db/postgres/notify.t
 import { storeReconciliation } from '../../../db/reconciliation.ts';
 import { keeperAddressOf } from '../../../domain/accounts/keeper-address.ts';
 import { OperatorError } from '../../../errors.ts';
-import { type CommonFlags, parseTime } from '../../arguments.ts';
+import { parseTime } from '../../arguments.ts';
 import { print, printJson, painter } from '../../terminal/print.ts';
 import { withProgress } from '../../terminal/progress.ts';
 import { table } from '../../terminal/table.ts';
+import { type ReasonFlag, record } from '../recorded.ts';
 import { reconcile, type Reconciliation } from './compare.ts';
 
-export interface ReconcileFlags extends CommonFlags {
+export interface ReconcileFlags extends ReasonFlag {
   since?: string;
   until?: string;
   repair?: boolean;
@@ -43,6 +44,10 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
       log,
     });
     try {
+      if (flags.repair === true) {
+        const range = `payments from ${since.toISOString()} to ${until.toISOString()}`;
+        await record(sql, 'reconcile --repair', range, flags);
+      }
       const reconciler = {
         sql,
         rpc,

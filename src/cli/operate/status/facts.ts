@@ -55,6 +55,8 @@ export interface Status {
    */
   keeper: { address: string; sol: number | null } | null;
   errors: QueueStatus['errors'];
+  /** With --by endpoint: the endpoints with unfinished deliveries, the latest first. */
+  endpoints?: NonNullable<QueueStatus['endpoints']>;
 }
 
 /** The facts of a status before the comparison with the limits. */

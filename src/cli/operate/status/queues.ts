@@ -1,7 +1,12 @@
 // Reads from Postgres how many payments and deliveries are due, and how late they are.
 import { type Hold, listHolds, readBrake } from '../../../db/collection-holds.ts';
 import { listDaemons, type DaemonRow } from '../../../db/daemons.ts';
-import { countDue, findDueEndpoints } from '../../../db/delivery-queue.ts';
+import {
+  countDue,
+  findDueEndpoints,
+  listQueuedEndpoints,
+  type QueuedEndpoint,
+} from '../../../db/delivery-queue.ts';
 import { countForeignSecrets } from '../../../db/endpoints.ts';
 import { readClockOffset } from '../../../db/postgres/clock.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
@@ -60,10 +65,13 @@ export interface QueueStatus {
   daemons: DaemonRow[];
   undecipherableSecrets: number | null;
   errors: RecentError[];
+  /** Only with --by endpoint. */
+  endpoints?: QueuedEndpoint[];
 }
 
 const ERRORS_SHOWN = 5;
 const WALLETS_LISTED = 10;
+const ENDPOINTS_LISTED = 100;
 
 /**
  * Reads all facts in one short read-only transaction. `chainNow` is the chain's clock, or null when
@@ -71,8 +79,15 @@ const WALLETS_LISTED = 10;
  */
 export async function queueStatus(
   sql: Sql,
-  chainNow: Date | null,
-  encryptionKeys: readonly string[] | undefined,
+  {
+    chainNow,
+    encryptionKeys,
+    byEndpoint,
+  }: {
+    chainNow: Date | null;
+    encryptionKeys: readonly string[] | undefined;
+    byEndpoint: boolean;
+  },
 ): Promise<QueueStatus> {
   const startedAt = performance.now();
   const offsetSeconds = await readClockOffset(sql);
@@ -94,6 +109,9 @@ export async function queueStatus(
         : await countForeignSecrets(tx, fingerprintsOf(encryptionKeys));
     const endpoints = await findDueEndpoints(tx);
     const due = await countDue(tx, MAX_COUNTED);
+    const queued = byEndpoint
+      ? await listQueuedEndpoints(tx, { most: MAX_COUNTED, limit: ENDPOINTS_LISTED })
+      : undefined;
     return {
       database: { ...facts, answeredMs, offsetSeconds },
       payments: {
@@ -115,6 +133,7 @@ export async function queueStatus(
       daemons,
       undecipherableSecrets,
       errors,
+      ...(queued !== undefined && { endpoints: queued }),
     };
   });
 }

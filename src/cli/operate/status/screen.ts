@@ -127,3 +127,35 @@ function chainFacts(chain: Status['chain']): [string, string][] {
 function most(count: number): string {
   return count >= MAX_COUNTED ? `${MAX_COUNTED} or more` : String(count);
 }
+
+/** Formats the webhook endpoints with unfinished deliveries as a table. */
+export function endpointTable(endpoints: NonNullable<Status['endpoints']>, paint: Paint): string {
+  if (endpoints.length === 0) return 'No webhook endpoint has unfinished deliveries or fails.';
+  return table(
+    [
+      'ENDPOINT',
+      'APP',
+      'PENDING',
+      'RETRYING',
+      'DUE',
+      'LATE',
+      'FAILING SINCE',
+      'ERROR',
+      'DISABLED',
+      'URL',
+    ],
+    endpoints.map((endpoint) => [
+      endpoint.endpointId,
+      endpoint.appName,
+      most(endpoint.pending),
+      most(endpoint.retrying),
+      most(endpoint.due),
+      endpoint.due === 0 ? null : duration(endpoint.lateSeconds),
+      endpoint.failingSince,
+      endpoint.failingSince === null ? null : endpoint.lastError,
+      endpoint.disabledAt,
+      endpoint.url,
+    ]),
+    paint,
+  ).trimEnd();
+}

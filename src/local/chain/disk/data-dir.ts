@@ -3,8 +3,8 @@ import { dirname, join, resolve } from 'node:path';
 import { messageOf, OperatorError } from '../../../errors.ts';
 
 /**
- * Creates the directory of --data-dir. Throws an OperatorError (exit code 2) when the directory is
- * not writable.
+ * Creates the directory that --data-dir names. Throws an OperatorError (exit code 2) when this
+ * process cannot write to the directory.
  */
 export function makeDataDir(dir: string): void {
   try {
@@ -17,8 +17,8 @@ export function makeDataDir(dir: string): void {
   }
 }
 
-// Creates missing parents itself, because mkdir with `recursive` never returns below a directory
-// that accepts no files (such as /proc).
+// Creates a directory and its missing parents. Node's mkdir with `recursive` is not used, because
+// this mkdir never returns for a path below a directory that accepts no files (such as /proc).
 function make(path: string): void {
   try {
     mkdirSync(path);
@@ -41,9 +41,9 @@ function isRunning(pid: number): boolean {
 }
 
 /**
- * Paths of the lock files that this process holds. In a container a process often gets the id of
- * its predecessor. A lock file with this process's id is therefore stale unless its path is in this
- * set.
+ * Paths of the lock files that this process holds. In a container, a restarted process often has
+ * the same pid as its predecessor. A lock file with this process's pid is therefore stale unless
+ * its path is in this set.
  */
 const held = new Set<string>();
 

@@ -1,5 +1,5 @@
-// Files of records. A record is a length and a CRC-32 (both u32), then the value in v8's
-// serialization. A reader never sees a part of a record.
+// Files of records. A record is a header (length and CRC-32 of the body, both u32), then the body:
+// a value in v8's serialization. A reader never returns a part of a record.
 import {
   closeSync,
   existsSync,
@@ -43,9 +43,9 @@ function readRecord(fd: number, position: number): { value: unknown; end: number
 }
 
 /**
- * Reads every complete record of a file and returns the offset where the last complete record ends.
- * With `repair` the file is cut at this offset, which removes the incomplete record of a killed
- * process.
+ * Passes every complete record of a file to `each`. Returns the offset at which the last complete
+ * record ends. With `repair` the file is cut at this offset, because a killed process may have left
+ * an incomplete record at the end.
  */
 export function readRecords(path: string, repair: boolean, each: (value: unknown) => void): number {
   if (!existsSync(path)) return 0;
@@ -64,8 +64,8 @@ export function readRecords(path: string, repair: boolean, each: (value: unknown
 }
 
 /**
- * Replaces a file by a file with a single record. After a crash the path has either the old file or
- * the new file.
+ * Replaces the file at `path` by a file with a single record. If the process crashes, `path` has
+ * either the old file or the new file.
  */
 export function replaceFile(path: string, value: unknown): void {
   const fd = openSync(`${path}.tmp`, 'w');

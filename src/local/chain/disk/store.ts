@@ -1,6 +1,6 @@
-// The files of --data-dir. `state-N` is a snapshot of LiteSVM after a certain block. `log-N` has
-// the later blocks and forks, with account changes and transactions. A block is logged when it is
-// sealed, so kill -9 loses only the block being built.
+// The files of --data-dir. The file `state-N` is a snapshot of LiteSVM after a certain block. The
+// file `log-N` has the blocks and forks after that snapshot, with account changes and transactions.
+// A block is logged when it is sealed, so kill -9 loses only the block being built.
 import { closeSync, fsyncSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { OperatorError } from '../../../errors.ts';
@@ -11,7 +11,10 @@ import { type AccountState, detailsOf } from '../vm.ts';
 import { lockDataDir, makeDataDir } from './data-dir.ts';
 import { appendRecord, readRecords, replaceFile } from './log-file.ts';
 
-/** When the log has this many bytes, a new snapshot is taken and a new log begins. */
+/**
+ * Size in bytes at which a log is complete. The store then takes a new snapshot and begins a new
+ * log.
+ */
 const LOG_BYTES = 32 * 1024 * 1024;
 const FORMAT = 1;
 
@@ -33,15 +36,15 @@ interface ForkRecord {
   readonly accounts: Accounts;
 }
 
-/** A chain as read from its data directory. */
+/** A chain that was read from its data directory. */
 export interface Restored extends Pick<
   Chain,
   'seed' | 'genesisHash' | 'offset' | 'epochStart' | 'transactionCount'
 > {
   readonly snapshot: Uint8Array;
-  /** Accounts that changed after the snapshot. */
+  /** Accounts that changed after the snapshot was taken. */
   readonly accounts: ReadonlyMap<Key, AccountState | null>;
-  /** Blocks in order of height. The last block is sealed. */
+  /** Blocks in order of height. The last of these blocks is sealed. */
   readonly blocks: readonly Block[];
   readonly landed: readonly Landed[];
 }
@@ -55,16 +58,16 @@ interface StateRecord extends Pick<
   readonly block: BlockRecord['block'];
 }
 
-/** The open data directory. */
+/** An open data directory, to which a chain is written. */
 export interface Store {
   /**
-   * Writes a block to the log when it is sealed. Must be called before the next block changes any
-   * account.
+   * Writes a sealed block to the log. The caller must call append() before the next block changes
+   * any account, because the log takes the accounts' current states.
    */
   append(chain: Chain, block: Block): void;
   /**
-   * Writes a fork to the log: the height above which blocks were dropped, and the accounts that
-   * were restored.
+   * Writes a fork to the log. Blocks above `height` were dropped; `accounts` were restored to their
+   * states before those blocks.
    */
   appendFork(height: number, accounts: ReadonlyMap<Key, AccountState | null>): void;
   close(): void;
@@ -97,7 +100,9 @@ function readState(dir: string): { index: number; state: StateRecord } | null {
   return null;
 }
 
-/** Numbers of blocks and transactions in a log. They decide which old logs can be removed. */
+/**
+ * The size of one log. The numbers of blocks and transactions decide which old logs can be removed.
+ */
 interface LogSize {
   readonly index: number;
   blocks: number;
@@ -121,8 +126,8 @@ function restore(dir: string): { restored: Restored; index: number; logs: LogSiz
   const logs: LogSize[] = [];
   for (const number of numbered(dir, 'log')) {
     const size: LogSize = { index: number, blocks: 0, transactions: 0, bytes: 0 };
-    // Logs before the snapshot's own log only give history. If that history does not end at the
-    // snapshot's block, it is discarded.
+    // Logs that are older than the snapshot's log only contain past blocks and transactions. If
+    // these do not end at the block of the snapshot, they are discarded.
     if (number === index && blocks.at(-1)?.height !== first.height)
       [blocks, landed] = [[first], []];
     size.bytes = readRecords(fileOf(dir, 'log', number), number >= index, (value) => {
@@ -187,7 +192,8 @@ class DataDirectory implements Store {
 
   append(chain: Chain, block: Block): void {
     const log = this.#logs.at(-1);
-    // Without a log, this is the chain's first block. The first snapshot contains it.
+    // Without a log, this block is the first block of a new chain. The first snapshot contains the
+    // block.
     if (log === undefined) {
       this.#snapshot(chain, block);
       return;
@@ -259,8 +265,8 @@ class DataDirectory implements Store {
 }
 
 /**
- * Opens and locks a data directory; creates it when it is missing. Throws an OperatorError when
- * another process holds the lock or the directory cannot be read.
+ * Opens and locks a data directory. Creates the directory when it is missing. Throws an
+ * OperatorError when another process holds the lock, or when the data cannot be read.
  */
 export function openStore(dir: string): { restored: Restored | null; store: Store } {
   makeDataDir(dir);

@@ -22,7 +22,10 @@ const MAX_MULTIPLE_ACCOUNTS = 100;
 const MAX_FILTERS = 4;
 const MAX_MEMCMP_BYTES = 128;
 
-/** A condition that getProgramAccounts or programSubscribe puts on an account. */
+/**
+ * A condition that an account must meet to be in the result of getProgramAccounts or in a
+ * notification of programSubscribe.
+ */
 export type Filter = (state: AccountState) => boolean;
 
 function memcmpBytes({ bytes, encoding }: Settings): Buffer {
@@ -57,7 +60,9 @@ function filterOf(value: unknown): Filter {
     data.subarray(offset, offset + bytes.length).equals(bytes);
 }
 
-/** Parses the setting `filters`. Throws -32602 for invalid filters. */
+/**
+ * Parses the setting `filters` of a request. Throws -32602 (invalid params) for invalid filters.
+ */
 export function filtersOf(from: Settings): readonly Filter[] {
   const filters = from['filters'] ?? [];
   if (!Array.isArray(filters)) throw invalidParams('Invalid params: filters should be an array');
@@ -184,7 +189,7 @@ function getTokenSupply(params: readonly unknown[], endpoint: LocalEndpoint) {
 const getMinimumBalanceForRentExemption = (params: readonly unknown[], { chain }: LocalEndpoint) =>
   chain.vm.rentExempt(integer(required(params, 0), 'dataLength', 0, 10 * 1024 * 1024));
 
-/** The RPC methods of this file by name. */
+/** The RPC methods of this file, by method name. */
 export const accountMethods = {
   getAccountInfo,
   getMultipleAccounts,

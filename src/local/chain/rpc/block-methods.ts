@@ -25,8 +25,8 @@ const FEATURE_SET = 3_640_012_085;
 const MAX_FEE_ACCOUNTS = 128;
 
 /**
- * The block with the newest blockhash for a view at `block`. The block being built has no hash yet,
- * so its parent is used.
+ * Returns the block whose blockhash getLatestBlockhash reports for a request that reads the state
+ * at `block`. The block being built has no blockhash yet, so its parent is returned instead.
  */
 function latestHash(chain: Chain, block: Block): Block {
   return block === head(chain) ? (chain.blocks.at(-2) ?? block) : block;
@@ -44,7 +44,10 @@ function getLatestBlockhash(params: readonly unknown[], endpoint: LocalEndpoint)
   };
 }
 
-/** Whether a transaction with this blockhash could land in the block after the view. */
+/**
+ * Returns whether a transaction with the blockhash `hash` could land in the next block after
+ * `height`. `height` is the height of the state that a request reads.
+ */
 const isLive = (chain: Chain, hash: Key, { height }: View) =>
   blockOfHash(chain, hash, Math.min(height + 1, head(chain).height)) !== undefined;
 
@@ -75,7 +78,7 @@ function getBlockTime(params: readonly unknown[], { chain }: LocalEndpoint) {
   return Math.floor(block.time / 1000);
 }
 
-/** The response of getEpochInfo for a view at this block. */
+/** Builds the response of getEpochInfo for a request that reads the state at this block. */
 export function epochInfo(chain: Chain, { slot, height }: Block) {
   return {
     absoluteSlot: slot,
@@ -134,7 +137,7 @@ function getRecentPrioritizationFees(params: readonly unknown[], { chain }: Loca
     .map(({ slot, height }) => ({ slot, prioritizationFee: least.get(height) ?? 0n }));
 }
 
-/** The RPC methods of this file by name. */
+/** The RPC methods of this file, by method name. */
 export const blockMethods = {
   getHealth: () => 'ok',
   getVersion: () => ({ 'feature-set': FEATURE_SET, 'solana-core': API_VERSION }),

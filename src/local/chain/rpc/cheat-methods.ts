@@ -1,5 +1,5 @@
-// RPC methods that a validator does not have. Methods with the prefix surfnet_ take Surfpool's
-// parameters. Methods with the prefix localnet_ exist only here.
+// RPC methods that a validator does not have. Methods with the prefix surfnet_ are Surfpool's, with
+// the same parameters. Methods with the prefix localnet_ exist only in this chain.
 import { generateKeyPairSync } from 'node:crypto';
 import bs58 from 'bs58';
 import { TOKEN_PROGRAM, tokenAccountAddress } from '../../../chain/program/addresses.ts';
@@ -37,7 +37,10 @@ const MAX_WALLETS = 1_000;
 const WALLET_LAMPORTS = 10_000_000_000n;
 const WALLET_USDC = 1_000_000_000n;
 
-/** Runs a function and converts a ChainRefusal into a JSON-RPC error. */
+/**
+ * Runs a function. If the function throws a ChainRefusal, throws a JSON-RPC error with the same
+ * message.
+ */
 function refusable<T>(run: () => T): T {
   try {
     return run();
@@ -48,8 +51,9 @@ function refusable<T>(run: () => T): T {
 
 /**
  * surfnet_timeTravel [{absoluteTimestamp: ms since 1970} | {absoluteSlot} | {absoluteEpoch}]: moves
- * the chain's time forward, as in Surfpool. The past is refused (-32602). Returns getEpochInfo of
- * the new block being built. The confirmed state has the new time once this block is sealed.
+ * the chain forward in time, as in Surfpool. Throws -32602 for a time in the past. Returns
+ * getEpochInfo of the block that is opened at the new time. Reads at `confirmed` show the new time
+ * once that block is sealed.
  */
 function surfnetTimeTravel(params: readonly unknown[], { chain }: LocalEndpoint) {
   const given = settings(params, 0);
@@ -72,7 +76,8 @@ function surfnetTimeTravel(params: readonly unknown[], { chain }: LocalEndpoint)
   return epochInfo(chain, head(chain));
 }
 
-// JSON.parse rounds 2^64 - 1 to 2^64.
+// Reads rentEpoch from a JSON number. JSON.parse rounds 2^64 - 1 up to 2^64, so every number that
+// is at least as high means exempt from rent.
 const rentEpochOf = (value: unknown) =>
   typeof value === 'number' && value >= Number(RENT_EXEMPT_FOREVER)
     ? RENT_EXEMPT_FOREVER
@@ -86,7 +91,7 @@ function hexBytes(value: unknown): Buffer {
 
 /**
  * surfnet_setAccount [address, {lamports, data: hex, owner, executable, rentEpoch}]: changes an
- * account. Fields that are not given stay unchanged.
+ * account. A field that the request leaves out stays unchanged.
  */
 function surfnetSetAccount(params: readonly unknown[], endpoint: LocalEndpoint) {
   const key = publicKey(required(params, 0));
@@ -119,8 +124,8 @@ function emptyTokenAccount(owner: Key, mint: Key): Buffer {
 }
 
 /**
- * Reads a parameter that sets a key. Null, or Surfpool's word "null", clears the key. Undefined
- * leaves the key unchanged.
+ * Reads a parameter that sets an optional key of a token account. Null, or Surfpool's word "null",
+ * removes the key (result null). A missing parameter leaves the key unchanged (result undefined).
  */
 function someKey(value: unknown): Key | null | undefined {
   if (value === undefined) return undefined;
@@ -135,8 +140,8 @@ function writeOptionalKey(data: Buffer, offset: number, key: Key | null | undefi
 
 /**
  * surfnet_setTokenAccount [owner, mint, {amount, delegate, delegatedAmount, state, closeAuthority},
- * tokenProgram?]: creates or changes the associated token account of SPL Token. The mint's supply
- * does not change.
+ * tokenProgram?]: creates or changes the associated token account of the owner in SPL Token. The
+ * supply of the mint does not change.
  */
 function surfnetSetTokenAccount(params: readonly unknown[], endpoint: LocalEndpoint) {
   const owner = publicKey(required(params, 0));
@@ -174,8 +179,8 @@ function surfnetSetTokenAccount(params: readonly unknown[], endpoint: LocalEndpo
 }
 
 /**
- * localnet_mineBlocks [count = 1]: seals `count` blocks now. Returns the slot of the block being
- * built.
+ * localnet_mineBlocks [count = 1]: seals `count` blocks now. Returns the slot of the block that is
+ * then being built.
  */
 function localnetMineBlocks(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = params[0] === undefined ? 1 : integer(params[0], 'count', 1, MAX_MINED);
@@ -185,8 +190,8 @@ function localnetMineBlocks(params: readonly unknown[], { chain }: LocalEndpoint
 
 /**
  * localnet_forgetBlocks [count, {replay: false}]: drops the block being built and the last `count`
- * confirmed blocks, and starts another fork. With `replay` the dropped transactions run again on
- * this fork. Returns {forgotten: number of dropped transactions, slot}.
+ * sealed blocks, and starts another fork. With `replay` the dropped transactions run again on the
+ * new fork. Returns {forgotten: number of dropped transactions, slot}.
  */
 function localnetForgetBlocks(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = integer(required(params, 0), 'count', 0, MAX_MINED);
@@ -196,8 +201,8 @@ function localnetForgetBlocks(params: readonly unknown[], { chain }: LocalEndpoi
 }
 
 /**
- * localnet_faucet [owner, amount]: mints base units of the local USDC to the owner's associated
- * token account. Returns the transaction's signature.
+ * localnet_faucet [owner, amount]: mints `amount` base units of the local USDC to the owner's
+ * associated token account. Returns the signature of the transaction.
  */
 function localnetFaucet(params: readonly unknown[], { chain }: LocalEndpoint) {
   const owner = base58(publicKey(required(params, 0)));
@@ -208,9 +213,9 @@ function localnetFaucet(params: readonly unknown[], { chain }: LocalEndpoint) {
 }
 
 /**
- * localnet_wallets [count, {lamports, amount}]: creates keypairs and funds each with 10 SOL and
- * 1,000 USDC, or the given amounts. Returns [{address, secretKey}]; the secret key is Base58 of 64
- * bytes.
+ * localnet_wallets [count, {lamports, amount}]: creates `count` keypairs and funds each keypair.
+ * The defaults are 10 SOL and 1,000 USDC; `amount` is in base units of USDC. Returns [{address,
+ * secretKey}], where the secret key is Base58 of 64 bytes.
  */
 function localnetWallets(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = integer(required(params, 0), 'count', 1, MAX_WALLETS);
@@ -235,8 +240,8 @@ function localnetWallets(params: readonly unknown[], { chain }: LocalEndpoint) {
 }
 
 /**
- * localnet_setRent [lamportsPerByte]: sets the rent, beginning with the block being built. A token
- * account pays rent for 293 bytes.
+ * localnet_setRent [lamportsPerByte]: sets the rent. The new rent applies from the block being
+ * built. A token account needs the rent of 293 bytes.
  */
 function localnetSetRent(params: readonly unknown[], { chain }: LocalEndpoint) {
   setRent(chain, integer(required(params, 0), 'lamportsPerByte', 1, MAX_RENT));
@@ -255,7 +260,7 @@ const localnetInfo = () => ({
   decimals: MINT_DECIMALS,
 });
 
-/** The RPC methods of this file by name. */
+/** The RPC methods of this file, by method name. */
 export const cheatMethods = {
   surfnet_timeTravel: surfnetTimeTravel,
   surfnet_setAccount: surfnetSetAccount,

@@ -1,4 +1,4 @@
-// Encodes accounts as JSON-RPC returns them.
+// Encodes accounts in the form of JSON-RPC responses.
 import bs58 from 'bs58';
 import { CLOCK_SYSVAR, TOKEN_PROGRAM } from '../../../chain/program/addresses.ts';
 import { accountAt } from '../accounts.ts';
@@ -16,15 +16,18 @@ const TOKEN = addressKey(TOKEN_PROGRAM);
 const CLOCK = addressKey(CLOCK_SYSVAR);
 const TOKEN_STATES = ['uninitialized', 'initialized', 'frozen'];
 
-/** The encoding of account data that a request asks for. */
+/**
+ * The encoding in which a request wants account data, and the slice of the data that it wants. A
+ * null `slice` means all data.
+ */
 export interface AccountEncoding {
   readonly encoding: (typeof ENCODINGS)[number];
   readonly slice: { readonly offset: number; readonly length: number } | null;
 }
 
 /**
- * Parses the settings `encoding` and `dataSlice`. Throws -32602 for invalid settings and for
- * base64+zstd, which is not supported.
+ * Parses the settings `encoding` and `dataSlice` of a request. Throws -32602 for invalid settings,
+ * and for base64+zstd, which this chain does not support.
  */
 export function accountEncoding(from: Settings): AccountEncoding {
   const slice = from['dataSlice'] as Settings | undefined | null;
@@ -40,7 +43,10 @@ export function accountEncoding(from: Settings): AccountEncoding {
   };
 }
 
-/** The JSON form of a token amount: base units, decimals and the decimal number. */
+/**
+ * Encodes a token amount for JSON-RPC: base units, number of decimals, and the amount as a decimal
+ * number.
+ */
 export function tokenAmount(amount: bigint, decimals: number) {
   const digits = amount.toString().padStart(decimals + 1, '0');
   const whole = digits.slice(0, digits.length - decimals);
@@ -58,7 +64,8 @@ const optionalKey = (data: Buffer, offset: number) =>
 function parsedTokenAccount(chain: Chain, { data }: AccountState, height: number) {
   const mint = data.toString('latin1', 0, 32);
   const decimals = accountAt(chain, mint, height)?.data[44];
-  // When the mint does not exist, the account is encoded as bytes, as a validator does.
+  // The mint does not exist, so the number of decimals is unknown. A validator then returns the
+  // account's bytes instead of the parsed form.
   if (decimals === undefined) return null;
   const delegate = optionalKey(data, 72);
   const closeAuthority = optionalKey(data, 129);
@@ -116,8 +123,8 @@ function parsed(chain: Chain, key: Key, state: AccountState, height: number) {
 }
 
 /**
- * Encodes account data as the JSON of the field `data`. It is concatenated as text, because Base64
- * and Base58 need no escaping.
+ * Encodes account data as JSON text for the field `data`. Base64 and Base58 need no escaping, so
+ * the text is concatenated, which is faster than JSON.stringify.
  */
 function encodedData(
   chain: Chain,
@@ -143,7 +150,8 @@ function encodedData(
   return encoding === 'base58' ? `["${bs58.encode(data)}","base58"]` : `"${bs58.encode(data)}"`;
 }
 
-// Cache of the Base58 addresses of programs that own accounts. There are few such programs.
+// Cache of Base58 addresses of the programs that own accounts. Few programs own accounts, so the
+// cache saves most conversions.
 const OWNERS_KEPT = 1_000;
 const owners = new Map<Key, string>();
 
@@ -157,8 +165,8 @@ function ownerOf({ owner }: AccountState): string {
 }
 
 /**
- * Encodes an account as JSON-RPC returns it; null when the account does not exist. The decimals of
- * a token account are read from its mint at the same `height`.
+ * Encodes an account for a JSON-RPC response. Returns null when the account does not exist. The
+ * decimals of a token account come from its mint, read at the same `height`.
  */
 export function encodeAccount(
   chain: Chain,

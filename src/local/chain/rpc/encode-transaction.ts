@@ -1,4 +1,4 @@
-// Encodes transactions as JSON-RPC returns them.
+// Encodes transactions in the form of JSON-RPC responses.
 import bs58 from 'bs58';
 import { base58, type Key } from '../keys.ts';
 import type { Payload, TokenChange } from '../state.ts';
@@ -16,25 +16,28 @@ import { tokenAmount } from './encode-account.ts';
 import { parseInstruction } from './parse-instruction.ts';
 import { RpcError } from './rpc-error.ts';
 
-/** The values of the setting `encoding` of getTransaction. */
+/** The encodings that a getTransaction request can ask for. */
 export const TRANSACTION_ENCODINGS = ['json', 'jsonParsed', 'base58', 'base64'] as const;
 export type TransactionEncoding = (typeof TRANSACTION_ENCODINGS)[number];
 
-/** The record of a transaction's run. It is copied from LiteSVM at its first use. */
+/**
+ * Returns the record of a transaction's run: logs, inner instructions, return data, compute units.
+ * The first call copies the record from LiteSVM; the payload then keeps the copy.
+ */
 function runDetails(payload: Payload): Details {
   if (!('units' in payload.details)) payload.details = detailsOf(payload.details);
   return payload.details;
 }
 
 /**
- * The logs of a transaction's run. Copying only the logs takes a fifth of the time of copying the
- * whole record.
+ * Returns the logs of a transaction's run. Copying only the logs from LiteSVM takes a fifth of the
+ * time that a copy of the whole record takes.
  */
 export function runLogs({ details }: Payload): readonly string[] {
   return 'units' in details ? details.logs : details.logs();
 }
 
-/** The field `status` of a transaction's result. */
+/** Encodes the field `status` in the result of a transaction. */
 export const okOrErr = (err: TransactionError | null) =>
   err === null ? { Ok: null } : { Err: err };
 
@@ -49,7 +52,10 @@ const instructionForm =
   (keys: readonly Key[], encoding: TransactionEncoding) => (called: InnerInstruction) =>
     encoding === 'jsonParsed' ? parseInstruction(keys, called) : compiled(called);
 
-/** The inner instructions, grouped by the top-level instruction that called them. */
+/**
+ * Encodes the inner instructions of a transaction, grouped by the top-level instruction that called
+ * them.
+ */
 export function innerInstructions(
   inner: Details['inner'],
   keys: readonly Key[],
@@ -61,7 +67,7 @@ export function innerInstructions(
     .filter(({ instructions }) => instructions.length > 0);
 }
 
-/** The data that a program returned; null without any. */
+/** Encodes the data that a program returned. Returns null when no program returned data. */
 export const returnData = ({ returnData: returned }: Details) =>
   returned === null
     ? null
@@ -70,7 +76,10 @@ export const returnData = ({ returnData: returned }: Details) =>
         data: [returned.data.toString('base64'), 'base64'],
       };
 
-/** The token balances before or after a transaction, depending on `side`. */
+/**
+ * Encodes the token balances of a transaction: preTokenBalances for the side 'before',
+ * postTokenBalances for the side 'after'.
+ */
 export function tokenBalances(tokens: readonly TokenChange[], side: 'before' | 'after') {
   return tokens.flatMap(({ index, mint, owner, program, decimals, [side]: amount }) =>
     amount === null
@@ -87,7 +96,7 @@ export function tokenBalances(tokens: readonly TokenChange[], side: 'before' | '
   );
 }
 
-/** The addresses that a transaction took from lookup tables. */
+/** Encodes the addresses that a transaction took from lookup tables. */
 export const loadedAddresses = ({ writable, readonly }: Payload['loaded']) => ({
   readonly: readonly.map(base58),
   writable: writable.map(base58),
@@ -155,7 +164,10 @@ function jsonMessage(
   };
 }
 
-/** Throws -32015 when the client does not support the version of the transaction. */
+/**
+ * Throws -32015 when the version of the transaction is above `maxSupported`, the newest version
+ * that the client supports. Without `maxSupported` only legacy transactions pass.
+ */
 export function checkVersion({ version }: WireMessage, maxSupported: number | undefined): void {
   if (version === 'legacy' || (maxSupported !== undefined && version <= maxSupported)) return;
   throw new RpcError(
@@ -164,7 +176,7 @@ export function checkVersion({ version }: WireMessage, maxSupported: number | un
   );
 }
 
-/** Encodes the field `transaction` of getTransaction. */
+/** Encodes the field `transaction` in the response of getTransaction. */
 export function encodeTransaction(
   transaction: WireTransaction,
   payload: Payload,
@@ -179,7 +191,7 @@ export function encodeTransaction(
   };
 }
 
-/** Encodes the field `meta` of getTransaction. */
+/** Encodes the field `meta` in the response of getTransaction. */
 export function encodeMeta(
   err: TransactionError | null,
   payload: Payload,

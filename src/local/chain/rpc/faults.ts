@@ -1,4 +1,5 @@
-// Faults of a node, which tests switch on and off over RPC.
+// Faults of an RPC node, such as lost transactions and failing requests. Tests switch these faults
+// on and off over RPC.
 import { type ResponseFault, type Chain, type Faults, MAX_LAG, type RateLimit } from '../state.ts';
 import {
   choice,
@@ -48,19 +49,20 @@ function rateLimit(from: Settings): RateLimit {
 }
 
 /**
- * localnet_setFault [{kind, ...}] switches a fault on for `count` requests, or until it is cleared.
- * Requests of surfnet_ and localnet_ methods are not affected. The faults are:
- * - `{kind: 'drop', count?}`: transactions are accepted and never run.
- * - `{kind: 'hold', blocks, count?}`: transactions run `blocks` later, if their blockhash is still
- *   valid.
+ * localnet_setFault [{kind, ...}] switches a fault on for `count` requests, or until the fault is
+ * cleared. Requests of surfnet_ and localnet_ methods are not affected. The faults are:
+ * - `{kind: 'drop', count?}`: the node accepts transactions and never runs them.
+ * - `{kind: 'hold', blocks, count?}`: transactions run `blocks` blocks later, if their blockhash is
+ *   then still valid.
  * - `{kind: 'status', status: 429 | 500, count?, methods?, retryAfter?, endpoint?}`: requests get
  *   this HTTP status.
  * - `{kind: 'silence', count?, methods?, endpoint?}`: requests get no response.
- * - `{kind: 'rate', sends?, requests?, per?}`: requests above these numbers a second get a 429. The
- *   numbers are per endpoint, or with per: 'connection' per connection.
- * - `{kind: 'lag', slots}`: the lagging endpoint is this many blocks behind (0..160).
- * - `{kind: 'height', blocks, endpoint?}`: reported block heights are too high by `blocks`, which
- *   may be negative.
+ * - `{kind: 'rate', sends?, requests?, per?}`: requests above these numbers per second get a 429.
+ *   The numbers apply to each endpoint, or with per: 'connection' to each connection.
+ * - `{kind: 'lag', slots}`: the second endpoint shows a state that is this many blocks old
+ *   (0..160).
+ * - `{kind: 'height', blocks, endpoint?}`: an endpoint adds `blocks`, which may be negative, to the
+ *   block heights that it reports.
  */
 function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
   const from = settings([required(params, 0)], 0);
@@ -113,8 +115,8 @@ function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
 }
 
 /**
- * Clears every fault. Transactions that are held remain held. Connections that got no response are
- * closed.
+ * Ends every fault. Transactions that the fault 'hold' delayed remain delayed. Connections that got
+ * no response because of the fault 'silence' are closed.
  */
 export function clearFaults(chain: Chain): void {
   Object.assign(chain.faults, {
@@ -131,15 +133,18 @@ export function clearFaults(chain: Chain): void {
 const isAt = ({ endpoint }: Pick<ResponseFault, 'endpoint'>, lagging: boolean) =>
   endpoint === 'both' || (endpoint === 'lagging') === lagging;
 
-/** The block height that an endpoint reports instead of the true `height`. */
+/**
+ * Returns the block height that an endpoint reports when the true height is `height`. The reported
+ * height differs only while the fault 'height' is on.
+ */
 export function reportedHeight({ chain, lagging }: LocalEndpoint, height: number): number {
   const fault = chain.faults.height;
   return fault !== null && isAt(fault, lagging) ? Math.max(0, height + fault.blocks) : height;
 }
 
 /**
- * The fault that applies to a request of these methods; undefined without one. The fault's count
- * goes down by one.
+ * Returns the first fault that applies to a request with these methods, or undefined if no fault
+ * applies. Each request lowers the remaining count of its fault by one.
  */
 export function responseFaultFor(
   { chain, lagging }: LocalEndpoint,
@@ -161,7 +166,7 @@ export function responseFaultFor(
   return found;
 }
 
-/** The RPC methods of this file by name. */
+/** The RPC methods of this file, by method name. */
 export const faultMethods = {
   localnet_setFault: setFault,
   localnet_clearFaults: (_: readonly unknown[], { chain }: LocalEndpoint) => {

@@ -64,14 +64,18 @@ function getSignatureStatuses(params: readonly unknown[], endpoint: LocalEndpoin
   const { context, height } = viewAt(endpoint, 'processed');
   const value = ids.map((id) => {
     const landed = landedAt(chain, id, height);
-    // Without searchTransactionHistory a validator returns only recent statuses.
+    // Without searchTransactionHistory a validator returns the statuses of recent transactions
+    // only.
     const recent = landed !== undefined && (search || landed.height >= height - STATUS_BLOCKS);
     return recent ? status(endpoint, landed, height) : null;
   });
   return { context, value };
 }
 
-/** All account keys of a transaction: first the static keys, then the keys from lookup tables. */
+/**
+ * Returns all account keys of a transaction: first the static keys, then the keys from lookup
+ * tables.
+ */
 const keysOf = ({ message }: WireTransaction, { loaded }: Payload): readonly Key[] =>
   loaded.writable.length + loaded.readonly.length === 0
     ? message.keys
@@ -84,7 +88,7 @@ const blockTime = (chain: Chain, { height }: Landed) => {
 
 function getTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
   const id = signature(required(params, 0));
-  // Older clients send the encoding as a string in place of the settings object.
+  // Older clients send the encoding as a string instead of the settings object.
   const from: Settings =
     typeof params[1] === 'string' ? { encoding: params[1] } : settings(params, 1);
   const encoding = choice(from['encoding'], 'encoding', TRANSACTION_ENCODINGS, 'json');
@@ -109,18 +113,15 @@ function getTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
 }
 
 /**
- * Whether a transaction names a key as signer, program or any other account. `keyBytes` are the
- * bytes of `key`; the caller converts them once for many transactions.
+ * Returns whether a transaction names `key` as signer, program or any other account. `keyBytes` are
+ * the bytes of `key`; a caller that checks many transactions converts the key only once.
  */
 export function mentions({ bytes, loaded }: Payload, key: Key, keyBytes: Buffer): boolean {
   if (loaded.writable.includes(key) || loaded.readonly.includes(key)) return true;
   return namesKey(bytes, keyBytes);
 }
 
-/**
- * The memos of a transaction. Each has its length in front, and they are joined as a validator
- * joins them.
- */
+/** Returns the memos of a transaction in a validator's format: "[length] text", joined by "; ". */
 function memoOf({ bytes }: Payload): string | null {
   const { message } = decodeTransaction(bytes);
   const memos = message.instructions
@@ -172,5 +173,5 @@ function getSignaturesForAddress(params: readonly unknown[], endpoint: LocalEndp
   return found;
 }
 
-/** The RPC methods of this file by name. */
+/** The RPC methods of this file, by method name. */
 export const historyMethods = { getSignatureStatuses, getTransaction, getSignaturesForAddress };

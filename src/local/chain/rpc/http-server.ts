@@ -5,7 +5,7 @@ import { respond, errorResponse, methodsOf, parseBody, verifySignatures } from '
 import type { LocalEndpoint } from './params.ts';
 import { exceedsRate } from './rate-limit.ts';
 
-/** Maximum length of the body of a request in bytes, as with a validator. */
+/** Maximum length of a request body in bytes. A validator has the same limit. */
 export const MAX_BODY_BYTES = 50 * 1024;
 
 const PLAIN = 'text/plain; charset=utf-8';
@@ -64,8 +64,8 @@ async function serve(
 }
 
 /**
- * Builds the HTTP server of an endpoint. It serves JSON-RPC on POST / and a validator's plain-text
- * GET /health, to any origin. The caller starts it.
+ * Builds the HTTP server of an endpoint. The server answers JSON-RPC on POST / and a validator's
+ * plain-text GET /health, for requests from any origin. The caller makes the server listen.
  */
 export function buildHttp(endpoint: LocalEndpoint): FastifyInstance {
   const app = fastify({ bodyLimit: MAX_BODY_BYTES, forceCloseConnections: true });

@@ -18,8 +18,8 @@ import {
 import { sendMethods, verifyAhead } from './send-methods.ts';
 
 /**
- * The implementation of an RPC method. It takes positional parameters and returns its result.
- * Throws RpcError.
+ * The implementation of an RPC method: takes the positional parameters of a request and returns the
+ * result. Throws RpcError.
  */
 export type Method = (params: readonly unknown[], endpoint: LocalEndpoint) => unknown;
 
@@ -34,7 +34,10 @@ const METHODS: ReadonlyMap<string, Method> = new Map(
   }),
 );
 
-/** Parses the body of an HTTP request, which is a single request or a batch. Throws -32700. */
+/**
+ * Parses the body of an HTTP request, which is a single request or a batch. Throws -32700 (parse
+ * error) for invalid JSON.
+ */
 export function parseBody(body: string): unknown {
   try {
     return JSON.parse(body) as unknown;
@@ -43,14 +46,16 @@ export function parseBody(body: string): unknown {
   }
 }
 
-/** The fields of a JSON-RPC request as far as they could be read. */
+/** The fields of a JSON-RPC request. An invalid request has the method null. */
 export interface Call {
   readonly id: unknown;
   readonly method: string | null;
   readonly params: unknown;
 }
 
-/** Reads one JSON-RPC request. `method` is null when the value is not a JSON-RPC 2.0 request. */
+/**
+ * Reads one JSON-RPC request. Returns the method null when the value is not a JSON-RPC 2.0 request.
+ */
 export function readCall(value: unknown): Call {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return { id: null, method: null, params: undefined };
@@ -64,8 +69,8 @@ export function readCall(value: unknown): Call {
 const callsOf = (body: unknown) => (Array.isArray(body) ? body : [body]).map(readCall);
 
 /**
- * Verifies the signatures of all transactions in a batch together. This happens before the batch
- * runs.
+ * Verifies the signatures of all transactions in a batch of requests together, before the requests
+ * run.
  */
 export async function verifySignatures(body: unknown, { chain }: LocalEndpoint): Promise<void> {
   if (!Array.isArray(body)) return;
@@ -75,22 +80,25 @@ export async function verifySignatures(body: unknown, { chain }: LocalEndpoint):
   await verifyAhead(chain, sends);
 }
 
-/** The names of the methods that a body calls. */
+/** Returns the names of the RPC methods that a request body calls. */
 export const methodsOf = (body: unknown): string[] =>
   callsOf(body).flatMap(({ method }) => method ?? []);
 
-/** Encodes a JSON-RPC response with an error. */
+/** Encodes the JSON-RPC response for a request that failed. */
 export function errorResponse(id: unknown, error: unknown): string {
   const { code, message, data } =
     error instanceof RpcError ? error : internalError(`Internal error: ${messageOf(error)}`);
   return `{"jsonrpc":"2.0","error":${toJson({ code, message, data })},"id":${toJson(id ?? null)}}`;
 }
 
-/** Encodes a JSON-RPC response with a result. */
+/** Encodes the JSON-RPC response for a request that succeeded. */
 export const resultResponse = (id: unknown, result: unknown) =>
   `{"jsonrpc":"2.0","result":${toJson(result)},"id":${toJson(id)}}`;
 
-/** Reads positional parameters. Throws -32602 for named parameters, which no method takes. */
+/**
+ * Returns the positional parameters of a request. Throws -32602 (invalid params) for named
+ * parameters, which no method takes.
+ */
 export function positional(params: unknown): readonly unknown[] {
   if (params === undefined || params === null) return [];
   if (!Array.isArray(params))
@@ -98,7 +106,10 @@ export function positional(params: unknown): readonly unknown[] {
   return params;
 }
 
-/** Responds to one request. Returns null for a notification, which gets no response. */
+/**
+ * Returns the response to one request as JSON text. Returns null for a notification, because a
+ * notification gets no response.
+ */
 function respondToCall(value: unknown, endpoint: LocalEndpoint): string | null {
   const { id, method, params } = readCall(value);
   if (method === null) return errorResponse(id, invalidRequest());
@@ -112,7 +123,10 @@ function respondToCall(value: unknown, endpoint: LocalEndpoint): string | null {
   }
 }
 
-/** Responds to a parsed body. Returns '' when the body has only notifications. */
+/**
+ * Returns the response to a parsed request body as JSON text. Returns '' when the body has only
+ * notifications.
+ */
 export function respond(body: unknown, endpoint: LocalEndpoint): string {
   if (!Array.isArray(body)) return respondToCall(body, endpoint) ?? '';
   if (body.length === 0) return errorResponse(null, invalidRequest());

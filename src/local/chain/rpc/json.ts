@@ -1,4 +1,4 @@
-/** Text that is already encoded as JSON. */
+/** JSON text, which toJson() copies unchanged into its output. */
 export class Json {
   readonly text: string;
 
@@ -8,8 +8,8 @@ export class Json {
 }
 
 /**
- * Encodes a value as JSON like JSON.stringify, with two differences. A bigint becomes a number of
- * any size (rentEpoch is 2^64 - 1). A Json value is copied unchanged.
+ * Encodes a value as JSON like JSON.stringify, except for two types. A bigint becomes a number with
+ * all its digits (rentEpoch is 2^64 - 1). A Json value is copied unchanged.
  */
 export function toJson(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value);
@@ -27,7 +27,10 @@ export function toJson(value: unknown): string {
   return 'null';
 }
 
-/** Encodes an array. Arrays of strings have a fast path, because logs are most of the output. */
+/**
+ * Encodes an array. An array of strings takes a faster path, because most of the output is logs,
+ * which are arrays of strings.
+ */
 function listOf(values: readonly unknown[]): string {
   return values.every((one) => typeof one === 'string')
     ? JSON.stringify(values)

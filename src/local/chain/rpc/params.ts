@@ -1,22 +1,25 @@
-// Reads the parameters of a request as a validator does: positional parameters, then an object of
-// settings.
+// Reads the parameters of a request as a validator does. The positional parameters come first, then
+// an object of settings.
 import { type Commitment, blockAt, heightOf } from '../accounts.ts';
 import { type Key, parseBase58 } from '../keys.ts';
 import type { Block, Chain } from '../state.ts';
 import { invalidParams, RpcError } from './rpc-error.ts';
 
 /**
- * An HTTP endpoint of the chain: the main endpoint, or the endpoint that the fault 'lag' sets back.
+ * An HTTP endpoint of the chain. `lagging` is true for the second endpoint, which the fault 'lag'
+ * puts some blocks behind the main endpoint.
  */
 export interface LocalEndpoint {
   readonly chain: Chain;
   readonly lagging: boolean;
 }
 
-/** The settings object of a request, not yet checked. */
+/** The settings object of a request. Its values are not validated yet. */
 export type Settings = Readonly<Record<string, unknown>>;
 
-/** Reads the parameter at `index`. Throws -32602 when it is missing. */
+/**
+ * Returns the parameter at `index`. Throws -32602 (invalid params) when the parameter is missing.
+ */
 export function required(params: readonly unknown[], index: number): unknown {
   const value = params[index];
   if (value === undefined || value === null)
@@ -25,8 +28,8 @@ export function required(params: readonly unknown[], index: number): unknown {
 }
 
 /**
- * Reads the settings object at `index`; empty when it is missing. Throws -32602 when the parameter
- * is not an object.
+ * Returns the settings object at `index`, or an empty object when the parameter is missing. Throws
+ * -32602 when the parameter is not an object.
  */
 export function settings(params: readonly unknown[], index: number): Settings {
   const value = params[index];
@@ -36,14 +39,14 @@ export function settings(params: readonly unknown[], index: number): Settings {
   return value as Settings;
 }
 
-/** Reads a public key in Base58. Throws -32602. */
+/** Reads a public key from Base58 text. Throws -32602 for any other value. */
 export function publicKey(value: unknown): Key {
   if (typeof value !== 'string')
     throw invalidParams('Invalid params: invalid type, expected a string');
   return base58Of(value, 32);
 }
 
-/** Reads a signature in Base58. Throws -32602. */
+/** Reads a signature from Base58 text. Throws -32602 for any other value. */
 export function signature(value: unknown): Key {
   if (typeof value !== 'string')
     throw invalidParams('Invalid params: invalid type, expected a string');
@@ -58,7 +61,10 @@ function base58Of(text: string, length: number): Key {
   );
 }
 
-/** Reads a whole number from `min` to `max`. Throws -32602 with the parameter's name. */
+/**
+ * Reads a whole number from `min` to `max`. Throws -32602 with the parameter's name for any other
+ * value.
+ */
 export function integer(
   value: unknown,
   name: string,
@@ -72,8 +78,8 @@ export function integer(
 }
 
 /**
- * Reads a u64 from a JSON number up to 2^53 - 1 or a string of digits. Throws -32602 with the
- * parameter's name.
+ * Reads a u64 from a JSON number up to 2^53 - 1 or from a string of digits. Throws -32602 with the
+ * parameter's name for any other value.
  */
 export function u64(value: unknown, name: string): bigint {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return BigInt(value);
@@ -87,7 +93,8 @@ export function u64(value: unknown, name: string): bigint {
 }
 
 /**
- * Reads a boolean. Returns `fallback` when it is missing. Throws -32602 with the parameter's name.
+ * Reads a boolean. Returns `fallback` when the parameter is missing. Throws -32602 with the
+ * parameter's name for any other value.
  */
 export function flag(value: unknown, name: string, fallback: boolean): boolean {
   if (value === undefined || value === null) return fallback;
@@ -97,8 +104,8 @@ export function flag(value: unknown, name: string, fallback: boolean): boolean {
 }
 
 /**
- * Reads one of the words in `options`. Returns `fallback` when it is missing. Throws -32602 with
- * the parameter's name.
+ * Reads one of the words in `options`. Returns `fallback` when the parameter is missing. Throws
+ * -32602 with the parameter's name for any other value.
  */
 export function choice<T extends string>(
   value: unknown,
@@ -118,22 +125,28 @@ export function choice<T extends string>(
 
 const COMMITMENTS = ['processed', 'confirmed', 'finalized'] as const;
 
-/** Reads the commitment in a settings object. The default is finalized. */
+/** Reads the commitment from a settings object. The default is finalized. */
 export function commitmentOf(from: Settings): Commitment {
   return choice(from['commitment'], 'commitment', COMMITMENTS, 'finalized');
 }
 
-/** The block and height whose state a request reads. */
+/**
+ * The state that a request reads: the state at the end of `block`, which is at `height`. `context`
+ * goes into the response.
+ */
 export interface View {
   readonly block: Block;
   readonly height: number;
   readonly context: { readonly apiVersion: string; readonly slot: number };
 }
 
-/** The release of Agave that the chain reports. Responses have the form of this release. */
+/** The Agave release that the chain reports to clients. Responses have the form of this release. */
 export const API_VERSION = '3.1.0';
 
-/** The state at a commitment, as an endpoint sees it. */
+/**
+ * Returns the newest state that an endpoint shows at a commitment. The lagging endpoint shows an
+ * older state while the fault 'lag' is on.
+ */
 export function viewAt({ chain, lagging }: LocalEndpoint, commitment: Commitment): View {
   const height = heightOf(chain, commitment, lagging ? chain.faults.lag : 0);
   const block = blockAt(chain, height);
@@ -142,8 +155,8 @@ export function viewAt({ chain, lagging }: LocalEndpoint, commitment: Commitment
 }
 
 /**
- * The state at the commitment of a request. Throws -32016 when it is older than minContextSlot, and
- * -32602 for invalid settings.
+ * Returns the state at the commitment that a request's settings name. Throws -32016 when that state
+ * is older than the setting minContextSlot, and -32602 for invalid settings.
  */
 export function viewOf(endpoint: LocalEndpoint, from: Settings): View {
   const view = viewAt(endpoint, commitmentOf(from));
@@ -161,7 +174,8 @@ export function viewOf(endpoint: LocalEndpoint, from: Settings): View {
 }
 
 /**
- * Like viewOf, but for methods that do not support `processed`. Throws -32602 for this commitment.
+ * Returns the state that a request reads, for methods that do not support the commitment processed.
+ * Throws -32602 if the request names processed.
  */
 export function confirmedViewOf(endpoint: LocalEndpoint, from: Settings): View {
   if (commitmentOf(from) === 'processed')

@@ -1,6 +1,6 @@
-// Encodes instructions in the encoding jsonParsed. Instructions of billing transactions are parsed.
-// Other instructions have accounts, data and program, as a validator shows a program that it does
-// not know.
+// Encodes instructions in the encoding jsonParsed. The instructions that billing transactions use
+// are parsed. Any other instruction is encoded as accounts, data and program. A validator does the
+// same for a program without parser.
 import bs58 from 'bs58';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
@@ -22,7 +22,10 @@ interface Parsed {
   readonly info: Readonly<Record<string, unknown>>;
 }
 
-/** Returns the address of the instruction's account at an index, or '' when there is none. */
+/**
+ * Returns the address of an instruction's account at the index `place`, or '' when the instruction
+ * has fewer accounts.
+ */
 type AddressAt = (place: number) => string;
 
 const u64 = (data: Buffer, offset: number) =>
@@ -51,7 +54,8 @@ function parseSystem(data: Buffer, at: AddressAt): Parsed | undefined {
   }
 }
 
-// ImmutableOwner is the only extension whose size the associated token program asks for.
+// The SPL Token number of the extension ImmutableOwner. The associated token program requests the
+// account size only with this extension, never with another one.
 const IMMUTABLE_OWNER = 7;
 const extensionTypes = (data: Buffer) =>
   data.length === 3 && data.readUInt16LE(1) === IMMUTABLE_OWNER
@@ -148,8 +152,8 @@ const PARSERS: ReadonlyMap<
 ]);
 
 /**
- * Encodes an instruction of a transaction with these account keys. The instruction is parsed if its
- * program is known.
+ * Encodes an instruction whose account indexes refer to `keys`. The instruction is parsed if a
+ * parser for its program exists in this file.
  */
 export function parseInstruction(keys: readonly Key[], instruction: InnerInstruction) {
   const { programIndex, accounts, data, stackHeight } = instruction;

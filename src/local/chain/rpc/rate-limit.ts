@@ -1,14 +1,14 @@
-// Limits the number of requests per second, as RPC providers do.
+// Limits the number of requests per second, as RPC providers do. Tests set the limit as a fault.
 import type { RateLimit } from '../state.ts';
 import type { LocalEndpoint } from './params.ts';
 
 const WINDOW_MS = 1_000;
 
-/** The times (ms) of the requests that were accepted within the last second. */
+/** The times of the requests that were accepted within the last second, in milliseconds. */
 class Window {
   readonly #times: number[] = [];
 
-  /** Whether `count` more requests stay within `limit` now. */
+  /** Returns whether `count` more requests at `now` stay within `limit` requests per second. */
   fits(count: number, limit: number, now: number): boolean {
     while ((this.#times[0] ?? now) <= now - WINDOW_MS) this.#times.shift();
     return this.#times.length + count <= limit;
@@ -24,8 +24,8 @@ interface Windows {
   readonly sends: Window;
 }
 
-// Windows by limit, then by endpoint or connection. A new limit has new windows, so it counts from
-// 0.
+// The accepted requests by limit, then by endpoint or connection. A new limit has no accepted
+// requests yet, so its count starts at 0.
 const windows = new WeakMap<RateLimit, WeakMap<object, Windows>>();
 
 function windowsOf(limit: RateLimit, subject: object): Windows {
@@ -37,8 +37,8 @@ function windowsOf(limit: RateLimit, subject: object): Windows {
 }
 
 /**
- * Whether a body that calls these methods exceeds the chain's rate limit. A body within the limit
- * is counted.
+ * Returns whether a request body that calls these methods exceeds the chain's rate limit. If the
+ * body is within the limit, its requests are counted.
  */
 export function exceedsRate(
   endpoint: LocalEndpoint,

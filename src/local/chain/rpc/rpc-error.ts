@@ -1,4 +1,4 @@
-/** An error of JSON-RPC 2.0. Codes and messages are those of the Agave validator. */
+/** An error of JSON-RPC 2.0. Codes and messages are those of the validator Agave. */
 export class RpcError extends Error {
   readonly code: number;
   readonly data: unknown;
@@ -14,5 +14,5 @@ export const parseError = () => new RpcError(-32700, 'Parse error');
 export const invalidRequest = (message = 'Invalid request') => new RpcError(-32600, message);
 export const methodNotFound = () => new RpcError(-32601, 'Method not found');
 export const invalidParams = (message: string) => new RpcError(-32602, message);
-/** The error for a failure of the node itself, when the request is valid. */
+/** Creates the error for a valid request that fails because of the node itself. */
 export const internalError = (message: string) => new RpcError(-32603, message);

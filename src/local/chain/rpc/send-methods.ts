@@ -36,7 +36,8 @@ import {
 import { internalError, invalidParams, RpcError } from './rpc-error.ts';
 
 const WIRE_TYPE = 'solana_transaction::versioned::VersionedTransaction';
-// Maximum length of an encoded transaction: the length of MAX_V1_LENGTH bytes in each encoding.
+// Maximum number of characters of an encoded transaction: the encoded length of MAX_V1_LENGTH
+// bytes.
 const MAX_LENGTH = { base58: 5_594, base64: 5_464 };
 const NOT_RUN: Details = { logs: [], inner: [], returnData: null, units: 0 };
 
@@ -50,8 +51,8 @@ function decode(chain: Chain, text: unknown, encoding: 'base58' | 'base64'): Wir
     );
   }
   const bytes = encoding === 'base64' ? Buffer.from(text, 'base64') : bs58.decodeUnsafe(text);
-  // Node's Base64 decoder skips unknown characters. Text with such characters therefore decodes to
-  // too few bytes.
+  // Node's Base64 decoder skips characters that are not Base64. Invalid text therefore decodes to
+  // fewer bytes than its length requires.
   if (
     bytes === undefined ||
     (encoding === 'base64' && bytes.length < Math.floor((text.replace(/=+$/, '').length * 3) / 4))
@@ -84,16 +85,18 @@ function preflightFailure({ refused, record }: Refusal): RpcError {
   });
 }
 
-// Transactions whose signatures were found valid, by the parameters of their requests.
+// Transactions with valid signatures. The key is the array of parameters of the request that sends
+// the transaction.
 const verified = new WeakMap<readonly unknown[], WireTransaction>();
 
-// Minimum number of transactions to verify on another thread. LiteSVM verifies a smaller batch
-// while running it, and another thread would not be faster.
+// Minimum size of a batch whose signatures another thread verifies. For a smaller batch the thread
+// saves no time, so LiteSVM verifies the signatures when it runs the transactions.
 const VERIFIED_TOGETHER = 4;
 
 /**
- * Verifies the signatures of many sendTransaction requests before they run. `requests` has the
- * parameters of each request. A malformed request is skipped here and fails when it runs.
+ * Verifies the signatures of many sendTransaction requests before the requests run. `requests` has
+ * the parameters of each request. A malformed request is skipped here, and gets its error when it
+ * runs.
  */
 export async function verifyAhead(
   chain: Chain,
@@ -133,7 +136,10 @@ function sendTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
   return base58(transaction.id);
 }
 
-/** The error for which a transaction is not simulated; null when it can be simulated. */
+/**
+ * Returns the error that prevents the simulation of a transaction, or null when the transaction can
+ * be simulated.
+ */
 function refusalBeforeRun(
   { chain }: LocalEndpoint,
   transaction: WireTransaction,
@@ -224,5 +230,5 @@ function requestAirdrop(params: readonly unknown[], { chain }: LocalEndpoint) {
   return base58(outcome.id);
 }
 
-/** The RPC methods of this file by name. */
+/** The RPC methods of this file, by method name. */
 export const sendMethods = { sendTransaction, simulateTransaction, requestAirdrop };

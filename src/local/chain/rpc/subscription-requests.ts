@@ -1,4 +1,4 @@
-// Parses the subscribe requests of a WebSocket.
+// Parses the subscribe requests that a client sends over WebSocket.
 import type { Commitment } from '../accounts.ts';
 import { bytesOf, type Key } from '../keys.ts';
 import { type Filter, filtersOf } from './account-methods.ts';
@@ -27,13 +27,15 @@ export interface ProgramSubscription extends Base {
 export interface SignatureSubscription extends Base {
   readonly kind: 'signature';
   readonly key: Key;
-  /** Whether the client also wants a notification when the node receives the transaction. */
+  /** Whether the client also wants a notification as soon as the node receives the transaction. */
   readonly received: boolean;
 }
 
 export interface LogsSubscription extends Base {
   readonly kind: 'logs';
-  /** The address that a transaction must name. Null subscribes to all transactions. */
+  /**
+   * The address that a transaction must name for its logs to be sent. Null means all transactions.
+   */
   readonly mentioned: { readonly key: Key; readonly bytes: Buffer } | null;
 }
 
@@ -48,10 +50,13 @@ export type Subscription =
   | LogsSubscription
   | ChainSubscription;
 
-/** The kinds of subscription. Their methods are `${kind}Subscribe` and `${kind}Unsubscribe`. */
+/**
+ * The kinds of subscription. For each kind, the RPC methods are `${kind}Subscribe` and
+ * `${kind}Unsubscribe`.
+ */
 export const KINDS = ['account', 'program', 'signature', 'logs', 'slot', 'root'] as const;
 
-// The last subscription id. Ids are unique over all connections, as with a validator.
+// The id of the newest subscription. Ids are unique over all connections, as with a validator.
 let lastId = 0;
 
 function mentionedOf(filter: unknown): LogsSubscription['mentioned'] {
@@ -66,7 +71,7 @@ function mentionedOf(filter: unknown): LogsSubscription['mentioned'] {
   return { key, bytes: bytesOf(key) };
 }
 
-/** Parses a subscribe request and gives the subscription an id. Throws RpcError. */
+/** Parses a subscribe request and assigns an id to the subscription. Throws RpcError. */
 export function readSubscription(
   kind: Subscription['kind'],
   params: readonly unknown[],

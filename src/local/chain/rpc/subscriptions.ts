@@ -1,5 +1,6 @@
-// The subscriptions of one WebSocket. A subscription at processed is notified of each change. Other
-// subscriptions are notified when the block with the change reaches their commitment.
+// The subscriptions of one WebSocket connection. A subscription with the commitment processed gets
+// a notification of each change at once. Other subscriptions get the notification when the block
+// with the change reaches their commitment.
 import { accountAt, blockAt, type Commitment, head, heightOf } from '../accounts.ts';
 import { landedAt } from '../blocks.ts';
 import { base58, type Key } from '../keys.ts';
@@ -22,14 +23,17 @@ import {
   type Subscription,
 } from './subscription-requests.ts';
 
-/** Sends a notification to the client. `result` is JSON text. */
+/**
+ * Sends a notification of the subscription with the id `subscription` to the client. `result` is
+ * JSON text.
+ */
 type Notify = (kind: string, subscription: number, result: string) => void;
 
 /** Maximum number of subscriptions of one connection. */
 const MAX_SUBSCRIPTIONS = 10_000;
 
-// The value in the notification of a closed account. A notification must have a value, so it is an
-// empty account.
+// The value in the notification that an account was closed. A notification cannot have a null
+// value, so the value is an empty account.
 const CLOSED: AccountState = {
   lamports: 0n,
   owner: '\0'.repeat(32),
@@ -39,8 +43,8 @@ const CLOSED: AccountState = {
 };
 
 /**
- * Encodes a value with its context. The JSON is concatenated as text, because there are thousands
- * of notifications a second.
+ * Encodes `value`, which is JSON text, with the context of `slot`. The JSON is concatenated as text
+ * for speed, because the chain sends thousands of notifications a second.
  */
 const inContext = (slot: number, value: string) =>
   `{"context":{"apiVersion":"${API_VERSION}","slot":${slot}},"value":${value}}`;
@@ -62,23 +66,26 @@ export class Subscriptions {
   readonly #chain: Chain;
   readonly #notify: Notify;
   readonly #all = new Map<number, Subscription>();
-  // Account subscriptions by the followed key, because a connection may follow thousands of
-  // accounts.
+  // Account subscriptions by the account's key. A connection may follow thousands of accounts, so a
+  // search through all subscriptions would be slow.
   readonly #accounts = new Map<Key, Set<AccountSubscription>>();
   readonly #signatures = new Map<Key, Set<SignatureSubscription>>();
   readonly #programs = new Set<ProgramSubscription>();
   readonly #logs = new Set<LogsSubscription>();
   readonly #slots = new Set<ChainSubscription>();
   /**
-   * Number of account and transaction subscriptions by commitment. When it is 0, a new block needs
-   * no work.
+   * Number of account, program, signature and logs subscriptions by commitment. When the number is
+   * 0, a new block needs no work for that commitment.
    */
   readonly #following: Record<Commitment, number> = {
     processed: 0,
     confirmed: 0,
     finalized: 0,
   };
-  /** Heights of the last blocks that subscriptions were notified of. */
+  /**
+   * Heights of the last confirmed and the last finalized block whose changes were sent to the
+   * client.
+   */
   readonly #notified: { confirmed: number; finalized: number };
 
   constructor(chain: Chain, notify: Notify) {
@@ -104,7 +111,8 @@ export class Subscriptions {
   }
 
   /**
-   * Runs a subscribe or unsubscribe method. Returns undefined for another method. Throws RpcError.
+   * Runs a subscribe or unsubscribe method. Returns undefined when `method` is another method.
+   * Throws RpcError.
    */
   call(method: string, params: readonly unknown[]): number | boolean | undefined {
     const kind = KINDS.find(
@@ -171,7 +179,8 @@ export class Subscriptions {
   }
 
   /**
-   * Notifies the client when its signature has reached the commitment, and ends the subscription.
+   * If the transaction with the subscribed signature has reached the commitment, notifies the
+   * client and ends the subscription.
    */
   #notifyReached(subscription: SignatureSubscription): void {
     if (!this.#all.has(subscription.id)) return;

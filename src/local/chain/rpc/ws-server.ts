@@ -8,17 +8,21 @@ import { invalidRequest, methodNotFound } from './rpc-error.ts';
 import { Subscriptions } from './subscriptions.ts';
 
 /**
- * Maximum number of bytes that may wait for a client. A client above this limit does not read and
+ * Maximum number of bytes that may wait until a client reads them. A client with more waiting bytes
  * is disconnected.
  */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 
-/** Milliseconds that a client has to close its side of the connection when the chain stops. */
+/**
+ * Milliseconds that a client has to close its side of the connection when the chain stops. After
+ * this time the server ends the connection.
+ */
 const CLOSE_GRACE_MS = 500;
 
 function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
   let corked = false;
-  // A block may cause hundreds of messages. They are collected and written to the socket together.
+  // A block may cause hundreds of messages to one client. The messages of one tick are collected,
+  // then written to the socket together.
   const cork = () => {
     if (corked) return;
     corked = true;
@@ -43,8 +47,8 @@ function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
   function handle(value: unknown): string | null {
     const { id, method, params } = readCall(value);
     if (method === null) return errorResponse(id, invalidRequest());
-    // A request without an id is a notification and gets no response. web3.js sends the
-    // notification `ping` to keep its connection alive.
+    // In JSON-RPC a request without an id is a notification and gets no response. web3.js keeps its
+    // connection alive with the notification `ping`.
     if (id === undefined) return null;
     try {
       const result = subscriptions.call(method, positional(params));
@@ -76,18 +80,19 @@ function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
 
   socket.on('message', (data) => onMessage((data as Buffer).toString('utf8')));
   socket.on('close', () => subscriptions.close());
-  // The error is ignored, because a broken connection also emits `close`.
+  // An `error` event needs no handling, because a broken connection also emits `close`.
   socket.on('error', () => undefined);
 }
 
 /**
- * Builds the WebSocket server of a chain, which serves subscriptions on /. The caller starts it.
+ * Builds the WebSocket server of a chain, which serves subscriptions on the path /. The caller
+ * makes the server listen.
  */
 export async function buildWs(chain: Chain): Promise<FastifyInstance> {
   const app = fastify({ forceCloseConnections: true });
   const preClose = (done: () => void) => {
     const { clients } = app.websocketServer;
-    // With close code 1000 web3.js does not reconnect.
+    // The close code 1000 keeps web3.js from connecting again.
     for (const client of clients) client.close(1000);
     setTimeout(() => clients.forEach((client) => client.terminate()), CLOSE_GRACE_MS).unref();
     app.websocketServer.close(done);

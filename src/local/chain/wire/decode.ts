@@ -1,5 +1,6 @@
-// Decodes transactions and makes the checks of a validator's `sanitize`. The decoder is strict,
-// because LiteSVM's native layer ends the process on bytes that it cannot read.
+// Decodes transactions and makes the checks of `sanitize` in the Solana SDK, as a validator does.
+// The decoder is strict, because LiteSVM's native layer ends the process on bytes that it cannot
+// read.
 import { MAX_TRANSACTION_LENGTH } from '../../../chain/transactions/message.ts';
 import type { Key } from '../keys.ts';
 import {
@@ -17,8 +18,8 @@ const VERSION_BIT = 0x80;
 const MAX_LOADED_KEYS = 256;
 
 /**
- * Whether the first byte marks a version 1 transaction. In other versions the first byte is the
- * number of signatures, which is never 129.
+ * Returns whether the bytes are a version 1 transaction, whose first byte is 0x81 (129). In other
+ * versions the first byte is the number of signatures, which is always lower.
  */
 export const isV1 = (bytes: Buffer) => bytes[0] === VERSION_1;
 
@@ -99,8 +100,8 @@ function decodeV1(bytes: Buffer): WireTransaction {
 }
 
 /**
- * Decodes a transaction; bytes after its end are ignored. Throws WireError. When `takesV1` is
- * false, version 1 is an error too, because a cluster without the feature cannot read it.
+ * Decodes a transaction and ignores bytes after its end. Throws WireError. When `takesV1` is false,
+ * a version 1 transaction is an error too, because a cluster without the feature cannot read it.
  */
 export function decodeTransaction(bytes: Buffer, takesV1 = true): WireTransaction {
   if (takesV1 && isV1(bytes)) return decodeV1(bytes);
@@ -111,8 +112,8 @@ export function decodeTransaction(bytes: Buffer, takesV1 = true): WireTransactio
   const signedAt = reader.at;
   const message = readMessage(reader);
   if (count === 0 || count !== message.requiredSignatures) failSanitize();
-  // The keys come after the version byte (version 0 only), the three bytes of the header and the
-  // number of keys.
+  // The account keys follow the version byte (version 0 only), the three bytes of the header and
+  // the number of keys, which takes one or two bytes.
   const keysAt = signedAt + (message.version === 0 ? 4 : 3) + (message.keys.length > 0x7f ? 2 : 1);
   return {
     bytes: bytes.subarray(0, reader.at),
@@ -125,7 +126,7 @@ export function decodeTransaction(bytes: Buffer, takesV1 = true): WireTransactio
   };
 }
 
-/** Decodes a message that has no signatures. Throws WireError. */
+/** Decodes a message that comes without signatures. Throws WireError. */
 export function decodeMessage(bytes: Buffer, takesV1 = true): WireMessage {
   return takesV1 && isV1(bytes)
     ? readV1Message(new Reader(bytes, 1))
@@ -142,14 +143,14 @@ function skipToKeyCount(reader: Reader): void {
 }
 
 /**
- * Whether a decoded transaction names this key among its static keys. The bytes are searched
- * directly, because decoding them again would take longer.
+ * Returns whether a decoded transaction has this key among its static keys. The function searches
+ * the bytes, because a second decoding would take longer.
  */
 export function namesKey(bytes: Buffer, key: Buffer): boolean {
   const reader = new Reader(bytes);
   skipToKeyCount(reader);
-  // Version 1 has the number of keys in one byte. It is at most 64, so it reads the same as a
-  // compact-u16.
+  // Version 1 has the number of keys in one byte. The number is at most 64, so the byte has the
+  // same meaning as a compact-u16.
   const count = reader.length();
   const end = reader.at + count * KEY_LENGTH;
   for (

@@ -1,9 +1,9 @@
-// The parts of a decoded transaction.
+// Types and functions for the parts of a decoded transaction.
 import type { Key } from '../keys.ts';
 
 /**
- * An instruction as offsets into the bytes of its message, so that decoding copies neither accounts
- * nor data.
+ * An instruction of a message. Accounts and data are offsets into the message's bytes, so decoding
+ * copies neither of them.
  */
 export interface WireInstruction {
   readonly programIndex: number;
@@ -13,7 +13,10 @@ export interface WireInstruction {
   readonly dataLength: number;
 }
 
-/** The entries of one address lookup table that a version 0 message uses. */
+/**
+ * An address lookup table that a version 0 message uses. `writable` and `readonly` are the indexes
+ * of the entries that the message takes, one byte each.
+ */
 export interface TableLookup {
   readonly table: Key;
   readonly writable: Buffer;
@@ -21,8 +24,8 @@ export interface TableLookup {
 }
 
 /**
- * The limits and the priority fee in a version 1 message. A field is null when the message does not
- * set it.
+ * The compute limits and the priority fee that a version 1 message sets. A field is null when the
+ * message does not set it.
  */
 export interface MessageConfig {
   /** Priority fee in lamports for the whole transaction. */
@@ -33,11 +36,11 @@ export interface MessageConfig {
 }
 
 /**
- * A decoded message. `keys` has only the static keys. `config` is null for legacy and version 0
- * messages.
+ * A decoded message. `keys` has only the static keys, not the keys from lookup tables. `config` is
+ * null for legacy and version 0 messages.
  */
 export interface WireMessage {
-  /** The bytes that the offsets of the instructions refer to. */
+  /** The bytes to which the offsets of the instructions refer. */
   readonly source: Buffer;
   readonly version: 'legacy' | 0 | 1;
   readonly requiredSignatures: number;
@@ -51,8 +54,8 @@ export interface WireMessage {
 }
 
 /**
- * A decoded transaction. `id` is its first signature. The signers sign the bytes from `signedAt` to
- * `signedEnd`.
+ * A decoded transaction. `id` is the transaction's first signature. `bytes` from `signedAt` to
+ * `signedEnd` are the message, which the signers sign.
  */
 export interface WireTransaction {
   readonly bytes: Buffer;
@@ -69,24 +72,24 @@ export const SIGNATURE_LENGTH = 64;
 /** Length of a public key or blockhash in bytes. */
 export const KEY_LENGTH = 32;
 
-/** The indexes of an instruction's accounts, one byte each. */
+/** Returns the indexes of an instruction's accounts among the message's keys, one byte each. */
 export const accountsOf = (
   { source }: WireMessage,
   { accountsAt, accountsLength }: WireInstruction,
 ): Buffer => source.subarray(accountsAt, accountsAt + accountsLength);
 
-/** The data of an instruction. */
+/** Returns the data of an instruction. */
 export const dataOf = ({ source }: WireMessage, { dataAt, dataLength }: WireInstruction): Buffer =>
   source.subarray(dataAt, dataAt + dataLength);
 
-/** All signatures of a transaction, in the order of its signers. */
+/** Returns all signatures of a transaction, in the order of its signers. */
 export const signaturesOf = ({ bytes, signaturesAt, message }: WireTransaction): Buffer[] =>
   Array.from({ length: message.requiredSignatures }, (_, signer) => {
     const begin = signaturesAt + signer * SIGNATURE_LENGTH;
     return bytes.subarray(begin, begin + SIGNATURE_LENGTH);
   });
 
-/** Whether the header of the message makes the static account at `index` writable. */
+/** Returns whether the header of a message makes the static account at `index` writable. */
 export function isWritable(message: WireMessage, index: number): boolean {
   const { requiredSignatures, readonlySigned, readonlyUnsigned, keys } = message;
   return index < requiredSignatures

@@ -2,7 +2,8 @@ import type { Key } from '../keys.ts';
 import { KEY_LENGTH, type WireMessage } from './message.ts';
 
 /**
- * The bytes are not a transaction, or are a transaction that `sanitize` of the Solana SDK refuses.
+ * Thrown when bytes are not a transaction, or when `sanitize` of the Solana SDK would refuse the
+ * transaction.
  */
 export class WireError extends Error {}
 
@@ -10,8 +11,8 @@ const INSANE = 'Transaction failed to sanitize accounts offsets correctly';
 const END = 'io error: unexpected end of file';
 
 /**
- * Reads the bytes of a transaction in order. Each method throws WireError when the bytes end too
- * early.
+ * Reads the bytes of a transaction in order. Each method throws WireError when too few bytes are
+ * left.
  */
 export class Reader {
   readonly source: Buffer;
@@ -29,7 +30,7 @@ export class Reader {
     return value;
   }
 
-  /** Skips `length` bytes and returns their offset. */
+  /** Skips `length` bytes and returns the offset of the first skipped byte. */
   skip(length: number): number {
     const begin = this.at;
     if (begin + length > this.source.length) throw new WireError(END);
@@ -59,7 +60,10 @@ export class Reader {
     return this.source.readBigUInt64LE(this.skip(8));
   }
 
-  /** Reads a compact-u16. Throws WireError for a number that is not in its shortest form. */
+  /**
+   * Reads a number in Solana's compact-u16 encoding. Throws WireError when the encoding is longer
+   * than necessary.
+   */
   length(): number {
     let value = 0;
     for (let shift = 0; shift < 21; shift += 7) {
@@ -74,14 +78,14 @@ export class Reader {
   }
 }
 
-/** Throws the WireError for a message that fails `sanitize`. */
+/** Throws the WireError for a message that fails a check of `sanitize`. */
 export function failSanitize(): never {
   throw new WireError(INSANE);
 }
 
 /**
- * Makes the checks of `sanitize` that apply to all versions. `total` is the number of static and
- * loaded keys.
+ * Makes the checks of the Solana SDK's `sanitize` that apply to all message versions. `total` is
+ * the number of keys, including those from lookup tables.
  */
 export function sanitize(message: WireMessage, total: number): void {
   const { source, requiredSignatures, readonlySigned, readonlyUnsigned, keys } = message;

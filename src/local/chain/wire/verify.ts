@@ -1,12 +1,13 @@
 // Verifies the signatures of a batch of transactions on a separate thread. LiteSVM would verify
-// them on the main thread, which takes a quarter of the time of a pull.
+// them on the main thread. Verification is a quarter of the time that the main thread needs for a
+// payment's transaction.
 import { Worker } from 'node:worker_threads';
 import { SPKI_PREFIX } from '../../../chain/keypair.ts';
 import type { WireTransaction } from './message.ts';
 
 /**
- * A batch of transactions, concatenated in `bytes`. `places` has four offsets per signature: the
- * signer's key, the signature, the start of the message and its end.
+ * A batch of transactions, concatenated in `bytes`. `places` has four offsets into `bytes` for each
+ * signature: the signer's key, the signature, the start of the signed message and its end.
  */
 interface Job {
   readonly job: number;
@@ -14,15 +15,18 @@ interface Job {
   readonly places: Uint32Array;
 }
 
-/** The result of a job. `good` has a 1 for each valid signature and a 0 for each other one. */
+/**
+ * The thread's answer to a job. `good` has one byte per signature: 1 if the signature is valid,
+ * otherwise 0.
+ */
 interface Verdicts {
   readonly job: number;
   readonly good: Uint8Array;
 }
 
-// The program of the thread is a string, because Node 20 loads no .ts file into a Worker and the
-// compiled file has another name. For the same reason it imports no file of the project. It caches
-// 10,000 keys.
+// The source of the thread's program. The program is a string because Node 20 loads no .ts file
+// into a Worker, and the compiled file has another name. For the same reason the program imports no
+// file of the project. The program caches up to 10,000 keys.
 const PROGRAM = `
 const { createPublicKey, verify } = require('node:crypto');
 const { parentPort } = require('node:worker_threads');
@@ -61,8 +65,8 @@ function start(): Worker {
     waiting.delete(job);
     if (waiting.size === 0) started.unref();
   });
-  // After an error in the thread, LiteSVM verifies the waiting batches. The next batch starts a new
-  // thread.
+  // If the thread fails, the waiting batches get no result, and LiteSVM verifies their signatures.
+  // The next batch starts a new thread.
   started.on('error', () => {
     worker = undefined;
     for (const resolve of waiting.values()) resolve(new Uint8Array());

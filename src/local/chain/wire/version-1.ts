@@ -1,5 +1,5 @@
-// Version 1 transactions (SIMD-0385). They have no lookup tables, hold limits and fee in a config,
-// and have their signatures after the message.
+// Decodes version 1 transactions (SIMD-0385). Compared with version 0 they have no lookup tables,
+// they set compute limits and priority fee in a config, and their signatures follow the message.
 import type { WireInstruction, WireMessage } from './message.ts';
 import { sanitize, failSanitize, type Reader, WireError } from './reader.ts';
 
@@ -8,8 +8,8 @@ export const VERSION_1 = 0x81;
 /** Maximum length of a version 1 transaction in bytes. */
 export const MAX_V1_LENGTH = 4096;
 /**
- * Offset of the number of keys. Before it are the version, the header, the config mask, the
- * blockhash and the number of instructions.
+ * Offset of the number of keys in a version 1 transaction. The version, the header, the config
+ * mask, the blockhash and the number of instructions precede it.
  */
 export const V1_KEY_COUNT_AT = 1 + 3 + 4 + 32 + 1;
 
@@ -50,7 +50,9 @@ function readInstructions(reader: Reader, count: number): WireInstruction[] {
   }));
 }
 
-/** Reads a version 1 message from the byte after the version. Throws WireError. */
+/**
+ * Reads a version 1 message. The reader must be at the byte after the version. Throws WireError.
+ */
 export function readV1Message(reader: Reader): WireMessage {
   const [requiredSignatures, readonlySigned, readonlyUnsigned] = [
     reader.byte(),

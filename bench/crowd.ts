@@ -1,0 +1,172 @@
+// p99 of a client of `billing serve`, with and without a crowd: 2,000 connections that never send a
+// byte and 500 requests that wait for events, each reopened when it ends. The client opens a
+// connection for each request, since a crowd delays new connections first. Rounds alternate.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { Agent, request } from 'node:http';
+import { connect as openSocket, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { connect } from '../src/db/postgres/connect.ts';
+import { migrate } from '../src/db/postgres/migrate.ts';
+import { freePorts } from '../src/local/sandbox/ports.ts';
+import { startEmbeddedPostgres } from '../src/local/sandbox/postgres.ts';
+import { crowdMerchants } from '../test/fixtures/crowd.ts';
+import type { Result } from './run.ts';
+
+const ROUNDS = 5;
+const REQUESTS = 600;
+const SILENT = 2000;
+const POLLS = 500;
+/** Silent connections come from ten addresses, as many from each as an address may hold. */
+const ADDRESSES = 10;
+/** Milliseconds until a client opens a connection again that the process closed. */
+const REOPEN_MS = 1000;
+const program = fileURLToPath(new URL('../bin/billing.js', import.meta.url));
+
+type Caller = Awaited<ReturnType<typeof crowdMerchants>>[number];
+
+interface Asked {
+  port: number;
+  path: string;
+  key: string;
+  from: string;
+  agent?: Agent;
+}
+
+const at = (values: readonly number[], share: number) =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? NaN;
+
+async function get({ port, path, key, from, agent }: Asked) {
+  const asked = request({
+    host: '127.0.0.1',
+    port,
+    path,
+    localAddress: from,
+    agent: agent ?? false,
+    headers: { authorization: `Bearer ${key}` },
+  });
+  const [response] = (await once(asked.end(), 'response')) as [
+    AsyncIterable<Buffer> & { statusCode: number },
+  ];
+  let text = '';
+  for await (const part of response) text += part.toString();
+  return { status: response.statusCode, text };
+}
+
+async function startServe(databaseUrl: string) {
+  const [port = 0] = await freePorts(1);
+  const env = {
+    DATABASE_URL: databaseUrl,
+    SOLANA_RPC_URL: 'http://127.0.0.1:1',
+    KEEPER_ADDRESS: '11111111111111111111111111111111',
+    PLATFORM_TREASURY: '11111111111111111111111111111111',
+    JWT_SECRET: 'j'.repeat(32),
+    ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
+    PORT: String(port),
+    METRICS_PORT: '0',
+  };
+  const child = spawn(process.execPath, [program, 'serve'], { env, stdio: 'ignore' });
+  const ended = once(child, 'close');
+  const isReady = () =>
+    fetch(`http://127.0.0.1:${port}/readyz`).then(
+      (response) => response.ok,
+      () => false,
+    );
+  while (!(await isReady())) {
+    if (child.exitCode !== null) throw new Error(`serve ended with ${child.exitCode}`);
+    await delay(50);
+  }
+  return {
+    port,
+    async stop() {
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+/** Opens the crowd and resolves once it is there; returns the function that sends it away. */
+async function openCrowd(port: number, merchants: readonly Caller[]): Promise<() => void> {
+  const away = new AbortController();
+  const { signal } = away;
+  const sockets = new Set<Socket>();
+  const agents = Array.from({ length: ADDRESSES }, () => new Agent({ keepAlive: true }));
+  let [connected, waiting] = [0, 0];
+
+  const silent = async (n: number) => {
+    while (!signal.aborted) {
+      const localAddress = `127.0.1.${(n % ADDRESSES) + 1}`;
+      const socket = openSocket({ port, host: '127.0.0.1', localAddress });
+      sockets.add(socket);
+      socket.on('error', () => undefined).once('connect', () => (connected += 1));
+      await once(socket, 'close');
+      sockets.delete(socket);
+      await delay(REOPEN_MS);
+    }
+  };
+  const poll = async (n: number) => {
+    const { key, path } = merchants[Math.floor(n / 4)] as Caller;
+    const place = n % ADDRESSES;
+    const asked = { port, key, from: `127.0.2.${place + 1}`, agent: agents[place] as Agent };
+    while (!signal.aborted) {
+      try {
+        const { text } = await get({ ...asked, path });
+        const { cursor } = (JSON.parse(text) as { data: { cursor: string } }).data;
+        waiting += 1;
+        const query = `wait=15&after=${encodeURIComponent(cursor)}`;
+        const { status } = await get({ ...asked, path: `${path}?${query}` });
+        if (status !== 200) await delay(REOPEN_MS);
+      } catch {
+        await delay(REOPEN_MS);
+      }
+    }
+  };
+  for (let n = 0; n < SILENT; n += 1) void silent(n);
+  for (let n = 0; n < POLLS; n += 1) void poll(n);
+  while (connected < SILENT || waiting < POLLS) await delay(50);
+  return () => {
+    away.abort();
+    for (const socket of sockets) socket.destroy();
+    for (const agent of agents) agent.destroy();
+  };
+}
+
+/** The 99th percentile of requests one after another, in milliseconds. */
+async function round(port: number, callers: readonly Caller[]): Promise<number> {
+  const took: number[] = [];
+  for (let n = 0; n < REQUESTS; n += 1) {
+    const { key } = callers[n % callers.length] as Caller;
+    const startedAt = performance.now();
+    const { status } = await get({ port, path: '/merchant/profile', key, from: '127.0.3.1' });
+    if (status !== 200) throw new Error(`the client was answered ${status}`);
+    took.push(performance.now() - startedAt);
+  }
+  return at(took, 0.99);
+}
+
+export async function run(): Promise<Result> {
+  const postgres = await startEmbeddedPostgres();
+  const sql = connect(postgres.url, { max: 4, name: 'bench' });
+  const [quiet, crowded]: [number[], number[]] = [[], []];
+  try {
+    await migrate(sql);
+    const merchants = await crowdMerchants(sql, POLLS);
+    const callers = await crowdMerchants(sql, 80);
+    const serve = await startServe(postgres.url);
+    const { port } = serve;
+    await round(port, callers);
+    for (let n = 0; n < ROUNDS; n += 1) {
+      quiet.push(await round(port, callers));
+      const leave = await openCrowd(port, merchants);
+      crowded.push(await round(port, callers));
+      leave();
+    }
+    await serve.stop();
+  } finally {
+    await sql.end({ timeout: 1 });
+    await postgres.stop();
+  }
+  const [p99Ms, quietP99Ms] = [at(crowded, 0.5), at(quiet, 0.5)];
+  return { figures: { p99Ms, quietP99Ms }, ratios: { p99ToQuiet: p99Ms / quietP99Ms } };
+}

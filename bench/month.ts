@@ -1,0 +1,276 @@
+// What payments cost as they arrive: monthly subscriptions with random phases, one in twenty
+// without money, one in fifty cancelled, collected in windows. Chain time is moved from one due
+// time to the next; every request and lamport of it is counted. The keeper's requests at rest are
+// counted in real time, and added for the time that was skipped.
+import { execFileSync } from 'node:child_process';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { decodeSubscription } from '../src/chain/program/layouts.ts';
+import { SUBSCRIPTIONS_DUE } from '../src/db/postgres/notify.ts';
+import { type Database, type Server, startServer } from './dispatch/harness.ts';
+import { countPaid, register } from './keeper/collect.ts';
+import { type KeeperProcess, startKeeper } from './keeper/keeper-process.ts';
+import { atOnce, type Chain, openPlan, type Plan, startChain } from './keeper/scene.ts';
+import type { Result } from './run.ts';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const PERIOD_HOURS = 720;
+const PERIOD = PERIOD_HOURS * 3600;
+const HOUR = 3600;
+const DAY = 24 * HOUR;
+/** The default of SWEEP_MINUTES. */
+const LAP_SECONDS = 12 * HOUR;
+/** Longer than any read interval of a keeper at rest. */
+const REST_SECONDS = 330;
+const SETTLING_MS = 20_000;
+const PATIENCE_MS = 120_000;
+const POLL_MS = 15;
+/** Offsets in the data of a subscription account (src/chain/program/layouts.ts). */
+const [PERIOD_START_AT, EXPIRES_AT] = [139, 147];
+
+/** A run: subscriptions, the window in seconds, and the chain time (s) that is played. */
+interface Scenario {
+  readonly subscriptions: number;
+  readonly window: number;
+  readonly seconds: number;
+  readonly blockMs: number;
+}
+
+/** Days that are played where the part names none: some hundred payments each. */
+const daysOf = (subscriptions: number) => ({ 1000: 7, 10_000: 2 })[subscriptions] ?? 0.25;
+
+/** "10000x3600x7": 10,000 subscriptions, a window of 3,600 s, seven days. */
+function scenarioOf(part: string): Scenario {
+  const [subscriptions = 0, window = 900, days = daysOf(subscriptions)] = part
+    .split('x')
+    .map(Number);
+  return { subscriptions, window, seconds: days * DAY, blockMs: 10 };
+}
+
+/** A number between 0 and 1 that is always the same for the same seed (mulberry32). */
+function fraction(seed: number): number {
+  let a = (seed + 0x6d2b79f5) | 0;
+  a = Math.imul(a ^ (a >>> 15), a | 1);
+  a ^= a + Math.imul(a ^ (a >>> 7), a | 61);
+  return ((a ^ (a >>> 14)) >>> 0) / 2 ** 32;
+}
+
+const isPoor = (number: number) => number % 20 === 7;
+const isCancelled = (number: number) => number % 50 === 3;
+
+/** Gives each account its own phase on chain: its period began within the last 30 days. */
+async function spread({ call }: Chain, { subscribers }: Plan, now: number): Promise<number[]> {
+  const starts = subscribers.map((_, number) => now - Math.floor(fraction(number) * PERIOD));
+  await atOnce(Math.ceil(subscribers.length / 100), async (batch) => {
+    const some = subscribers.slice(batch * 100, batch * 100 + 100);
+    const { value } = await call<{ value: { data: [string] }[] }>(
+      'getMultipleAccounts',
+      some.map(({ subscription }) => subscription),
+      { encoding: 'base64', commitment: 'processed' },
+    );
+    for (const [index, { data }] of value.entries()) {
+      const number = batch * 100 + index;
+      const bytes = Buffer.from(data[0], 'base64');
+      decodeSubscription(bytes);
+      bytes.writeBigInt64LE(BigInt(starts[number] ?? now), PERIOD_START_AT);
+      if (isCancelled(number))
+        bytes.writeBigInt64LE(BigInt((starts[number] ?? now) + PERIOD), EXPIRES_AT);
+      await call('surfnet_setAccount', some[index]?.subscription, { data: bytes.toString('hex') });
+    }
+  });
+  return starts;
+}
+
+/** Registers the subscriptions as paid for their running periods. */
+async function registerSpread(
+  { sql }: Database,
+  chain: Chain,
+  plan: Plan,
+  starts: readonly number[],
+): Promise<void> {
+  await register(sql, chain, plan, new Date(), PERIOD_HOURS);
+  const rows = plan.subscribers.map(({ subscription }, number) => ({
+    pda: subscription,
+    start: starts[number],
+    cancelled: isCancelled(number),
+  }));
+  await sql`
+    update subscriptions s set period_anchor = to_timestamp(v.start),
+      paid_through = to_timestamp(v.start + ${PERIOD}::int8),
+      next_payment_due = case when not v.cancelled then to_timestamp(v.start + ${PERIOD}::int8) end,
+      due_at = to_timestamp(v.start + ${PERIOD}::int8 - case when v.cancelled then 0 else 259200 end),
+      cancel_requested_at = case when v.cancelled then now() end,
+      cancel_requested_by = case when v.cancelled then 'subscriber' end
+    from json_to_recordset(${JSON.stringify(rows)}::text::json)
+      as v (pda text, start int8, cancelled bool)
+    where s.subscription_pda = v.pda`;
+  await sql`vacuum analyze`;
+}
+
+/** Waits until nothing is due by this chain time (Unix seconds) and no attempt is open. */
+async function settled({ sql }: Database, at: number): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const [row] = await sql<[{ left: boolean }]>`
+      select exists (select from subscriptions where due_at <= to_timestamp(${at}))
+        or exists (select from payment_attempts where state = 'open') as left`;
+    if (!row.left) return;
+    if (performance.now() > deadline) throw new Error('the keeper does not come to its end');
+    await pause(POLL_MS);
+  }
+}
+
+/** Plays `seconds` of chain time from one due time to the next, with the laps of the sweep. */
+async function play(
+  chain: Chain,
+  database: Database,
+  { from, seconds }: { from: number; seconds: number },
+): Promise<void> {
+  const { sql } = database;
+  const end = from + seconds;
+  let now = from;
+  let lapAt = from + LAP_SECONDS;
+  for (;;) {
+    const [{ due }] = await sql<[{ due: number | null }]>`
+      select extract(epoch from min(due_at))::float8 as due from subscriptions`;
+    const next = Math.min(due === null ? end : Math.ceil(due), lapAt, end);
+    // Blocks move the clock as well, a little.
+    now = Math.max(next, (await chain.now()) + 1);
+    await chain.call('surfnet_timeTravel', { absoluteTimestamp: now * 1000 });
+    if (now >= end) return;
+    if (now >= lapAt) {
+      lapAt += LAP_SECONDS;
+      await lapOver(sql);
+    }
+    await sql.notify(SUBSCRIPTIONS_DUE, '');
+    await settled(database, now);
+    console.error(Math.round(performance.now() / 1000), Math.round((now - from) / 3600), 'h');
+  }
+}
+
+/** Has the keeper take a lap of the sweep now. */
+async function lapOver(sql: Database['sql']): Promise<void> {
+  const lap = async () => (await sql<[{ lap: bigint }]>`select lap from sweeps`)[0].lap;
+  const before = await lap();
+  // Late by more than a lap takes, so that its steps follow one another.
+  await sql`update sweeps set starts_at = now() - interval '1 day'`;
+  while ((await lap()) === before) await pause(POLL_MS);
+  await sql`update sweeps set starts_at = now() + interval '1 day'`;
+}
+
+/** Requests a second of a keeper with nothing to do, in real time. */
+async function atRest(keeper: KeeperProcess): Promise<number> {
+  const requests = await keeper.requests();
+  await pause(REST_SECONDS * 1000);
+  return ((await keeper.requests()) - requests) / REST_SECONDS;
+}
+
+interface Counted {
+  readonly payments: number;
+  readonly requests: number;
+  readonly lamports: number;
+}
+
+async function playScenario(
+  server: Server,
+  { subscriptions, window, seconds, blockMs }: Scenario,
+): Promise<Counted> {
+  const chain = await startChain(blockMs);
+  const database = await server.database('month');
+  const plan = await openPlan(
+    chain,
+    subscriptions,
+    (number) => (isPoor(number) ? 0 : 3),
+    PERIOD_HOURS,
+  );
+  const from = (await chain.now()) + HOUR;
+  await registerSpread(database, chain, plan, await spread(chain, plan, from));
+  const keeper = await startKeeper(chain, database.url, {
+    COLLECTION_WINDOW_SECONDS: String(window),
+  });
+  const lap = async () => (await database.sql<[{ lap: bigint }]>`select lap from sweeps`)[0].lap;
+  // The start of the streams has its own lap, and what fell due while the scene was made is old.
+  while ((await lap()) === 0n) await pause(POLL_MS);
+  await chain.call('surfnet_timeTravel', { absoluteTimestamp: from * 1000 });
+  await settled(database, from);
+  await pause(SETTLING_MS);
+  await database.sql`update sweeps set starts_at = now() + interval '1 day'`;
+  const balance = () => chain.call<{ value: number }>('getBalance', chain.keeper.address);
+  const before = {
+    requests: await keeper.requests(),
+    balance: (await balance()).value,
+    paid: await countPaid(database.sql),
+  };
+  await play(chain, database, { from, seconds });
+  const counted = {
+    payments: (await countPaid(database.sql)) - before.paid,
+    requests: (await keeper.requests()) - before.requests,
+    lamports: before.balance - (await balance()).value,
+  };
+  await keeper.stop();
+  chain.stop();
+  await database.drop();
+  return counted;
+}
+
+/** Requests a second at rest, with blocks of 400 ms. */
+async function restingRate(server: Server): Promise<number> {
+  const chain = await startChain(400);
+  const database = await server.database('rest');
+  const keeper = await startKeeper(chain, database.url);
+  await pause(SETTLING_MS);
+  const rate = await atRest(keeper);
+  await keeper.stop();
+  chain.stop();
+  await database.drop();
+  return rate;
+}
+
+/** Runs the scenarios, or the one that `part` names, as "10000x3600x7". */
+export async function run(part?: string): Promise<Result> {
+  execFileSync('npm', ['run', '--silent', 'build'], { cwd: ROOT, stdio: ['ignore', 2, 2] });
+  const server = await startServer();
+  try {
+    return await (part === 'pace' ? pace(server) : costs(server, part));
+  } finally {
+    await server.stop();
+  }
+}
+
+async function costs(server: Server, part: string | undefined): Promise<Result> {
+  const parts = part === undefined ? ['1000x900', '10000x3600', '100000x900'] : [part];
+  const rest = await restingRate(server);
+  const figures: Record<string, number> = { requestsPerMonthIdle: Math.round(rest * 30 * DAY) };
+  for (const one of parts) {
+    const scenario = scenarioOf(one);
+    const { payments, requests, lamports } = await playScenario(server, scenario);
+    const idle = rest * scenario.seconds;
+    const name = scenario.window === 900 ? String(scenario.subscriptions) : one;
+    figures[`payments${name}`] = payments;
+    figures[`lamportsPerPayment${name}`] = lamports / payments;
+    figures[`rpcPerPayment${name}`] = (requests + idle) / payments;
+    figures[`requestsPerMonth${name}`] = Math.round(
+      ((requests + idle) * 30 * DAY) / scenario.seconds,
+    );
+  }
+  return { figures, ratios: {} };
+}
+
+/** A day of 1,000 subscriptions with blocks of 10 ms, compared with blocks of 400 ms. */
+async function pace(server: Server): Promise<Result> {
+  const day = { subscriptions: 1000, window: 900, seconds: DAY };
+  const fast = await playScenario(server, { ...day, blockMs: 10 });
+  const real = await playScenario(server, { ...day, blockMs: 400 });
+  return {
+    figures: {
+      requestsOfFastDay: fast.requests,
+      requestsOfRealDay: real.requests,
+      lamportsOfFastDay: fast.lamports,
+      lamportsOfRealDay: real.lamports,
+    },
+    ratios: {
+      fastToRealRequests: fast.requests / real.requests,
+      fastToRealLamports: fast.lamports / real.lamports,
+    },
+  };
+}

@@ -1,0 +1,294 @@
+// Parses the URL of a Postgres database as libpq does: several hosts with ports, IPv6 addresses,
+// Unix sockets, and libpq's parameters, each of which is honoured or refused by name. Error
+// messages contain no text of the URL, because any part of a mistyped URL may be the password.
+// https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS
+import { existsSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { FIXED, REFUSED } from './libpq-parameters.ts';
+
+const TARGETS = ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby'] as const;
+/** The kind of server that a session needs (`target_session_attrs`). */
+export type Target = (typeof TARGETS)[number];
+
+const TLS_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
+const TLS_VERSIONS = ['TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3'] as const;
+
+export interface PostgresHost {
+  /** A host name, an IP address, or the directory of a Unix socket, which starts with "/". */
+  name: string;
+  /** The IP address to connect to, instead of a look-up of `name` (`hostaddr`). */
+  address: string | undefined;
+  port: number;
+}
+
+/** TLS parameters. Files are paths. */
+export interface PostgresTls {
+  mode: (typeof TLS_MODES)[number];
+  /** TLS begins without the request of the Postgres protocol (`sslnegotiation=direct`). */
+  direct: boolean;
+  /** The host's name is sent in the TLS handshake. */
+  sni: boolean;
+  rootCert: string | undefined;
+  cert: string | undefined;
+  key: string | undefined;
+  keyPassword: string | undefined;
+  crl: string | undefined;
+  minVersion: (typeof TLS_VERSIONS)[number] | undefined;
+  maxVersion: (typeof TLS_VERSIONS)[number] | undefined;
+}
+
+export interface PostgresUrl {
+  /** In the order of the URL; at least one. */
+  hosts: readonly [PostgresHost, ...PostgresHost[]];
+  user: string;
+  password: string | undefined;
+  database: string;
+  /** With several hosts the default is `primary`, not libpq's `any`. */
+  target: Target;
+  /** Hosts are tried in random order (`load_balance_hosts=random`). */
+  shuffled: boolean;
+  tls: PostgresTls;
+  /** Time limit for connecting to one host, ms. */
+  connectMs: number;
+  /** Seconds until the first TCP keepalive; 0 sends none. */
+  keepAliveSeconds: number;
+  applicationName: string | undefined;
+  /** Command-line options of the session, such as "-c work_mem=64MB". */
+  options: string | undefined;
+}
+
+const DEFAULT_PORT = 5432;
+/** A frozen host costs this time before the next one is tried. */
+const CONNECT_SECONDS = 5;
+const MAX_CONNECT_SECONDS = 60;
+const SOCKET_DIRECTORY = '/var/run/postgresql';
+
+type Parameters = Map<string, string>;
+
+/**
+ * Parses a URL. Throws an Error whose message follows the name of the variable and says what would
+ * be right.
+ */
+export function parsePostgresUrl(url: string): PostgresUrl {
+  const parameters = parametersOf(url);
+  const hosts = hostsOf(parameters);
+  const user = parameters.get('user') ?? userInfo().username;
+  const rootCert = parameters.get('sslrootcert');
+  return {
+    hosts,
+    user,
+    password: parameters.get('password'),
+    database: parameters.get('dbname') ?? user,
+    target:
+      choice(parameters, 'target_session_attrs', TARGETS) ?? (hosts.length > 1 ? 'primary' : 'any'),
+    shuffled: choice(parameters, 'load_balance_hosts', ['disable', 'random']) === 'random',
+    tls: {
+      mode: tlsModeOf(parameters, rootCert),
+      direct: choice(parameters, 'sslnegotiation', ['postgres', 'direct']) === 'direct',
+      sni: choice(parameters, 'sslsni', ['0', '1']) !== '0',
+      rootCert: rootCert === 'system' ? undefined : rootCert,
+      cert: parameters.get('sslcert'),
+      key: parameters.get('sslkey'),
+      keyPassword: parameters.get('sslpassword'),
+      crl: parameters.get('sslcrl'),
+      minVersion: choice(parameters, 'ssl_min_protocol_version', TLS_VERSIONS),
+      maxVersion: choice(parameters, 'ssl_max_protocol_version', TLS_VERSIONS),
+    },
+    connectMs:
+      1000 * (whole(parameters, 'connect_timeout', 1, MAX_CONNECT_SECONDS) ?? CONNECT_SECONDS),
+    keepAliveSeconds:
+      choice(parameters, 'keepalives', ['0', '1']) === '0'
+        ? 0
+        : (whole(parameters, 'keepalives_idle', 1, 86_400) ?? 60),
+    applicationName:
+      parameters.get('application_name') ?? parameters.get('fallback_application_name'),
+    options: parameters.get('options'),
+  };
+}
+
+/** Returns the URL of a database that the service writes to: refuses a target that is a standby. */
+export function primaryUrl(url: string): string {
+  if (!['any', 'primary', 'read-write'].includes(parsePostgresUrl(url).target))
+    throw new Error(
+      'has a target_session_attrs that excludes the primary, and the service writes: use primary (the default with several hosts) or read-write',
+    );
+  return url;
+}
+
+/** Returns a URL of the same database with another user and password. */
+export function withUser(url: string, user: string, password: string): string {
+  const { database } = parsePostgresUrl(url);
+  const { scheme, rest } = partsOf(url);
+  const [place, query] = splitOnce(rest, '?');
+  const [authority] = splitOnce(place, '/');
+  const others = (query ?? '')
+    .split('&')
+    .filter((pair) => !/^(user|password|dbname)?(=|$)/.test(pair));
+  const [name, secret, target] = [user, password, database].map(encodeURIComponent);
+  const suffix = others.length === 0 ? '' : `?${others.join('&')}`;
+  return `${scheme}${name}:${secret}@${authority}/${target}${suffix}`;
+}
+
+/** Returns hosts with ports, and the database, without the credentials. */
+export function describeDatabase(url: string): string {
+  const { hosts, database } = parsePostgresUrl(url);
+  return `${hosts.map(describeHost).join(', ')}, database "${database}"`;
+}
+
+export function describeHost({ name, port }: PostgresHost): string {
+  return `${name.includes(':') ? `[${name}]` : name}:${port}`;
+}
+
+/** libpq looks for the credentials in the text before the first "/". */
+function partsOf(url: string): { scheme: string; credentials: string | undefined; rest: string } {
+  const scheme = /^postgres(ql)?:\/\//.exec(url)?.[0];
+  if (scheme === undefined)
+    throw new Error('must be a URL that starts with postgres:// or postgresql://');
+  const all = url.slice(scheme.length);
+  const [, credentials, rest = all] = /^([^@/]*)@(.*)$/s.exec(all) ?? [];
+  return { scheme, credentials, rest };
+}
+
+function parametersOf(url: string): Parameters {
+  const { credentials, rest } = partsOf(url);
+  const parameters: Parameters = new Map();
+  const set = (name: string, value: string) => {
+    const text = decode(value);
+    if (text !== '') parameters.set(name, text);
+  };
+  if (credentials !== undefined) {
+    const [user, password = ''] = splitOnce(credentials, ':');
+    set('user', user);
+    set('password', password);
+  }
+  const [place, query] = splitOnce(rest, '?');
+  const [authority, database = ''] = splitOnce(place, '/');
+  const entries = authority.split(',').map(readAuthority);
+  set('host', entries.map(({ name }) => name).join());
+  if (entries.some(({ port }) => port !== '')) set('port', entries.map(({ port }) => port).join());
+  set('dbname', database);
+  for (const pair of (query ?? '').split('&').filter((text) => text !== '')) {
+    const [name, value] = splitOnce(pair, '=');
+    const known = decode(name);
+    check(known, value === undefined ? undefined : decode(value));
+    set(known, value ?? '');
+  }
+  return parameters;
+}
+
+/** Splits "host:port" or "[IPv6]:port". */
+function readAuthority(text: string): { name: string; port: string } {
+  const found = /^(?:\[([0-9a-fA-F:.]+(?:%25[\w.-]+)?)\]|([^:[\]@]*))(?::(\d*))?$/.exec(text);
+  if (found === null)
+    throw new Error(
+      'must have hosts such as db1:5432,db2:5432 or [fd00::1]:5432 after the user and password, in which / : @ and % are written %2F %3A %40 and %25',
+    );
+  return { name: found[1] ?? found[2] ?? '', port: found[3] ?? '' };
+}
+
+const HONOURED = new Set(
+  (
+    'user password dbname host hostaddr port target_session_attrs load_balance_hosts connect_timeout ' +
+    'sslmode ssl sslnegotiation sslsni sslrootcert sslcert sslkey sslpassword sslcrl ' +
+    'ssl_min_protocol_version ssl_max_protocol_version keepalives keepalives_idle ' +
+    'application_name fallback_application_name options'
+  ).split(' '),
+);
+
+/** Throws an Error for a parameter that is not honoured. */
+function check(name: string, value: string | undefined): void {
+  if (HONOURED.has(name) && value !== undefined) return;
+  const fixed = Object.hasOwn(FIXED, name) ? FIXED[name] : undefined;
+  if (fixed !== undefined) {
+    if (value !== undefined && fixed.values.includes(value)) return;
+    throw new Error(`has ${name}, which can only be ${fixed.values.join(' or ')}: ${fixed.remedy}`);
+  }
+  const remedy = Object.hasOwn(REFUSED, name) ? REFUSED[name] : undefined;
+  if (remedy !== undefined) throw new Error(`has ${name}, which is not supported: ${remedy}`);
+  const shown = /^[a-z]+(_[a-z]+)*$/i.test(name) ? `the parameter ${name}` : 'a parameter';
+  throw new Error(
+    HONOURED.has(name)
+      ? `has ${shown} without a value: write ${name}=...`
+      : `has ${shown}, which libpq does not know: a setting of the session is written options=-c%20name%3Dvalue, and ? and & of a password are written %3F and %26`,
+  );
+}
+
+function hostsOf(parameters: Parameters): [PostgresHost, ...PostgresHost[]] {
+  const addresses = parameters.get('hostaddr')?.split(',');
+  const names = parameters.get('host')?.split(',') ?? addresses ?? [''];
+  const ports = parameters.get('port')?.split(',') ?? [''];
+  if (addresses !== undefined && addresses.length !== names.length)
+    throw new Error(`has ${names.length} hosts and ${addresses.length} addresses in hostaddr`);
+  if (ports.length > 1 && ports.length !== names.length)
+    throw new Error(
+      `has ${names.length} hosts and ${ports.length} ports: give one port for all, or one for each`,
+    );
+  const hosts = names.map((name, at) => ({
+    name: hostName(name, addresses?.[at]),
+    address: addresses?.[at] === '' ? undefined : addresses?.[at],
+    port: portOf(ports[ports.length > 1 ? at : 0] ?? ''),
+  }));
+  return hosts as [PostgresHost, ...PostgresHost[]];
+}
+
+/** An empty host is the socket of this machine's Postgres, or localhost where it has none. */
+function hostName(name: string, address: string | undefined): string {
+  if (name.startsWith('@'))
+    throw new Error('has a socket in the abstract namespace: give the directory of a Unix socket');
+  if (name !== '') return name;
+  return address ?? (existsSync(SOCKET_DIRECTORY) ? SOCKET_DIRECTORY : 'localhost');
+}
+
+function portOf(text: string): number {
+  const port = text === '' ? DEFAULT_PORT : Number(text);
+  if (!/^\d*$/.test(text) || port < 1 || port > 65_535)
+    throw new Error('has a port that is not a number from 1 to 65535');
+  return port;
+}
+
+/** Without `sslmode` there is no TLS, except where sslrootcert asks for a verified server. */
+function tlsModeOf(parameters: Parameters, rootCert: string | undefined): PostgresTls['mode'] {
+  const isOn = choice(parameters, 'ssl', ['true', 'false']) === 'true';
+  const mode = choice(parameters, 'sslmode', TLS_MODES) ?? (isOn ? 'require' : undefined);
+  if (rootCert === 'system') {
+    if (mode === undefined || mode === 'verify-full') return 'verify-full';
+    throw new Error('has sslrootcert=system, which needs sslmode=verify-full');
+  }
+  return mode === 'require' && rootCert !== undefined ? 'verify-ca' : (mode ?? 'disable');
+}
+
+function choice<const T extends string>(
+  parameters: Parameters,
+  name: string,
+  options: readonly T[],
+): T | undefined {
+  const value = parameters.get(name);
+  const found = options.find((option) => option === value);
+  if (value !== undefined && found === undefined)
+    throw new Error(`has ${name}, which must be one of ${options.join(', ')}`);
+  return found;
+}
+
+function whole(parameters: Parameters, name: string, min: number, max: number): number | undefined {
+  const value = parameters.get(name);
+  if (value === undefined) return undefined;
+  const number = Number(value);
+  if (!/^\d+$/.test(value) || number < min || number > max)
+    throw new Error(`has ${name}, which must be a number of seconds from ${min} to ${max}`);
+  return number;
+}
+
+function decode(text: string): string {
+  try {
+    const decoded = decodeURIComponent(text);
+    if (!decoded.includes('\0')) return decoded;
+  } catch {
+    // A "%" that begins no character of UTF-8.
+  }
+  throw new Error('has a % that begins no percent-encoded character: write %25 for %');
+}
+
+function splitOnce(text: string, separator: string): [string, string | undefined] {
+  const at = text.indexOf(separator);
+  return at === -1 ? [text, undefined] : [text.slice(0, at), text.slice(at + separator.length)];
+}

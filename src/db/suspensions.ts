@@ -1,0 +1,126 @@
+// Suspended wallets. A suspended merchant or subscriber can only read, cancel and close over the
+// API, and keepers sign none of its payments. Suspending takes the lock of collection-holds.ts
+// alone: once it has returned, no attempt of the wallet and no registration is committed.
+import { type Actor, recordAction } from './admin-actions.ts';
+import { lockAlone } from './collection-holds.ts';
+import type { Queryable, Sql } from './postgres/connect.ts';
+import { LAST_ID } from './postgres/ids.ts';
+import type { Page } from './postgres/lists.ts';
+
+export type SuspendedRole = 'merchant' | 'subscriber';
+
+/** A wallet in one of its roles. */
+export interface Account {
+  role: SuspendedRole;
+  wallet: string;
+}
+
+export interface Suspension extends Account {
+  id: string;
+  reason: string;
+  /** True for a new merchant that waits for the operator's approval. */
+  waiting: boolean;
+  since: Date;
+}
+
+/** An operator's change. */
+interface Change extends Account {
+  reason: string;
+  by: Actor;
+}
+
+const commandOf = (role: SuspendedRole, verb: string) =>
+  `${role === 'merchant' ? 'merchants' : 'wallets'} ${verb}`;
+
+/**
+ * Suspends a wallet and records the action. Returns false when the wallet was suspended already;
+ * only its reason is replaced.
+ */
+export function suspend(sql: Sql, { role, wallet, reason, by }: Change): Promise<boolean> {
+  return sql.begin(async (tx) => {
+    await lockAlone(tx);
+    const known = await tx`
+      update suspensions set reason = ${reason}, waiting = false
+        where role = ${role} and wallet = ${wallet} returning 1`;
+    if (known.length === 0)
+      await tx`
+        insert into suspensions (role, wallet, reason) values (${role}, ${wallet}, ${reason})`;
+    const action = { command: commandOf(role, 'suspend'), what: `${role} ${wallet}`, reason };
+    await recordAction(tx, by, action);
+    return known.length === 0;
+  });
+}
+
+/** Ends a suspension and records the action. Returns false when the wallet was not suspended. */
+export function endSuspension(sql: Sql, { role, wallet, reason, by }: Change): Promise<boolean> {
+  return sql.begin(async (tx) => {
+    await lockAlone(tx);
+    const { count } = await tx`
+      delete from suspensions where role = ${role} and wallet = ${wallet}`;
+    if (count === 0) return false;
+    const action = { command: commandOf(role, 'resume'), what: `${role} ${wallet}`, reason };
+    await recordAction(tx, by, action);
+    return true;
+  });
+}
+
+/**
+ * Approves a merchant and records the action: creates it if its wallet has never signed in, or ends
+ * its wait. `suspended`: the wallet is suspended for another reason, and nothing is changed.
+ */
+export function approveMerchant(
+  sql: Sql,
+  { wallet, reason, by }: { wallet: string; reason: string | null; by: Actor },
+): Promise<'created' | 'approved' | 'already' | 'suspended'> {
+  return sql.begin(async (tx) => {
+    await lockAlone(tx);
+    const created = await tx`
+      insert into merchants (wallet) values (${wallet}) on conflict (wallet) do nothing
+        returning 1`;
+    const [found] = await tx<{ waiting: boolean }[]>`
+      select waiting from suspensions where role = 'merchant' and wallet = ${wallet}`;
+    if (found?.waiting === false) return 'suspended';
+    if (found === undefined && created.length === 0) return 'already';
+    await tx`delete from suspensions where role = 'merchant' and wallet = ${wallet}`;
+    await recordAction(tx, by, {
+      command: 'merchants approve',
+      what: `merchant ${wallet}`,
+      reason,
+    });
+    return created.length > 0 ? 'created' : 'approved';
+  });
+}
+
+/** Finds the suspensions of these accounts. The result has no order. */
+export function findSuspensions(
+  sql: Queryable,
+  accounts: readonly Account[],
+): Promise<Suspension[]> {
+  return sql<Suspension[]>`
+    select s.* from json_to_recordset(${JSON.stringify(accounts)}::text::json)
+      as asked (role text, wallet text),
+      lateral (select * from suspensions where role = asked.role and wallet = asked.wallet limit 1)
+        as s`;
+}
+
+/** Finds the suspensions of a wallet and of the merchant of a plan. */
+export function findSuspensionsFor(
+  sql: Queryable,
+  { wallet, planId }: { wallet: string; planId: string },
+): Promise<Suspension[]> {
+  return sql<Suspension[]>`
+    select * from suspensions where role = 'subscriber' and wallet = ${wallet}
+      or role = 'merchant' and wallet = (
+        select m.wallet from plans p join apps a on a.id = p.app_id
+          join merchants m on m.id = a.merchant_id where p.id = ${planId})`;
+}
+
+/** Lists suspensions of one role, newest first. */
+export function listSuspensions(
+  sql: Queryable,
+  { role, after, limit }: Page & { role: SuspendedRole },
+): Promise<Suspension[]> {
+  return sql<Suspension[]>`
+    select * from suspensions where role = ${role} and id < ${after ?? LAST_ID}
+      order by id desc limit ${limit}`;
+}

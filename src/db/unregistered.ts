@@ -1,0 +1,94 @@
+// Live subscriptions on chain that are not registered, and the offers that they may come from.
+import type { Queryable } from './postgres/connect.ts';
+import { type Page, pageOf } from './postgres/lists.ts';
+
+export interface UnregisteredRow {
+  id: string;
+  appId: string;
+  planId: string;
+  subscriptionPda: string;
+  subscriberWallet: string;
+  /** Time at which a keeper saw it first. */
+  createdAt: Date;
+}
+
+/** Stores an unregistered subscription, once. */
+export async function insertUnregistered(
+  sql: Queryable,
+  row: Omit<UnregisteredRow, 'id' | 'createdAt'>,
+): Promise<void> {
+  await sql`
+    insert into unregistered_subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet)
+    values (${row.appId}, ${row.planId}, ${row.subscriptionPda}, ${row.subscriberWallet})
+    on conflict do nothing`;
+}
+
+export async function deleteUnregistered(sql: Queryable, pdas: readonly string[]): Promise<void> {
+  await sql`
+    delete from unregistered_subscriptions where subscription_pda = any(${[...pdas]}::text[])`;
+}
+
+/** Lists an app's unregistered subscriptions, newest first. */
+export function listUnregistered(
+  sql: Queryable,
+  appId: string,
+  page: Page,
+): Promise<UnregisteredRow[]> {
+  const key = { column: 'app_id', value: sql`${appId}::uuid` };
+  return sql<
+    UnregisteredRow[]
+  >`select * from unregistered_subscriptions where ${pageOf(sql, key, page)}`;
+}
+
+/**
+ * Returns the addresses to read again: those of the newest unregistered subscriptions, and those of
+ * the newest offers whose wallets have not registered.
+ */
+export async function readAwaited(sql: Queryable, limit: number): Promise<string[]> {
+  const rows = await sql<{ subscriptionPda: string }[]>`
+    select subscription_pda from (
+      (select subscription_pda from unregistered_subscriptions order by id desc limit ${limit})
+      union
+      (select subscription_pda from offered_transactions
+        where purpose = 'subscribe' and registered_at is null order by id desc limit ${limit})
+    ) as awaited`;
+  return rows.map(({ subscriptionPda }) => subscriptionPda);
+}
+
+/** Finds those of these addresses that have a live registration. */
+export async function findRegistered(
+  sql: Queryable,
+  pdas: readonly string[],
+): Promise<Set<string>> {
+  const rows = await sql<{ subscriptionPda: string }[]>`
+    select subscription_pda from subscriptions
+    where subscription_pda = any(${[...pdas]}::text[]) and status in ('active', 'past_due')`;
+  return new Set(rows.map(({ subscriptionPda }) => subscriptionPda));
+}
+
+/**
+ * Finds the checkout sessions of the offers that may have opened the account at this address; null
+ * for an offer without one. A session that is complete or bound to another wallet does not count.
+ */
+export async function findOfferedSessions(
+  sql: Queryable,
+  wallet: string,
+  subscriptionPda: string,
+): Promise<(string | null)[]> {
+  const rows = await sql<{ checkoutSessionId: string | null }[]>`
+    select distinct o.checkout_session_id
+    from offered_transactions o left join checkout_sessions c on c.id = o.checkout_session_id
+    where o.subscription_pda = ${subscriptionPda} and o.wallet = ${wallet}
+      and o.purpose = 'subscribe' and o.registered_at is null and c.subscription_id is null
+      and coalesce(c.subscriber_wallet, ${wallet}) = ${wallet}
+      and coalesce(c.for_wallet, ${wallet}) = ${wallet}`;
+  return rows.map(({ checkoutSessionId }) => checkoutSessionId);
+}
+
+/** Marks the offers for this address: a later account at the address is not theirs. */
+export async function endOffers(sql: Queryable, subscriptionPda: string): Promise<void> {
+  await sql`
+    update offered_transactions set registered_at = now()
+    where subscription_pda = ${subscriptionPda} and purpose = 'subscribe'
+      and registered_at is null`;
+}

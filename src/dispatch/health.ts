@@ -1,0 +1,96 @@
+// Sums up the responses of endpoints, writes the sums every two seconds, and disables endpoints
+// that only fail.
+import type { Attempt } from '../db/delivery-queue.ts';
+import { addHealth, deleteOldHours, type HealthSum } from '../db/endpoint-health.ts';
+import { disableEndpoint, listFailing } from '../db/endpoints.ts';
+import type { Sql } from '../db/postgres/connect.ts';
+import { chunks } from '../each.ts';
+import { type Loop, startLoop } from '../loop.ts';
+
+const WRITE_MS = 2000;
+const MAX_ROWS = 1000;
+const PURGE_MS = 3_600_000;
+const DISABLE_MS = 60_000;
+
+export interface HealthOptions {
+  /** ENDPOINT_DISABLE_DAYS; 0 disables no endpoint. */
+  disableDays: number;
+  /** Called with each endpoint that was disabled. */
+  onDisabled: (endpointId: string) => void;
+}
+
+export class HealthLog {
+  readonly #sql: Sql;
+  #sums = new Map<string, HealthSum>();
+  readonly #options: HealthOptions;
+  #purgedAt = -Infinity;
+  #judgedAt = -Infinity;
+
+  constructor(sql: Sql, options: HealthOptions) {
+    this.#sql = sql;
+    this.#options = options;
+  }
+
+  /** Counts one request. */
+  add(endpointId: string, { startedAt, durationMs, httpStatus, error }: Attempt): void {
+    const at = startedAt + durationMs;
+    const sum = this.#sums.get(endpointId) ?? emptySum(endpointId);
+    this.#sums.set(endpointId, sum);
+    if (httpStatus !== null && httpStatus >= 200 && httpStatus < 300) {
+      sum.succeeded += 1;
+      sum.lastSuccessAt = Math.max(sum.lastSuccessAt ?? 0, at);
+      if (sum.failingSince !== null && sum.failingSince <= at) sum.failingSince = null;
+    } else {
+      sum.failed += 1;
+      if (at > (sum.lastSuccessAt ?? 0)) sum.failingSince = Math.min(sum.failingSince ?? at, at);
+      if (at < (sum.lastFailureAt ?? 0)) return;
+      sum.lastFailureAt = at;
+      sum.lastError = error ?? `HTTP ${httpStatus ?? 0}`;
+    }
+  }
+
+  /** Starts the loop that writes. */
+  start(): Loop {
+    return startLoop({
+      name: 'noting the health of endpoints',
+      idleMs: WRITE_MS,
+      turn: async () => {
+        await this.write();
+        await this.#disable();
+        if (performance.now() - this.#purgedAt < PURGE_MS) return false;
+        this.#purgedAt = performance.now();
+        await deleteOldHours(this.#sql);
+        return false;
+      },
+      // The main loop logs an outage of Postgres.
+      onError: () => undefined,
+    });
+  }
+
+  async #disable(): Promise<void> {
+    const { disableDays, onDisabled } = this.#options;
+    if (disableDays === 0 || performance.now() - this.#judgedAt < DISABLE_MS) return;
+    this.#judgedAt = performance.now();
+    for (const id of await listFailing(this.#sql, disableDays))
+      if (await disableEndpoint(this.#sql, id, 'failing')) onDisabled(id);
+  }
+
+  /** Writes the sums. If that fails, these sums are lost. */
+  async write(): Promise<void> {
+    const sums = [...this.#sums.values()];
+    this.#sums = new Map();
+    for (const some of chunks(sums, MAX_ROWS)) await addHealth(this.#sql, some);
+  }
+}
+
+function emptySum(endpointId: string): HealthSum {
+  return {
+    endpointId,
+    succeeded: 0,
+    failed: 0,
+    lastSuccessAt: null,
+    lastFailureAt: null,
+    failingSince: null,
+    lastError: null,
+  };
+}

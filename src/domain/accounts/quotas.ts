@@ -1,0 +1,32 @@
+// Upper limits of what a merchant can store. Whoever reaches one gets CONFLICT.
+import type { Transaction } from '../../db/postgres/connect.ts';
+import { countApps, countLiveKeys, countOpenSessions, lockMerchant } from '../../db/quotas.ts';
+import { ServiceError } from '../../errors.ts';
+
+/** Limits of one merchant. */
+export const quotas = { apps: 100, liveKeys: 50, openSessions: 10_000 };
+
+const faults: Readonly<Record<keyof typeof quotas, string>> = {
+  apps: `A merchant has at most ${quotas.apps} apps: change one that you no longer use.`,
+  liveKeys: `A merchant has at most ${quotas.liveKeys} live API keys: revoke one first.`,
+  openSessions: `A merchant has at most ${quotas.openSessions} open checkout sessions: each ends when it is complete, or after 24 hours.`,
+};
+
+/**
+ * Throws CONFLICT when the merchant has as many as the quota allows. Call it in the transaction
+ * that adds one: it locks the merchant's row, so concurrent requests cannot exceed the quota.
+ */
+export async function checkQuota(
+  tx: Transaction,
+  merchantId: string,
+  quota: keyof typeof quotas,
+): Promise<void> {
+  await lockMerchant(tx, merchantId);
+  const limit = quotas[quota];
+  const count = {
+    apps: () => countApps(tx, merchantId),
+    liveKeys: () => countLiveKeys(tx, merchantId),
+    openSessions: () => countOpenSessions(tx, merchantId, limit),
+  }[quota];
+  if ((await count()) >= limit) throw new ServiceError('CONFLICT', faults[quota]);
+}

@@ -1,0 +1,53 @@
+// What a suspended merchant or subscriber may still do: read, cancel, close, and revoke approvals
+// and API keys.
+import { lockShared } from '../../db/collection-holds.ts';
+import type { Purpose } from '../../db/offered-transactions.ts';
+import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
+import { findSuspensions, findSuspensionsFor, type Suspension } from '../../db/suspensions.ts';
+import { ServiceError } from '../../errors.ts';
+
+const OPEN: readonly Purpose[] = ['cancel', 'close', 'revoke'];
+
+/** Whether a suspended wallet may sign and send a transaction of this purpose. */
+export function isOpenToSuspended(purpose: Purpose): boolean {
+  return OPEN.includes(purpose);
+}
+
+/** The error for a suspended account that tries to change something. */
+export function suspended({ reason, waiting }: Pick<Suspension, 'reason' | 'waiting'>) {
+  return new ServiceError(
+    'FORBIDDEN',
+    waiting
+      ? `This account can only read: ${reason}.`
+      : `This account is suspended and can only read, cancel and close: ${reason}`,
+  );
+}
+
+/**
+ * Throws FORBIDDEN when the subscriber's wallet is suspended, or the merchant of the plan if
+ * `planId` is given. The merchant's reason is not told to subscribers.
+ */
+export async function refuseSuspended(
+  sql: Queryable,
+  { wallet, planId }: { wallet: string; planId?: string },
+): Promise<void> {
+  const found =
+    planId === undefined
+      ? await findSuspensions(sql, [{ role: 'subscriber', wallet }])
+      : await findSuspensionsFor(sql, { wallet, planId });
+  const own = found.find(({ role }) => role === 'subscriber');
+  if (own !== undefined) throw suspended(own);
+  if (found.length > 0) throw new ServiceError('FORBIDDEN', 'This plan is not available.');
+}
+
+/**
+ * The same in the transaction that stores a registration: a suspension that is being set either
+ * waits for the transaction or refuses it.
+ */
+export async function lockSuspended(
+  tx: Transaction,
+  { wallet, planId }: { wallet: string; planId: string },
+): Promise<void> {
+  await lockShared(tx);
+  await refuseSuspended(tx, { wallet, planId });
+}

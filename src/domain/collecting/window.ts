@@ -1,0 +1,62 @@
+// Renewals are collected in windows: at the next multiple of COLLECTION_WINDOW_SECONDS of chain
+// time after they fall due. Payments of one window share transactions. First payments, retries and
+// payments after a pause are collected as soon as they are due. Pure.
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import type { KeeperSubscription, SubscriptionState } from '../../db/subscription-work.ts';
+import { graceMs } from '../accounts/access.ts';
+import { periodAt } from './price.ts';
+
+/**
+ * In the last seconds of a period no payment is signed for it, because the payment could land in
+ * the next period.
+ */
+export const CLOSING_SECONDS = 60n;
+
+/** The fields that decide the window. */
+export type WindowTerms = Pick<
+  KeeperSubscription,
+  'collectionWindow' | 'periodHours' | 'graceHours' | 'unpausedAt' | 'planEndsAt'
+>;
+
+/**
+ * The subscription's window in seconds: the installation's window, but at most a fortieth of the
+ * period and a quarter of the grace. 0: payments are collected as soon as they are due.
+ */
+export function windowSeconds(terms: WindowTerms): bigint {
+  const { collectionWindow, periodHours } = terms;
+  const limits = [collectionWindow, (periodHours * 3600) / 40, graceMs(terms) / 4000];
+  return BigInt(Math.floor(Math.min(...limits)));
+}
+
+/** The first multiple of the subscription's window at or after `time` (chain time). */
+export function windowEnd(time: Date, terms: WindowTerms): Date {
+  const seconds = windowSeconds(terms);
+  if (seconds === 0n) return time;
+  // Rounded up, so that the end is never before `time`.
+  const from = BigInt(Math.ceil(time.getTime() / 1000));
+  return timeOf(((from + seconds - 1n) / seconds) * seconds);
+}
+
+/**
+ * Chain time at which the next payment is collected; null when no payment is due. It is later than
+ * nextPaymentDue only for a renewal whose period and plan continue beyond the window's end.
+ */
+export function collectAt(
+  terms: WindowTerms,
+  {
+    status,
+    paidThrough,
+    nextPaymentDue: due,
+    periodAnchor,
+  }: Pick<SubscriptionState, 'status' | 'paidThrough' | 'nextPaymentDue' | 'periodAnchor'>,
+): Date | null {
+  const { unpausedAt, planEndsAt } = terms;
+  if (due === null || status !== 'active' || paidThrough === null || periodAnchor === null)
+    return due;
+  if (unpausedAt !== null && due <= unpausedAt) return due;
+  const end = windowEnd(due, terms);
+  const lastSecond = unixSeconds(end) + CLOSING_SECONDS;
+  const period = periodAt(terms, periodAnchor, unixSeconds(due));
+  const isCut = planEndsAt !== null && unixSeconds(planEndsAt) <= lastSecond;
+  return isCut || period.end <= lastSecond ? due : end;
+}

@@ -1,0 +1,53 @@
+// Headers that a merchant adds to the webhook requests of an endpoint, such as an authorization for
+// a gateway in front of the receiver. Their values are stored encrypted and never shown.
+
+export const MAX_HEADERS = 10;
+const MAX_VALUE = 1000;
+
+// Ours, those of the connection (RFC 9110, 7.6.1), and those that would change the request's form.
+const RESERVED = new Set([
+  'connection',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'expect',
+  'host',
+  'http2-settings',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'user-agent',
+]);
+const RESERVED_PREFIX = /^(webhook-|x-service-|proxy-)/;
+const TOKEN = /^[!#$%&'*+.^_`|~0-9a-z-]{1,100}$/;
+// Visible ASCII, with spaces and tabs inside.
+const VALUE = /^[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?$/;
+
+export type Headers = Readonly<Record<string, string>>;
+
+/**
+ * Returns the headers with names in lower case. `fault` gets the name of a header that cannot be
+ * sent and the rule, and throws.
+ */
+export function customHeaders(
+  given: Headers,
+  fault: (name: string, rule: string) => never,
+): Headers {
+  const headers: Record<string, string> = {};
+  for (const [written, value] of Object.entries(given)) {
+    const name = written.toLowerCase();
+    if (!TOKEN.test(name)) fault(written, 'must be the name of an HTTP header');
+    if (RESERVED.has(name) || RESERVED_PREFIX.test(name))
+      fault(written, 'is a header of the service or of the connection');
+    if (name in headers) fault(written, 'is given twice');
+    if (!VALUE.test(value) || value.length > MAX_VALUE)
+      fault(written, `must be 1 to ${MAX_VALUE} visible ASCII characters, spaces only inside`);
+    headers[name] = value;
+  }
+  return headers;
+}
+
+/** Returns headers as name, value, name, value. */
+export const flatHeaders = (headers: Headers): string[] => Object.entries(headers).flat();

@@ -1,0 +1,137 @@
+// The approval that a wallet gives its authority: who still uses it, and how it is revoked. All
+// subscriptions of a wallet share it, those of other apps of the program included.
+import { authorityIn, tokenAccountIn } from '../../chain/program/accounts.ts';
+import { authorityAddress, tokenAccountAddress } from '../../chain/program/addresses.ts';
+import {
+  type AuthorityAccount,
+  ChainDataError,
+  decodeSubscription,
+  delegationFilter,
+  kindOf,
+  type TokenAccount,
+} from '../../chain/program/layouts.ts';
+import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
+import { revokeTransaction } from '../../chain/transactions/subscriptions.ts';
+import { ServiceError } from '../../errors.ts';
+import {
+  type ChainReader,
+  type Network,
+  readAccounts,
+  readBlockhash,
+  type Unsigned,
+} from './chain-reads.ts';
+import { frozenWallet } from './selling.ts';
+
+interface Held {
+  readonly authority: AuthorityAccount | null;
+  readonly tokens: TokenAccount | null;
+  /** Whether the token account has approved the wallet's authority. */
+  readonly isApproved: boolean;
+  /** Chain time, Unix seconds. */
+  readonly now: bigint;
+}
+
+/** Reads the wallet's authority and token account. Throws INTERNAL_ERROR when that fails. */
+async function readApproval(
+  chain: ChainReader,
+  { programId }: Network,
+  wallet: string,
+  mint: string,
+): Promise<Held> {
+  const address = authorityAddress(programId, wallet, mint).address;
+  const { accounts, now } = await readAccounts(chain, [
+    address,
+    tokenAccountAddress(wallet, mint).address,
+  ]);
+  const authority = authorityIn(accounts[0] ?? null, programId);
+  const tokens = tokenAccountIn(accounts[1] ?? null);
+  return { authority, tokens, isApproved: tokens?.delegate === address, now };
+}
+
+/**
+ * Number of accounts on chain, other than `except`, that can still move tokens through the
+ * authority. The larger number of two commitments counts: `confirmed` has accounts that were just
+ * opened, `finalized` those whose closing may still be undone. Undefined when it is unknown.
+ */
+async function countUsers(
+  chain: Pick<ChainReader, 'getProgramAccounts'>,
+  { programId }: Network,
+  authority: AuthorityAccount,
+  { except, now }: { except?: string; now: bigint },
+): Promise<number | undefined> {
+  const filter = delegationFilter(authority.user, authority.initId);
+  try {
+    const counts = await Promise.all(
+      (['confirmed', 'finalized'] as const).map(async (commitment) => {
+        const found = await chain.getProgramAccounts(programId, filter, { commitment });
+        return found.filter(
+          ({ address, account }) => address !== except && isUser(account.data, now),
+        ).length;
+      }),
+    );
+    return Math.max(...counts);
+  } catch (error) {
+    if (error instanceof RpcError || error instanceof RpcUnreachable) return undefined;
+    throw error;
+  }
+}
+
+/** Whether the account may still move tokens. Only an expired subscription certainly may not. */
+function isUser(data: Buffer, now: bigint): boolean {
+  if (kindOf(data) !== 'subscription') return true;
+  try {
+    const { expiresAt } = decodeSubscription(data);
+    return expiresAt === 0n || expiresAt > now;
+  } catch (error) {
+    if (error instanceof ChainDataError) return true;
+    throw error;
+  }
+}
+
+/**
+ * Whether the transaction that closes this subscription account should revoke the approval: no
+ * other account uses it. An unknown number counts as more.
+ */
+export async function isLastUser(
+  chain: ChainReader,
+  network: Network,
+  { wallet, mint, except }: { wallet: string; mint: string; except: string },
+): Promise<boolean> {
+  const { authority, isApproved, tokens, now } = await readApproval(chain, network, wallet, mint);
+  // The token program refuses to revoke the approval of a frozen account.
+  if (!isApproved || tokens?.state === 'frozen') return false;
+  return authority === null || (await countUsers(chain, network, authority, { except, now })) === 0;
+}
+
+export interface Revocation extends Unsigned {
+  /** Number of accounts that can no longer collect afterwards; null when it is unknown. */
+  users: number | null;
+}
+
+/**
+ * Builds the transaction that revokes the approval. `closesAuthority` also closes the authority,
+ * which ends every subscription under it for good. Throws CONFLICT when there is nothing to revoke.
+ */
+export async function revokingTransaction(
+  chain: ChainReader,
+  network: Network,
+  wallet: string,
+  closesAuthority: boolean,
+): Promise<Revocation> {
+  const { programId, mint } = network;
+  const { authority, isApproved, tokens, now } = await readApproval(chain, network, wallet, mint);
+  if (closesAuthority && authority === null)
+    throw new ServiceError('CONFLICT', 'The authority of this wallet is closed already.');
+  if (tokens === null || (!isApproved && !closesAuthority))
+    throw new ServiceError('CONFLICT', 'The wallet has not approved payments: nothing to revoke.');
+  if (tokens.state === 'frozen') throw frozenWallet();
+  const users = authority === null ? 0 : await countUsers(chain, network, authority, { now });
+  const { blockhash, lastValidBlockHeight, slot } = await readBlockhash(chain);
+  const authorityPayer = closesAuthority ? authority?.payer : undefined;
+  const transaction = revokeTransaction(
+    programId,
+    { user: wallet, mint, authorityPayer },
+    blockhash,
+  );
+  return { transaction, blockhash, lastValidBlockHeight, slot, users: users ?? null };
+}

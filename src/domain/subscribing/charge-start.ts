@@ -1,0 +1,91 @@
+// From when a registration charges the running period of its account. An account that was opened
+// for the registration is charged for the whole period; one that is resumed, or registered late,
+// only for the rest.
+import { subscriptionAddress } from '../../chain/program/addresses.ts';
+import { programEvents } from '../../chain/program/events.ts';
+import { ChainDataError, type SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { periodSeconds, type PullPeriod } from '../../chain/program/period.ts';
+import { timeOf } from '../../chain/time.ts';
+import { readOffered } from '../../db/offered-transactions.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import { type ChainReader, type Network, reaching } from './chain-reads.ts';
+
+/**
+ * A wallet that opens an account with its own client registers some seconds later. Up to a sixtieth
+ * of the period, at most this many seconds, the whole period is charged.
+ */
+const MAX_PROMPT_SECONDS = 600n;
+/**
+ * Number of the account's newest transactions among which the resume is looked up. The wallet has
+ * just resumed, and anyone can make the history longer.
+ */
+const MAX_READ = 10;
+
+interface Registered {
+  readonly account: SubscriptionAccount;
+  readonly period: PullPeriod;
+  /** Chain time of the registration, Unix seconds. */
+  readonly now: bigint;
+  /** Whether the account has an earlier registration, which has ended. */
+  readonly isRenewed: boolean;
+}
+
+/**
+ * Chain time from which on the running period is charged; null for the whole period. It is the time
+ * of the resume or opening that the service offered, else that of the registration. Throws
+ * INTERNAL_ERROR when the chain is unreachable.
+ */
+export async function startOfCharge(
+  { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
+  registered: Registered,
+): Promise<Date | null> {
+  const { account, period, now } = registered;
+  const { plan, subscriber } = account;
+  if (isPrompt(registered)) return null;
+  const subscriptionPda = subscriptionAddress(network.programId, plan, subscriber).address;
+  const offered = await readOffered(sql, subscriber, subscriptionPda);
+  if (!registered.isRenewed)
+    return offered.opening && period.start === account.periodStart ? null : timeOf(now);
+  const resumedAt = offered.resuming
+    ? await findResume(chain, network, { plan, subscriber, subscriptionPda })
+    : undefined;
+  const from = resumedAt ?? now;
+  return from > period.start ? timeOf(from) : null;
+}
+
+/** Whether a new account is registered so soon that its whole period is charged. Pure. */
+function isPrompt({ account, period, now, isRenewed }: Registered): boolean {
+  if (isRenewed) return false;
+  const share = periodSeconds(account.periodHours) / 60n;
+  const limit = share < MAX_PROMPT_SECONDS ? share : MAX_PROMPT_SECONDS;
+  return now - period.start <= limit;
+}
+
+/** Chain time of the account's newest resume; undefined when its newest transactions lack one. */
+async function findResume(
+  chain: ChainReader,
+  { programId }: Network,
+  {
+    plan,
+    subscriber,
+    subscriptionPda,
+  }: { plan: string; subscriber: string; subscriptionPda: string },
+): Promise<bigint | undefined> {
+  const listed = await reaching(
+    chain.getSignaturesForAddress(subscriptionPda, { limit: MAX_READ }),
+  );
+  for (const { signature } of listed.filter(({ err }) => err === null)) {
+    const found = await reaching(chain.getTransaction(signature));
+    if ('unreadable' in found) continue;
+    try {
+      const resumed = programEvents(found, programId).findLast(
+        (event) =>
+          event.kind === 'resumed' && event.plan === plan && event.subscriber === subscriber,
+      );
+      if (resumed?.kind === 'resumed') return resumed.at;
+    } catch (error) {
+      if (!(error instanceof ChainDataError)) throw error;
+    }
+  }
+  return undefined;
+}

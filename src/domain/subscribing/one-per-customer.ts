@@ -1,0 +1,84 @@
+// A customer (externalId) has one live subscription to plans of an app, unless the app or the
+// checkout session allows more. A second one is refused when its session or its offer is made. What
+// has landed on chain is registered all the same, and marked as a duplicate.
+import { findApp } from '../../db/apps.ts';
+import { type CheckoutSessionRow, findCheckoutSession } from '../../db/checkout-sessions.ts';
+import {
+  findLiveOfCustomer,
+  hasOpenOffer,
+  lockCustomer,
+  markDuplicate,
+} from '../../db/customers.ts';
+import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
+import { ServiceError } from '../../errors.ts';
+
+type Session = Pick<CheckoutSessionRow, 'appId' | 'externalId' | 'allowSecond'>;
+
+/** The session's customer; undefined when the customer may have several subscriptions. */
+async function limited(sql: Queryable, { appId, externalId, allowSecond }: Session) {
+  if (externalId === null || allowSecond) return undefined;
+  return (await findApp(sql, appId))?.onePerCustomer === true ? { appId, externalId } : undefined;
+}
+
+/** Throws CONFLICT with the id of the live subscription that the session's customer has. */
+export async function refuseSecond(sql: Queryable, session: Session): Promise<void> {
+  const customer = await limited(sql, session);
+  if (customer === undefined) return;
+  const live = await findLiveOfCustomer(sql, customer);
+  if (live === undefined) return;
+  const message = `has the live subscription ${live}`;
+  throw new ServiceError(
+    'CONFLICT',
+    `This customer ${message} already. Cancel it first, or allow a second one with allowSecond.`,
+    [{ path: 'externalId', message }],
+  );
+}
+
+/**
+ * Throws CONFLICT before the transaction of an offer is sent, when the customer of its checkout
+ * session has got another live subscription since. A session that is complete was registered from
+ * this transaction.
+ */
+export async function refuseSecondOf(
+  sql: Queryable,
+  { checkoutSessionId }: { checkoutSessionId: string | null },
+): Promise<void> {
+  const session =
+    checkoutSessionId === null ? undefined : await findCheckoutSession(sql, checkoutSessionId);
+  if (session?.subscriptionId === null) await refuseSecond(sql, session);
+}
+
+/**
+ * Reserves the customer for an offer, in the transaction that stores the offer. Throws CONFLICT
+ * when the customer has a live subscription, or an offer for another address that may still land.
+ */
+export async function reserveCustomer(
+  sql: Transaction,
+  session: Session,
+  { subscriptionPda, blockHeight }: { subscriptionPda: string; blockHeight: bigint },
+): Promise<void> {
+  const customer = await limited(sql, session);
+  if (customer === undefined) return;
+  await lockCustomer(sql, customer);
+  await refuseSecond(sql, session);
+  if (await hasOpenOffer(sql, customer, subscriptionPda, blockHeight))
+    throw new ServiceError(
+      'CONFLICT',
+      'This customer has begun to subscribe elsewhere. Try again in about a minute.',
+    );
+}
+
+/**
+ * Marks a new registration of a customer that has another live one. Returns the other's id; null
+ * when there is none or more are allowed.
+ */
+export async function noteDuplicate(
+  sql: Transaction,
+  id: string,
+  { appId, externalId, allowSecond }: Session,
+): Promise<string | null> {
+  if (externalId === null || allowSecond) return null;
+  await lockCustomer(sql, { appId, externalId });
+  const other = await findLiveOfCustomer(sql, { appId, externalId }, id);
+  return other === undefined ? null : ((await markDuplicate(sql, id, other)) ?? null);
+}

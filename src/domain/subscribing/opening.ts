@@ -1,0 +1,210 @@
+// Builds the unsigned transaction with which a wallet subscribes: it opens an account, or resumes a
+// cancelled account that still runs although its registration has ended.
+import {
+  authorityIn,
+  planIn,
+  subscriptionIn,
+  tokenAccountIn,
+} from '../../chain/program/accounts.ts';
+import {
+  authorityAddress,
+  subscriptionAddress,
+  tokenAccountAddress,
+} from '../../chain/program/addresses.ts';
+import type {
+  AuthorityAccount,
+  PlanAccount,
+  SubscriptionAccount,
+} from '../../chain/program/layouts.ts';
+import { timeOf } from '../../chain/time.ts';
+import { resumeTransaction, subscribeTransaction } from '../../chain/transactions/subscriptions.ts';
+import type { PlanRow } from '../../db/plans.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import { findNewestRegistration } from '../../db/subscriptions.ts';
+import { invalidField, ServiceError } from '../../errors.ts';
+import type { BlockReason } from '../reasons.ts';
+import {
+  type ChainReader,
+  type Network,
+  readAccounts,
+  readBlockhash,
+  type Unsigned,
+} from './chain-reads.ts';
+import { partiesOf, planFaults } from './plans.ts';
+import { endedByMerchant, isSameAccount, OWN_PLAN_FAULT } from './registration.ts';
+import { blockedPlan, blockOf, frozenWallet } from './selling.ts';
+
+/**
+ * An approval starts at u64::MAX, and every payment reduces it. Once less than half is left, the
+ * next transaction that the wallet signs renews the approval.
+ */
+export const AMPLE_APPROVAL = 2n ** 63n;
+
+interface Parts {
+  sql: Queryable;
+  chain: ChainReader;
+  network: Network;
+}
+
+/** The transaction, the subscription's address, and whether it resumes a cancelled account. */
+export interface Opening extends Unsigned {
+  subscriptionPda: string;
+  resumes: boolean;
+  /** The block height when the transaction was built. */
+  blockHeight: bigint;
+}
+
+/** The wallet's accounts for a plan. */
+interface Found {
+  plan: PlanAccount;
+  authority: AuthorityAccount | null;
+  hasTokenAccount: boolean;
+  approved: boolean;
+  frozen: boolean;
+  /** Why the plan's payments cannot be collected. */
+  blocked: BlockReason | null;
+  previous: SubscriptionAccount | null;
+  now: bigint;
+}
+
+/**
+ * Builds the transaction (base64) with which the wallet subscribes, including the accounts and the
+ * approval that the wallet lacks. Throws CONFLICT when the plan takes no subscriptions, the wallet
+ * is frozen or already subscribed, or the merchant has ended its subscription; INTERNAL_ERROR when
+ * the chain is unreachable.
+ */
+export async function openingTransaction(
+  { sql, chain, network }: Parts,
+  plan: PlanRow,
+  wallet: string,
+): Promise<Opening> {
+  if (plan.status !== 'active')
+    throw new ServiceError(
+      'CONFLICT',
+      `The plan is ${plan.status}: it takes no new subscriptions.`,
+    );
+  if (wallet === plan.owner) throw invalidField('planId', OWN_PLAN_FAULT);
+  const found = await readGround(chain, network, plan, wallet);
+  const subscriptionPda = subscriptionAddress(network.programId, plan.planPda, wallet).address;
+  const { previous, now } = found;
+  const isRunning = previous !== null && (previous.expiresAt === 0n || previous.expiresAt > now);
+  if (isRunning) await checkResumable(sql, subscriptionPda, previous, found);
+  if (found.blocked !== null) throw blockedPlan(found.blocked);
+  if (found.frozen) throw frozenWallet();
+  const { blockhash, lastValidBlockHeight, blockHeight, slot } = await readBlockhash(chain);
+  const transaction = isRunning
+    ? resumeTransaction(
+        network.programId,
+        {
+          subscriber: wallet,
+          plan: plan.planPda,
+          subscription: subscriptionPda,
+          mint: plan.mint,
+          expiresAt: previous.expiresAt,
+          approves: !found.approved,
+          hasTokenAccount: found.hasTokenAccount,
+        },
+        blockhash,
+      )
+    : subscribeTransaction(network.programId, { subscriber: wallet, state: found, blockhash })
+        .transaction;
+  const unsigned = { transaction, blockhash, lastValidBlockHeight, slot };
+  return { ...unsigned, subscriptionPda, resumes: isRunning, blockHeight };
+}
+
+/**
+ * Builds the transaction that resumes the account of an ended registration. Throws as
+ * openingTransaction does, and CONFLICT when the account has ended too.
+ */
+export async function reopeningTransaction(
+  parts: Parts,
+  plan: PlanRow,
+  wallet: string,
+): Promise<Opening> {
+  const opening = await openingTransaction(parts, plan, wallet);
+  if (!opening.resumes)
+    throw new ServiceError('CONFLICT', 'The subscription has ended on chain: subscribe again.');
+  return opening;
+}
+
+/** Reads the wallet's accounts. Throws CONFLICT when the plan on chain takes no subscriptions. */
+async function readGround(
+  chain: ChainReader,
+  network: Network,
+  plan: PlanRow,
+  wallet: string,
+): Promise<Found> {
+  const { programId } = network;
+  const authority = authorityAddress(programId, wallet, plan.mint).address;
+  const { accounts, now } = await readAccounts(chain, [
+    plan.planPda,
+    authority,
+    tokenAccountAddress(wallet, plan.mint).address,
+    subscriptionAddress(programId, plan.planPda, wallet).address,
+    tokenAccountAddress(plan.owner, plan.mint).address,
+  ]);
+  const [planAccount = null, authorityAccount = null, wallets = null, previous = null, merchants] =
+    accounts;
+  const onChain = planIn(planAccount, programId);
+  if (
+    onChain === null ||
+    planFaults(plan, onChain, partiesOf(plan, network)).length > 0 ||
+    (onChain.endTs !== 0n && onChain.endTs <= now)
+  ) {
+    throw new ServiceError('CONFLICT', 'The plan is not on chain with its terms any more.');
+  }
+  if (onChain.status !== 'active')
+    throw new ServiceError(
+      'CONFLICT',
+      'The plan is sunset on chain: it takes no new subscriptions.',
+    );
+  const tokens = tokenAccountIn(wallets);
+  const merchantTokens = tokenAccountIn(merchants ?? null);
+  return {
+    plan: onChain,
+    authority: authorityIn(authorityAccount, programId),
+    hasTokenAccount: tokens !== null,
+    approved:
+      tokens !== null && tokens.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL,
+    frozen: tokens?.state === 'frozen',
+    blocked: blockOf(plan, network, { plan: onChain, merchantTokens }),
+    previous: subscriptionIn(previous, programId),
+    now,
+  };
+}
+
+/**
+ * Throws CONFLICT unless the running account can be resumed: its registration must have ended, not
+ * by the merchant's force, and the account must be cancelled and payable.
+ */
+async function checkResumable(
+  sql: Queryable,
+  subscriptionPda: string,
+  account: SubscriptionAccount,
+  { plan, authority }: Found,
+): Promise<void> {
+  const earlier = await findNewestRegistration(sql, subscriptionPda);
+  const isRegistered =
+    earlier !== undefined &&
+    isSameAccount(earlier, { ...account, periodStart: timeOf(account.periodStart) });
+  const subscribed = (next: string) =>
+    new ServiceError(
+      'CONFLICT',
+      `This wallet has a subscription to the plan on chain already: ${next}.`,
+    );
+  const unregistered = 'register it, unless it is registered';
+  if (isRegistered && (earlier.status === 'active' || earlier.status === 'past_due'))
+    throw subscribed(account.expiresAt === 0n ? unregistered : 'resume it, or wait for its end');
+  if (isRegistered && earlier.isBarred) throw endedByMerchant();
+  if (account.expiresAt === 0n) throw subscribed(unregistered);
+  const end = timeOf(account.expiresAt).toISOString();
+  const { amount, periodHours, createdAt } = plan;
+  if (
+    account.amount !== amount ||
+    account.periodHours !== periodHours ||
+    account.planCreatedAt !== createdAt
+  )
+    throw subscribed(`it has other terms than the plan: wait for its end, ${end}`);
+  if (authority?.initId !== account.initId)
+    throw subscribed(`its authority was closed, so it cannot be resumed: wait for its end, ${end}`);
+}

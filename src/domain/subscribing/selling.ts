@@ -1,0 +1,39 @@
+// Whether a plan and a wallet can do business: a plan whose payments cannot be collected stops
+// selling, and a frozen wallet is told before it signs.
+import type { PlanAccount, TokenAccount } from '../../chain/program/layouts.ts';
+import type { PlanRow } from '../../db/plans.ts';
+import { ServiceError } from '../../errors.ts';
+import { planObstacle } from '../collecting/obstacles.ts';
+import type { BlockReason } from '../reasons.ts';
+import type { Network } from './chain-reads.ts';
+import { partiesOf } from './plans.ts';
+
+/**
+ * Why payments of the plan cannot be collected: as a keeper has found, or as the accounts show now.
+ * Null when they can.
+ */
+export function blockOf(
+  plan: PlanRow,
+  network: Network,
+  onChain: { plan: PlanAccount | null; merchantTokens: TokenAccount | null },
+): BlockReason | null {
+  if (plan.collectionBlockedReason !== null) return plan.collectionBlockedReason as BlockReason;
+  const { pullers: keepers, owner: merchant } = partiesOf(plan, network);
+  return planObstacle(onChain, 1n, { keepers, merchant, mint: plan.mint }) ?? null;
+}
+
+/** The error when a wallet wants to subscribe to a plan that cannot be collected. */
+export function blockedPlan(reason: string): ServiceError {
+  return new ServiceError(
+    'CONFLICT',
+    `The plan takes no subscriptions at the moment, because its payments cannot be collected (${reason}).`,
+  );
+}
+
+/** The error when a wallet is to approve, and the issuer has frozen its token account. */
+export function frozenWallet(): ServiceError {
+  return new ServiceError(
+    'CONFLICT',
+    'The USDC account of this wallet is frozen by the issuer of USDC: it can neither approve nor pay.',
+  );
+}

@@ -1,0 +1,62 @@
+// Registers a subscription that a keeper sees on chain, so that a wallet whose page was closed
+// between the transaction and the registration pays and gets what it bought.
+//
+//   live on chain, one offer fits -> registered with the offer's session
+//   live on chain, no offer, the app registers unclaimed ones -> registered without ids
+//   live on chain otherwise -> listed to the merchant, until it is registered or not live any more
+import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { findApp } from '../../db/apps.ts';
+import type { PlanRow } from '../../db/plans.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
+import { findOfferedSessions, insertUnregistered } from '../../db/unregistered.ts';
+import { ServiceError } from '../../errors.ts';
+import type { ChainReader, Network } from './chain-reads.ts';
+import { checkRegistration, storeRegistration } from './registration.ts';
+
+interface Parts {
+  sql: Sql;
+  chain: ChainReader;
+  network: Network;
+}
+
+/** `absent`: the endpoint that was asked does not have the account yet. */
+export type SeenOutcome = 'registered' | 'listed' | 'absent';
+
+/**
+ * Registers or lists the live account at `subscriptionPda`. `account` is of `plan`. Throws as the
+ * RPC client and the database do.
+ */
+export async function registerSeen(
+  parts: Parts,
+  plan: PlanRow,
+  subscriptionPda: string,
+  account: SubscriptionAccount,
+): Promise<SeenOutcome> {
+  const { sql, chain, network } = parts;
+  const { appId, id: planId } = plan;
+  const wallet = account.subscriber;
+  const sessions = await findOfferedSessions(sql, wallet, subscriptionPda);
+  const [session = null] = sessions;
+  const list = async () => {
+    await insertUnregistered(sql, { appId, planId, subscriptionPda, subscriberWallet: wallet });
+    return 'listed' as const;
+  };
+  if (sessions.length > 1) return list();
+  if (sessions.length === 0 && (await findApp(sql, appId))?.registerUnclaimed !== true)
+    return list();
+  try {
+    const registration = await checkRegistration(sql, chain, network, {
+      appId,
+      planId,
+      subscriptionPda,
+      wallet,
+      ...(session !== null && { checkoutSessionId: session }),
+    });
+    await sql.begin((tx) => storeRegistration(tx, { ...registration, isUnclaimed: true }));
+    return 'registered';
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code === 'INTERNAL_ERROR') throw error;
+    if (error.code === 'NOT_FOUND') return 'absent';
+    return list();
+  }
+}

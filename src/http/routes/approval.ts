@@ -1,0 +1,61 @@
+import { Type } from '@sinclair/typebox';
+import { revokingTransaction } from '../../domain/subscribing/approval.ts';
+import { offerTransaction } from '../../domain/subscribing/relay.ts';
+import { type Api, type ApiDeps, subscriberOf } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { nullable, offerFields } from '../fields.ts';
+
+/** Registers the route that revokes the approval of the caller's wallet. */
+export function approvalRoutes(api: Api, { sql, chain, network }: ApiDeps): void {
+  api.post(
+    '/approval/revoke',
+    {
+      config: { openToSuspended: true },
+      schema: {
+        summary: 'Get the transaction that revokes the approval of your wallet',
+        description:
+          'All subscriptions of a wallet share one approval, those of other apps of the program included. Approving again (repair) restores them.',
+        tags: ['subscriber'],
+        security: [{ walletJwt: [] }],
+        body: nullable(
+          Type.Object(
+            {
+              closeAuthority: Type.Optional(
+                Type.Boolean({
+                  description:
+                    'Also close the account that authorizes payments and take its rent back. Every subscription of the wallet then ends for good: no new approval restores it. Default: false.',
+                }),
+              ),
+            },
+            { additionalProperties: false },
+          ),
+        ),
+        response: {
+          200: success(
+            Type.Object({
+              ...offerFields,
+              subscriptions: nullable(
+                Type.Integer({
+                  description:
+                    'Number of accounts on chain that can no longer collect afterwards; null when the chain does not tell.',
+                }),
+              ),
+            }),
+          ),
+          ...failures(400, 401, 403, 409),
+        },
+      },
+    },
+    async (request) => {
+      const { wallet } = subscriberOf(request);
+      const closesAuthority = request.body?.closeAuthority === true;
+      const revocation = await revokingTransaction(chain, network, wallet, closesAuthority);
+      const offer = await offerTransaction(sql, revocation, {
+        wallet,
+        purpose: 'revoke',
+        planId: null,
+      });
+      return ok({ ...offer, subscriptions: revocation.users });
+    },
+  );
+}

@@ -1,0 +1,40 @@
+import { Type } from '@sinclair/typebox';
+import { listUnregistered } from '../../db/unregistered.ts';
+import { type Api, type ApiDeps, ownApp } from '../context.ts';
+import { failures, success } from '../envelope.ts';
+import { Id, PathId, Pda, Time, Wallet } from '../fields.ts';
+import { pageQuery, type Pages } from '../pages.ts';
+
+const Unregistered = Type.Object(
+  {
+    id: Id,
+    appId: Id,
+    planId: Id,
+    subscriptionPda: Pda,
+    subscriberWallet: Wallet,
+    createdAt: { ...Time, description: 'Time at which the keeper saw it first.' },
+  },
+  { title: 'UnregisteredSubscription' },
+);
+
+/** Registers the list of live subscriptions on chain that nobody has registered. */
+export function unregisteredRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  api.get(
+    '/apps/:appId/unregistered',
+    {
+      schema: {
+        summary: 'List subscriptions on chain that are not registered',
+        description:
+          'Accounts that wallets opened without the service. Nothing is collected from them until their wallet registers them, or the app has registerUnclaimed.',
+        tags: ['subscriptions'],
+        params: Type.Object({ appId: PathId }),
+        querystring: Type.Object(pageQuery, { additionalProperties: false }),
+        response: { 200: success(Type.Array(Unregistered)), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request, reply) => {
+      const { id } = await ownApp(deps, request, request.params.appId);
+      return pages.send(request, reply, await listUnregistered(deps.sql, id, pages.read(request)));
+    },
+  );
+}

@@ -1,0 +1,51 @@
+import { Type } from '@sinclair/typebox';
+import { disableEndpoint, findEndpoint, updateEndpoint } from '../../db/endpoints.ts';
+import { sealHeaders } from '../../domain/outbox/endpoints.ts';
+import { enableWithReplay } from '../../domain/outbox/replay.ts';
+import { absent, type Api, type ApiDeps, ownEndpoint } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { PathId } from '../fields.ts';
+import { ChangedEndpoint, headersOf, settingsInput } from '../webhook-schemas.ts';
+
+/** Registers the route that disables, enables and sets up an endpoint. */
+export function webhookSettingsRoutes(api: Api, deps: ApiDeps): void {
+  const { sql, reports, secretBox, wakeReplays } = deps;
+  api.patch(
+    '/apps/:appId/webhooks/:webhookId',
+    {
+      schema: {
+        summary: 'Change a webhook endpoint',
+        description:
+          'disabled: true stops it: pending deliveries are cancelled, and events are only listed. disabled: false enables it and queues what it missed. Omitted fields keep their values.',
+        tags: ['webhooks'],
+        params: Type.Object({ appId: PathId, webhookId: PathId }),
+        body: Type.Object(
+          {
+            disabled: Type.Optional(Type.Boolean({ description: 'Whether it gets no events.' })),
+            ...settingsInput,
+          },
+          { additionalProperties: false },
+        ),
+        response: { 200: success(ChangedEndpoint), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request) => {
+      const { disabled, headers, maxPerSecond } = request.body;
+      const own = headers === undefined ? undefined : headersOf(headers);
+      const endpoint = await ownEndpoint(deps, request, request.params);
+      if (own !== undefined || maxPerSecond !== undefined)
+        await updateEndpoint(sql, endpoint.id, {
+          headers: own && sealHeaders(secretBox, own, endpoint.id),
+          maxPerSecond,
+        });
+      if (disabled === true) await disableEndpoint(sql, endpoint.id, 'merchant');
+      // Counting what it missed may take as long as a report.
+      const missedEvents =
+        disabled === false ? await enableWithReplay(reports, endpoint) : undefined;
+      if (missedEvents !== undefined) wakeReplays();
+      const changed = await findEndpoint(sql, endpoint.id);
+      if (changed === undefined) throw absent('webhook endpoint');
+      return ok({ ...changed, missedEvents: missedEvents ?? 0 });
+    },
+  );
+}

@@ -1,0 +1,288 @@
+// The chain client that all API requests of a process share. Account reads and statuses of several
+// API requests go out as one RPC request, what is the same for all is cached, and when the rate
+// limit makes requests wait, callers take turns: no caller waits for the other requests of another.
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { ACCOUNTS_AT_ONCE } from '../chain/rpc/accounts.ts';
+import { EndpointFailure, RpcUnreachable } from '../chain/rpc/errors.ts';
+import type { Rpc } from '../chain/rpc/rpc.ts';
+import { STATUSES_AT_ONCE } from '../chain/rpc/transactions.ts';
+
+/** The rent of an account changes only when the cluster activates a feature. */
+const RENT_MS = 3_600_000;
+/**
+ * Milliseconds after its response for which a blockhash or block height serves further requests. A
+ * blockhash is valid for a minute at least, so a second costs the wallet little of it.
+ */
+const RECENT_MS = 1000;
+/** Milliseconds that a request waits for its turn. The RPC client waits as long for its limit. */
+const MAX_WAIT_MS = 10_000;
+
+const callers = new AsyncLocalStorage<string>();
+
+/** Runs `work`. Chain reads of it, and of what it starts, take the caller's turns. */
+export function actingFor(caller: string, work: () => void): void {
+  callers.run(caller, work);
+}
+
+/** What a request reads. Requests with the same kind are sent as one, for at most `max` names. */
+interface Kind<R> {
+  readonly method: string;
+  readonly max: number;
+  load(names: string[]): Promise<R>;
+  /** The part of a result that belongs to the names at these places. */
+  part(result: R, places: readonly number[]): R;
+}
+
+interface Waiting {
+  readonly kind: Kind<never>;
+  readonly names: readonly string[];
+  readonly since: number;
+  resolve(result: unknown, places: readonly number[]): void;
+  reject(error: unknown): void;
+}
+
+/** Requests that wait for the rate limit. Callers take turns, each with its oldest request. */
+class Turns {
+  readonly #delay: () => number;
+  /** Requests that serve all callers, so they go first. The cache keeps them few. */
+  readonly #common: Waiting[] = [];
+  /** By caller, in the order of the next turns. */
+  readonly #queues = new Map<string, Waiting[]>();
+  #isAwake = false;
+
+  constructor(delay: () => number) {
+    this.#delay = delay;
+  }
+
+  /** Sends a request that serves all callers. */
+  common<R>(method: string, load: () => Promise<R>): Promise<R> {
+    return this.#wait(this.#common, alone(method, load), []);
+  }
+
+  /** Sends a request of the current caller. */
+  own<R>(kind: Kind<R>, names: readonly string[]): Promise<R> {
+    const caller = callers.getStore() ?? '';
+    const queue = this.#queues.get(caller) ?? [];
+    this.#queues.set(caller, queue);
+    return this.#wait(queue, kind, names);
+  }
+
+  #wait<R>(queue: Waiting[], kind: Kind<R>, names: readonly string[]): Promise<R> {
+    return new Promise<R>((resolve, reject) => {
+      queue.push({
+        kind: kind as Kind<never>,
+        names,
+        since: performance.now(),
+        resolve: (result, places) => resolve(kind.part(result as R, places)),
+        reject,
+      });
+      if (this.#isAwake) return;
+      this.#isAwake = true;
+      // setImmediate runs after Node has read all readable sockets, so that requests of the same
+      // event-loop turn are sent together.
+      setImmediate(() => this.#send());
+    });
+  }
+
+  #send(): void {
+    this.#dropLate();
+    while (this.#common.length > 0 || this.#queues.size > 0) {
+      const wait = this.#delay();
+      // With a longer wait the RPC client refuses at once.
+      if (wait > 0 && wait <= MAX_WAIT_MS) {
+        setTimeout(() => this.#send(), Math.ceil(wait)).unref();
+        return;
+      }
+      this.#start(this.#next());
+    }
+    this.#isAwake = false;
+  }
+
+  /** Takes the requests that the next RPC request serves. */
+  #next(): Waiting[] {
+    const common = this.#common.shift();
+    if (common !== undefined) return [common];
+    const batch: Waiting[] = [];
+    const names = new Set<string>();
+    for (let before = -1; batch.length > before;) {
+      before = batch.length;
+      for (const [caller, [first]] of [...this.#queues]) {
+        if (first === undefined || !fits(first, batch[0], names)) continue;
+        for (const name of first.names) names.add(name);
+        batch.push(first);
+        this.#advance(caller);
+      }
+    }
+    return batch;
+  }
+
+  /** Removes the caller's first request, and puts the caller behind the others. */
+  #advance(caller: string): void {
+    const queue = this.#queues.get(caller) ?? [];
+    this.#queues.delete(caller);
+    queue.shift();
+    if (queue.length > 0) this.#queues.set(caller, queue);
+  }
+
+  #start(batch: readonly Waiting[]): void {
+    const [first] = batch;
+    if (first === undefined) return;
+    const names = [...new Set(batch.flatMap((each) => each.names))];
+    const placeOf = new Map(names.map((name, place) => [name, place]));
+    const { kind } = first;
+    kind.load(names).then(
+      (result) => {
+        for (const each of batch)
+          each.resolve(
+            result,
+            each.names.map((name) => placeOf.get(name) ?? -1),
+          );
+      },
+      (error: unknown) => {
+        for (const each of batch) each.reject(error);
+      },
+    );
+  }
+
+  #dropLate(): void {
+    const before = performance.now() - MAX_WAIT_MS;
+    for (const [caller, queue] of this.#queues)
+      while (queue[0] !== undefined && queue[0].since < before) {
+        const [late] = queue as [Waiting];
+        late.reject(
+          new RpcUnreachable(late.kind.method, [
+            new EndpointFailure('rate_limited', `no turn within ${MAX_WAIT_MS} ms`),
+          ]),
+        );
+        this.#advance(caller);
+      }
+  }
+}
+
+/** Whether a request can join the batch that begins with `head`. */
+function fits(next: Waiting, head: Waiting | undefined, names: ReadonlySet<string>): boolean {
+  if (head === undefined) return true;
+  if (next.kind !== head.kind) return false;
+  const added = next.names.filter((name) => !names.has(name)).length;
+  return names.size + added <= next.kind.max;
+}
+
+/** A request that is not sent together with others. */
+function alone<R>(method: string, load: () => Promise<R>): Kind<R> {
+  return { method, max: 0, load, part: (result) => result };
+}
+
+/** Caches what is the same for all callers. Failures are not cached. */
+class Cache {
+  readonly #turns: Turns;
+  readonly #known = new Map<string, { value: Promise<unknown>; until: number }>();
+
+  constructor(turns: Turns) {
+    this.#turns = turns;
+  }
+
+  /** A `load` under way is shared too; its result is kept for `ms` after the response. */
+  get<R>(method: string, about: string, ms: number, load: () => Promise<R>): Promise<R> {
+    const key = `${method} ${about}`;
+    const known = this.#known.get(key);
+    if (known !== undefined && performance.now() < known.until) return known.value as Promise<R>;
+    const value = this.#turns.common(method, load);
+    const entry = { value, until: Infinity };
+    this.#known.set(key, entry);
+    value.then(
+      () => (entry.until = performance.now() + ms),
+      () => this.#known.delete(key),
+    );
+    return value;
+  }
+}
+
+function accountKinds(rpc: Rpc) {
+  const kindOf = (commitment: 'processed' | 'confirmed' | 'finalized') => ({
+    method: 'getMultipleAccounts',
+    max: ACCOUNTS_AT_ONCE,
+    load: (names: string[]) => rpc.getMultipleAccounts(names, { commitment }),
+    part: (
+      { slot, accounts }: Awaited<ReturnType<Rpc['getMultipleAccounts']>>,
+      places: readonly number[],
+    ) => ({ slot, accounts: places.map((place) => accounts[place] ?? null) }),
+  });
+  return {
+    processed: kindOf('processed'),
+    confirmed: kindOf('confirmed'),
+    finalized: kindOf('finalized'),
+  };
+}
+
+function statusKind(rpc: Rpc, history: boolean) {
+  return {
+    method: 'getSignatureStatuses',
+    max: STATUSES_AT_ONCE,
+    load: (names: string[]) => rpc.getSignatureStatuses(names, { history }),
+    part: (
+      result: Awaited<ReturnType<Rpc['getSignatureStatuses']>>,
+      places: readonly number[],
+    ) => ({ ...result, statuses: places.map((place) => result.statuses[place] ?? null) }),
+  };
+}
+
+/** Wraps the client for the requests that the API makes. The other methods stay as they are. */
+export function shareChain(rpc: Rpc): Rpc {
+  const turns = new Turns(() => rpc.readDelay());
+  const cache = new Cache(turns);
+  const accounts = accountKinds(rpc);
+  const recentStatus = statusKind(rpc, false);
+  const anyStatus = statusKind(rpc, true);
+  return {
+    ...rpc,
+    getMultipleAccounts(addresses, options = {}) {
+      const { commitment = 'confirmed', minSlot } = options;
+      if (addresses.length <= ACCOUNTS_AT_ONCE && minSlot === undefined)
+        return turns.own(accounts[commitment], addresses);
+      const read = () => rpc.getMultipleAccounts(addresses, options);
+      return turns.own(alone('getMultipleAccounts', read), []);
+    },
+    getSignatureStatuses(signatures, options = {}) {
+      const { history = false, everywhere = false, minSlot } = options;
+      if (!everywhere && minSlot === undefined)
+        return turns.own(history ? anyStatus : recentStatus, signatures);
+      const read = () => rpc.getSignatureStatuses(signatures, options);
+      return turns.own(alone('getSignatureStatuses', read), []);
+    },
+    getLatestBlockhash: ({ commitment = 'confirmed' } = {}) =>
+      cache.get('getLatestBlockhash', commitment, RECENT_MS, () =>
+        rpc.getLatestBlockhash({ commitment }),
+      ),
+    getBlockHeight: ({ commitment = 'confirmed' } = {}) =>
+      cache.get('getBlockHeight', commitment, RECENT_MS, () => rpc.getBlockHeight({ commitment })),
+    getMinimumBalanceForRentExemption: (length) =>
+      cache.get('getMinimumBalanceForRentExemption', String(length), RENT_MS, () =>
+        rpc.getMinimumBalanceForRentExemption(length),
+      ),
+    simulateTransaction: (...given) =>
+      turns.own(
+        alone('simulateTransaction', () => rpc.simulateTransaction(...given)),
+        [],
+      ),
+    isBlockhashValid: (...given) =>
+      turns.own(
+        alone('isBlockhashValid', () => rpc.isBlockhashValid(...given)),
+        [],
+      ),
+    getTransaction: (...given) =>
+      turns.own(
+        alone('getTransaction', () => rpc.getTransaction(...given)),
+        [],
+      ),
+    getProgramAccounts: (...given) =>
+      turns.own(
+        alone('getProgramAccounts', () => rpc.getProgramAccounts(...given)),
+        [],
+      ),
+    getSignaturesForAddress: (...given) =>
+      turns.own(
+        alone('getSignaturesForAddress', () => rpc.getSignaturesForAddress(...given)),
+        [],
+      ),
+  };
+}

@@ -1,0 +1,81 @@
+// Connections through the operator's egress proxy (WEBHOOK_PROXY), by CONNECT (RFC 9110, 9.3.6).
+// The SSRF guard resolves and judges the host before, and the proxy gets the address, not the name:
+// what it connects to is what was judged.
+import { isIP, type LookupFunction, Socket } from 'node:net';
+import { Pool } from 'undici';
+import { ProxyFailed } from './errors.ts';
+
+export interface Tunnel {
+  socket: Socket;
+  /** The address that the proxy was asked for; null when it resolves the name (guard off). */
+  address: string | null;
+}
+
+export class EgressProxy {
+  readonly #pool: Pool;
+  readonly #headers: Record<string, string>;
+  readonly #timeoutMs: number;
+
+  /** `url` may have a user name and a password, for Basic authentication. */
+  constructor(url: string, timeoutMs: number) {
+    const { origin, username, password } = new URL(url);
+    const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+    this.#headers =
+      username === '' && password === ''
+        ? {}
+        : { 'proxy-authorization': `Basic ${Buffer.from(credentials).toString('base64')}` };
+    this.#timeoutMs = timeoutMs;
+    this.#pool = new Pool(origin, {
+      connect: { timeout: timeoutMs, rejectUnauthorized: true },
+      headersTimeout: timeoutMs,
+    });
+  }
+
+  /**
+   * Opens a tunnel to the host, at the first of its addresses that the proxy reaches. Rejects with
+   * ProxyFailed, or with the error of the look-up.
+   */
+  async open(
+    { hostname, port }: { hostname: string; port: string },
+    lookup: LookupFunction | undefined,
+  ): Promise<Tunnel> {
+    const signal = AbortSignal.timeout(this.#timeoutMs);
+    let failure: unknown;
+    for (const host of await addressesOf(hostname, lookup)) {
+      const path = `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
+      try {
+        const { socket, statusCode } = await this.#pool.connect({
+          path,
+          headers: { ...this.#headers, host: path },
+          signal,
+        });
+        if (statusCode === 200 && socket instanceof Socket)
+          return { socket, address: isIP(host) === 0 ? null : host };
+        socket.on('error', () => undefined).destroy();
+        failure = new Error(`the proxy answered ${statusCode}`);
+      } catch (error) {
+        failure = error;
+        if (signal.aborted) break;
+      }
+    }
+    throw new ProxyFailed(failure);
+  }
+
+  close(): void {
+    this.#pool.destroy().catch(() => undefined);
+  }
+}
+
+function addressesOf(
+  hostname: string,
+  lookup: LookupFunction | undefined,
+): Promise<readonly string[]> {
+  if (isIP(hostname) !== 0 || lookup === undefined) return Promise.resolve([hostname]);
+  return new Promise((resolve, reject) => {
+    lookup(hostname, { all: true }, (error, found) => {
+      if (error !== null) reject(error);
+      else if (typeof found === 'string') resolve([found]);
+      else resolve(found.map(({ address }) => address));
+    });
+  });
+}

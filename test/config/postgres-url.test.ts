@@ -1,0 +1,278 @@
+// URLs as libpq reads them. The table has the examples of libpq's documentation:
+// https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS
+import { existsSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import fc from 'fast-check';
+import t from 'tap';
+import {
+  describeDatabase,
+  parsePostgresUrl,
+  primaryUrl,
+  withUser,
+} from '../../src/config/postgres-url.ts';
+import { messageOf } from '../../src/errors.ts';
+
+const local = existsSync('/var/run/postgresql') ? '/var/run/postgresql' : 'localhost';
+const me = userInfo().username;
+
+/** URL: hosts, user, password, database, and what else differs from the defaults. */
+const table: Record<string, [string[], string, string | undefined, string, object?]> = {
+  'postgresql://': [[`${local}:5432`], me, undefined, me],
+  'postgresql://localhost': [['localhost:5432'], me, undefined, me],
+  'postgresql://localhost:5433': [['localhost:5433'], me, undefined, me],
+  'postgresql://localhost/mydb': [['localhost:5432'], me, undefined, 'mydb'],
+  'postgresql://user@localhost': [['localhost:5432'], 'user', undefined, 'user'],
+  'postgresql://user:secret@localhost': [['localhost:5432'], 'user', 'secret', 'user'],
+  'postgresql://other@localhost/otherdb?connect_timeout=10&application_name=myapp': [
+    ['localhost:5432'],
+    'other',
+    undefined,
+    'otherdb',
+    { connectMs: 10_000, applicationName: 'myapp' },
+  ],
+  'postgresql://host1:123,host2:456/somedb?target_session_attrs=any&application_name=myapp': [
+    ['host1:123', 'host2:456'],
+    me,
+    undefined,
+    'somedb',
+    { target: 'any', applicationName: 'myapp' },
+  ],
+  'postgresql:///mydb?host=localhost&port=5433': [['localhost:5433'], me, undefined, 'mydb'],
+  'postgresql://[2001:db8::1234]/database': [['2001:db8::1234:5432'], me, undefined, 'database'],
+  'postgresql:///dbname?host=/var/lib/postgresql': [
+    ['/var/lib/postgresql:5432'],
+    me,
+    undefined,
+    'dbname',
+  ],
+  'postgresql://%2Fvar%2Flib%2Fpostgresql/dbname': [
+    ['/var/lib/postgresql:5432'],
+    me,
+    undefined,
+    'dbname',
+  ],
+  'postgresql://user@localhost:5433/mydb?options=-c%20synchronous_commit%3Doff': [
+    ['localhost:5433'],
+    'user',
+    undefined,
+    'mydb',
+    { options: '-c synchronous_commit=off' },
+  ],
+  'postgres://a:5432,b:5433/db?target_session_attrs=read-write': [
+    ['a:5432', 'b:5433'],
+    me,
+    undefined,
+    'db',
+    { target: 'read-write' },
+  ],
+  'postgres://u:p@db1,db2/billing': [
+    ['db1:5432', 'db2:5432'],
+    'u',
+    'p',
+    'billing',
+    { target: 'primary' },
+  ],
+  'postgres://u@db1,[fd00::2]:5434,db3/x': [
+    ['db1:5432', 'fd00::2:5434', 'db3:5432'],
+    'u',
+    undefined,
+    'x',
+    { target: 'primary' },
+  ],
+  'postgres://u@/x?host=db1,db2&port=5440': [
+    ['db1:5440', 'db2:5440'],
+    'u',
+    undefined,
+    'x',
+    { target: 'primary' },
+  ],
+  'postgres://u@/x?host=db1,/tmp&port=5440,': [
+    ['db1:5440', '/tmp:5432'],
+    'u',
+    undefined,
+    'x',
+    { target: 'primary' },
+  ],
+  'postgres://ignored/x?host=db1&user=u&password=a%26b%3D&dbname=y': [
+    ['db1:5432'],
+    'u',
+    'a&b=',
+    'y',
+  ],
+  'postgres://[fe80::1%25eth0]/x': [['fe80::1%eth0:5432'], me, undefined, 'x'],
+  // Not percent-encoded, but unambiguous to libpq.
+  'postgres://u:p?a#b%40c:d@db1/x': [['db1:5432'], 'u', 'p?a#b@c:d', 'x'],
+  'postgres://u@db1/x?load_balance_hosts=random&keepalives=0': [
+    ['db1:5432'],
+    'u',
+    undefined,
+    'x',
+    { shuffled: true, keepAliveSeconds: 0 },
+  ],
+  // What managed providers print, as far as the driver can honour it.
+  'postgres://u@db1/x?channel_binding=prefer&gssencmode=prefer&client_encoding=UTF8': [
+    ['db1:5432'],
+    'u',
+    undefined,
+    'x',
+  ],
+};
+
+void t.test('a URL means what it means to libpq', (t) => {
+  for (const [url, [hosts, user, password, database, others]] of Object.entries(table)) {
+    const parsed = parsePostgresUrl(url);
+    const { tls, ...rest } = parsed;
+    t.equal(tls.mode, 'disable', url);
+    t.same(
+      { ...rest, hosts: rest.hosts.map(({ name, port }) => `${name}:${port}`) },
+      {
+        hosts,
+        user,
+        password,
+        database,
+        target: 'any',
+        shuffled: false,
+        connectMs: 5000,
+        keepAliveSeconds: 60,
+        applicationName: undefined,
+        options: undefined,
+        ...others,
+      },
+      url,
+    );
+  }
+  t.end();
+});
+
+void t.test('hostaddr is connected to, and the host is the name of the certificate', (t) => {
+  const { hosts } = parsePostgresUrl('postgres://u@db1,db2/x?hostaddr=10.0.0.1,fd00::2');
+  t.same(hosts, [
+    { name: 'db1', address: '10.0.0.1', port: 5432 },
+    { name: 'db2', address: 'fd00::2', port: 5432 },
+  ]);
+  t.match(parsePostgresUrl('postgres:///x?hostaddr=10.0.0.1').hosts, [{ name: '10.0.0.1' }]);
+  t.end();
+});
+
+void t.test('TLS parameters mean what they mean to libpq', (t) => {
+  const tlsOf = (query: string) => parsePostgresUrl(`postgres://u@db1/x?${query}`).tls;
+  t.match(tlsOf('sslmode=prefer'), { mode: 'prefer', direct: false, sni: true });
+  t.match(tlsOf('ssl=true'), { mode: 'require' });
+  t.match(tlsOf('sslmode=require&sslrootcert=/ca'), { mode: 'verify-ca', rootCert: '/ca' });
+  t.match(tlsOf('sslrootcert=system'), { mode: 'verify-full', rootCert: undefined });
+  t.match(
+    tlsOf(
+      'sslmode=verify-full&sslrootcert=/ca&sslcert=/c&sslkey=/k&sslpassword=p&sslcrl=/r&sslsni=0' +
+        '&sslnegotiation=direct&ssl_min_protocol_version=TLSv1.2&ssl_max_protocol_version=TLSv1.3',
+    ),
+    {
+      mode: 'verify-full',
+      direct: true,
+      sni: false,
+      rootCert: '/ca',
+      cert: '/c',
+      key: '/k',
+      keyPassword: 'p',
+      crl: '/r',
+      minVersion: 'TLSv1.2',
+      maxVersion: 'TLSv1.3',
+    },
+  );
+  t.end();
+});
+
+/** What follows `postgres://u:hunter2@db1/x` or is the whole URL: the words of the refusal. */
+const refused: Record<string, RegExp> = {
+  'channel_binding=require':
+    /has channel_binding, which can only be prefer or disable: .*verify-full/,
+  'gssencmode=require': /has gssencmode, .*verify-full/,
+  'client_encoding=LATIN1': /has client_encoding, .*needs UTF8/,
+  'sslmode=full': /has sslmode, which must be one of disable, allow, prefer, require, verify-ca/,
+  'sslmode=require&sslrootcert=system': /sslrootcert=system, which needs sslmode=verify-full/,
+  'target_session_attrs=master': /has target_session_attrs, which must be one of any, read-write/,
+  'target_session_attrs=standby': /excludes the primary.*use primary/,
+  'connect_timeout=0': /has connect_timeout, which must be a number of seconds from 1 to 60/,
+  'port=1,2': /has 1 hosts and 2 ports/,
+  'port=65536': /has a port that is not a number from 1 to 65535/,
+  'hostaddr=10.0.0.1,10.0.0.2': /has 1 hosts and 2 addresses in hostaddr/,
+  'host=@socket': /abstract namespace/,
+  sslmode: /has the parameter sslmode without a value/,
+  'passfile=/x': /has passfile, which is not supported: .*DATABASE_URL_FILE/,
+  'statement_timeout=5':
+    /has the parameter statement_timeout, which libpq does not know: .*options=-c/,
+  'hunter2@=5': /has a parameter, which libpq does not know/,
+  'options=%zz': /write %25 for %/,
+  'options=%00': /write %25 for %/,
+};
+
+void t.test('what is not honoured is refused by name, and no secret is in the message', (t) => {
+  const urls = [
+    ...Object.entries(refused).map(
+      ([query, words]) => [`postgres://u:hunter2@db1/x?${query}`, words] as const,
+    ),
+    ['mysql://u:hunter2@db1/x', /must be a URL that starts with postgres:/] as const,
+    ['u:hunter2@db1/x', /must be a URL that starts with postgres:/] as const,
+    ['postgres://u:hunter2/@db1/x', /must have hosts such as .*%2F %3A %40/] as const,
+    ['postgres://u:hun@ter2:x@db1/x', /must have hosts such as/] as const,
+    ['postgres://u:hunter2@db1:5432:1/x', /must have hosts such as/] as const,
+    ['postgres://u:hunter2@fd00::1/x', /must have hosts such as .*\[fd00::1\]/] as const,
+  ];
+  for (const [url, words] of urls) {
+    try {
+      primaryUrl(url);
+      t.fail(`${url} is accepted`);
+    } catch (error) {
+      t.match(messageOf(error), words, url);
+      t.notMatch(messageOf(error), /hun|ter2/);
+    }
+  }
+  t.end();
+});
+
+void t.test('every parameter of libpq 18 is honoured or refused by its own words', (t) => {
+  const all = `host hostaddr port dbname user password passfile require_auth channel_binding
+    connect_timeout client_encoding options application_name fallback_application_name keepalives
+    keepalives_idle keepalives_interval keepalives_count tcp_user_timeout replication gssencmode
+    sslmode requiressl sslnegotiation sslcompression sslcert sslkey sslkeylogfile sslpassword
+    sslcertmode sslrootcert sslcrl sslcrldir sslsni requirepeer ssl_min_protocol_version
+    ssl_max_protocol_version min_protocol_version max_protocol_version krbsrvname gsslib
+    gssdelegation scram_client_key scram_server_key service servicefile target_session_attrs
+    load_balance_hosts oauth_issuer oauth_client_id oauth_client_secret oauth_scope`;
+  for (const name of all.trim().split(/\s+/)) {
+    try {
+      parsePostgresUrl(`postgres://db1/x?${name}=1`);
+    } catch (error) {
+      t.notMatch(messageOf(error), /libpq does not know/, name);
+    }
+  }
+  t.end();
+});
+
+void t.test('a description has all hosts and no credentials', (t) => {
+  t.equal(
+    describeDatabase('postgres://u:hunter2@db1,[::1]:5433/led%20ger?sslpassword=hunter2'),
+    'db1:5432, [::1]:5433, database "led ger"',
+  );
+  t.equal(describeDatabase('postgres:///x?host=/tmp&port=1'), '/tmp:1, database "x"');
+  t.end();
+});
+
+void t.test('another user gets the same hosts and the same database', (t) => {
+  t.equal(
+    withUser('postgres://owner:old@db1:1,db2:2/x?sslmode=require', 'billing_serve', 'p/@'),
+    'postgres://billing_serve:p%2F%40@db1:1,db2:2/x?sslmode=require',
+  );
+  t.equal(
+    withUser('postgres://db1?user=owner&password=old&host=db2,db3', 'serve', 'p'),
+    'postgres://serve:p@db1/owner?host=db2,db3',
+  );
+  fc.assert(
+    fc.property(fc.string({ minLength: 1 }), fc.string({ minLength: 1 }), (user, password) => {
+      fc.pre(!`${user}${password}`.includes('\0'));
+      const made = parsePostgresUrl(withUser('postgres://a,b/x', user, password));
+      t.match(made, { user, password, database: 'x', target: 'primary' });
+    }),
+    { numRuns: 100 },
+  );
+  t.end();
+});

@@ -1,0 +1,173 @@
+// A customer has one live subscription per app, and everyone sees who set the customer's id.
+import t from 'tap';
+import { chainApi, type ChainApi, type Signed } from '../../fixtures/http.ts';
+
+type Merchant = Awaited<ReturnType<ChainApi['merchant']>>;
+
+interface Session {
+  id: string;
+}
+
+async function scene(t: Parameters<typeof chainApi>[0]) {
+  const api = await chainApi(t);
+  const merchant: Merchant = await api.merchant();
+  const plan = await api.publishedPlan(merchant);
+  const path = `/merchant/apps/${merchant.appId}`;
+  const { key: token } = merchant;
+  const session = (given: object = {}, planId = plan.id) =>
+    api.call<Session>('POST', `${path}/checkout-sessions`, {
+      token,
+      body: { planId, externalId: 'customer-1', ...given },
+    });
+  const patch = (body: object) => api.call('PATCH', path, { token, body });
+  const offer = (buyer: Signed, checkoutSessionId?: string, planId = plan.id) =>
+    api.call<{ transaction: string; subscriptionPda: string }>(
+      'POST',
+      `/subscriber/plans/${planId}/subscribe`,
+      { token: buyer.token, ...(checkoutSessionId && { body: { checkoutSessionId } }) },
+    );
+  const register = (buyer: Signed, subscriptionPda: string, ids: object = {}, planId = plan.id) =>
+    api.call<{ id: string }>('POST', '/subscriber/subscriptions', {
+      token: buyer.token,
+      body: { appId: merchant.appId, planId, subscriptionPda, ...ids },
+    });
+  /** Subscribes and registers in this session. */
+  const buy = async (buyer: Signed, checkoutSessionId: string, planId = plan.id) => {
+    const { body } = await offer(buyer, checkoutSessionId, planId);
+    await api.submit(buyer.keypair, body.data.transaction);
+    return register(buyer, body.data.subscriptionPda, { checkoutSessionId }, planId);
+  };
+  const read = async (id: string) =>
+    (
+      await api.call('GET', `${path}/subscriptions/${id}`, {
+        token,
+      })
+    ).body.data;
+  const buyer = () => api.signIn('subscriber', api.funded());
+  return { api, merchant, plan, path, token, session, patch, offer, register, buy, read, buyer };
+}
+
+void t.test(
+  'two sessions of one externalId, two wallets: the second is CONFLICT with the subscription’s id, as an offer and as a new session',
+  async (t) => {
+    const { session, buyer, buy, offer, api, path, token } = await scene(t);
+    const [first, second] = [(await session()).body.data, (await session()).body.data];
+    const [one, two] = [await buyer(), await buyer()];
+    const bought = await buy(one, first.id);
+    t.equal(bought.status, 201);
+    const { id } = bought.body.data;
+    const refused = {
+      status: 409,
+      body: {
+        error: { code: 'CONFLICT', message: new RegExp(id), details: [{ path: 'externalId' }] },
+      },
+    };
+    t.match(await offer(two, second.id), refused);
+    t.match(await session(), refused);
+    t.equal((await session({ externalId: 'customer-2' })).status, 201);
+    t.equal((await session({ externalId: undefined })).status, 201);
+
+    const exempt = await session({ allowSecond: true });
+    t.match(exempt, { status: 201, body: { data: { allowSecond: true } } });
+    const again = await buy(two, exempt.body.data.id);
+    t.equal(again.status, 201);
+    const access = await api.call('GET', `${path}/access?externalId=customer-1`, { token });
+    t.match(access.body.data, { subscriptions: 2 });
+    await api.call('POST', `${path}/subscriptions/${id}/cancel`, {
+      token,
+      body: { mode: 'force' },
+    });
+    await api.call('POST', `${path}/subscriptions/${again.body.data.id}/cancel`, {
+      token,
+      body: { mode: 'force' },
+    });
+    t.equal((await session()).status, 201, 'none is live any more');
+    const none = await api.call('GET', `${path}/access?externalId=customer-1`, { token });
+    t.match(none.body.data, { subscriptions: 0 });
+  },
+);
+
+void t.test(
+  'an offer reserves the customer until it dies; two at once: one gets the transaction',
+  async (t) => {
+    const { session, buyer, offer, api } = await scene(t);
+    const [one, two] = [await buyer(), await buyer()];
+    const sessions = [(await session()).body.data, (await session()).body.data];
+    const both = await Promise.all([offer(one, sessions[0]!.id), offer(two, sessions[1]!.id)]);
+    t.same(both.map(({ status }) => status).sort(), [200, 409]);
+    const [winner, loser] = both[0].status === 200 ? [one, two] : [two, one];
+    const own = sessions[winner === one ? 0 : 1]!;
+    const other = sessions[winner === one ? 1 : 0]!;
+    t.equal((await offer(winner, own.id)).status, 200, 'the same wallet may ask again');
+    t.match(await offer(loser, other.id), {
+      status: 409,
+      body: { error: { message: /Try again in about a minute/ } },
+    });
+    api.localnet.mineBlocks(160);
+    t.equal((await offer(loser, other.id)).status, 200, 'the first offer is dead');
+  },
+);
+
+void t.test(
+  'what has landed is registered and marked as the duplicate; an app may allow several',
+  async (t) => {
+    const { session, buyer, offer, register, api, read, patch, merchant } = await scene(t);
+    const other = await api.publishedPlan(merchant, { name: 'Other' });
+    const [one, two] = [await buyer(), await buyer()];
+    const first = (await session()).body.data;
+    const late = (await session({}, other.id)).body.data;
+    const { subscriptionPda } = (await offer(one, first.id)).body.data;
+    api.localnet.mineBlocks(160);
+    const second = (await offer(two, late.id, other.id)).body.data;
+    await api.submit(two.keypair, second.transaction);
+    t.equal((await offer(one, first.id)).status, 409, 'reserved by the other');
+    api.localnet.mineBlocks(160);
+    await api.submit(one.keypair, (await offer(one, first.id)).body.data.transaction);
+    const kept = await register(
+      two,
+      second.subscriptionPda,
+      { checkoutSessionId: late.id },
+      other.id,
+    );
+    const doubled = await register(one, subscriptionPda, { checkoutSessionId: first.id });
+    t.same([kept.status, doubled.status], [201, 201]);
+    t.match(await read(kept.body.data.id), { duplicateOf: null, ownIdsFrom: 'checkout' });
+    t.match(await read(doubled.body.data.id), { duplicateOf: kept.body.data.id });
+    const [event] = await api.sql<{ body: string }[]>`
+      select body from events where subscription_id = ${doubled.body.data.id}`;
+    t.match(JSON.parse(event!.body), {
+      data: { duplicateOf: kept.body.data.id, ownIdsFrom: 'checkout' },
+    });
+
+    t.match(await patch({ onePerCustomer: false }), { body: { data: { onePerCustomer: false } } });
+    t.equal((await session()).status, 201);
+  },
+);
+
+void t.test(
+  'ids in a subscriber’s registration are VALIDATION_ERROR in a new app, and unverified where it allows them',
+  async (t) => {
+    const { buyer, api, plan, register, patch, read, path, token } = await scene(t);
+    const one = await buyer();
+    const pda = await api.subscribed(one, plan.id);
+    for (const [field, ids] of [
+      ['externalId', { externalId: 'customer-1' }],
+      ['metadata', { metadata: { a: 'b' } }],
+    ] as const)
+      t.match(await register(one, pda, ids), {
+        status: 400,
+        body: { error: { details: [{ path: field }] } },
+      });
+    t.match(await patch({ ownIdsBySubscriber: true }), {
+      body: { data: { ownIdsBySubscriber: true } },
+    });
+    const { id } = (await register(one, pda, { externalId: 'customer-1' })).body.data;
+    t.match(await read(id), { externalId: 'customer-1', ownIdsFrom: 'subscriber' });
+    const body = { externalId: 'customer-2' };
+    await api.call('PATCH', `${path}/subscriptions/${id}`, { token, body });
+    t.match(await read(id), { externalId: 'customer-2', ownIdsFrom: 'merchant' });
+    const two = await buyer();
+    const plain = await register(two, await api.subscribed(two, plan.id));
+    t.match(await read(plain.body.data.id), { externalId: null, ownIdsFrom: null });
+  },
+);

@@ -1,0 +1,183 @@
+// Suspended merchants and subscribers: reading, cancelling, closing and revoking stay open.
+import t from 'tap';
+import { approveMerchant, endSuspension, suspend } from '../../../src/db/suspensions.ts';
+import { chainApi, testApi } from '../../fixtures/http.ts';
+import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+
+const by = { who: 'tester', host: 'here' };
+const nobody = '019aa3f2-0000-7000-8000-000000000000';
+
+const refusal = (message: string | RegExp) => ({
+  status: 403,
+  body: { error: { code: 'FORBIDDEN', message } },
+});
+
+void t.test(
+  'a suspended merchant reads, cancels and revokes keys; everything else is FORBIDDEN with the reason',
+  async (t) => {
+    const api = await testApi(t);
+    const { sql } = api;
+    const [merchant, other] = [await api.merchant(), await api.merchant()];
+    const { wallet, appId, token, key } = merchant;
+    const planId = await insertPlan(sql, merchant);
+    const subscriptionId = await insertSubscription(sql, { appId, planId });
+    const account = { role: 'merchant', wallet, reason: 'stolen cards', by } as const;
+    t.equal(await suspend(sql, account), true);
+    t.equal(await suspend(sql, { ...account, reason: 'phishing' }), false);
+    const app = `/merchant/apps/${appId}`;
+    const refused = refusal(/suspended.*phishing/);
+    const changes: ['POST' | 'PATCH' | 'DELETE', string, unknown?][] = [
+      ['POST', '/merchant/apps', { name: 'Another' }],
+      ['PATCH', app, { name: 'Another' }],
+      ['PATCH', '/merchant/profile', { name: 'Another' }],
+      ['POST', `${app}/plans`, { name: 'P', amount: '1000000', periodHours: 24 }],
+      ['PATCH', `${app}/plans/${planId}`, { name: 'Another' }],
+      ['POST', `${app}/checkout-sessions`, { planId }],
+      ['POST', `${app}/webhooks`, { url: 'https://receiver.example' }],
+      ['DELETE', `${app}/webhooks/${nobody}`],
+      ['POST', `${app}/replays`, { status: 'failed' }],
+      ['POST', `${app}/subscriptions/${subscriptionId}/pause`],
+      ['POST', '/merchant/transactions', { transaction: 'AAAA' }],
+    ];
+    for (const [method, path, body] of changes)
+      for (const credential of [key, token])
+        t.match(await api.call(method, path, { token: credential, body }), refused, path);
+    t.match(await api.call('POST', '/merchant/api-keys', { token }), refused);
+    t.match(
+      await api.call('POST', '/merchant/apps', { token: other.key, body: { name: 'Tea' } }),
+      { status: 201 },
+      'another merchant is not affected',
+    );
+
+    for (const path of [app, `${app}/subscriptions`, '/merchant/profile', `${app}/transactions`])
+      t.match(await api.call('GET', path, { token: key }), { status: 200 }, path);
+    const cancelled = await api.call('POST', `${app}/subscriptions/${subscriptionId}/cancel`, {
+      token: key,
+      body: { mode: 'force' },
+    });
+    t.match(cancelled, { status: 200, body: { data: { status: 'cancelled' } } });
+    const keys = await api.call<{ id: string }[]>('GET', '/merchant/api-keys', { token });
+    const path = `/merchant/api-keys/${keys.body.data[0]!.id}`;
+    t.match(await api.call('DELETE', path, { token }), { status: 200 });
+
+    t.match(await api.call('GET', `/plans/${planId}`), { body: { data: { available: false } } });
+    t.equal(await endSuspension(sql, account), true);
+    t.equal(await endSuspension(sql, account), false);
+    t.match(await api.call('GET', `/plans/${planId}`), { body: { data: { available: true } } });
+    t.match(await api.call('PATCH', app, { token, body: { name: 'Another' } }), { status: 200 });
+  },
+);
+
+void t.test(
+  'a plan of a suspended merchant takes no subscriber: no transaction, no relay, no registration',
+  async (t) => {
+    const api = await chainApi(t);
+    const merchant = await api.merchant();
+    const plan = await api.publishedPlan(merchant);
+    const subscriber = await api.signIn('subscriber', api.funded());
+    const { token, keypair } = subscriber;
+    const subscribe = () => api.call('POST', `/subscriber/plans/${plan.id}/subscribe`, { token });
+    const offered = await subscribe();
+    const subscriptionPda = await api.subscribed(subscriber, plan.id);
+    const registered = () =>
+      api.call<{ id: string }>('POST', '/subscriber/subscriptions', {
+        token,
+        body: { appId: merchant.appId, planId: plan.id, subscriptionPda },
+      });
+    const account = { role: 'merchant', wallet: merchant.wallet, reason: 'phishing', by } as const;
+    await suspend(api.sql, account);
+    const refused = refusal('This plan is not available.');
+    t.match(await subscribe(), refused);
+    t.match(await registered(), refused);
+    const bytes = Buffer.from(String(offered.body.data.transaction), 'base64');
+    keypair.sign(bytes.subarray(65)).copy(bytes, 1);
+    const body = { transaction: bytes.toString('base64') };
+    t.match(await api.call('POST', '/subscriber/transactions', { token, body }), refused);
+    t.same(await api.sql`select 1 from subscriptions`, []);
+
+    await endSuspension(api.sql, account);
+    const { status, body: made } = await registered();
+    t.equal(status, 201);
+    await suspend(api.sql, account);
+    const cancelling = await api.call('POST', `/subscriber/subscriptions/${made.data.id}/cancel`, {
+      token,
+    });
+    t.match(cancelling, { status: 200 }, 'its subscribers can leave');
+  },
+);
+
+void t.test(
+  'a suspended subscriber reads, cancels and closes; it neither subscribes nor resumes, at any merchant',
+  async (t) => {
+    const api = await chainApi(t);
+    const timer = setInterval(() => api.localnet.mineBlocks(), 50);
+    t.teardown(() => clearInterval(timer));
+    const merchant = await api.merchant();
+    const plan = await api.publishedPlan(merchant);
+    const subscriber = await api.signIn('subscriber', api.funded());
+    const { token, wallet, keypair } = subscriber;
+    const subscriptionPda = await api.subscribed(subscriber, plan.id);
+    const body = { appId: merchant.appId, planId: plan.id, subscriptionPda };
+    const made = await api.call<{ id: string }>('POST', '/subscriber/subscriptions', {
+      token,
+      body,
+    });
+    const own = `/subscriber/subscriptions/${made.body.data.id}`;
+    const account = { role: 'subscriber', wallet, reason: 'chargebacks', by } as const;
+    await suspend(api.sql, account);
+    const refused = refusal(/suspended.*chargebacks/);
+    for (const path of [`/subscriber/plans/${plan.id}/subscribe`, `${own}/repair`])
+      t.match(await api.call('POST', path, { token }), refused, path);
+    t.match(await api.call('POST', '/subscriber/subscriptions', { token, body }), refused);
+    t.match(await api.call('GET', own, { token }), { status: 200 });
+    const cancelling = await api.call<{ transaction: string }>('POST', `${own}/cancel`, { token });
+    t.match(cancelling, { status: 200 });
+    const bytes = Buffer.from(cancelling.body.data.transaction, 'base64');
+    keypair.sign(bytes.subarray(65)).copy(bytes, 1);
+    const sent = await api.call('POST', '/subscriber/transactions', {
+      token,
+      body: { transaction: bytes.toString('base64') },
+    });
+    t.match(sent, { status: 200, body: { data: { status: 'confirmed' } } });
+    t.match(await api.call('POST', `${own}/resume`, { token }), refused);
+    const asMerchant = await api.signIn('merchant', keypair);
+    t.match(
+      await api.call('POST', '/merchant/apps', {
+        token: asMerchant.token,
+        body: { name: 'Mine' },
+      }),
+      { status: 201 },
+      'the other role of the wallet is another account',
+    );
+    await endSuspension(api.sql, account);
+    t.match(await api.call('POST', `${own}/resume`, { token }), { status: 200 });
+  },
+);
+
+void t.test(
+  'MERCHANTS=approval: a new merchant can only read until it is approved; earlier ones go on',
+  async (t) => {
+    const api = await testApi(t, { merchants: 'approval' });
+    const create = (token: string) =>
+      api.call('POST', '/merchant/apps', { token, body: { name: 'Coffee' } });
+    const fresh = await api.signIn('merchant');
+    t.match(await create(fresh.token), refusal(/waits for the approval of the operator/));
+    t.match(await api.call('GET', '/merchant/apps', { token: fresh.token }), { status: 200 });
+    await api.signIn('merchant', fresh.keypair);
+    t.match(await create(fresh.token), { status: 403 }, 'a second sign-in changes nothing');
+    const approval = { wallet: fresh.wallet, reason: null, by };
+    t.equal(await approveMerchant(api.sql, approval), 'approved');
+    t.match(await create(fresh.token), { status: 201 });
+    t.equal(await approveMerchant(api.sql, approval), 'already');
+
+    const invited = await api.signIn('subscriber');
+    t.equal(await approveMerchant(api.sql, { ...approval, wallet: invited.wallet }), 'created');
+    const arrived = await api.signIn('merchant', invited.keypair);
+    t.match(await create(arrived.token), { status: 201 });
+    const account = { role: 'merchant', wallet: fresh.wallet, reason: 'fraud', by } as const;
+    await suspend(api.sql, account);
+    t.equal(await approveMerchant(api.sql, approval), 'suspended');
+    t.match(await create(fresh.token), refusal(/fraud/));
+    t.equal((await api.signIn('subscriber')).token.length > 0, true, 'subscribers need none');
+  },
+);
