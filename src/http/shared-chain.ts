@@ -195,6 +195,10 @@ class Cache {
     );
     return value;
   }
+
+  forget(method: string, about: string): void {
+    this.#known.delete(`${method} ${about}`);
+  }
 }
 
 function accountKinds(rpc: Rpc) {
@@ -230,9 +234,12 @@ function statusKind(rpc: Rpc, history: boolean) {
 export function shareChain(rpc: Rpc): Rpc {
   const turns = new Turns(() => rpc.readDelay());
   const cache = new Cache(turns);
+  const one = <R>(method: string, read: () => Promise<R>) => turns.own(alone(method, read), []);
   const accounts = accountKinds(rpc);
   const recentStatus = statusKind(rpc, false);
   const anyStatus = statusKind(rpc, true);
+  /** The latest response to getBlockHeight. A blockhash that expired before it is read anew. */
+  let height = 0n;
   return {
     ...rpc,
     getMultipleAccounts(addresses, options = {}) {
@@ -240,49 +247,42 @@ export function shareChain(rpc: Rpc): Rpc {
       if (addresses.length <= ACCOUNTS_AT_ONCE && minSlot === undefined)
         return turns.own(accounts[commitment], addresses);
       const read = () => rpc.getMultipleAccounts(addresses, options);
-      return turns.own(alone('getMultipleAccounts', read), []);
+      return one('getMultipleAccounts', read);
     },
     getSignatureStatuses(signatures, options = {}) {
       const { history = false, everywhere = false, minSlot } = options;
       if (!everywhere && minSlot === undefined)
         return turns.own(history ? anyStatus : recentStatus, signatures);
       const read = () => rpc.getSignatureStatuses(signatures, options);
-      return turns.own(alone('getSignatureStatuses', read), []);
+      return one('getSignatureStatuses', read);
     },
-    getLatestBlockhash: ({ commitment = 'confirmed' } = {}) =>
-      cache.get('getLatestBlockhash', commitment, RECENT_MS, () =>
-        rpc.getLatestBlockhash({ commitment }),
-      ),
-    getBlockHeight: ({ commitment = 'confirmed' } = {}) =>
-      cache.get('getBlockHeight', commitment, RECENT_MS, () => rpc.getBlockHeight({ commitment })),
+    async getLatestBlockhash({ commitment = 'confirmed' } = {}) {
+      const read = () =>
+        cache.get('getLatestBlockhash', commitment, RECENT_MS, () =>
+          rpc.getLatestBlockhash({ commitment }),
+        );
+      const recent = await read();
+      if (recent.lastValidBlockHeight >= height) return recent;
+      cache.forget('getLatestBlockhash', commitment);
+      return read();
+    },
+    async getBlockHeight({ commitment = 'confirmed' } = {}) {
+      height = await cache.get('getBlockHeight', commitment, RECENT_MS, () =>
+        rpc.getBlockHeight({ commitment }),
+      );
+      return height;
+    },
     getMinimumBalanceForRentExemption: (length) =>
       cache.get('getMinimumBalanceForRentExemption', String(length), RENT_MS, () =>
         rpc.getMinimumBalanceForRentExemption(length),
       ),
     simulateTransaction: (...given) =>
-      turns.own(
-        alone('simulateTransaction', () => rpc.simulateTransaction(...given)),
-        [],
-      ),
-    isBlockhashValid: (...given) =>
-      turns.own(
-        alone('isBlockhashValid', () => rpc.isBlockhashValid(...given)),
-        [],
-      ),
-    getTransaction: (...given) =>
-      turns.own(
-        alone('getTransaction', () => rpc.getTransaction(...given)),
-        [],
-      ),
+      one('simulateTransaction', () => rpc.simulateTransaction(...given)),
+    isBlockhashValid: (...given) => one('isBlockhashValid', () => rpc.isBlockhashValid(...given)),
+    getTransaction: (...given) => one('getTransaction', () => rpc.getTransaction(...given)),
     getProgramAccounts: (...given) =>
-      turns.own(
-        alone('getProgramAccounts', () => rpc.getProgramAccounts(...given)),
-        [],
-      ),
+      one('getProgramAccounts', () => rpc.getProgramAccounts(...given)),
     getSignaturesForAddress: (...given) =>
-      turns.own(
-        alone('getSignaturesForAddress', () => rpc.getSignaturesForAddress(...given)),
-        [],
-      ),
+      one('getSignaturesForAddress', () => rpc.getSignaturesForAddress(...given)),
   };
 }
