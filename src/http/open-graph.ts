@@ -1,6 +1,7 @@
 // What a link to a plan shows where it is shared: the plan's name, price and app (Open Graph).
 import type { PublicPlanRow } from '../db/plans.ts';
 import { amountDisplay, replaceHidden } from '../format.ts';
+import { logoUrlOf } from './logo-url.ts';
 
 const MAX_TITLE = 120;
 const MAX_DESCRIPTION = 300;
@@ -17,12 +18,14 @@ export function withPlanTags(html: string, plan: PublicPlanRow, publicUrl: strin
   const title = safe(`${plan.name} · ${plan.appName}`, MAX_TITLE);
   const price = `${amountDisplay(plan.amount)} every ${periodName(plan.periodHours)}`;
   const about = [price, plan.appDescription ?? ''].filter((text) => text !== '').join('. ');
+  const logo = logoUrlOf(publicUrl, plan.appId, plan.logoVersion);
   const tags = [
     ['og:type', 'website'],
     ['og:title', title],
     ['og:description', safe(about, MAX_DESCRIPTION)],
     ['og:site_name', safe(plan.merchantName ?? plan.appName, MAX_TITLE)],
     ['og:url', safe(`${publicUrl}/s/${plan.id}`, MAX_DESCRIPTION)],
+    ...(logo === null ? [] : [['og:image', safe(logo, MAX_DESCRIPTION)]]),
   ].map(([name = '', content = '']) => `<meta property="${name}" content="${content}">\n`);
   // Replacements are functions, because a string could contain a pattern such as $&.
   return html

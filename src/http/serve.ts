@@ -178,6 +178,8 @@ function settings(
     connectionsPerAddress: config.connectionsPerAddress,
     // Imported on demand, because loading undici takes part of the startup time.
     ping: async (target) => (await import('../webhooks/ping.ts')).sendPing({ config, ...target }),
+    readSmallFile: async (file) =>
+      (await import('../webhooks/small-file.ts')).readSmallFile(config, file),
     checkWebhookHost: (hostname) => guard.checkLiteral(hostname),
   };
 }

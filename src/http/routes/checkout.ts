@@ -29,8 +29,7 @@ import {
 } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
-import { scheduleView } from '../schedule.ts';
-import { PublicPlan } from './public-plan.ts';
+import { PublicPlan, publicPlanView } from './public-plan.ts';
 
 const returnUrl = Type.String({
   format: 'http-url',
@@ -237,7 +236,8 @@ async function checkPlan(
  * Registers the public view of a checkout session, rate limited per address. The session's id is a
  * secret, and whoever has the id may read the session.
  */
-export function publicCheckoutRoutes(api: Api, { sql, planMinimumAmount }: ApiDeps): void {
+export function publicCheckoutRoutes(api: Api, deps: ApiDeps): void {
+  const { sql } = deps;
   api.get(
     '/checkout-sessions/:checkoutSessionId',
     {
@@ -267,7 +267,7 @@ export function publicCheckoutRoutes(api: Api, { sql, planMinimumAmount }: ApiDe
         status: now,
         expiresAt,
         ...urls,
-        plan: { ...plan, schedule: scheduleView(plan, planMinimumAmount, session) },
+        plan: publicPlanView(deps, plan, session),
         discount: discountView(session),
       });
     },

@@ -1,8 +1,10 @@
 import { Type } from '@sinclair/typebox';
-import { findPublicPlan } from '../../db/plans.ts';
+import { findPublicPlan, type PublicPlanRow } from '../../db/plans.ts';
+import type { DiscountTerms } from '../../db/subscription-changes.ts';
 import { absent, type Api, type ApiDeps, idOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, nullable, oneOf, PathId, Pda, Time, Wallet } from '../fields.ts';
+import { logoUrlOf } from '../logo-url.ts';
 import { Schedule, scheduleView } from '../schedule.ts';
 
 const text = (description: string) => Type.String({ description });
@@ -32,6 +34,14 @@ export const PublicPlan = Type.Object(
     appName: text('The app’s name.'),
     appDescription: nullable(text('The app’s description.')),
     websiteUrl: nullable(text('The app’s website.')),
+    websiteProven: Type.Boolean({
+      description: 'Whether the website named the app; else it is the merchant’s claim.',
+    }),
+    supportEmail: nullable(Type.String()),
+    supportUrl: nullable(Type.String()),
+    termsUrl: nullable(Type.String()),
+    privacyUrl: nullable(Type.String()),
+    logoUrl: nullable(Type.String()),
     merchantName: nullable(text('The merchant’s name.')),
     merchantWallet: Wallet,
     available: Type.Boolean({
@@ -42,8 +52,21 @@ export const PublicPlan = Type.Object(
   { title: 'PublicPlan' },
 );
 
+/** A plan as anyone may see it. `discount` is that of the checkout session. */
+export function publicPlanView(
+  { publicUrl, planMinimumAmount }: ApiDeps,
+  plan: PublicPlanRow,
+  discount?: DiscountTerms,
+) {
+  return {
+    ...plan,
+    schedule: scheduleView(plan, planMinimumAmount, discount),
+    logoUrl: logoUrlOf(publicUrl, plan.appId, plan.logoVersion),
+  };
+}
+
 /** Registers the public terms of a plan, rate limited per address. */
-export function publicPlanRoutes(api: Api, { sql, planMinimumAmount }: ApiDeps): void {
+export function publicPlanRoutes(api: Api, deps: ApiDeps): void {
   api.get(
     '/plans/:planId',
     {
@@ -56,9 +79,9 @@ export function publicPlanRoutes(api: Api, { sql, planMinimumAmount }: ApiDeps):
       },
     },
     async (request) => {
-      const plan = await findPublicPlan(sql, idOf(request.params.planId, 'plan'));
+      const plan = await findPublicPlan(deps.sql, idOf(request.params.planId, 'plan'));
       if (plan === undefined) throw absent('plan');
-      return ok({ ...plan, schedule: scheduleView(plan, planMinimumAmount) });
+      return ok(publicPlanView(deps, plan));
     },
   );
 }

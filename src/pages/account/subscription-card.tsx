@@ -5,6 +5,7 @@ import { Fill } from '../shared/fill.tsx';
 import { words } from '../shared/language.ts';
 import { Address, Button, Notice, Spinner, SubscriptionBadge, Usdc } from '../shared/parts.tsx';
 import { everyPeriod } from '../shared/period.ts';
+import { SellerLinks } from '../shared/seller.tsx';
 import {
   anonymous,
   type Payment,
@@ -149,6 +150,7 @@ export function SubscriptionCard({
         </Button>
       </div>
       {open && <Payments session={session} subscription={subscription} />}
+      {plan !== undefined && <SellerLinks plan={plan} />}
       {open && plan !== undefined && (
         <p className="muted small">
           <Fill

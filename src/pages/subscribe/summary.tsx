@@ -5,6 +5,7 @@ import { counted, fill, words } from '../shared/language.ts';
 import { formatExact, formatToCent } from '../shared/money.ts';
 import { Address } from '../shared/parts.tsx';
 import { everyPeriod, exactLength, perPeriod, span } from '../shared/period.ts';
+import { Mark, SellerLinks } from '../shared/seller.tsx';
 import type { PublicPlan } from '../shared/session.ts';
 import { foreign, safeUrl } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
@@ -26,14 +27,13 @@ export function Summary({
 }): ReactElement {
   const text = words.summary;
   const website = safeUrl(plan.websiteUrl);
+  const host = website === undefined ? undefined : foreign(new URL(website).host, 60);
   const seller = foreign(plan.merchantName ?? plan.appName, 80);
   return (
     <section className="checkout-summary" aria-label={text.label}>
       <div className="summary-inner">
         <p className="seller">
-          <span className="monogram" aria-hidden="true">
-            {(Array.from(seller)[0] ?? '•').toUpperCase()}
-          </span>
+          <Mark plan={plan} seller={seller} />
           <bdi>{foreign(plan.appName, 80)}</bdi>
         </p>
         <h1>
@@ -68,15 +68,21 @@ export function Summary({
               </>
             )}
             <Address of={plan.merchantWallet} label={words.merchantWallet} />
+            {host !== undefined && !plan.websiteProven && (
+              <span className="claim">
+                <Fill text={text.claimsWebsite} host={<bdi>{host}</bdi>} />
+              </span>
+            )}
           </Line>
-          {website !== undefined && (
+          {host !== undefined && plan.websiteProven && (
             <Line name={text.website}>
               <a href={website} target="_blank" rel="noreferrer noopener nofollow">
-                <bdi>{foreign(new URL(website).host, 60)}</bdi>
+                <bdi>{host}</bdi>
               </a>
             </Line>
           )}
         </dl>
+        <SellerLinks plan={plan} />
       </div>
     </section>
   );

@@ -143,6 +143,13 @@ export const words: Words = {
     planEnds: 'Der Tarif endet',
     paidTo: 'Zahlung an',
     website: 'Website',
+    claimsWebsite: 'Nennt {host} als Website, was nicht nachgewiesen ist.',
+  },
+  seller: {
+    contact: 'Support:',
+    support: 'Support',
+    terms: 'Bedingungen',
+    privacy: 'Datenschutz',
   },
   page: {
     loading: 'Der Tarif wird geladen …',

@@ -136,6 +136,13 @@ export const en = {
     planEnds: 'The plan ends',
     paidTo: 'Paid to',
     website: 'Website',
+    claimsWebsite: 'Says that its website is {host}, which is not proven.',
+  },
+  seller: {
+    contact: 'Support:',
+    support: 'Support',
+    terms: 'Terms',
+    privacy: 'Privacy',
   },
   page: {
     loading: 'Loading the plan…',

@@ -140,6 +140,13 @@ export const words: Words = {
     planEnds: 'El plan termina',
     paidTo: 'Se paga a',
     website: 'Sitio web',
+    claimsWebsite: 'Dice que su sitio web es {host}, lo que no está comprobado.',
+  },
+  seller: {
+    contact: 'Ayuda:',
+    support: 'Ayuda',
+    terms: 'Condiciones',
+    privacy: 'Privacidad',
   },
   page: {
     loading: 'Cargando el plan…',

@@ -140,6 +140,13 @@ export const words: Words = {
     planEnds: 'Fin de la formule',
     paidTo: 'Payé à',
     website: 'Site web',
+    claimsWebsite: 'Indique {host} comme site web, ce qui n’est pas vérifié.',
+  },
+  seller: {
+    contact: 'Assistance :',
+    support: 'Assistance',
+    terms: 'Conditions',
+    privacy: 'Confidentialité',
   },
   page: {
     loading: 'Chargement de la formule…',

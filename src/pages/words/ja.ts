@@ -138,6 +138,13 @@ export const words: Words = {
     planEnds: 'プランの終了',
     paidTo: '支払先',
     website: 'ウェブサイト',
+    claimsWebsite: 'ウェブサイトは{host}であると主張していますが、確認されていません。',
+  },
+  seller: {
+    contact: 'サポート:',
+    support: 'サポート',
+    terms: '利用規約',
+    privacy: 'プライバシー',
   },
   page: {
     loading: 'プランを読み込んでいます…',

@@ -139,6 +139,13 @@ export const words: Words = {
     planEnds: 'O plano termina',
     paidTo: 'Pago a',
     website: 'Site',
+    claimsWebsite: 'Diz que seu site é {host}, o que não foi comprovado.',
+  },
+  seller: {
+    contact: 'Suporte:',
+    support: 'Suporte',
+    terms: 'Termos',
+    privacy: 'Privacidade',
   },
   page: {
     loading: 'Carregando o plano…',
