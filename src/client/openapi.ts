@@ -208,7 +208,7 @@ export interface paths {
          * Store the logo of an app
          * The body is the image: PNG or WebP, at most 64 KiB and 1024 by 1024 pixels. It replaces an earlier one.
          */
-        post: operations["storeLogo"];
+        post: operations["setLogo"];
         /** Delete the logo of an app */
         delete: operations["deleteLogo"];
         patch?: never;
@@ -461,13 +461,13 @@ export interface paths {
         delete?: never;
         patch?: never;
     };
-    "/merchant/apps/{appId}/website/prove": {
+    "/merchant/apps/{appId}/website/verify": {
         get?: never;
         /**
          * Prove the website of an app
          * Reads /.well-known/billing.json at its websiteUrl, which must have the app’s id as appId. The pages then link the website.
          */
-        post: operations["proveWebsite"];
+        post: operations["verifyWebsite"];
         delete?: never;
         patch?: never;
     };
@@ -812,16 +812,28 @@ export interface components {
             name: string;
             onePerCustomer: components["schemas"]["OnePerCustomer"];
             ownIdsBySubscriber: components["schemas"]["OwnIdsBySubscriber"];
-            /** Format: http-url */
+            /**
+             * Format: http-url
+             * Privacy notice.
+             */
             privacyUrl: string | null;
             registerUnclaimed: components["schemas"]["RegisterUnclaimed"];
             /** Origins that a checkout session may redirect to; in production they are https. */
             returnOrigins: string[];
-            /** Format: email */
+            /**
+             * Format: email
+             * Address for support.
+             */
             supportEmail: string | null;
-            /** Format: http-url */
+            /**
+             * Format: http-url
+             * Page for support.
+             */
             supportUrl: string | null;
-            /** Format: http-url */
+            /**
+             * Format: http-url
+             * Terms.
+             */
             termsUrl: string | null;
             /**
              * Format: date-time
@@ -2554,6 +2566,7 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
+            /** The app’s logo. */
             logoUrl: string | null;
             /** The merchant’s name. */
             merchantName: string | null;
@@ -2571,6 +2584,7 @@ export interface components {
              * Address of the account on chain, in Base58.
              */
             planPda: string;
+            /** Privacy notice. */
             privacyUrl: string | null;
             /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. */
             schedule: {
@@ -2591,8 +2605,11 @@ export interface components {
             }[];
             /** Only an active plan takes subscribers. */
             status: "pending" | "active" | "sunset" | "ended";
+            /** Address for support. */
             supportEmail: string | null;
+            /** Page for support. */
             supportUrl: string | null;
+            /** Terms. */
             termsUrl: string | null;
             /** Free hours of a new subscription, once per wallet and app. */
             trialHours: number | null;
@@ -4340,16 +4357,28 @@ export interface operations {
                     name: string;
                     onePerCustomer?: components["schemas"]["OnePerCustomer"];
                     ownIdsBySubscriber?: components["schemas"]["OwnIdsBySubscriber"];
-                    /** Format: http-url */
+                    /**
+                     * Format: http-url
+                     * Privacy notice.
+                     */
                     privacyUrl?: string | null;
                     registerUnclaimed?: components["schemas"]["RegisterUnclaimed"];
                     /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
-                    /** Format: email */
+                    /**
+                     * Format: email
+                     * Address for support.
+                     */
                     supportEmail?: string | null;
-                    /** Format: http-url */
+                    /**
+                     * Format: http-url
+                     * Page for support.
+                     */
                     supportUrl?: string | null;
-                    /** Format: http-url */
+                    /**
+                     * Format: http-url
+                     * Terms.
+                     */
                     termsUrl?: string | null;
                     /**
                      * Format: http-url
@@ -4415,16 +4444,28 @@ export interface operations {
                     name?: string;
                     onePerCustomer?: components["schemas"]["OnePerCustomer"];
                     ownIdsBySubscriber?: components["schemas"]["OwnIdsBySubscriber"];
-                    /** Format: http-url */
+                    /**
+                     * Format: http-url
+                     * Privacy notice.
+                     */
                     privacyUrl?: string | null;
                     registerUnclaimed?: components["schemas"]["RegisterUnclaimed"];
                     /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
-                    /** Format: email */
+                    /**
+                     * Format: email
+                     * Address for support.
+                     */
                     supportEmail?: string | null;
-                    /** Format: http-url */
+                    /**
+                     * Format: http-url
+                     * Page for support.
+                     */
                     supportUrl?: string | null;
-                    /** Format: http-url */
+                    /**
+                     * Format: http-url
+                     * Terms.
+                     */
                     termsUrl?: string | null;
                     /**
                      * Format: http-url
@@ -4860,7 +4901,7 @@ export interface operations {
             };
         };
     };
-    storeLogo: {
+    setLogo: {
         parameters: {
             path: {
                 appId: string;
@@ -5966,7 +6007,7 @@ export interface operations {
             };
         };
     };
-    proveWebsite: {
+    verifyWebsite: {
         parameters: {
             path: {
                 appId: string;

@@ -12,7 +12,7 @@ const PROOF_PATH = '/.well-known/billing.json';
 /** Registers the route that proves an app's website. */
 export function appWebsiteRoutes(api: Api, deps: ApiDeps): void {
   api.post(
-    '/apps/:appId/website/prove',
+    '/apps/:appId/website/verify',
     {
       schema: {
         summary: 'Prove the website of an app',

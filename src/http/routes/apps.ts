@@ -19,8 +19,13 @@ const websiteUrl = Type.String({
   description: 'Shown to subscribers: as a link once it is proven, else as a claim.',
   examples: ['https://coffee.example'],
 });
-const supportEmail = Type.String({ format: 'email', examples: ['help@coffee.example'] });
-const linkUrl = Type.String({ format: 'http-url', examples: ['https://coffee.example/terms'] });
+const supportEmail = Type.String({
+  format: 'email',
+  description: 'Address for support.',
+  examples: ['help@coffee.example'],
+});
+const linkUrl = (description: string) =>
+  Type.String({ format: 'http-url', description, examples: ['https://coffee.example/terms'] });
 const returnOrigins = Type.Array(Type.String({ format: 'origin' }), {
   maxItems: 10,
   uniqueItems: true,
@@ -47,9 +52,9 @@ const shown = {
   description: nullable(description),
   websiteUrl: nullable(websiteUrl),
   supportEmail: nullable(supportEmail),
-  supportUrl: nullable(linkUrl),
-  termsUrl: nullable(linkUrl),
-  privacyUrl: nullable(linkUrl),
+  supportUrl: nullable(linkUrl('Page for support.')),
+  termsUrl: nullable(linkUrl('Terms.')),
+  privacyUrl: nullable(linkUrl('Privacy notice.')),
 };
 /** An app in a response. */
 export const App = Type.Object(

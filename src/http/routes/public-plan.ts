@@ -37,11 +37,11 @@ export const PublicPlan = Type.Object(
     websiteProven: Type.Boolean({
       description: 'Whether the website named the app; else it is the merchant’s claim.',
     }),
-    supportEmail: nullable(Type.String()),
-    supportUrl: nullable(Type.String()),
-    termsUrl: nullable(Type.String()),
-    privacyUrl: nullable(Type.String()),
-    logoUrl: nullable(Type.String()),
+    supportEmail: nullable(text('Address for support.')),
+    supportUrl: nullable(text('Page for support.')),
+    termsUrl: nullable(text('Terms.')),
+    privacyUrl: nullable(text('Privacy notice.')),
+    logoUrl: nullable(text('The app’s logo.')),
     merchantName: nullable(text('The merchant’s name.')),
     merchantWallet: Wallet,
     available: Type.Boolean({

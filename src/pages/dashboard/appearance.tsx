@@ -107,7 +107,7 @@ export function Website({ place: { session, app }, onChanged }: CardProps): Reac
               busy={busy}
               onClick={() =>
                 run(() =>
-                  session.client.post('/merchant/apps/{appId}/website/prove', {
+                  session.client.post('/merchant/apps/{appId}/website/verify', {
                     path: { appId: id },
                   }),
                 )

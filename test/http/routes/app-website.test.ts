@@ -27,7 +27,7 @@ async function shop(t: Test, respond: Answer, config = open) {
     api.call<App>('PATCH', path, { token: merchant.key, body }).then(({ body }) => body.data);
   const { origin } = new URL(receiver.url);
   await change({ websiteUrl: `${origin}/shop?a=1` });
-  const prove = () => api.call<App>('POST', `${path}/website/prove`, { token: merchant.key });
+  const prove = () => api.call<App>('POST', `${path}/website/verify`, { token: merchant.key });
   return { api, receiver, origin, change, prove, ...merchant };
 }
 
@@ -93,7 +93,7 @@ void t.test('the address rules of webhooks hold, and the app must be one’s own
   t.match(await own.prove(), { status: 409, body: { error: { message: /blocked/ } } });
   t.equal(own.receiver.requests.length, 0);
   const other = await own.api.merchant();
-  const path = `/merchant/apps/${own.appId}/website/prove`;
+  const path = `/merchant/apps/${own.appId}/website/verify`;
   t.equal((await own.api.call('POST', path, { token: other.key })).status, 403);
 });
 
@@ -102,7 +102,7 @@ void t.test('in production only https proves a website', async (t) => {
   const { token } = await api.signIn('merchant');
   const body = { name: 'Coffee', websiteUrl: 'http://coffee.example' };
   const made = await api.call<{ id: string }>('POST', '/merchant/apps', { token, body });
-  t.match(await api.call('POST', `/merchant/apps/${made.body.data.id}/website/prove`, { token }), {
+  t.match(await api.call('POST', `/merchant/apps/${made.body.data.id}/website/verify`, { token }), {
     status: 409,
     body: { error: { message: /https/ } },
   });
