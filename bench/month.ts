@@ -144,7 +144,6 @@ async function play(
     }
     await sql.notify(SUBSCRIPTIONS_DUE, '');
     await settled(database, now);
-    console.error(Math.round(performance.now() / 1000), Math.round((now - from) / 3600), 'h');
   }
 }
 

@@ -12,8 +12,8 @@ import { type ConfigRole, type Variable, type Values, variables } from './variab
 export type Config = Values & {
   readonly publicUrl: string;
   /**
-   * keeperKeypair, keeperAddress and treasury are the first entries of their lists, which are in
-   * use.
+   * keeperKeypair, keeperAddress and treasury are the first entries of their lists. The first
+   * entries are in use.
    */
   readonly keeperKeypair: string | undefined;
   readonly keeperAddress: string | undefined;

@@ -17,9 +17,9 @@ export interface AppRow {
   logoVersion: string | null;
   /** Origins of the URLs to which a checkout may redirect. */
   returnOrigins: string[];
-  /** Whether subscriptions on chain that the service did not offer are registered too. */
+  /** Whether keepers also register subscriptions that were opened on chain without the service. */
   registerUnclaimed: boolean;
-  /** Whether a customer (external id) may have one live subscription only. */
+  /** Whether a customer (external id) may have only one live subscription. */
   onePerCustomer: boolean;
   /** Whether a wallet may set externalId and metadata in its registration. */
   ownIdsBySubscriber: boolean;

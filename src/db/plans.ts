@@ -22,12 +22,18 @@ export interface PlanRow {
   metadataUri: string;
   /**
    * Hours of access after paidThrough while a payment is due; null means the default
-   * (domain/access.ts).
+   * (domain/accounts/access.ts).
    */
   graceHours: number | null;
-  /** Retry times in hours after the first failure; null means the default (domain/dunning.ts). */
+  /**
+   * Retry times in hours after the first failure; null means the default
+   * (domain/collecting/dunning.ts).
+   */
   retryHours: number[] | null;
-  /** Hours before a payment at which it is announced; null means the default (look-ahead.ts). */
+  /**
+   * Hours before a payment at which the payment is announced; null means the default
+   * (domain/collecting/look-ahead.ts).
+   */
   noticeHours: number[] | null;
   /**
    * Days from the first failure until the subscription expires; null means the operator's default.

@@ -25,7 +25,10 @@ export interface SubscriptionRow extends DiscountTerms {
   trialEndsAt: Date | null;
   pausedAt: Date | null;
   unpausedAt: Date | null;
-  /** Only the time from here on is charged; null when the account was new at registration. */
+  /**
+   * Chain time from which on the subscription is charged; null when the account was new at
+   * registration.
+   */
   chargedFrom: Date | null;
   /** End of a refunded period that gives no access after a resume. */
   refundedThrough: Date | null;
@@ -49,11 +52,11 @@ export interface SubscriptionRow extends DiscountTerms {
    * object's keys to camel case.
    */
   metadata: string;
-  /** Who set externalId and metadata last; null without either. */
+  /** Who set externalId and metadata last; null when neither is set. */
   ownIdsFrom: OwnIdsSource | null;
-  /** The live subscription that the same customer had when this one landed. */
+  /** Id of the live subscription that the customer already had when this subscription landed. */
   duplicateOf: string | null;
-  /** The plan's graceHours; null means the default (domain/access.ts). */
+  /** The plan's graceHours; null means the default (domain/accounts/access.ts). */
   graceHours: number | null;
   createdAt: Date;
   updatedAt: Date;
@@ -80,7 +83,10 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    */
   initId: bigint;
   periodStart: Date;
-  /** Set by a keeper: the wallet's own registration returns this one, once. */
+  /**
+   * True for a registration by a keeper. The wallet's own first registration then returns the
+   * keeper's registration.
+   */
   isUnclaimed?: boolean;
   ownIdsFrom?: OwnIdsSource | null;
 }
@@ -91,8 +97,8 @@ export interface EarlierRegistration {
   status: SubscriptionStatus;
   periodHours: number;
   /**
-   * Whether the merchant ended it by force and has not lifted that, by reinstating it or by a
-   * later checkout session for its externalId or wallet.
+   * True after a force-cancel by the merchant. A reinstatement lifts the bar. A later checkout
+   * session for the subscription's externalId or wallet also lifts it.
    */
   isBarred: boolean;
   /** Null when the account was not read at registration. */
@@ -114,7 +120,8 @@ const columns = (
     s.updated_at`;
 
 /**
- * Finds the newest registration of an address. `forUpdate` locks it until the transaction ends.
+ * Finds the newest registration of an address. `forUpdate` locks its row until the transaction
+ * ends.
  */
 export async function findNewestRegistration(
   sql: Queryable,
@@ -169,8 +176,8 @@ export async function lockRegistrations(sql: Transaction, subscriptionPda: strin
 }
 
 /**
- * Gives a registration that a keeper made to its wallet. Returns false when it is another wallet's,
- * or was given before.
+ * Marks a keeper's registration as claimed by its wallet. Returns false when the registration was
+ * claimed before or was not made by a keeper.
  */
 export async function claimRegistration(sql: Queryable, id: string): Promise<boolean> {
   const { count } = await sql`
@@ -178,7 +185,7 @@ export async function claimRegistration(sql: Queryable, id: string): Promise<boo
   return count === 1;
 }
 
-/** Whether a keeper made this registration of the address and its wallet has not registered. */
+/** Tells whether a keeper made this registration and the wallet has not claimed it yet. */
 export async function isUnclaimed(
   sql: Queryable,
   id: string,
@@ -190,7 +197,10 @@ export async function isUnclaimed(
   return rows.length > 0;
 }
 
-/** Takes the access of a refunded period from an ended registration, because the wallet resumed. */
+/**
+ * Ends the access of an ended registration's refunded period, because the wallet resumed the
+ * account.
+ */
 export async function endRefundedAccess(sql: Queryable, id: string): Promise<void> {
   await sql`
     update subscriptions s set refunded_through = paid_through, updated_at = now()

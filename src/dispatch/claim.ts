@@ -259,7 +259,8 @@ export class Claimer {
     if (pausedUntil > performance.now()) return 0;
     const { pace, responseMs = Infinity, window, inFlight, ready } = queue;
     const free = window - inFlight - ready.length;
-    // What cannot be sent within a second is left for a later claim, or for another dispatcher.
+    // Deliveries that the endpoint's limit delays by more than a second are left for a later claim
+    // or for another dispatcher.
     const rated =
       queue.perSecond === undefined ? Infinity : Math.ceil(queue.perSecond) - ready.length;
     if (pace !== 'fast') return Math.min(free, left[pace], rated);

@@ -2,12 +2,15 @@
 // endpoint that sends next. The state is in memory, per process.
 //
 // An endpoint's window (its maximum of requests in flight) starts at one request. It grows by one
-// with each success up to a cap and halves with each failure. Failing endpoints get at most 1/4 of
-// the process's requests in flight (places). Failing, slow and new endpoints together get at most
-// 1/2, so half is left for fast endpoints; two places of it are only for new endpoints, which were
-// never measured, so that they do not wait for slow ones. Within a class, endpoints take turns:
-// 100 ms of response time, but at least one request. An endpoint with maxPerSecond starts its
-// requests evenly spaced.
+// with each success up to a cap and halves with each failure.
+//
+// Failing endpoints get at most 1/4 of the process's requests in flight (places). Failing, slow and
+// new endpoints together get at most 1/2, so half is left for fast endpoints. Two places are
+// reserved for new endpoints, whose speed is not known, so that they do not wait for slow
+// endpoints.
+//
+// Within a class, endpoints take turns of 100 ms of response time, but at least one request. An
+// endpoint with maxPerSecond starts its requests evenly spaced.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 
@@ -48,7 +51,7 @@ export class EndpointQueue {
   perSecond: number | undefined;
   /** performance.now() before which no request may start. */
   notBefore = 0;
-  /** Set while the endpoint waits for notBefore. */
+  /** Timer that ends at notBefore; undefined when the endpoint does not wait for notBefore. */
   timer: NodeJS.Timeout | undefined;
 
   constructor(endpointId: string) {
@@ -73,7 +76,7 @@ export interface Place {
 
 const SLOW_MS = 250;
 const TURN_MS = 100;
-/** Places that slow and failing endpoints leave to new ones. */
+/** Number of places that are reserved for new endpoints. */
 const NEW_PLACES = 2;
 const paces: readonly Pace[] = ['fast', 'new', 'slow', 'failing'];
 

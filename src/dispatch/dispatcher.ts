@@ -244,8 +244,8 @@ export class Dispatcher {
   }
 
   /**
-   * Offers claimed deliveries for sending. Those to deleted or disabled endpoints are cancelled,
-   * those that cannot be signed are released.
+   * Offers claimed deliveries for sending. Cancels deliveries to deleted or disabled endpoints.
+   * Releases deliveries that cannot be signed.
    */
   async #prepare(claimed: readonly Claimed[]): Promise<void> {
     const endpoints = await this.#endpoints.read(claimed);
@@ -263,7 +263,9 @@ export class Dispatcher {
     if (unusable.length > 0) await this.#claimer.pause(unusable, this.#claimMs);
   }
 
-  /** The part of an endpoint's limit that this dispatcher may use. */
+  /**
+   * Returns this dispatcher's share of an endpoint's requests per second; undefined means no limit.
+   */
   #shareOf(maxPerSecond: number | null): number | undefined {
     return maxPerSecond === null ? undefined : maxPerSecond / (this.#dispatchers ?? 1);
   }

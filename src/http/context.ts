@@ -62,9 +62,9 @@ export interface ApiDeps {
   dashboardOrigins: readonly string[];
   /** Addresses and CIDRs of trusted proxies. X-Forwarded-For is read only from these proxies. */
   trustProxy: readonly string[];
-  /** Open connections of one address that is not a trusted proxy. */
+  /** Maximum number of open connections per address, except trusted proxies. */
   connectionsPerAddress: number;
-  /** Called for each connection that this limit or that of the process closed, for metrics. */
+  /** Called for each connection that a limit closed, for metrics. */
   onConnectionRefused?: (limit: Crowded) => void;
   /**
    * Sends a signed event to a webhook endpoint, by default a ping, and waits up to 5 s for the

@@ -37,8 +37,8 @@ const REPLAYS_MS = 10_000;
 /** Number of connections for analytics and exports. Further reports wait for a connection. */
 const REPORT_CONNECTIONS = 3;
 /**
- * Milliseconds before the genesis hash is checked. The check loads the RPC client, which would take
- * a seventh of the startup time.
+ * Milliseconds from the start to the check of the genesis hash. The check loads the RPC client,
+ * which would take a seventh of the startup time.
  */
 const SETTLED_MS = 1000;
 // Errors of listen(2), each with a cause and a remedy.

@@ -37,7 +37,7 @@ const policy = [
 interface Document {
   page: string;
   title: string;
-  /** What holds whether or not the page's script runs. */
+  /** A statement that is true even if the page's script never runs. */
   fact: string;
 }
 
@@ -64,8 +64,9 @@ const documents: Readonly<Record<string, Document>> = {
 };
 
 /**
- * Registers the pages. Logs a warning when `npm run build` has not built the pages. Only the
- * documents count as public reads: without the files a page that was opened would stay empty.
+ * Registers the pages. Logs a warning when `npm run build` has not built the pages. Documents count
+ * as public reads. The files under /assets/ do not, because an opened page without its files would
+ * stay empty.
  */
 export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
   const { cluster, environment, onrampUrl = '', reportUrl = '', log } = deps;
@@ -145,7 +146,10 @@ function sendPage(reply: FastifyReply, html: string, cacheControl: string): Fast
     .send(html);
 }
 
-/** Why a document is not sent, when asking for it again later helps. */
+/**
+ * Returns the status and the reason for an error after which a later request may succeed; undefined
+ * for all other errors.
+ */
 function reasonOf(error: FastifyError): { status: number; text: string } | undefined {
   if (error instanceof ServiceError && error.code === 'RATE_LIMITED')
     return { status: 429, text: 'Too many requests came from your network within a minute.' };
@@ -185,7 +189,8 @@ function headOf(manifest: Manifest, title: string): string {
 
 /**
  * Returns the HTML of a page. The only data in the HTML are the settings of this installation. The
- * script replaces the content of #root; while it does not, the style shows `.late` after seconds.
+ * script replaces the content of #root. If the script does not run, the style sheet shows `.late`
+ * after some seconds.
  */
 function documentOf(
   manifest: Manifest,
@@ -221,7 +226,7 @@ ${scripts.join('\n')}
 `;
 }
 
-/** Returns the page that stands for a document which cannot be sent now. */
+/** Returns the page that is sent instead of a document that cannot be sent at the moment. */
 function refusalOf(
   manifest: Manifest,
   { title, fact }: Document,

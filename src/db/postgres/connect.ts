@@ -159,7 +159,7 @@ function optionsOf(url: string, max: number, connection: Settings): ReadOptions 
     types,
     fetch_types: false,
     transform: postgres.camel,
-    // The socket limits the time for each host.
+    // 0 disables the driver's own timeout. The socket limits the time for each host.
     connect_timeout: 0,
     keep_alive: parsed.keepAliveSeconds,
     // Seconds. The default delay of postgres.js grows to 20 s, which would delay every daemon after
@@ -199,8 +199,9 @@ interface ReadOptions {
 }
 
 /**
- * Opens a pool. If `silentMs` is given, connections that receive nothing for that time are dropped,
- * and the hosts share it, so that no statement is cancelled before the last host was tried.
+ * Opens a pool. If `silentMs` is given, connections that receive nothing for that time are dropped.
+ * All hosts together must connect within `silentMs`, so that no statement is cancelled before the
+ * last host was tried.
  */
 function openPool(options: ReadOptions, silentMs = Infinity): Sql {
   const { hosts, connectMs } = options.place;
@@ -230,7 +231,7 @@ function withSilence(sql: Sql, silence: Silence | undefined): Sql {
   const survivor = Object.assign(sql, {
     begin: survivingLoss(sql, silence),
     // Without `fetch_types`, postgres.js hands out only connections that are already open. This
-    // statement opens one.
+    // statement opens a connection.
     reserve: async () => {
       await sql`select 1`;
       return reserve();
@@ -284,8 +285,8 @@ function count(
 ): void {
   const sendFirst = made.then.bind(made);
   const run = async () => {
-    // Otherwise postgres.js would send the statement over the next connection, outside the
-    // transaction.
+    // On a closed connection, postgres.js would send the statement over the next connection,
+    // outside the transaction.
     if (connection?.isClosed === true) throw transactionClosed();
     // A statement that still waits for a connection is cancelled here. A statement that was sent is
     // rejected when its connection closes.

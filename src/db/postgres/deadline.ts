@@ -6,7 +6,7 @@ import { connect, type ConnectOptions, limitsWithin, type Sql } from './connect.
 export interface Deadlined {
   /**
    * Runs a query. Throws an OperatorError for a Postgres error, and when no response arrives within
-   * the limit. In the second case the statement may have taken effect.
+   * the limit. After such a timeout, the statement may still have taken effect.
    */
   ask<T>(question: (sql: Sql) => PromiseLike<T>): Promise<T>;
   /** Closes all connections at once, without waiting for responses. */

@@ -20,7 +20,7 @@ export type DaemonRole = (typeof daemonRoles)[number];
 interface Rights {
   select: readonly string[];
   insert: readonly string[];
-  /** Tables that new rows may be added to, each with its columns that must keep their defaults. */
+  /** Tables into which the role may insert, each with the columns that must keep their defaults. */
   insertExcept?: Readonly<Record<string, readonly string[]>>;
   delete: readonly string[];
   /** Tables that the role may update, each with the columns that it must not update. */

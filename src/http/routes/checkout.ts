@@ -233,8 +233,8 @@ async function checkPlan(
 }
 
 /**
- * Registers the public view of a checkout session, rate limited per address. The session's id is a
- * secret, and whoever has the id may read the session.
+ * Registers the route that reads the public view of a checkout session, rate limited per address.
+ * The session's id is a secret, and anyone who has the id may read the session.
  */
 export function publicCheckoutRoutes(api: Api, deps: ApiDeps): void {
   const { sql } = deps;
@@ -257,7 +257,7 @@ export function publicCheckoutRoutes(api: Api, deps: ApiDeps): void {
         findApp(sql, session.appId),
       ]);
       if (plan === undefined || app === undefined) throw absent('checkout session');
-      // The URL's origin may have been removed from the app since the session was created.
+      // The app's returnOrigins may have changed since the session was created.
       const back = (url: string | null) =>
         url !== null && isReturnUrl(url, app.returnOrigins) ? returnUrlOf(url, id) : null;
       const { status: now, expiresAt, successUrl, cancelUrl } = session;

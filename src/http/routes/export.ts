@@ -43,8 +43,8 @@ const columns = [
 ] as const;
 
 /**
- * Registers the export of transactions as CSV (RFC 4180). A page of rows is read only after the
- * client has received the previous page.
+ * Registers the route that exports transactions as CSV (RFC 4180). A page of rows is read only
+ * after the client has received the previous page.
  */
 export function exportRoutes(api: Api, deps: ApiDeps): void {
   const exports = createExports();
