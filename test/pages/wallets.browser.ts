@@ -90,7 +90,7 @@ const rows: Readonly<Record<string, Row>> = {
       },
     }),
     then: async (t, one) => {
-      await one.sees('The transaction lapsed');
+      await one.sees('The request expired');
       t.equal(await one.registrations(), 0);
       one.wallet.switches.beforeSigning = undefined;
       await one.page.getByRole('button', { name: 'Try again' }).click();

@@ -1,7 +1,6 @@
 import { type ReactElement, useCallback, useState } from 'react';
-import { formatUsdcGrouped } from '../../format.ts';
 import { wordsOf } from '../shared/errors.ts';
-import { formatCents } from '../shared/money.ts';
+import { formatCents, formatExact } from '../shared/money.ts';
 import { Notice, Spinner } from '../shared/parts.tsx';
 import { LIVE_MS, type Place, useResponse } from './place.ts';
 import { Plot, type Point } from './plot.tsx';
@@ -114,7 +113,7 @@ function revenueOf(
     points.unshift({
       date: part[0]?.date ?? '',
       value: Number(net) / 1e6,
-      text: `${formatUsdcGrouped(net)} USDC`,
+      text: `${formatExact(net)} USDC`,
     });
   }
   return points;
@@ -136,7 +135,7 @@ function Tile({
       {usdc === undefined ? (
         <dd>{value}</dd>
       ) : (
-        <dd title={`${formatUsdcGrouped(usdc)} USDC`}>
+        <dd title={`${formatExact(usdc)} USDC`}>
           {formatCents(usdc)} <span className="unit">USDC</span>
         </dd>
       )}

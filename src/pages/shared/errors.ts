@@ -1,4 +1,5 @@
 import { BillingConnectionError, BillingError } from '../../client/error.ts';
+import { counted, fill, words } from './language.ts';
 import { foreign } from './text.ts';
 
 /** The wallet refused a request, by itself or because its owner refused. */
@@ -19,12 +20,13 @@ export class WalletRefusal extends Error {
  * change and did not send the transaction.
  */
 export class AlteredTransaction extends Error {
+  /** What the wallet changed, as the end of a sentence; undefined when the service cannot say. */
+  readonly change: string | undefined;
+
   constructor(cause: BillingError) {
-    const [change] = cause.details;
-    const named = change?.path === 'transaction' ? ` The transaction ${change.message}.` : '';
-    super(`Your wallet signed something else than this page asked for. Nothing was sent.${named}`, {
-      cause,
-    });
+    super('the wallet changed the transaction', { cause });
+    const [detail] = cause.details;
+    if (detail?.path === 'transaction') this.change = detail.message;
   }
 }
 
@@ -42,20 +44,26 @@ const USUAL = /^(the )?(user|request)\b[\w ]*\b(reject|den(y|ied)|declin|cancel)
 /** Describes an error for the user. */
 export function wordsOf(error: unknown): string {
   if (error instanceof BillingError) {
-    if (error.code === 'RATE_LIMITED')
-      return `Too many requests just now. Try again in ${error.retryAfter ?? 60} seconds.`;
-    return error.reason;
+    if (error.code === 'RATE_LIMITED') return counted(words.error.tooMany, error.retryAfter ?? 60);
+    return reasonOf(error.reason);
   }
   if (error instanceof WalletRefusal) {
-    const words = foreign(error.message).replace(/[^.!?]$/, '$&.');
-    if (!error.byPerson) return `Your wallet says: ${words}`;
+    const reason = foreign(error.message).replace(/[^.!?]$/, '$&.');
+    if (!error.byPerson) return fill(words.error.walletSays, { reason });
     // A device declines for reasons of its own, such as a setting, which its owner has to read.
-    return USUAL.test(words) ? 'You declined in your wallet.' : `Your wallet declined: ${words}`;
+    return USUAL.test(reason) ? words.error.declined : fill(words.error.declinedWhy, { reason });
   }
-  if (error instanceof BillingConnectionError)
-    return 'The service cannot be reached. Check your connection and try again.';
+  if (error instanceof AlteredTransaction) {
+    const { change } = error;
+    const how = change === undefined ? '' : ` ${fill(words.error.alteredHow, { change })}`;
+    return `${words.error.altered}${how}`;
+  }
+  if (error instanceof BillingConnectionError) return words.error.unreachable;
   return error instanceof Error ? error.message : String(error);
 }
+
+/** A reason that the service gave, which is in English. */
+export const reasonOf = (reason: string): string => fill(words.error.service, { reason });
 
 export function isCode(error: unknown, code: BillingError['code']): error is BillingError {
   return error instanceof BillingError && error.code === code;

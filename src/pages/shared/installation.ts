@@ -5,6 +5,9 @@ const read = (name: string) =>
 /** The value of SOLANA_CLUSTER. */
 const cluster = read('cluster');
 
+/** ONRAMP_URL, where USDC can be bought: a URL with {address} and {amount}. Empty: none. */
+export const onrampUrl = read('onramp');
+
 /** The cluster's name in the Wallet Standard. */
 export const chain = `solana:${cluster === 'mainnet-beta' ? 'mainnet' : cluster}` as const;
 

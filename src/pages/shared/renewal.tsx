@@ -2,6 +2,8 @@
 // session's requests wait for this dialog and are then repeated, so the action goes on.
 import { type ReactElement, useState, useSyncExternalStore } from 'react';
 import { wordsOf } from './errors.ts';
+import { Fill } from './fill.tsx';
+import { words } from './language.ts';
 import { Button, Dialog, Notice } from './parts.tsx';
 import { foreign } from './text.ts';
 
@@ -68,26 +70,25 @@ export function RenewalDialog(): ReactElement {
 
 function SignInAgain({ renewal: { wallet, renew, giveUp } }: { renewal: Renewal }): ReactElement {
   const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<string>();
+  const [problem, setProblem] = useState<unknown>();
   const signIn = () => {
     setBusy(true);
     setProblem(undefined);
     renew().catch((error: unknown) => {
       setBusy(false);
-      setProblem(wordsOf(error));
+      setProblem(error);
     });
   };
   return (
-    <Dialog title="Sign in again" onClose={giveUp}>
+    <Dialog title={words.signIn.again} onClose={giveUp}>
       <p>
-        A sign-in is valid for an hour, and this one has ended. Sign in with{' '}
-        <bdi>{foreign(wallet, 40)}</bdi> to go on where you were. This costs nothing.
+        <Fill text={words.signIn.ended} wallet={<bdi>{foreign(wallet, 40)}</bdi>} />
       </p>
-      {problem !== undefined && <Notice kind="warning">{problem}</Notice>}
+      {problem !== undefined && <Notice kind="warning">{wordsOf(problem)}</Notice>}
       <div className="actions end">
-        <Button onClick={giveUp}>Sign out</Button>
+        <Button onClick={giveUp}>{words.signOut}</Button>
         <Button kind="primary" busy={busy} onClick={signIn}>
-          Sign in again
+          {words.signIn.again}
         </Button>
       </div>
     </Dialog>

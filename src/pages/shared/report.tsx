@@ -1,5 +1,6 @@
 import type { ReactElement } from 'react';
 import { reportLink } from './installation.ts';
+import { words } from './language.ts';
 
 /** The link to report abuse to the operator; nothing when the operator gave no address. */
 export function Report({ planId }: { planId?: string }): ReactElement {
@@ -7,7 +8,7 @@ export function Report({ planId }: { planId?: string }): ReactElement {
   if (link === undefined) return <></>;
   return (
     <a href={link} target="_blank" rel="noreferrer">
-      Report {planId === undefined ? 'abuse' : 'this plan'}
+      {planId === undefined ? words.reportAbuse : words.reportPlan}
     </a>
   );
 }

@@ -3,6 +3,7 @@ import type { WalletAccount } from '@wallet-standard/base';
 import { type Client, createClient } from '../../client/client.ts';
 import type { components } from '../../client/openapi.ts';
 import { AlteredTransaction, isCode, WalletRefusal } from './errors.ts';
+import { fill, words } from './language.ts';
 import { askRenewal } from './renewal.tsx';
 import { dropToken, keepToken, keptToken, type Role } from './token-store.ts';
 import { obstacleOf, signInWay, signInWith } from './wallet-sign-in.ts';
@@ -98,7 +99,10 @@ async function signInAs(
   const { address } = connected.account;
   const way = signInWay(wallet, role);
   if (way === undefined)
-    throw new WalletRefusal('signIn', `It ${obstacleOf(wallet, role) ?? 'cannot'}.`);
+    throw new WalletRefusal(
+      'signIn',
+      fill(words.obstacle[obstacleOf(wallet, role) ?? 'messages'], { wallet: wallet.name }),
+    );
   const { nonce, ...asked } = await anonymous.post('/auth/nonce', {
     body: { wallet: address, role, ...(way === 'transaction' && { method: way }) },
   });

@@ -2,6 +2,7 @@
 import type { WalletAccount } from '@wallet-standard/base';
 import { WalletRefusal } from './errors.ts';
 import { chain } from './installation.ts';
+import { fill, words } from './language.ts';
 import type { Role } from './token-store.ts';
 import { type Connected, fromBase64, type SolanaWallet, toBase58, toBase64 } from './wallets.ts';
 
@@ -30,17 +31,17 @@ export function signInWay({ features }: SolanaWallet, role: Role): SignInWay | u
   return role === 'subscriber' && 'solana:signTransaction' in features ? 'transaction' : undefined;
 }
 
-/** Why the page cannot use the wallet, as the end of a sentence; undefined when it can. */
-export function obstacleOf(wallet: SolanaWallet, role: Role): string | undefined {
+/** Why a page cannot use a wallet: the name of its text. */
+export type Obstacle = keyof typeof words.obstacle;
+
+/** Why the page cannot use the wallet; undefined when it can. */
+export function obstacleOf(wallet: SolanaWallet, role: Role): Obstacle | undefined {
   const { features } = wallet;
-  if (!('standard:connect' in features)) return 'does not connect to pages';
+  if (!('standard:connect' in features)) return 'connect';
   const signs = 'solana:signTransaction' in features;
-  if (!signs && !('solana:signAndSendTransaction' in features))
-    return 'signs no Solana transactions';
+  if (!signs && !('solana:signAndSendTransaction' in features)) return 'transactions';
   if (signInWay(wallet, role) !== undefined) return undefined;
-  return signs
-    ? 'signs transactions only, and a merchant signs in with a message'
-    : 'signs no message, which signing in needs';
+  return signs ? 'merchant' : 'messages';
 }
 
 /** Fields of a Sign-In With Solana text that the service issued. */
@@ -118,11 +119,14 @@ export async function signInWith(
 ): Promise<SignedIn> {
   try {
     const signed = await sign(connected, way, asked);
-    if (signed === undefined) throw new Error('It returned no signature.');
+    if (signed === undefined) throw new Error(words.error.noSignature);
     const { account, bytes, signature } = signed;
     if (account.address !== connected.account.address)
       throw new Error(
-        `It signed in with ${account.address}, but shared ${connected.account.address} with this page. Choose one of the two in the wallet and try again.`,
+        fill(words.error.otherAccount, {
+          signed: account.address,
+          shared: connected.account.address,
+        }),
       );
     const same = toBase64(bytes) === toBase64(new TextEncoder().encode(asked.message));
     return {

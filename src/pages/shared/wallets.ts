@@ -12,6 +12,7 @@ import bs58 from 'bs58';
 import { useSyncExternalStore } from 'react';
 import { WalletRefusal } from './errors.ts';
 import { chain } from './installation.ts';
+import { words } from './language.ts';
 
 /**
  * Of wallet-standard-features 1.5, which this project does not have yet: the wallet puts the text
@@ -87,7 +88,7 @@ export async function connect(wallet: SolanaWallet): Promise<Connected> {
   try {
     const { accounts = [] } = (await wallet.features['standard:connect']?.connect()) ?? {};
     const account = accounts.find(knowsNetwork) ?? accounts[0];
-    if (account === undefined) throw new Error('It shared no account.');
+    if (account === undefined) throw new Error(words.error.noAccount);
     return { wallet, account };
   } catch (error) {
     throw new WalletRefusal('connect', error);
@@ -160,12 +161,12 @@ export async function signTransaction(
   try {
     if (!sendsItself(wallet)) {
       const [signed] = (await features['solana:signTransaction']?.signTransaction(input)) ?? [];
-      if (signed === undefined) throw new Error('It returned no transaction.');
+      if (signed === undefined) throw new Error(words.error.noTransaction);
       return { signed: toBase64(signed.signedTransaction) };
     }
     const [sent] =
       (await features['solana:signAndSendTransaction']?.signAndSendTransaction(input)) ?? [];
-    if (sent === undefined) throw new Error('It returned no signature.');
+    if (sent === undefined) throw new Error(words.error.noSignature);
     return { sent: toBase58(sent.signature) };
   } catch (error) {
     throw new WalletRefusal('sign', error);
