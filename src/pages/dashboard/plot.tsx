@@ -17,7 +17,7 @@ const TOP = 8;
 
 /**
  * Returns the distance between grid lines: 1, 2 or 5 times a power of ten, and at least `minStep`.
- * Four distances reach `max` or more.
+ * The distance is at least a quarter of `max`, so a plot has few grid lines.
  */
 function stepFor(max: number, minStep: number): number {
   const rough = Math.max(max / 4, minStep);

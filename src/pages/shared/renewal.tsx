@@ -63,7 +63,10 @@ function subscribe(changed: () => void): () => void {
   return () => listeners.delete(changed);
 }
 
-/** Renders the dialog while a session waits for it, and otherwise nothing. Every page has it. */
+/**
+ * Renders the dialog while a session waits for it, and otherwise nothing. Every page has this
+ * component.
+ */
 export function RenewalDialog(): ReactElement {
   const renewal = useSyncExternalStore(subscribe, () => current);
   return renewal === undefined ? <></> : <SignInAgain renewal={renewal} />;
