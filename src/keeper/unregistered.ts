@@ -1,6 +1,6 @@
-// Finds live subscriptions on chain that are not registered: from the stream's notifications, and
-// from the offers and the list of such subscriptions, which are read after a gap and every few
-// minutes. domain/subscribing/unregistered.ts registers or lists them.
+// Finds live subscriptions on chain that are not registered. Their addresses come from the stream's
+// notifications, and from the stored offers and list, which are read every few minutes and after a
+// stream was interrupted. domain/subscribing/unregistered.ts registers or lists the subscriptions.
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import { ChainDataError, type SubscriptionAccount } from '../chain/program/layouts.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
@@ -9,11 +9,11 @@ import { deleteUnregistered, findRegistered, readAwaited } from '../db/unregiste
 import { registerSeen } from '../domain/subscribing/unregistered.ts';
 import type { Context } from './context.ts';
 
-/** Milliseconds between reads of all offers and of the whole list. */
+/** Milliseconds between two reads of all stored offers and listed subscriptions. */
 const EVERY_MS = 300_000;
 /** Maximum number of offers, and of listed subscriptions, that are read at once. */
 const MAX_READ = 1000;
-/** Maximum number of addresses kept until the next turn. Offers beyond it are read later. */
+/** Maximum number of addresses that wait for the next turn. Further addresses are read later. */
 const MAX_PENDING = 10_000;
 
 interface Seen {
@@ -32,7 +32,7 @@ export class Unregistered {
     this.#onRegistered = onRegistered;
   }
 
-  /** Takes the notification that the subscription account at `address` is live at `slot`. */
+  /** Queues the notification that the subscription account at `address` is live at `slot`. */
   see(address: string, slot: bigint): void {
     if (this.#pending.size < MAX_PENDING) this.#pending.set(address, slot);
   }
@@ -42,7 +42,7 @@ export class Unregistered {
     this.#readAt = -Infinity;
   }
 
-  /** Reads the addresses that are pending. Throws as the RPC client and the database do. */
+  /** Reads the queued addresses. Throws when the chain or the database cannot be reached. */
   async turn(): Promise<boolean> {
     const taken = this.#pending;
     this.#pending = new Map();
@@ -95,7 +95,7 @@ export class Unregistered {
     }
   }
 
-  /** The account if it is a live subscription. */
+  /** Returns the account if it is a live subscription, otherwise null. */
   #accountIn(found: Parameters<typeof subscriptionIn>[0]): SubscriptionAccount | null {
     try {
       const account = subscriptionIn(found, this.#context.programId);
