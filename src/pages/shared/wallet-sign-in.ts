@@ -22,13 +22,15 @@ export interface SignedIn {
   signedMessage?: string;
 }
 
-/** The way in which the wallet signs in for the role; undefined when it cannot. */
-export function signInWay({ features }: SolanaWallet, role: Role): SignInWay | undefined {
-  if ('solana:signIn' in features) return 'signIn';
-  if ('solana:signMessage' in features) return 'signMessage';
-  if ('solana:signOffchainMessage' in features) return 'signOffchainMessage';
+/** The way in which these features sign in for the role; undefined when they cannot. */
+export function signInWay(features: readonly string[], role: Role): SignInWay | undefined {
+  if (features.includes('solana:signIn')) return 'signIn';
+  if (features.includes('solana:signMessage')) return 'signMessage';
+  if (features.includes('solana:signOffchainMessage')) return 'signOffchainMessage';
   // A signature of a transaction signs in no merchant.
-  return role === 'subscriber' && 'solana:signTransaction' in features ? 'transaction' : undefined;
+  return role === 'subscriber' && features.includes('solana:signTransaction')
+    ? 'transaction'
+    : undefined;
 }
 
 /** Why a page cannot use a wallet: the name of its text. */
@@ -36,11 +38,15 @@ export type Obstacle = keyof typeof words.obstacle;
 
 /** Why the page cannot use the wallet; undefined when it can. */
 export function obstacleOf(wallet: SolanaWallet, role: Role): Obstacle | undefined {
-  const { features } = wallet;
-  if (!('standard:connect' in features)) return 'connect';
-  const signs = 'solana:signTransaction' in features;
-  if (!signs && !('solana:signAndSendTransaction' in features)) return 'transactions';
-  if (signInWay(wallet, role) !== undefined) return undefined;
+  return obstacleIn(Object.keys(wallet.features), role);
+}
+
+/** Why a page cannot use these features; undefined when it can. */
+export function obstacleIn(features: readonly string[], role: Role): Obstacle | undefined {
+  if (!features.includes('standard:connect')) return 'connect';
+  const signs = features.includes('solana:signTransaction');
+  if (!signs && !features.includes('solana:signAndSendTransaction')) return 'transactions';
+  if (signInWay(features, role) !== undefined) return undefined;
   return signs ? 'merchant' : 'messages';
 }
 
