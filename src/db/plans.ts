@@ -307,6 +307,13 @@ export async function endAbandonedPlans(sql: Queryable, ids: string[]): Promise<
       '7 days'`;
 }
 
+/** Returns the addresses of all plans that take subscribers. */
+export async function listActivePlanPdas(sql: Queryable): Promise<string[]> {
+  const rows = await sql<{ planPda: string }[]>`
+    select plan_pda from plans where status = 'active'`;
+  return rows.map(({ planPda }) => planPda);
+}
+
 /** Finds the plans at these addresses that have not ended. */
 export function findPlansAt(sql: Queryable, planPdas: string[]): Promise<PlanRow[]> {
   return sql<

@@ -1,16 +1,25 @@
 // Finds live subscriptions on chain that are not registered. Their addresses come from the stream's
-// notifications, and from the stored offers and list, which are read every few minutes and after a
-// stream was interrupted. domain/subscribing/unregistered.ts registers or lists the subscriptions.
+// notifications, from the stored offers and list, which are read every few minutes and after a
+// stream was interrupted, and from the accounts of each plan, which are listed after an
+// interruption, at most once an hour. domain/subscribing/unregistered.ts registers or lists them.
 import { subscriptionIn } from '../chain/program/accounts.ts';
-import { ChainDataError, type SubscriptionAccount } from '../chain/program/layouts.ts';
+import {
+  ChainDataError,
+  liveSubscriptionFilter,
+  type SubscriptionAccount,
+} from '../chain/program/layouts.ts';
+import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
-import { findPlansAt } from '../db/plans.ts';
+import { findPlansAt, listActivePlanPdas } from '../db/plans.ts';
 import { deleteUnregistered, findRegistered, readAwaited } from '../db/unregistered.ts';
 import { registerSeen } from '../domain/subscribing/unregistered.ts';
+import { chunks } from '../each.ts';
 import type { Context } from './context.ts';
 
 /** Milliseconds between two reads of all stored offers and listed subscriptions. */
 const EVERY_MS = 300_000;
+/** Minimum milliseconds between the starts of two laps over the accounts of all plans. */
+const LAP_MS = 3_600_000;
 /** Maximum number of offers, and of listed subscriptions, that are read at once. */
 const MAX_READ = 1000;
 /** Maximum number of addresses that wait for the next turn. Further addresses are read later. */
@@ -26,6 +35,10 @@ export class Unregistered {
   readonly #onRegistered: () => void;
   #pending = new Map<string, bigint>();
   #readAt = -Infinity;
+  /** Plans whose accounts are still to be listed in this lap, and when the lap began. */
+  #plans: string[] = [];
+  #lapAt = -Infinity;
+  #isLapDue = true;
 
   constructor(context: Context, onRegistered: () => void) {
     this.#context = context;
@@ -37,13 +50,18 @@ export class Unregistered {
     if (this.#pending.size < MAX_PENDING) this.#pending.set(address, slot);
   }
 
-  /** Called after a stream was interrupted. The next turn reads all offers. */
+  /** Called after a stream was interrupted. The next turn reads all offers; a lap is due. */
   gap(): void {
     this.#readAt = -Infinity;
+    this.#isLapDue = true;
   }
 
-  /** Reads the queued addresses. Throws when the chain or the database cannot be reached. */
+  /**
+   * Lists the accounts of one plan of the lap, and reads the queued addresses. Throws when the chain
+   * or the database cannot be reached.
+   */
   async turn(): Promise<boolean> {
+    await this.#listPlan();
     const taken = this.#pending;
     this.#pending = new Map();
     const readAt = this.#readAt;
@@ -60,6 +78,37 @@ export class Unregistered {
       throw error;
     }
     return false;
+  }
+
+  /**
+   * Lists the live accounts of the next plan. Where no endpoint lists them, the lap ends: the next
+   * one tries again.
+   */
+  async #listPlan(): Promise<void> {
+    const { sql, rpc, log, programId } = this.#context;
+    const now = performance.now();
+    if (this.#isLapDue && this.#plans.length === 0 && now - this.#lapAt > LAP_MS) {
+      this.#plans = await listActivePlanPdas(sql);
+      this.#lapAt = now;
+      this.#isLapDue = false;
+    }
+    const plan = this.#plans.at(-1);
+    if (plan === undefined) return;
+    try {
+      const filter = liveSubscriptionFilter(plan);
+      const found = await rpc.getProgramAccounts(programId, filter, { addressesOnly: true });
+      for (const batch of chunks(found, MAX_READ)) {
+        const addresses = batch.map(({ address }) => address);
+        const registered = await findRegistered(sql, addresses);
+        for (const address of addresses) if (!registered.has(address)) this.see(address, 0n);
+      }
+      this.#plans.pop();
+    } catch (error) {
+      if (!(error instanceof RpcError || error instanceof RpcUnreachable)) throw error;
+      log.warn({ err: error, plan }, 'accounts of plans not listed');
+      this.#plans = [];
+      this.#isLapDue = true;
+    }
   }
 
   async #read(taken: ReadonlyMap<string, bigint>): Promise<void> {

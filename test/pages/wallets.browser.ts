@@ -46,6 +46,17 @@ const rows: Readonly<Record<string, Row>> = {
     switches: always({ features: ['signTransaction'] }),
     asked: ['signTransaction', 'signTransaction'],
   },
+  'an account that signs transactions only': {
+    switches: always({
+      features: ['signMessage', 'signTransaction', 'signAndSendTransaction'],
+      accountFeatures: ['signTransaction'],
+    }),
+    asked: ['signTransaction', 'signTransaction'],
+  },
+  'an account that is only watched': {
+    switches: always({ accountFeatures: [] }),
+    told: { text: 'cannot sign', asked: ['connect'] },
+  },
   'own fee': { switches: always({ ownPrice: OWN_PRICE }) },
   'own fee above the bound': {
     switches: always({ ownPrice: 1000 * OWN_PRICE }),

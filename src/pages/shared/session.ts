@@ -6,10 +6,11 @@ import { AlteredTransaction, isCode, WalletRefusal } from './errors.ts';
 import { fill, words } from './language.ts';
 import { askRenewal } from './renewal.tsx';
 import { dropToken, keepToken, keptToken, type Role } from './token-store.ts';
-import { obstacleOf, signInWay, signInWith } from './wallet-sign-in.ts';
+import { obstacleIn, signInWay, signInWith } from './wallet-sign-in.ts';
 import {
   connect,
   type Connected,
+  featuresOf,
   noteLapse,
   type Offer,
   sharedAccounts,
@@ -99,11 +100,12 @@ async function signInAs(
 ): Promise<{ account: WalletAccount; token: string }> {
   const { wallet } = connected;
   const { address } = connected.account;
-  const way = signInWay(wallet, role);
+  const features = featuresOf(connected);
+  const way = signInWay(features, role);
   if (way === undefined)
     throw new WalletRefusal(
       'signIn',
-      fill(words.obstacle[obstacleOf(wallet, role) ?? 'messages'], { wallet: wallet.name }),
+      fill(words.obstacle[obstacleIn(features, role) ?? 'messages'], { wallet: wallet.name }),
     );
   const { nonce, ...asked } = await anonymous.post('/auth/nonce', {
     body: { wallet: address, role, ...(way === 'transaction' && { method: way }) },

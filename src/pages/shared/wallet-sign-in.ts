@@ -25,13 +25,15 @@ export interface SignedIn {
   signedMessage?: string;
 }
 
-/** Returns how the wallet signs in for the role, or undefined when the wallet cannot sign in. */
-export function signInWay({ features }: SolanaWallet, role: Role): SignInWay | undefined {
-  if ('solana:signIn' in features) return 'signIn';
-  if ('solana:signMessage' in features) return 'signMessage';
-  if ('solana:signOffchainMessage' in features) return 'signOffchainMessage';
+/** Returns how these features sign in for the role, or undefined when they cannot sign in. */
+export function signInWay(features: readonly string[], role: Role): SignInWay | undefined {
+  if (features.includes('solana:signIn')) return 'signIn';
+  if (features.includes('solana:signMessage')) return 'signMessage';
+  if (features.includes('solana:signOffchainMessage')) return 'signOffchainMessage';
   // A merchant cannot sign in by signing a transaction.
-  return role === 'subscriber' && 'solana:signTransaction' in features ? 'transaction' : undefined;
+  return role === 'subscriber' && features.includes('solana:signTransaction')
+    ? 'transaction'
+    : undefined;
 }
 
 /** The reason why a page cannot use a wallet, as the key of the text that explains it. */
@@ -39,11 +41,15 @@ export type Obstacle = keyof typeof words.obstacle;
 
 /** Returns why the page cannot use the wallet, or undefined when the page can use it. */
 export function obstacleOf(wallet: SolanaWallet, role: Role): Obstacle | undefined {
-  const { features } = wallet;
-  if (!('standard:connect' in features)) return 'connect';
-  const signs = 'solana:signTransaction' in features;
-  if (!signs && !('solana:signAndSendTransaction' in features)) return 'transactions';
-  if (signInWay(wallet, role) !== undefined) return undefined;
+  return obstacleIn(Object.keys(wallet.features), role);
+}
+
+/** Why a page cannot use these features; undefined when it can. */
+export function obstacleIn(features: readonly string[], role: Role): Obstacle | undefined {
+  if (!features.includes('standard:connect')) return 'connect';
+  const signs = features.includes('solana:signTransaction');
+  if (!signs && !features.includes('solana:signAndSendTransaction')) return 'transactions';
+  if (signInWay(features, role) !== undefined) return undefined;
   return signs ? 'merchant' : 'messages';
 }
 

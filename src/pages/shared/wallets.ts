@@ -54,6 +54,25 @@ export interface Connected {
   readonly account: WalletAccount;
 }
 
+/**
+ * The features that can be used with the account: an account names those that it supports, such as
+ * none when it is only watched. Connecting and signing in name no account.
+ */
+export function featuresOf({ wallet, account }: Connected): readonly string[] {
+  return Object.keys(wallet.features).filter(
+    (name) =>
+      name.startsWith('standard:') ||
+      name === 'solana:signIn' ||
+      (account.features as readonly string[]).includes(name),
+  );
+}
+
+/** Whether the account signs transactions. */
+const signs = (connected: Connected): boolean =>
+  featuresOf(connected).some((name) =>
+    ['solana:signTransaction', 'solana:signAndSendTransaction'].includes(name),
+  );
+
 const registry = getWallets();
 let known = solanaWallets();
 
@@ -82,13 +101,16 @@ export function knowsNetwork({ chains }: { chains: readonly string[] }): boolean
 }
 
 /**
- * Asks the wallet for an account. Throws a WalletRefusal when the user refuses or the wallet fails.
+ * Asks the wallet for an account, and takes one that signs on this network if there is one. Throws
+ * a WalletRefusal when the user refuses, the wallet fails or no account signs.
  */
 export async function connect(wallet: SolanaWallet): Promise<Connected> {
   try {
     const { accounts = [] } = (await wallet.features['standard:connect']?.connect()) ?? {};
-    const account = accounts.find(knowsNetwork) ?? accounts[0];
-    if (account === undefined) throw new Error(words.error.noAccount);
+    if (accounts.length === 0) throw new Error(words.error.noAccount);
+    const signing = accounts.filter((account) => signs({ wallet, account }));
+    const account = signing.find(knowsNetwork) ?? signing[0];
+    if (account === undefined) throw new Error(words.error.watched);
     return { wallet, account };
   } catch (error) {
     throw new WalletRefusal('connect', error);
@@ -134,14 +156,15 @@ export function noteLapse(wallet: SolanaWallet): void {
 }
 
 /**
- * Returns whether the wallet sends transactions itself: it cannot sign without sending, it lists
- * sending before signing, or it was too slow before. A wallet that sends can use a newer blockhash.
+ * Returns whether the wallet sends transactions itself: it cannot sign without sending for this
+ * account, it lists sending before signing, or it was too slow before. A wallet that sends can use a
+ * newer blockhash.
  */
-function sendsItself(wallet: SolanaWallet): boolean {
-  const names = Object.keys(wallet.features);
+function sendsItself(connected: Connected): boolean {
+  const names = featuresOf(connected);
   const send = names.indexOf('solana:signAndSendTransaction');
   const sign = names.indexOf('solana:signTransaction');
-  return send !== -1 && (sign === -1 || send < sign || lapsed.has(wallet));
+  return send !== -1 && (sign === -1 || send < sign || lapsed.has(connected.wallet));
 }
 
 /** A transaction that the service offers to the wallet. */
@@ -155,14 +178,15 @@ export interface Offer {
  * Asks the wallet to sign a transaction, or to sign and send it. Throws a WalletRefusal.
  */
 export async function signTransaction(
-  { wallet, account }: Connected,
+  connected: Connected,
   { transaction, minContextSlot }: Offer,
 ): Promise<{ signed: string } | { sent: string }> {
-  const { features } = wallet;
+  const { account } = connected;
+  const { features } = connected.wallet;
   const options = { preflightCommitment: 'confirmed', minContextSlot } as const;
   const input = { account, chain, transaction: fromBase64(transaction), options };
   try {
-    if (!sendsItself(wallet)) {
+    if (!sendsItself(connected)) {
       const [signed] = (await features['solana:signTransaction']?.signTransaction(input)) ?? [];
       if (signed === undefined) throw new Error(words.error.noTransaction);
       return { signed: toBase64(signed.signedTransaction) };

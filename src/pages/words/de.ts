@@ -46,6 +46,8 @@ export const words: Words = {
     declinedWhy: 'Ihre Wallet hat abgelehnt: {reason}',
     walletSays: 'Ihre Wallet meldet: {reason}',
     noAccount: 'Sie hat kein Konto freigegeben.',
+    watched:
+      'Das Konto, das sie freigegeben hat, kann nicht signieren, etwa weil es nur beobachtet wird. Wählen Sie in der Wallet ein anderes Konto.',
     noSignature: 'Sie hat keine Signatur geliefert.',
     noTransaction: 'Sie hat keine Transaktion geliefert.',
     otherAccount:

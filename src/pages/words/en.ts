@@ -45,6 +45,8 @@ export const en = {
     declinedWhy: 'Your wallet declined: {reason}',
     walletSays: 'Your wallet says: {reason}',
     noAccount: 'It shared no account.',
+    watched:
+      'The account that it shared cannot sign, as one that is only watched. Choose another account in the wallet.',
     noSignature: 'It returned no signature.',
     noTransaction: 'It returned no transaction.',
     otherAccount:

@@ -45,6 +45,8 @@ export const words: Words = {
     declinedWhy: 'Su billetera ha rechazado la solicitud: {reason}',
     walletSays: 'Su billetera indica: {reason}',
     noAccount: 'No ha compartido ninguna cuenta.',
+    watched:
+      'La cuenta que compartió no puede firmar, como una que solo se observa. Elija otra cuenta en la billetera.',
     noSignature: 'No ha devuelto ninguna firma.',
     noTransaction: 'No ha devuelto ninguna transacción.',
     otherAccount:

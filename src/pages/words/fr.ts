@@ -45,6 +45,8 @@ export const words: Words = {
     declinedWhy: 'Votre portefeuille a refusé : {reason}',
     walletSays: 'Votre portefeuille indique : {reason}',
     noAccount: 'Il n’a partagé aucun compte.',
+    watched:
+      'Le compte qu’il a partagé ne peut pas signer, comme un compte seulement suivi. Choisissez un autre compte dans le portefeuille.',
     noSignature: 'Il n’a renvoyé aucune signature.',
     noTransaction: 'Il n’a renvoyé aucune transaction.',
     otherAccount:

@@ -45,6 +45,8 @@ export const words: Words = {
     declinedWhy: 'ウォレットが拒否しました：{reason}',
     walletSays: 'ウォレットからの通知：{reason}',
     noAccount: 'アカウントが共有されませんでした。',
+    watched:
+      '共有されたアカウントは、閲覧専用などのため署名できません。ウォレットで別のアカウントを選んでください。',
     noSignature: '署名が返されませんでした。',
     noTransaction: 'トランザクションが返されませんでした。',
     otherAccount:

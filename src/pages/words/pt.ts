@@ -45,6 +45,8 @@ export const words: Words = {
     declinedWhy: 'Sua carteira recusou: {reason}',
     walletSays: 'Sua carteira informa: {reason}',
     noAccount: 'Ela não compartilhou nenhuma conta.',
+    watched:
+      'A conta que ela compartilhou não pode assinar, como uma que é apenas observada. Escolha outra conta na carteira.',
     noSignature: 'Ela não devolveu nenhuma assinatura.',
     noTransaction: 'Ela não devolveu nenhuma transação.',
     otherAccount:
