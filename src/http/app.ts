@@ -58,6 +58,7 @@ const exposedHeaders = [
   'ratelimit-remaining',
   'ratelimit-reset',
   'retry-after',
+  'x-data-age',
   'x-next-cursor',
   'x-request-id',
 ];
