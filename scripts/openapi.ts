@@ -176,6 +176,7 @@ async function apiRoutes(): Promise<RouteOptions[]> {
     trustProxy: [],
     connectionsPerAddress: 2000,
     ping: () => Promise.reject(new Error('no ping is sent')),
+    readSmallFile: () => Promise.reject(new Error('no file is read')),
     checkWebhookHost: () => undefined,
     onResponse: () => undefined,
     wakeDispatchers: () => undefined,

@@ -11,6 +11,7 @@ import {
   listOf,
   nameServer,
   oneOf,
+  onrampUrl,
   secrets,
   text,
   url,
@@ -253,6 +254,12 @@ export const variables = {
       'origins, beside that of PUBLIC_URL, whose pages may sign in merchants, comma-separated; browsers may call the API from them too',
     fallback: '',
     parse: list(url('http:', 'https:')),
+  },
+  onrampUrl: {
+    name: 'ONRAMP_URL',
+    about:
+      'where a buyer whose wallet lacks USDC can buy it: an https URL in which {address} becomes the wallet’s address and {amount} the USDC that it lacks; default: no link',
+    parse: onrampUrl,
   },
   trustProxy: {
     name: 'TRUST_PROXY',

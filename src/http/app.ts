@@ -20,6 +20,8 @@ import { createPages } from './pages.ts';
 import { accessRoutes } from './routes/access.ts';
 import { analyticsRoutes } from './routes/analytics.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
+import { appLogoRoutes, publicLogoRoutes } from './routes/app-logo.ts';
+import { appWebsiteRoutes } from './routes/app-website.ts';
 import { approvalRoutes } from './routes/approval.ts';
 import { appRoutes } from './routes/apps.ts';
 import { authRoutes } from './routes/auth.ts';
@@ -311,6 +313,7 @@ function addRoutes(
     scope.addHook('onRequest', (request, reply) => gate.publicRead(request, reply));
     publicPlanRoutes(scope, deps);
     publicCheckoutRoutes(scope, deps);
+    publicLogoRoutes(scope, deps);
   });
   void app.register(async (scope: Api) => siteRoutes(scope, deps, gate));
   void app.register(async (scope: Api) => staticFiles(scope));
@@ -318,6 +321,8 @@ function addRoutes(
   forCallers('/merchant', 'merchant', (api) => {
     profileRoutes(api, deps);
     appRoutes(api, deps, pages);
+    appLogoRoutes(api, deps);
+    appWebsiteRoutes(api, deps);
     planRoutes(api, deps, pages);
     subscriptionRoutes(api, deps, pages);
     unregisteredRoutes(api, deps, pages);

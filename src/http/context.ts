@@ -10,6 +10,7 @@ import { isId } from '../db/postgres/ids.ts';
 import type { Reports } from '../db/postgres/reports.ts';
 import type { Environment } from '../domain/accounts/keys.ts';
 import type { SecretBox } from '../domain/accounts/secrets.ts';
+import type { WebsiteAnswer } from '../domain/accounts/website.ts';
 import type { ChainSender, Network } from '../domain/subscribing/chain-reads.ts';
 import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -43,6 +44,11 @@ export interface ApiDeps {
   reportUrl?: string | undefined;
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
+  /**
+   * Where a wallet can buy USDC: a URL with {address} and {amount}. The pages show no link without
+   * it.
+   */
+  onrampUrl?: string | undefined;
   /** Minimum price of a plan per period, in USDC base units. */
   planMinimumAmount: bigint;
   /** Rate limit of each tier, in requests per minute. */
@@ -62,6 +68,11 @@ export interface ApiDeps {
    * response.
    */
   ping: (target: Omit<Ping, 'config'> & { now: number }) => Promise<PingResult>;
+  /**
+   * Reads a file of a merchant's website, of at most 4 KiB, and waits up to 5 s, under the address
+   * rules of webhooks.
+   */
+  readSmallFile: (file: { origin: string; path: string }) => Promise<WebsiteAnswer>;
   /** Throws when the host of a webhook URL is an IP address that must not receive webhooks. */
   checkWebhookHost: (hostname: string) => void;
   /** Called for each response, to record its metrics. */

@@ -167,12 +167,15 @@ function settings(
     secretBox: secretBox(encryptionKeys),
     planMinimumAmount: BigInt(config.planMinimumAmount),
     requestsPerMinute,
+    onrampUrl: config.onrampUrl,
     corsOrigins: config.corsOrigins,
     dashboardOrigins: config.dashboardOrigins,
     trustProxy: config.trustProxy,
     connectionsPerAddress: config.connectionsPerAddress,
     // Imported on demand, because loading undici takes part of the startup time.
     ping: async (target) => (await import('../webhooks/ping.ts')).sendPing({ config, ...target }),
+    readSmallFile: async (file) =>
+      (await import('../webhooks/small-file.ts')).readSmallFile(config, file),
     checkWebhookHost: (hostname) => guard.checkLiteral(hostname),
   };
 }

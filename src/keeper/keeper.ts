@@ -55,14 +55,14 @@ import { Unregistered } from './unregistered.ts';
 const GRACE_MS = 8000;
 /**
  * Milliseconds between reads of the chain for notifications. One read serves all notifications that
- * came meanwhile.
+ * came since the last read.
  */
 const NOTICES_MS = 200;
 /** Milliseconds after which every endpoint shows a jump of the chain's clock. */
 const JUMP_MS = 1000;
 /** Number of concurrent collect loops. One waits for the chain while the other uses Postgres. */
 const COLLECTORS = 2;
-/** Milliseconds between the checks that the streams lost nothing. */
+/** Milliseconds between two checks for messages that the streams lost. */
 const STREAM_CHECK_MS = 300_000;
 
 interface KeeperParts {
@@ -113,7 +113,7 @@ export class Keeper {
   #verified = false;
   #refusal: string | undefined;
 
-  /** Why the keeper is not ready; undefined when it is. */
+  /** Resolves with the reason why the keeper is not ready, or with undefined when it is ready. */
   readonly ready = async (): Promise<string | undefined> => {
     const reason =
       this.#refusal ??
@@ -123,8 +123,8 @@ export class Keeper {
   };
 
   /**
-   * Which payments are not collected although the keeper is ready, and why; undefined when there
-   * are none.
+   * Returns which payments a ready keeper does not collect, and why. Returns undefined when the
+   * keeper collects all payments.
    */
   readonly note = () => this.#history.note();
 

@@ -1,4 +1,4 @@
-// Posts webhooks over undici, to addresses that the SSRF guard has checked. A request is repeated
+// Sends webhooks over undici, to addresses that the SSRF guard has checked. A request is repeated
 // only when a reused connection ended before the response began. The client follows no redirects,
 // decompresses nothing, and reads at most 4 KiB of the response body.
 import { buildConnector, Client, type Dispatcher } from 'undici';
@@ -36,12 +36,15 @@ export interface Answer {
   retryAfter: string | undefined;
 }
 
-export interface WebhookRequest {
+export interface PlainRequest {
   origin: string;
   /** Path and query of the URL. */
   path: string;
   /** A flat list: name, value, name, value. */
   headers: string[];
+}
+
+export interface WebhookRequest extends PlainRequest {
   body: string;
 }
 
@@ -80,6 +83,11 @@ export class WebhookClient {
     return { ...again.answer, durationMs: durationMs + again.answer.durationMs };
   }
 
+  /** Sends a GET over a new connection. Resolves with the response or the error; never rejects. */
+  async get(request: PlainRequest): Promise<Answer> {
+    return (await this.#send(request, this.#open(request.origin), DEADLINE_MS)).answer;
+  }
+
   /** Closes idle connections at once. A connection in use closes after its request. */
   close(): void {
     this.#closed = true;
@@ -91,11 +99,20 @@ export class WebhookClient {
    * Sends the request over this connection. Afterwards puts the connection into the idle list or
    * closes it.
    */
-  async #send(request: WebhookRequest, connection: Connection, deadlineMs: number): Promise<Sent> {
+  async #send(
+    request: PlainRequest & Partial<WebhookRequest>,
+    connection: Connection,
+    deadlineMs: number,
+  ): Promise<Sent> {
     const { path, headers, body } = request;
     const { isClean, ...sent } = await new Promise<Ended>((resolve) => {
       const exchange = new Exchange(connection, deadlineMs, resolve);
-      connection.client.dispatch({ method: 'POST', path, headers, body }, exchange);
+      connection.client.dispatch(
+        body === undefined
+          ? { method: 'GET', path, headers }
+          : { method: 'POST', path, headers, body },
+        exchange,
+      );
     });
     if (isClean) {
       await nextPoll();

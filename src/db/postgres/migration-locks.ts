@@ -64,7 +64,7 @@ export function locksOf(
  * Splits a migration into its statements: in lower case, on one line, without comments, the text of
  * strings and the bodies of functions.
  */
-export function statementsOf(text: string): string[] {
+function statementsOf(text: string): string[] {
   return text
     .replaceAll(/--[^\n]*|'(?:[^']|'')*'|(\$\w*\$).*?\1/gs, (found) =>
       found.startsWith('--') ? ' ' : "''",
