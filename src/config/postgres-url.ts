@@ -112,6 +112,12 @@ export function parsePostgresUrl(url: string): PostgresUrl {
   };
 }
 
+/** Returns the URL of a database that the service only reads, unchanged. */
+export function replicaUrl(url: string): string {
+  parsePostgresUrl(url);
+  return url;
+}
+
 /**
  * Returns the URL unchanged. Throws an Error when its target_session_attrs excludes the primary,
  * because the service writes.

@@ -84,6 +84,7 @@ export async function startServe(resources: DaemonResources): Promise<Daemon> {
   const reports = openReports(required(config, 'databaseUrl').databaseUrl, {
     name: 'billing serve',
     directUrl: config.databaseDirectUrl,
+    replicaUrl: config.reportsDatabaseUrl,
   });
   const app = buildApp({
     ...settings(config),

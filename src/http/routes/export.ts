@@ -94,6 +94,7 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
       // finished() also calls back when the response is already closed. The client may have
       // disconnected while the app was read.
       finished(reply.raw, done);
+      reply.header('x-data-age', await deps.reports.readAge());
       return reply
         .removeHeader('retry-after')
         .type('text/csv; charset=utf-8')
@@ -116,7 +117,7 @@ async function* lines(
   yield (hasMark ? '\uFEFF' : '') + stringify([columns], csv);
   for (let after: string | null = null; ;) {
     const page = { after, limit: ROWS_AT_ONCE };
-    const rows: TransactionRow[] = await reports.run((sql) =>
+    const rows: TransactionRow[] = await reports.read((sql) =>
       listTransactions(sql, appId, filters, page),
     );
     if (rows.length > 0) yield stringify(rows, { ...csv, columns: [...columns] });

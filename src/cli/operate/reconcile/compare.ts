@@ -12,7 +12,12 @@ import type { Rpc } from '../../../chain/rpc/rpc.ts';
 import { readListed } from '../../../chain/rpc/transactions.ts';
 import { timeOf, unixSeconds } from '../../../chain/time.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
-import { listRecorded, listTreasuries, type RecordedPayment } from '../../../db/reconciliation.ts';
+import {
+  findPlans,
+  listRecorded,
+  listTreasuries,
+  type RecordedPayment,
+} from '../../../db/reconciliation.ts';
 import {
   decoded,
   type Difference,
@@ -30,6 +35,11 @@ export interface Reconciliation {
   recorded: number;
   /** Number of keeper pulls on chain that were compared with the books. */
   onChain: number;
+  /**
+   * Pulls by the same keeper wallets of plans that are not in this database, such as those of other
+   * cells. They are not compared.
+   */
+  elsewhere: { pulls: number; plans: number };
   differences: Difference[];
 }
 
@@ -72,9 +82,10 @@ export async function reconcile(
 ): Promise<Reconciliation> {
   const treasuries = await listTreasuries(reconciler.sql);
   const seen: Seen = { treasuries, transactions: new Map(), unreadable: new Map() };
-  const ours = await keeperPulls(reconciler, seen, { since, until }, (onChain) =>
+  const all = await keeperPulls(reconciler, seen, { since, until }, (onChain) =>
     onProgress?.({ onChain, recorded: 0 }),
   );
+  const { ours, elsewhere } = await byPlans(reconciler.sql, all);
   const listed = [...seen.unreadable.keys()];
   const { recorded, differences } = await compareRecorded(reconciler, seen, since, until, (count) =>
     onProgress?.({ onChain: ours.length, recorded: count }),
@@ -87,7 +98,21 @@ export async function reconcile(
   differences.push(...(await compareOnChain(reconciler.sql, ours, { repair, unfounded })));
   differences.push(...(await nameUnknown(reconciler.sql, listed)));
   differences.push(...(await nameUnexplained(reconciler.sql, { since, until }, ours)));
-  return { recorded, onChain: ours.length, differences };
+  return { recorded, onChain: ours.length, elsewhere, differences };
+}
+
+/** Separates the pulls of plans that are not in this database, and counts them. */
+async function byPlans(
+  sql: Sql,
+  pulls: readonly KeeperPull[],
+): Promise<{ ours: KeeperPull[]; elsewhere: Reconciliation['elsewhere'] }> {
+  const plans = new Set(pulls.map(({ planPda }) => planPda));
+  const known = await findPlans(sql, [...plans]);
+  const ours = pulls.filter(({ planPda }) => known.has(planPda));
+  return {
+    ours,
+    elsewhere: { pulls: pulls.length - ours.length, plans: plans.size - known.size },
+  };
 }
 
 /**
