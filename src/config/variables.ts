@@ -35,9 +35,16 @@ export const variables = {
     secret: true,
     parse: primaryUrl,
   },
+  databaseDirectUrl: {
+    name: 'DATABASE_DIRECT_URL',
+    about:
+      'the URL of Postgres itself where DATABASE_URL leads to a pooler in transaction mode (PgBouncer): for notifications, migrations and commands; needs "billing migrate --roles" with both',
+    secret: true,
+    parse: primaryUrl,
+  },
   databasePool: {
     name: 'DATABASE_POOL',
-    about: 'Postgres connections per process',
+    about: 'Postgres connections per process; behind a pooler these are connections to the pooler',
     fallback: '10',
     parse: integer(2, 1000),
   },

@@ -3,6 +3,7 @@ import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import type { Sql } from './postgres/connect.ts';
 import { isForbidden } from './postgres/outage.ts';
 import { type DaemonRole, daemonRoles, quoted, roleNames } from './postgres/roles.ts';
+import { ROLE_SETTINGS } from './postgres/settings.ts';
 
 /**
  * Roles whose commits must survive a crash. A keeper commits a signature before sending it; serve
@@ -27,6 +28,7 @@ export async function makeRoles(
     const verb = found === undefined ? 'create' : 'alter';
     await sql.unsafe(`${verb} role ${role} login password '${scramVerifier(password)}'`);
     if (durableRoles.includes(daemon)) await makeDurable(sql, names[daemon]);
+    if (daemon !== 'reconcile') await setSettings(sql, names[daemon], ROLE_SETTINGS[daemon]);
   }
   return names;
 }
@@ -45,6 +47,21 @@ async function makeDurable(sql: Sql, name: string): Promise<void> {
     ) as setting`;
   if (found?.setting !== 'remote_apply')
     await sql.unsafe(`alter role ${quoted(name)} set synchronous_commit = 'on'`);
+}
+
+/** Sets the settings of a role's sessions in this database. */
+async function setSettings(
+  sql: Sql,
+  name: string,
+  settings: Readonly<Record<string, string>>,
+): Promise<void> {
+  const [database] = await sql<{ name: string }[]>`
+    select quote_ident(current_database()) as name`;
+  const place = `alter role ${quoted(name)} in database ${database?.name ?? ''}`;
+  const statements = Object.entries(settings).map(
+    ([setting, value]) => `${place} set ${setting} = '${value}'`,
+  );
+  await sql.unsafe(statements.join(';\n'));
 }
 
 /** Who can see the sessions of all users, including their statements (pg_read_all_stats). */

@@ -7,6 +7,7 @@ import { findEndpoint, type EndpointRow } from '../db/endpoints.ts';
 import type { MerchantRow, Tier } from '../db/merchants.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { isId } from '../db/postgres/ids.ts';
+import type { Reports } from '../db/postgres/reports.ts';
 import type { Environment } from '../domain/accounts/keys.ts';
 import type { SecretBox } from '../domain/accounts/secrets.ts';
 import type { WebsiteAnswer } from '../domain/accounts/website.ts';
@@ -19,11 +20,7 @@ import type { Crowded } from './connections.ts';
 
 export interface ApiDeps {
   sql: Sql;
-  /**
-   * A separate small pool for analytics, exports and replay counts, because these read more rows
-   * than other routes.
-   */
-  reports: Sql;
+  reports: Reports;
   /**
    * Returns why this process is not ready (an outage of Postgres or of a loop), or undefined when
    * it is ready. /readyz calls this.

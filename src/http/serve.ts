@@ -11,7 +11,7 @@ import { deleteGoneReaders } from '../db/event-readers.ts';
 import { deleteOldKeys } from '../db/idempotency.ts';
 import { deleteExpiredNonces } from '../db/nonces.ts';
 import { deleteOldOffers } from '../db/offered-transactions.ts';
-import { connect, reportLimits, type Sql } from '../db/postgres/connect.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import {
   ANY_ENDPOINT,
   appName,
@@ -20,6 +20,7 @@ import {
   SUBSCRIPTIONS_DUE,
 } from '../db/postgres/notify.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
+import { openReports } from '../db/postgres/reports.ts';
 import { deleteEndedBudgets } from '../db/rate-budgets.ts';
 import { secretBox } from '../domain/accounts/secrets.ts';
 import { workOnReplays } from '../domain/outbox/replay.ts';
@@ -34,8 +35,6 @@ import { shareChain } from './shared-chain.ts';
 
 const SWEEP_MS = 60_000;
 const REPLAYS_MS = 10_000;
-/** Number of connections for analytics and exports. Further reports wait for a connection. */
-const REPORT_CONNECTIONS = 3;
 /**
  * Milliseconds from the start to the check of the genesis hash. The check loads the RPC client,
  * which would take a seventh of the startup time.
@@ -81,10 +80,9 @@ export async function startServe(resources: DaemonResources): Promise<Daemon> {
   const chain = shareChain(rpc);
   const dispatchers = createNotifier(sql, DELIVERIES_QUEUED);
   const keepers = createNotifier(sql, SUBSCRIPTIONS_DUE);
-  const reports = connect(required(config, 'databaseUrl').databaseUrl, {
-    max: REPORT_CONNECTIONS,
+  const reports = openReports(required(config, 'databaseUrl').databaseUrl, {
     name: 'billing serve',
-    limits: reportLimits,
+    directUrl: config.databaseDirectUrl,
   });
   const app = buildApp({
     ...settings(config),
@@ -113,12 +111,7 @@ export async function startServe(resources: DaemonResources): Promise<Daemon> {
       clearTimeout(asking);
       await app.close();
       await Promise.all([sweeper.stop(), replays.stop()]);
-      await Promise.all([
-        dispatchers.flush(),
-        keepers.flush(),
-        chain.close(),
-        reports.end({ timeout: 1 }),
-      ]);
+      await Promise.all([dispatchers.flush(), keepers.flush(), chain.close(), reports.end()]);
     },
   };
 }

@@ -6,8 +6,9 @@ import { loadConfig, required, type Config } from '../../config/config.ts';
 import { describeDatabase } from '../../config/postgres-url.ts';
 import { compareClocks } from '../../daemon/clocks.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
-import { daemonLimits, type Sql } from '../../db/postgres/connect.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
 import { assertSchema } from '../../db/postgres/migrate.ts';
+import { daemonLimits } from '../../db/postgres/settings.ts';
 import { OperatorError } from '../../errors.ts';
 import { createLog } from '../../log.ts';
 import {

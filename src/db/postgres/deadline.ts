@@ -1,7 +1,8 @@
 // Postgres access for an interactive screen. Every query ends within the time limit, even when the
 // server or the network fails. After a timeout the pool is replaced by a new pool.
 import { messageOf, OperatorError } from '../../errors.ts';
-import { connect, type ConnectOptions, limitsWithin, type Sql } from './connect.ts';
+import { connect, type ConnectOptions, type Sql } from './connect.ts';
+import { limitsWithin } from './settings.ts';
 
 export interface Deadlined {
   /**

@@ -115,10 +115,10 @@ async function* lines(
   };
   yield (hasMark ? '\uFEFF' : '') + stringify([columns], csv);
   for (let after: string | null = null; ;) {
-    const rows: TransactionRow[] = await listTransactions(reports, appId, filters, {
-      after,
-      limit: ROWS_AT_ONCE,
-    });
+    const page = { after, limit: ROWS_AT_ONCE };
+    const rows: TransactionRow[] = await reports.run((sql) =>
+      listTransactions(sql, appId, filters, page),
+    );
     if (rows.length > 0) yield stringify(rows, { ...csv, columns: [...columns] });
     after = rows.at(-1)?.id ?? null;
     if (rows.length < ROWS_AT_ONCE) return;

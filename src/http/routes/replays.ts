@@ -140,7 +140,7 @@ function runRoutes(api: Api, deps: ApiDeps): void {
           status: status ?? null,
           type: type ?? null,
         };
-        const plan = await planReplay(deps.reports, selection);
+        const plan = await deps.reports.run((sql) => planReplay(sql, selection));
         const { matching, deliverable } = plan;
         return async (tx) => ({
           ...(dryRun ? counted(deliverable) : runOf(await startReplay(tx, selection, plan, appId))),

@@ -43,7 +43,9 @@ export function webhookSettingsRoutes(api: Api, deps: ApiDeps): void {
       if (disabled === true) await disableEndpoint(sql, endpoint.id, 'merchant');
       // Counting the missed events may take as long as a report.
       const missedEvents =
-        disabled === false ? await enableWithReplay(reports, endpoint) : undefined;
+        disabled === false
+          ? await reports.transaction((tx) => enableWithReplay(tx, endpoint))
+          : undefined;
       if (missedEvents !== undefined) wakeReplays();
       const changed = await findEndpoint(sql, endpoint.id);
       if (changed === undefined) throw absent('webhook endpoint');

@@ -94,7 +94,7 @@ async function open(
   const sql = connect(postgres.url, { max: 4, name: 'billing sandbox' });
   onStop(() => sql.end({ timeout: 1 }));
   // Each daemon connects with its own database role, as docs/operators.md describes.
-  const { files } = await makeDatabaseRoles(sql, postgres.url, directory);
+  const { files } = await makeDatabaseRoles(sql, { databaseUrl: postgres.url }, directory);
   await migrate(sql);
   await chain.ready(signal);
   // The faucet creates the treasury's token account. The keeper refuses to start without this
