@@ -739,6 +739,20 @@ comment on column rate_budgets.spent is 'requests of the window within the limit
 comment on column rate_budgets.granted is 'number of requests of the last statement within the limit';
 comment on column rate_budgets.most is 'the limit in the last statement';
 
+create table rate_leases (
+  name text not null,
+  holder uuid not null,
+  share integer not null,
+  ends_at timestamp with time zone not null,
+  place text,
+  pid integer not null,
+  constraint rate_leases_share_check CHECK ((share >= 0)),
+  constraint rate_leases_pkey PRIMARY KEY (name, holder)
+) with (fillfactor=50);
+comment on table rate_leases is 'how much of a rate each process may use at most, until its lease ends; renewed every 1.5 s';
+comment on column rate_leases.share is 'an upper bound: a smaller share counts once its holder has reported that it keeps to it';
+comment on column rate_leases.place is 'machine and pid namespace, in which a starting process can see that the holder has died; null where they are not known';
+
 create table refunds (
   id uuid not null default uuid_v7(),
   app_id uuid not null,

@@ -79,14 +79,14 @@ export const variables = {
   rpcRate: {
     name: 'SOLANA_RPC_RATE',
     about:
-      'requests per second of a keeper to each endpoint, not counting sent transactions; 0: no limit',
+      'requests per second of all keepers together to each endpoint, not counting sent transactions; they share it by leases in Postgres, so give at least as many as keepers; 0: no limit',
     fallback: '0',
     parse: integer(0, 100_000),
   },
   serveRpcRate: {
     name: 'SOLANA_SERVE_RATE',
     about:
-      'the same for each serve process; requests of the API share RPC requests, and wallets take turns; 0: no limit',
+      'the same for all serve processes together, beside the rate of the keepers; requests of the API share RPC requests, and wallets take turns; 0: no limit',
     fallback: '10',
     parse: integer(0, 100_000),
   },
@@ -98,7 +98,7 @@ export const variables = {
   },
   sendRate: {
     name: 'SOLANA_SEND_RATE',
-    about: 'transactions per second of a keeper to each endpoint; 0: no limit',
+    about: 'transactions per second of all keepers together to each endpoint; 0: no limit',
     fallback: '0',
     parse: integer(0, 100_000),
   },
@@ -295,7 +295,7 @@ export const variables = {
   },
   webhookEndpointConcurrency: {
     name: 'WEBHOOK_ENDPOINT_CONCURRENCY',
-    about: 'webhook requests in flight per endpoint and process',
+    about: 'webhook requests in flight per endpoint, of all dispatchers together',
     fallback: '10',
     parse: integer(1, 1000),
   },

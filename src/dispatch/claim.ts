@@ -180,6 +180,11 @@ export class Claimer {
     return undefined;
   }
 
+  /** Looks again at all endpoints, after the share of requests in flight has changed. */
+  refresh(): void {
+    for (const { queue } of this.#known.values()) this.#parts.concurrency.update(queue);
+  }
+
   /** Releases deliveries and makes no claims for their endpoints during the next `ms`. */
   async pause(deliveries: readonly Claimed[], ms: number): Promise<void> {
     for (const { endpointId } of deliveries) {
@@ -257,7 +262,9 @@ export class Claimer {
 
   #roomOf({ queue, pausedUntil }: Known, left: Record<Pace, number>): number {
     if (pausedUntil > performance.now()) return 0;
-    const { pace, responseMs = Infinity, window, inFlight, ready } = queue;
+    const { pace, responseMs = Infinity, inFlight, ready } = queue;
+    const window = this.#parts.concurrency.windowOf(queue);
+    if (window === 0) return 0;
     const free = window - inFlight - ready.length;
     // Deliveries that the endpoint's limit delays by more than a second are left for a later claim
     // or for another dispatcher.

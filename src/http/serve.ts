@@ -4,6 +4,7 @@ import { createRpc } from '../chain/rpc/client.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
 import { required, type Config } from '../config/config.ts';
 import { rpcObserver } from '../daemon/metrics.ts';
+import { startRateShare } from '../daemon/rate-share.ts';
 import type { Daemon, DaemonResources } from '../daemon/run.ts';
 import { deleteEndedSessions } from '../db/checkout-sessions.ts';
 import { deleteOldSamples } from '../db/event-feed.ts';
@@ -58,11 +59,11 @@ const listenFaults: readonly (readonly [string, string])[] = [
 export async function startServe(resources: DaemonResources): Promise<Daemon> {
   const { config, log, sql, registry, trouble, isStopping } = resources;
   const { rpcUrls } = required(config, 'rpcUrls');
-  const { serveRpcRate } = config;
+  const rate = await startRateShare('serve', config.serveRpcRate, resources);
   const rpc = createRpc({
     urls: rpcUrls,
     refuses: oneChain(config.cluster),
-    requestsPerSecond: serveRpcRate === 0 ? undefined : serveRpcRate,
+    requestsPerSecond: rate.now,
     // Registrations store slots, so the RPC client checks that slots are plausible.
     slots:
       config.cluster === 'localnet'
@@ -112,6 +113,7 @@ export async function startServe(resources: DaemonResources): Promise<Daemon> {
       await app.close();
       await Promise.all([sweeper.stop(), replays.stop()]);
       await Promise.all([dispatchers.flush(), keepers.flush(), chain.close(), reports.end()]);
+      await rate.stop();
     },
   };
 }

@@ -1,7 +1,7 @@
-// Finds live subscriptions on chain that are not registered: from the stream's notifications, from
-// the offers and the list of such subscriptions, which are read after a gap and every few minutes,
-// and from the accounts of each plan, which are listed after a gap, at most once an hour.
-// domain/subscribing/unregistered.ts registers or lists them.
+// Finds live subscriptions on chain that are not registered. Their addresses come from the stream's
+// notifications, from the stored offers and list, which are read every few minutes and after a
+// stream was interrupted, and from the accounts of each plan, which are listed after an
+// interruption, at most once an hour. domain/subscribing/unregistered.ts registers or lists them.
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import {
   ChainDataError,
@@ -16,13 +16,13 @@ import { registerSeen } from '../domain/subscribing/unregistered.ts';
 import { chunks } from '../each.ts';
 import type { Context } from './context.ts';
 
-/** Milliseconds between reads of all offers and of the whole list. */
+/** Milliseconds between two reads of all stored offers and listed subscriptions. */
 const EVERY_MS = 300_000;
 /** Minimum milliseconds between the starts of two laps over the accounts of all plans. */
 const LAP_MS = 3_600_000;
 /** Maximum number of offers, and of listed subscriptions, that are read at once. */
 const MAX_READ = 1000;
-/** Maximum number of addresses kept until the next turn. Offers beyond it are read later. */
+/** Maximum number of addresses that wait for the next turn. Further addresses are read later. */
 const MAX_PENDING = 10_000;
 
 interface Seen {
@@ -45,7 +45,7 @@ export class Unregistered {
     this.#onRegistered = onRegistered;
   }
 
-  /** Takes the notification that the subscription account at `address` is live at `slot`. */
+  /** Queues the notification that the subscription account at `address` is live at `slot`. */
   see(address: string, slot: bigint): void {
     if (this.#pending.size < MAX_PENDING) this.#pending.set(address, slot);
   }
@@ -57,8 +57,8 @@ export class Unregistered {
   }
 
   /**
-   * Lists the accounts of one plan of the lap, and reads the addresses that are pending. Throws as
-   * the RPC client and the database do.
+   * Lists the accounts of one plan of the lap, and reads the queued addresses. Throws when the chain
+   * or the database cannot be reached.
    */
   async turn(): Promise<boolean> {
     await this.#listPlan();
@@ -144,7 +144,7 @@ export class Unregistered {
     }
   }
 
-  /** The account if it is a live subscription. */
+  /** Returns the account if it is a live subscription, otherwise null. */
   #accountIn(found: Parameters<typeof subscriptionIn>[0]): SubscriptionAccount | null {
     try {
       const account = subscriptionIn(found, this.#context.programId);

@@ -108,7 +108,7 @@ async function open(
     ...settingsOf(home, mint),
     SOLANA_RPC_URL: rpcUrl,
     SOLANA_WS_URL: wsUrl,
-    // The chain runs on this machine.
+    // No rate limit (0), because the chain runs on this machine.
     SOLANA_SERVE_RATE: '0',
     PORT: String(apiPort),
   };

@@ -43,7 +43,9 @@ function shows(verb: Verb, subscription: Subscription, standing: Standing): bool
 export interface Acted {
   subscription: Subscription;
   standing: Standing;
-  /** Why the action failed or its effect is not visible yet, in the page's language. */
+  /**
+   * The reason why the action failed or why its effect is not visible yet, in the page's language.
+   */
   problem?: () => string;
 }
 

@@ -9,7 +9,7 @@ import { Time } from '../shared/time.tsx';
 
 const LIVE_MS = 10_000;
 
-/** A subscription's payments, newest first. */
+/** Lists a subscription's payments, newest first. */
 export function Payments({
   session,
   subscription: { id },

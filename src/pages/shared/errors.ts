@@ -2,7 +2,9 @@ import { BillingConnectionError, BillingError } from '../../client/error.ts';
 import { counted, fill, words } from './language.ts';
 import { foreign } from './text.ts';
 
-/** The wallet refused a request, by itself or because its owner refused. */
+/**
+ * Thrown when the wallet refused a request, or when its owner refused the request in the wallet.
+ */
 export class WalletRefusal extends Error {
   readonly step: 'connect' | 'signIn' | 'sign';
   /** True when the wallet reports that its owner refused. */
@@ -16,8 +18,8 @@ export class WalletRefusal extends Error {
 }
 
 /**
- * The wallet signed a different transaction from the one that it was given. The service names the
- * change and did not send the transaction.
+ * Thrown when the wallet changed the transaction before signing it. The service did not send the
+ * transaction, and reports what the wallet changed.
  */
 export class AlteredTransaction extends Error {
   /** What the wallet changed, as the end of a sentence; undefined when the service cannot say. */
@@ -38,7 +40,7 @@ function isRejection(error: unknown): boolean {
   );
 }
 
-/** Messages that say no more than that the owner declined. */
+/** Matches a wallet's message that says only that the user declined, without a reason. */
 const USUAL = /^(the )?(user|request)\b[\w ]*\b(reject|den(y|ied)|declin|cancel)[\w ]*\.?$/i;
 
 /** Describes an error for the user. */
@@ -50,7 +52,7 @@ export function wordsOf(error: unknown): string {
   if (error instanceof WalletRefusal) {
     const reason = foreign(error.message).replace(/[^.!?]$/, '$&.');
     if (!error.byPerson) return fill(words.error.walletSays, { reason });
-    // A device declines for reasons of its own, such as a setting, which its owner has to read.
+    // A hardware wallet may decline because of its own settings. The user has to read that reason.
     return USUAL.test(reason) ? words.error.declined : fill(words.error.declinedWhy, { reason });
   }
   if (error instanceof AlteredTransaction) {
@@ -62,7 +64,7 @@ export function wordsOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** A reason that the service gave, which is in English. */
+/** Shows a reason that the service gave. Reasons of the service are in English. */
 export const reasonOf = (reason: string): string => fill(words.error.service, { reason });
 
 export function isCode(error: unknown, code: BillingError['code']): error is BillingError {

@@ -1,6 +1,6 @@
 import { Fragment, type ReactElement, type ReactNode } from 'react';
 
-/** Shows a text of the catalogue with elements in place of its `{name}`. */
+/** Renders a text of the catalogue. The element of the same name replaces each `{name}`. */
 export function Fill({
   text,
   ...values

@@ -3,10 +3,10 @@ import { type Language, languages } from '../words/languages.ts';
 import { chooseLanguage } from './language-choice.ts';
 import { language, words } from './language.ts';
 
-/** Renders the page again, in its new language. */
+/** A function that renders the page again after the language has changed. */
 export const LanguageChange = createContext<() => void>(() => undefined);
 
-/** Shows the page's language, and changes it. Nothing that the reader has begun is lost. */
+/** Shows and changes the page's language. The page keeps its state, such as a started sign-in. */
 export function LanguageSwitch(): ReactElement {
   const changed = useContext(LanguageChange);
   return (

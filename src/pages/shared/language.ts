@@ -1,5 +1,5 @@
-// The language of the page: its texts, and the locale of its dates and numbers. language-choice.ts
-// sets it.
+// The language of the page: its texts, and the locale of its dates and numbers. The language is set
+// in language-choice.ts.
 import { en, type Words } from '../words/en.ts';
 import type { Language } from '../words/languages.ts';
 
@@ -16,12 +16,12 @@ export function speak(next: { words: Words; language: Language; locale: string }
   ({ words, language, locale } = next);
 }
 
-/** Replaces `{name}` in a text. */
+/** Replaces each `{name}` in a text with the value of that name. */
 export function fill(text: string, values: Readonly<Record<string, string | number>>): string {
   return text.replace(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ''));
 }
 
-/** Returns the form of a text for `n`, with `{n}` and the other values replaced. */
+/** Returns the singular or plural of a text for `n`, with `{n}` and the other values filled in. */
 export function counted(
   { one, other }: { readonly one: string; readonly other: string },
   n: number,

@@ -2,10 +2,10 @@ import { formatSol, formatUsdc } from '../../format.ts';
 import { locale } from './language.ts';
 
 const UNITS_PER_CENT = 10_000n;
-/** Rounding may change an amount by a thousandth of it at most. */
+/** Rounding to the cent may change an amount by at most one part in this number. */
 const MAX_CHANGE = 1000n;
 
-/** Formats USDC base units to the base unit: `1,234.50`, `0.005`. */
+/** Formats USDC base units without rounding: `1,234.50`, `0.005`. */
 export function formatExact(units: string | bigint): string {
   const digits = { minimumFractionDigits: 2, maximumFractionDigits: 6 };
   const amount = formatUsdc(units) as Intl.StringNumericLiteral;
@@ -13,8 +13,9 @@ export function formatExact(units: string | bigint): string {
 }
 
 /**
- * Formats an amount that comes from a division, such as the part of a period after a trial: to the
- * cent, half a cent up, or exactly when a fraction of a cent matters.
+ * Formats an amount that comes from a division, such as the price of a partial period after a
+ * trial. The amount is rounded to the cent, half a cent up. If rounding would change the amount by
+ * more than a thousandth, the text has the exact amount.
  */
 export function formatToCent(units: string | bigint): string {
   const exact = BigInt(units);
@@ -30,7 +31,7 @@ export function formatCents(units: string | bigint): string {
   return formatExact(toCent(BigInt(units)));
 }
 
-/** Formats lamports as SOL, rounded up at the fifth decimal. */
+/** Formats lamports as SOL, rounded up to five decimals. */
 export function formatSolShort(lamports: string | bigint): string {
   const rounded = ((BigInt(lamports) + 9999n) / 10_000n) * 10_000n;
   const digits = { minimumFractionDigits: 2, maximumFractionDigits: 9 };

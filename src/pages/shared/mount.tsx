@@ -6,8 +6,8 @@ import { Boundary } from './parts.tsx';
 import { RenewalDialog } from './renewal.tsx';
 
 /**
- * Renders a page into the document. A page that `isTranslated` is in the reader's language. `page`
- * makes its elements anew when the reader changes it.
+ * Renders a page into the document. With `isTranslated`, the page is in the reader's language.
+ * `page` is called again whenever the reader changes the language.
  */
 export async function mount(page: () => ReactNode, { isTranslated = false } = {}): Promise<void> {
   const root = document.getElementById('root');

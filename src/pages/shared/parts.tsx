@@ -83,8 +83,8 @@ export function Notice({
 }
 
 /**
- * Shows an amount of USDC with its unit: to the base unit, or to the cent where it may be a part of
- * `partOf`.
+ * Shows an amount of USDC with its unit. An amount other than `partOf` may come from a division, so
+ * it is rounded to the cent.
  */
 export function Usdc({ units, partOf = units }: { units: string; partOf?: string }): ReactElement {
   return (
@@ -136,10 +136,7 @@ export function Copy({ text, label }: { text: string; label: string }): ReactEle
   );
 }
 
-/**
- * Shows a link from a transaction's signature to the explorer. On a local chain, shows the
- * signature instead.
- */
+/** Shows a link to a transaction in the explorer. On a local chain, shows the signature instead. */
 export function Signature({ of }: { of: string }): ReactElement {
   const url = explorerUrl('tx', of);
   if (url === undefined) return <Address of={of} label={words.signature} />;
@@ -151,7 +148,7 @@ export function Signature({ of }: { of: string }): ReactElement {
   );
 }
 
-/** Tones of statuses, and the texts of those that only merchants see. */
+/** The tone of each status, and the text of each status that only merchants see. */
 const badges: Readonly<Record<string, readonly [tone: string, text?: string]>> = {
   active: ['good'],
   pending: ['warn', 'Pending'],
@@ -174,8 +171,8 @@ export function Badge({ status }: { status: string }): ReactElement {
 }
 
 /**
- * Shows a subscription's status. For a live subscription, also shows that it will end, and when, or
- * is paused.
+ * Shows a subscription's status. For a live subscription, shows instead when a cancelled
+ * subscription ends, or that the subscription is paused.
  */
 export function SubscriptionBadge({
   of: { status, cancelRequestedAt, pausedAt, paidThrough },

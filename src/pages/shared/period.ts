@@ -12,7 +12,9 @@ const named = new Map<number, Named>([
   [4380, 'halfYear'],
   [8760, 'year'],
 ]);
-/** Hours of the periods that are called months or years, and have a fixed length on the chain. */
+/**
+ * Hours of the periods that are named months or years. Their fixed length drifts in the calendar.
+ */
 const DRIFTING = [730, 2190, 4380, 8760];
 
 const unit = (count: number, of: 'day' | 'hour') =>
@@ -34,8 +36,8 @@ export function everyPeriod(hours: number): string {
 }
 
 /**
- * Says how long a month or a year is, because the day of payment moves in the calendar. Returns
- * undefined for periods that are what they are called.
+ * Describes the exact length of a month or a year, because the day of payment moves in the
+ * calendar. Returns undefined for other periods, whose names are exact.
  */
 export function exactLength(hours: number): string | undefined {
   if (!DRIFTING.includes(hours)) return undefined;

@@ -1,5 +1,6 @@
-// Signing in again in the middle of something. When the service refuses a session's token, the
-// session's requests wait for this dialog and are then repeated, so the action goes on.
+// The dialog that signs the user in again during an action. When the service refuses a session's
+// token, the session's requests wait for this dialog. The requests are then repeated, and the
+// action continues.
 import { type ReactElement, useState, useSyncExternalStore } from 'react';
 import { wordsOf } from './errors.ts';
 import { Fill } from './fill.tsx';
@@ -32,8 +33,8 @@ function show(next: Renewal | undefined): void {
 }
 
 /**
- * Shows the dialog, and resolves with whether the user signed in again. Requests that are refused
- * while it is open share it.
+ * Shows the dialog. Resolves to true when the user has signed in again, and to false when the
+ * session has ended. Requests that are refused while the dialog is open share the dialog.
  */
 export function askRenewal(session: Renewable, signIn: () => Promise<void>): Promise<boolean> {
   pending ??= new Promise<boolean>((resolve) => {
@@ -62,7 +63,10 @@ function subscribe(changed: () => void): () => void {
   return () => listeners.delete(changed);
 }
 
-/** The dialog, on every page. It is empty while no session waits. */
+/**
+ * Renders the dialog while a session waits for it, and otherwise nothing. Every page has this
+ * component.
+ */
 export function RenewalDialog(): ReactElement {
   const renewal = useSyncExternalStore(subscribe, () => current);
   return renewal === undefined ? <></> : <SignInAgain renewal={renewal} />;

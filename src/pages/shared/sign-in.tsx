@@ -91,8 +91,8 @@ export interface SignInPlace {
 }
 
 /**
- * Returns the session of a page. It resumes with the tab's token, and ends when the wallet switches
- * accounts.
+ * Returns the session of a page. The session resumes with the tab's token. The session ends when
+ * the wallet switches accounts.
  */
 export function useSession(role: Role): SignInPlace {
   const wallets = useWallets();

@@ -32,12 +32,13 @@ const browsers: readonly (readonly [
   ],
 ];
 
-/** What the wallets are for. */
+/** What the user does with the chosen wallet. */
 type Verb = 'subscribe' | 'signIn';
 
 /**
- * Shows one button for each wallet of the browser that can sign in for the role, and the reason for
- * each that cannot. Without a wallet, shows links for getting one.
+ * Shows a button for each wallet that can sign in for the role. For each other wallet of the
+ * browser, shows why the page cannot use the wallet. Without a usable wallet, shows links for
+ * getting one.
  */
 export function WalletChoice({
   verb,

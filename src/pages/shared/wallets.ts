@@ -15,8 +15,8 @@ import { chain } from './installation.ts';
 import { words } from './language.ts';
 
 /**
- * Of wallet-standard-features 1.5, which this project does not have yet: the wallet puts the text
- * into the envelope of version 1.
+ * A feature of wallet-standard-features 1.5. This project still uses an older version. The wallet
+ * puts the text into a version 1 envelope and signs the envelope.
  */
 interface SignOffchainMessageFeature {
   readonly 'solana:signOffchainMessage': {
@@ -118,8 +118,8 @@ export async function connect(wallet: SolanaWallet): Promise<Connected> {
 }
 
 /**
- * Returns the accounts that the wallet shares with the page without asking the user. Returns none
- * when the wallet has to ask.
+ * Returns the accounts that the wallet shares with the page without asking the user. Returns no
+ * accounts when the wallet would have to ask.
  */
 export async function sharedAccounts({
   features,
@@ -144,17 +144,20 @@ export function onSwitch({ wallet, account }: Connected, switched: () => void): 
   );
 }
 
-/** Wallets one of whose transactions lapsed before the service could send it. */
+/** Wallets that were too slow: a transaction lapsed before the service could send it. */
 const lapsed = new WeakSet<SolanaWallet>();
 
-/** Remembers that a transaction of the wallet lapsed: the wallet sends the next one itself. */
+/**
+ * Records that a transaction of the wallet lapsed. The wallet then sends its next transaction
+ * itself.
+ */
 export function noteLapse(wallet: SolanaWallet): void {
   lapsed.add(wallet);
 }
 
 /**
- * Whether the wallet sends its transactions itself: it can do nothing else for the account, it
- * lists that feature first, or it was too slow for the service. A wallet that sends can take a
+ * Returns whether the wallet sends transactions itself: it cannot sign without sending for this
+ * account, it lists sending before signing, or it was too slow before. A wallet that sends can use a
  * newer blockhash.
  */
 function sendsItself(connected: Connected): boolean {

@@ -17,7 +17,7 @@ import type { Problem } from './problems.ts';
 
 export type Step = 'connect' | 'signIn' | 'check' | 'sign' | 'send' | 'confirm';
 
-/** Why a wallet cannot subscribe, and the key of the text that says so. */
+/** The reason why a wallet cannot subscribe, which is also the key of the text that explains it. */
 type Closed = 'endedByMerchant' | 'ownWallet' | 'frozen' | 'planBlocked' | 'planClosed';
 
 export type View =
@@ -32,7 +32,7 @@ export type View =
   | { at: 'subscribed'; standing: Standing; note?: 'approved' | 'resumed' }
   | { at: 'done'; subscription: Subscription };
 
-/** The terms that depend on the wallet: it has a trial once. */
+/** The terms that depend on the wallet. A wallet gets one trial in each app. */
 export type Terms = Pick<PublicPlan, 'trialHours' | 'schedule'>;
 
 export interface Flow {
@@ -56,7 +56,9 @@ export interface Flow {
 class Superseded extends Error {}
 
 const POLL_MS = 1500;
-/** Milliseconds to wait for a transaction on chain, longer than a blockhash is valid. */
+/**
+ * Maximum milliseconds to wait until a transaction is on chain: longer than a blockhash is valid.
+ */
 const LANDING_MS = 100_000;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -67,7 +69,10 @@ export interface Order {
   checkoutSessionId: string | undefined;
 }
 
-/** Calls `left` when the session ends: `switched` if the wallet shows another account. */
+/**
+ * Calls `left` when the session ends: with `switched` if the wallet switched accounts, otherwise
+ * with `offer`.
+ */
 function useEnd(session: Session | undefined, left: (why: 'offer' | 'switched') => void): void {
   useEffect(() => {
     if (session === undefined) return;
@@ -84,10 +89,10 @@ function useEnd(session: Session | undefined, left: (why: 'offer' | 'switched') 
   }, [session]);
 }
 
-/** Runs one piece of work at a time: stop() or a later run supersedes it. */
+/** Runs one piece of work at a time. stop() or a later run supersedes the work. */
 function useRuns(shown: (view: View) => void) {
   const runs = useRef(0);
-  /** Returns a function that says whether nothing has superseded what is under way now. */
+  /** Returns a function that returns true until something supersedes the current work. */
   const current = () => {
     const mine = runs.current;
     return () => runs.current === mine;
@@ -161,7 +166,7 @@ export function useFlow(order: Order): Flow {
         if (isShort(standing)) setView({ at: 'short', standing });
         else again();
       },
-      // The next read may succeed.
+      // A failed read has no effect: the page reads the balances again soon.
       () => undefined,
     );
   };

@@ -5,7 +5,7 @@ type Balances = Pick<
   'usdc' | 'usdcNeeded' | 'lamports' | 'lamportsNeeded'
 >;
 
-/** The USDC (base units) and the lamports that a wallet lacks; 0 where it has enough. */
+/** Returns the USDC (base units) and the lamports that a wallet lacks. 0 means enough. */
 export function missingOf(standing: Balances): { usdc: bigint; lamports: bigint } {
   const { usdc, usdcNeeded, lamports, lamportsNeeded } = standing;
   return { usdc: rest(usdcNeeded, usdc), lamports: rest(lamportsNeeded, lamports) };
@@ -16,7 +16,7 @@ function rest(needed: string, there: string): bigint {
   return missing > 0n ? missing : 0n;
 }
 
-/** Whether the wallet cannot subscribe because it lacks USDC or SOL. */
+/** Returns whether the wallet cannot subscribe because it lacks USDC or SOL. */
 export function isShort(standing: Balances): boolean {
   const { usdc, lamports } = missingOf(standing);
   return usdc > 0n || lamports > 0n;

@@ -15,7 +15,7 @@ import type { Flow } from './flow.ts';
 import { textOf } from './problems.ts';
 import { Short } from './short.tsx';
 
-/** Why the plan takes no subscribers, or undefined when it does. */
+/** Returns why the plan accepts no subscribers, or undefined when the plan accepts them. */
 function closedWhy({ available, status, blocked }: PublicPlan): string | undefined {
   if (!available) return words.panel.suspended;
   if (status !== 'active') return words.panel[status];
@@ -191,7 +191,10 @@ function termsFor({ trialHours, usdcNeeded }: Standing): string {
     : fill(words.panel.hasTrial, { span: span(trialHours) });
 }
 
-/** Links back to the merchant's site. The origin of the URL is one that the merchant entered. */
+/**
+ * Links back to the merchant's site. The service allows only URLs whose origin is in the app's
+ * settings.
+ */
 function Back({ to, plan }: { to: string | null; plan: PublicPlan }): ReactElement {
   const url = safeUrl(to);
   if (url === undefined) return <></>;

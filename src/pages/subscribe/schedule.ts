@@ -6,20 +6,18 @@ type PublicPlan = components['schemas']['PublicPlan'];
 export interface PaymentLine {
   /** Base units of each payment. */
   readonly amount: string;
-  /** When it is due. Null: today. */
+  /** Time at which the payment is due. null means today. */
   readonly at: Date | null;
-  /** End of the time that it pays for, when that is less than a period. */
+  /** End of the time that the payment covers, if that time is shorter than a period. */
   readonly until: Date | null;
-  /**
-   * Number of payments, a period apart. Null: until the subscription ends. A single payment is 1.
-   */
+  /** Number of payments, one per period. null means until the subscription ends. */
   readonly times: number | null;
-  /** Whether other payments come before it. */
+  /** Whether an earlier line exists. */
   readonly isLater: boolean;
 }
 
 const HOUR_MS = 3_600_000;
-/** Equal payments up to this number have one line each. */
+/** Up to this number of equal payments, each payment has its own line. */
 const MAX_LISTED = 2;
 
 export function linesOf({
@@ -37,7 +35,7 @@ export function linesOf({
     const due = new Date(dueAt).getTime();
     const end = new Date(until);
     const isPart = end.getTime() - due < period;
-    // A payment today has a line of its own, and so have the payments that a short list can name.
+    // A payment today has its own line. If the equal payments are few, each has its own line too.
     const alone = times !== null && times <= MAX_LISTED ? times : lines.length === 0 ? 1 : 0;
     for (let place = 0; place < alone; place += 1)
       add(amount, new Date(due + place * period), { times: 1, until: isPart ? end : null });

@@ -13,8 +13,8 @@ import { missingOf } from './missing.ts';
 const WATCH_MS = 4000;
 
 /**
- * Shows what the wallet lacks and where to send it. The page watches the wallet, and goes on by
- * itself when the money is there.
+ * Shows the USDC and SOL that the wallet lacks, and the address to send them to. The page polls the
+ * wallet's balances and subscribes once the balances suffice.
  */
 export function Short({
   standing,

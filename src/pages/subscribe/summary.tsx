@@ -13,8 +13,8 @@ import type { Terms } from './flow.ts';
 import { linesOf, type PaymentLine } from './schedule.ts';
 
 /**
- * Shows the terms before a wallet is connected: plan, amount, period, merchant and what is paid
- * when. `terms` are those of this wallet, and until it is connected those of the plan.
+ * Shows the terms before a wallet is connected: plan, amount, period, merchant and payments.
+ * `terms` are the plan's terms until a wallet is connected, and then the terms for that wallet.
  */
 export function Summary({
   plan,
@@ -97,7 +97,7 @@ function Line({ name, children }: { name: ReactNode; children: ReactNode }): Rea
   );
 }
 
-/** What is paid today, next and after. */
+/** Shows today's payment, the next payments and the later payments. */
 function Payments({
   plan,
   terms,
@@ -144,7 +144,7 @@ function Due({ line, periodHours }: { line: PaymentLine; periodHours: number }):
   );
 }
 
-/** When the payments end, and how long a month is. */
+/** Explains when the payments end, and how long a month or a year is. */
 function Notes({ plan: { periodHours, endsAt } }: { plan: PublicPlan }): ReactElement {
   const exact = exactLength(periodHours);
   return (

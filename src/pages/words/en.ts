@@ -1,5 +1,5 @@
-// The English texts of the pages for buyers. Placeholders are in braces; a text that counts has one
-// form for `one` and one for `other`.
+// The English texts of the pages for buyers. Placeholders are in braces. A text with a number has a
+// form for `one` and a form for `other`.
 export const en = {
   loading: 'Loading',
   tryAgain: 'Try again',
@@ -113,7 +113,10 @@ export const en = {
       year: 'every year',
       other: 'every {span}',
     },
-    /** Of a month, 3 months, half a year and a year, which are no calendar months here. */
+    /**
+     * The length of a month, 3 months, half a year or a year. These periods are not calendar
+     * months.
+     */
     exact: 'Counted as {length}, so the day of payment moves a little.',
   },
   discount: {
@@ -316,6 +319,6 @@ export const en = {
   },
 } as const;
 
-/** What a catalogue has: each text of the English one. */
+/** The type of a catalogue. Each catalogue has the same texts as the English catalogue. */
 export type Words = Texts<typeof en>;
 type Texts<T> = { readonly [K in keyof T]: T[K] extends string ? string : Texts<T[K]> };
