@@ -88,8 +88,9 @@ export async function readKeypair(path: string): Promise<Keypair> {
   });
   try {
     const { mode, uid } = await file.stat();
-    // systemd and Kubernetes provide credentials as files that root owns. The service reads such a
-    // file through an ACL or through the file's group, and both need the group's read bit.
+    // systemd and Kubernetes provide credentials as files that root owns. An ACL or the file's
+    // group lets the service read such a file. In both cases the file mode has the group's read
+    // bit.
     const others = uid === 0 && process.geteuid?.() !== 0 ? 0o037 : 0o077;
     // Windows has no file mode bits, and Node reports every mode bit as set on Windows.
     if (process.platform !== 'win32' && (mode & others) !== 0) {

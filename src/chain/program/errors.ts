@@ -24,7 +24,7 @@ export type SubscriberReason =
   | 'authority_closed'
   | 'authority_replaced';
 
-/** Reasons why a payment cannot be collected that the subscriber did not cause. */
+/** Reasons for a failed payment that have nothing to do with the subscriber. */
 export const OURS_REASONS = [
   'keeper_out_of_sol',
   'not_a_puller',
@@ -158,7 +158,10 @@ export function classifyPullError(err: unknown, context: PullContext): PullFailu
   return { kind: 'unknown', detail };
 }
 
-/** Classifies an error code of the SPL Token program (spl-token `error.rs`) at a transfer. */
+/**
+ * Classifies the error code with which the SPL Token program (spl-token `error.rs`) failed a
+ * transfer.
+ */
 function tokenFailure(
   code: number,
   { gross, subscriberAccount }: PullContext,
@@ -189,7 +192,7 @@ function tokenFailure(
   }
 }
 
-/** Classifies an error code of the Subscriptions program at a transfer. */
+/** Classifies the error code with which the Subscriptions program failed a transfer. */
 function programFailure(
   code: number,
   { subscriberAccount }: PullContext,
@@ -262,8 +265,8 @@ function transactionFailure(err: unknown, detail: string): PullFailure {
   }
 }
 
-// The errors of the crate solana-transaction-error that `transactionFailure` does not name itself.
-// A transaction with such an error did not change the chain.
+// Errors of the crate solana-transaction-error for which `transactionFailure` has no case of its
+// own. A transaction with such an error did not change the chain.
 const TRANSACTION_ERRORS = new Set([
   'AccountInUse',
   'AccountLoadedTwice',

@@ -289,8 +289,8 @@ export const sign = meta(true, false);
 export const pay = meta(true, true);
 
 /**
- * Returns the list of accounts for an optional last account of an instruction: empty when the
- * address is undefined.
+ * Returns the account meta of an instruction's optional last account as a list. The list is empty
+ * when the address is undefined.
  */
 export const optional = (account: (address: string) => AccountMeta, address: string | undefined) =>
   address === undefined ? [] : [account(address)];

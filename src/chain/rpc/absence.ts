@@ -1,6 +1,6 @@
-// Decides whether a missing account is gone. A missing account ends a subscription or plan for
-// good, but a single RPC endpoint may fail to return an account that exists. Therefore several
-// endpoints have to confirm that the account is missing.
+// Decides whether an account was closed when an RPC endpoint does not return the account. A closed
+// account ends a subscription or plan for good, but a single endpoint may fail to return an account
+// that exists. Therefore several endpoints have to confirm that the account is missing.
 import { chunks } from '../../each.ts';
 import { type ChainAccount, isClosed } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';

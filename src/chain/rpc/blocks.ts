@@ -12,9 +12,9 @@ import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
  */
 export const BLOCKHASH_LIFE = 150n;
 /**
- * Maximum number of blockhashes that one call checks at one endpoint, and the number of them that
- * are checked in parallel. More than 64 are rarely needed, because many transactions share a
- * blockhash.
+ * Maximum number of blockhashes that one call checks at one endpoint. More than 64 are rarely
+ * needed, because many transactions share a blockhash. BLOCKHASHES_AT_ONCE of them are checked in
+ * parallel.
  */
 const MAX_BLOCKHASHES = 64;
 const BLOCKHASHES_AT_ONCE = 8;

@@ -61,8 +61,8 @@ export class Failover {
   readonly #endpoints: readonly RpcEndpoint[];
   readonly #closing = new AbortController();
   /**
-   * Endpoints whose genesis hash was accepted. `#pending` has the requests for genesis hashes in
-   * flight.
+   * `#admitted` has the endpoints whose genesis hash was accepted. `#pending` has the requests in
+   * flight that read genesis hashes.
    */
   readonly #admitted = new Set<RpcEndpoint>();
   readonly #pending = new Map<RpcEndpoint, Promise<void>>();
@@ -94,7 +94,10 @@ export class Failover {
     return this.#endpoints.map((endpoint) => endpoint.health());
   }
 
-  /** The highest number of requests that the rate limit of any endpoint allows now. */
+  /**
+   * Number of requests that may be sent now to the endpoint whose rate limit allows the most
+   * requests.
+   */
   allowed(): number {
     const now = performance.now();
     return Math.max(...this.#endpoints.map((endpoint) => endpoint.allowed(now)));

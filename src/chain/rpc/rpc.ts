@@ -108,8 +108,8 @@ export interface Rpc {
   isBlockhashValid(blockhash: string, options?: { commitment?: Commitment }): Promise<boolean>;
   /**
    * Asks every endpoint that is up whether blockhashes have expired. Returns one response per
-   * endpoint. An endpoint checks only a limited number of blockhashes, and only those whose last
-   * valid height is below its own finalized height.
+   * endpoint. An endpoint checks a limited number of blockhashes. It checks only blockhashes whose
+   * last valid block height is below the endpoint's finalized block height.
    */
   getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeResponse[]>;
   /** Number of endpoints that serve reads. */
