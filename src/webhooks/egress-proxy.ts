@@ -35,7 +35,7 @@ export class EgressProxy {
   }
 
   /**
-   * Opens a tunnel to the host, at the first of its addresses that the proxy reaches. Rejects with
+   * Opens a tunnel to the first address of the host that the proxy can reach. Rejects with
    * ProxyFailed, or with the error of the look-up.
    */
   async open(

@@ -76,8 +76,9 @@ export class WebhookClient {
   async post(request: WebhookRequest): Promise<Answer> {
     const first = await this.#send(request, this.#take(request.origin), DEADLINE_MS);
     if (!first.isLost) return first.answer;
-    // The server closed a reused connection while the request was in flight. The server may have
-    // read the request, so a receiver that closes instead of responding gets the request twice.
+    // The server closed a reused connection while the request was in flight, so the request is sent
+    // again on a new connection. The server may have read the first request. A receiver that closes
+    // its connections instead of responding therefore gets the request twice.
     const { durationMs } = first.answer;
     const again = await this.#send(request, this.#open(request.origin), DEADLINE_MS - durationMs);
     return { ...again.answer, durationMs: durationMs + again.answer.durationMs };
@@ -329,7 +330,8 @@ class Exchange implements Dispatcher.DispatchHandler {
     clearTimeout(this.#deadline);
     const { address, isUsed } = this.#connection;
     this.#connection.onBytes = undefined;
-    // The status line decides, even if undici cannot parse the rest of the response.
+    // A received status line counts as the answer, even if undici cannot parse the rest of the
+    // response.
     const httpStatus = this.#httpStatus ?? statusOf(Buffer.concat(this.#head).toString('latin1'));
     const retryAfter = this.#retryAfter;
     const isGood = httpStatus !== null && httpStatus < 300;
