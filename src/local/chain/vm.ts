@@ -36,7 +36,7 @@ export interface AccountState {
   readonly rentEpoch: bigint;
 }
 
-/** An inner instruction: an instruction that a program called, not one of the message. */
+/** An instruction that a program called. The message of the transaction does not contain it. */
 export interface InnerInstruction {
   readonly programIndex: number;
   readonly accounts: Buffer;
@@ -103,8 +103,8 @@ function stateOf(account: Account): AccountState {
   return {
     lamports: account.lamports(),
     owner: keyOf(account.owner()),
-    // The data is copied into its own ArrayBuffer. A pooled Buffer of Node shares its ArrayBuffer
-    // with others, and the native code would read the whole ArrayBuffer.
+    // The data is copied into an ArrayBuffer of its own. A pooled Buffer of Node shares its
+    // ArrayBuffer with other Buffers, and the native code would read the whole ArrayBuffer.
     data: Buffer.from(data),
     executable: account.executable(),
     rentEpoch: account.rentEpoch(),
