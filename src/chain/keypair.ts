@@ -77,8 +77,8 @@ export function generateKeypair(): Keypair {
 
 /**
  * Reads a keypair file of the Solana CLI: a JSON array of 64 bytes. Throws an Error with the path
- * when the file cannot be read, is not a keypair, or is readable by users other than its owner. A
- * file that root owns may also be readable by its group.
+ * when (1) the file cannot be read, (2) the file is not a keypair, (3) users other than the owner
+ * can read the file. The group may read a file that root owns.
  */
 export async function readKeypair(path: string): Promise<Keypair> {
   const file = await open(path, 'r').catch((error: unknown) => {

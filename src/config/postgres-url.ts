@@ -1,5 +1,5 @@
-// Parses the URL of a Postgres database as libpq does: several hosts with ports, IPv6 addresses,
-// Unix sockets, and libpq's parameters, each of which is honoured or refused by name. Error
+// Parses the URL of a Postgres database as libpq does. The URL may have several hosts with ports,
+// IPv6 addresses and Unix sockets. Each parameter of libpq is honoured or refused by name. Error
 // messages contain no text of the URL, because any part of a mistyped URL may be the password.
 // https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS
 import { existsSync } from 'node:fs';

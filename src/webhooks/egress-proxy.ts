@@ -8,8 +8,8 @@ import { ProxyFailed } from './errors.ts';
 export interface Tunnel {
   socket: Socket;
   /**
-   * The address to which the proxy connected; null when the guard is off and the proxy resolves the
-   * name.
+   * The address to which the proxy connected. Null when the guard is off, because the proxy then
+   * resolves the name.
    */
   address: string | null;
 }

@@ -183,8 +183,8 @@ export class WebhookClient {
         // Keeps the socket's first error, because after a TLS alert undici reports only that the
         // connection ended.
         socket.once('error', (fault: Error) => (connection.fault = fault));
-        // This listener runs before undici parses the bytes, because undici reads them in its
-        // listener of `readable`.
+        // This listener gets the bytes before undici parses them, because undici reads the socket
+        // in its own listener of `readable`.
         socket.on('data', (chunk: Buffer) => connection.onBytes?.(chunk));
         callback(null, socket);
       };
@@ -223,7 +223,8 @@ export class WebhookClient {
 
   /**
    * Removes a connection from the idle list and destroys it. With `inUse: false`, a connection that
-   * carries a request is not destroyed; its Exchange handles the end.
+   * carries a request is not destroyed. The Exchange of the request then handles the end of the
+   * connection.
    */
   #drop(connection: Connection, inUse = true): void {
     const list = this.#idle.get(connection.origin);

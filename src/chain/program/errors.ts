@@ -66,8 +66,8 @@ export interface PullContext {
   /** The gross amount of the attempt in base units. */
   readonly gross: bigint;
   /**
-   * The subscriber's token account as read shortly after the failure: null when the account does
-   * not exist, undefined when it was not read.
+   * The subscriber's token account as read shortly after the failure. Null when the account does
+   * not exist. Undefined when the account was not read.
    */
   readonly subscriberAccount: TokenAccount | null | undefined;
 }
@@ -103,8 +103,8 @@ export function failedInstruction(err: unknown): number | null {
 }
 
 /**
- * Returns the id of the program that failed first. This is the innermost program, because the
- * "failed" lines of its callers come later in the logs.
+ * Returns the id of the program that failed first. This program is the innermost one, because the
+ * "failed" lines of the calling programs come later in the logs.
  */
 function failedProgram(logs: readonly string[] | null): string | undefined {
   for (const line of logs ?? []) {

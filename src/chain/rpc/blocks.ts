@@ -25,9 +25,9 @@ function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
 }
 
 /**
- * Asks one endpoint, at commitment finalized, whether blockhashes have expired. A blockhash whose
- * slot is not finalized yet also counts as invalid at this commitment. Therefore the endpoint must
- * have finalized the slot from which the blockhash came.
+ * Asks one endpoint, at commitment finalized, whether blockhashes have expired. At this commitment,
+ * a blockhash also counts as invalid until its slot is finalized. Therefore the endpoint must have
+ * finalized the slot from which the blockhash came.
  */
 async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<LifetimeResponse> {
   const { slot, blockHeight } = await ask('getEpochInfo', [{ commitment: 'finalized' }], heightIn);

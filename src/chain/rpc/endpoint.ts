@@ -93,8 +93,8 @@ export class RpcEndpoint {
   }
 
   /**
-   * Whether the endpoint counts as down: it is in backoff after a failure, or one request is
-   * currently testing whether it works again.
+   * Whether the endpoint counts as down. An endpoint is down in two cases: (1) it is in backoff
+   * after a failure, (2) one request is testing whether it works again.
    */
   down(now: number): boolean {
     return this.#failures > 0 && (now < this.#downUntil || this.#isOnTrial);
@@ -121,9 +121,9 @@ export class RpcEndpoint {
   }
 
   /**
-   * Makes one JSON-RPC call; `read` parses the result. Throws EndpointFailure when another endpoint
-   * may succeed, RpcError when every endpoint would refuse. `last` is the latest time
-   * (performance.now()) at which the request may be sent.
+   * Makes one JSON-RPC call. `read` parses the result. Throws EndpointFailure when another endpoint
+   * may succeed, and RpcError when every endpoint would refuse the request. `last` is the latest
+   * time (performance.now()) at which the request may be sent.
    */
   async call<T>(
     method: string,

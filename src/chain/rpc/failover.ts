@@ -148,7 +148,8 @@ export class Failover {
       } catch (error) {
         if (!(error instanceof EndpointFailure)) throw error;
         failures.set(best, error);
-        // A rate-limited endpoint stays in the list and is called again after its pause.
+        // A rate-limited endpoint stays in `left`, so this call tries the endpoint again after its
+        // pause.
         if (error.fault !== 'rate_limited') left.delete(best);
       }
     }
@@ -195,9 +196,9 @@ export class Failover {
   }
 
   /**
-   * Returns one function for each endpoint that is up and within its rate limit now. The function
-   * calls that endpoint once. When there is no such endpoint, returns a single function that waits
-   * for an endpoint.
+   * Returns one function for each endpoint that is up and within its rate limit now. Each function
+   * calls its endpoint once. When there is no such endpoint, returns a single function. This
+   * function waits for an endpoint.
    */
   #ready(options?: AskOptions): Ask[] {
     this.#places.refresh();
@@ -279,8 +280,8 @@ export class Failover {
   }
 
   /**
-   * Resolves once the endpoint's genesis hash is accepted, and rejects with EndpointFailure when it
-   * is refused. Returns undefined when the hash was accepted before. The call then continues
+   * Resolves once the endpoint's genesis hash is accepted. Rejects with EndpointFailure when the
+   * hash is refused. Returns undefined when the hash was accepted before. The call then continues
    * without an await, so that the request counts against the rate limit at once.
    */
   #admission(endpoint: RpcEndpoint): Promise<void> | undefined {

@@ -47,9 +47,9 @@ export interface LifetimeResponse {
   /** The endpoint's finalized slot. */
   readonly slot: bigint;
   /**
-   * One entry per requested blockhash. `live`: a transaction with the blockhash may still land. A
-   * slot: as of this slot no transaction with the blockhash can land any more. Undefined: the
-   * endpoint did not respond about the blockhash.
+   * One entry per requested blockhash. `live` means that a transaction with the blockhash may still
+   * land. A slot means that from this slot on no transaction with the blockhash can land. Undefined
+   * means that the endpoint did not respond about the blockhash.
    */
   readonly ends: readonly ('live' | bigint | undefined)[];
 }
@@ -69,8 +69,8 @@ export interface Rpc {
     options?: Pick<ReadOptions, 'commitment'>,
   ): Promise<{ slot: bigint; accounts: (ChainAccount | null)[] }[]>;
   /**
-   * Reads the cluster's clock, which on-chain programs use as their time. The clock is an account,
-   * so it can also be read together with other accounts (`decodeClock`).
+   * Reads the cluster's clock, from which on-chain programs get the time. The clock is an account,
+   * so a caller can also read the clock together with other accounts (`decodeClock`).
    */
   getClock(options?: ReadOptions): Promise<ClockAccount>;
   /**
@@ -114,7 +114,7 @@ export interface Rpc {
   getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeResponse[]>;
   /** Number of endpoints that serve reads. */
   endpoints(): number;
-  /** Reads the slot and the block height of the same block. */
+  /** Reads the slot and the block height of one block. */
   getHeight(options?: { commitment?: Commitment }): Promise<{ slot: bigint; blockHeight: bigint }>;
   /** Reads slot and block height from every endpoint that responds. */
   getHeights(options?: {

@@ -33,8 +33,8 @@ export function isTokenAccount(state: AccountState | null): state is AccountStat
     state.data.length < TOKEN_ACCOUNT_LENGTH
   )
     return false;
-  // Byte 108 of a token account is its state, which is 0 before initialization. A Token-2022
-  // account with extensions has one more byte after the base layout, the type of the account.
+  // Byte 108 of a token account is the account's state. The state is 0 before initialization. In a
+  // Token-2022 account with extensions, the byte after the base layout is the type of the account.
   return (
     state.data[108] !== 0 &&
     (state.data.length === TOKEN_ACCOUNT_LENGTH ||

@@ -66,8 +66,8 @@ export interface Store {
    */
   append(chain: Chain, block: Block): void;
   /**
-   * Writes a fork to the log. Blocks above `height` were dropped; `accounts` were restored to their
-   * states before those blocks.
+   * Writes a fork to the log. The fork dropped the blocks above `height`, and restored `accounts`
+   * to their states before the dropped blocks.
    */
   appendFork(height: number, accounts: ReadonlyMap<Key, AccountState | null>): void;
   close(): void;
