@@ -352,8 +352,8 @@ class Exchange implements Dispatcher.DispatchHandler {
 }
 
 /**
- * Returns the status of the first complete status line, without informational responses (1xx).
- * Returns null when there is no such line.
+ * Returns the status in the first complete status line. Status lines of informational responses
+ * (1xx) are skipped. Returns null when there is no such line.
  */
 function statusOf(head: string): number | null {
   const informational = /^HTTP\/1\.[01] 1\d\d[ \r\n]/;

@@ -179,8 +179,8 @@ export interface Rpc {
   /** Milliseconds until the rate limit of an endpoint allows a read. */
   readDelay(): number;
   /**
-   * The send rate of each endpoint: transactions per second, and the number allowed now. Both are
-   * Infinity without a limit.
+   * The send rate of each endpoint: transactions per second, and the number of transactions that
+   * may be sent now. Both are Infinity without a limit.
    */
   sendRate(): { readonly perSecond: number; readonly allowed: number };
   health(): EndpointHealth[];

@@ -150,8 +150,8 @@ function sameInstruction(a: DecodedInstruction, b: DecodedInstruction): boolean 
 }
 
 /**
- * Checks the compute limit and price that a wallet set. A wallet may choose both, because they can
- * only cost the network fee. Only the fee has a maximum.
+ * Checks the compute limit and price that a wallet set. A wallet may choose both values, because
+ * they only change the network fee. The network fee has a maximum.
  */
 function changedBudget(budget: readonly DecodedInstruction[]): string | undefined {
   const dataOf = ({ code, length }: { code: number; length: number }) =>
