@@ -37,9 +37,9 @@ const LATEST_MS = 1000;
  */
 const STREAMED_MS = 2000;
 /**
- * Poll interval of a transaction that landed in a slot above the root, longer than the 13 s in
- * which a block is rooted. Polling continues because a fork may drop the transaction, or the
- * notification may have been wrong.
+ * Poll interval of a transaction that landed in a slot above the root. A block is rooted within 13
+ * s, so most of these transactions are not polled before they are rooted. Polling continues because
+ * a fork may drop the transaction, or the notification may have been wrong.
  */
 const LANDED_MS = 15_000;
 /**

@@ -53,8 +53,8 @@ export interface ResolveResult {
 }
 
 /**
- * For this number of settling tries (75 s in total) the keeper waits for a complete history of the
- * account, when the account is already in a later period than the attempt.
+ * If the account is already in a later period than the attempt, the keeper waits this number of
+ * settling tries (75 s in total) for a complete history of the account.
  */
 const PATIENT_TRIES = 4;
 /**

@@ -118,7 +118,7 @@ export class Signer {
     const { version } = terms;
     const payments = batch
       .map((one) => this.#packed(one))
-      // An expired attempt raises the priority fee of the whole transaction with its payment, so
+      // A payment with an expired attempt raises the priority fee of its whole transaction, so
       // payments with expired attempts are packed together. Payments of one plan are packed
       // together because they share addresses.
       .sort(

@@ -80,7 +80,10 @@ export class StreamCheck {
     return false;
   }
 
-  /** Compares the signatures since the last check. Resolves with whether all could be compared. */
+  /**
+   * Compares the signatures since the last check. Resolves with true when every signature could be
+   * compared.
+   */
   async #check(): Promise<boolean> {
     const [from, until] = [this.#completeFrom, this.#slot - LATE_SLOTS];
     if (from === undefined || until <= from) return false;
