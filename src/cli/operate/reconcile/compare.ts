@@ -54,7 +54,9 @@ export interface Range {
   onProgress?: (progress: { onChain: number; recorded: number }) => void;
 }
 
-/** The treasuries, and the transactions read so far by signature. */
+/**
+ * The treasuries, and the transactions that were read so far. Both maps have the signature as key.
+ */
 interface Seen {
   readonly treasuries: readonly string[];
   readonly transactions: Map<string, ConfirmedTransaction>;
@@ -91,8 +93,8 @@ export async function reconcile(
 }
 
 /**
- * Returns the pulls of the keeper wallets in the range. The pulls come from transactions that name
- * a keeper wallet, including transactions without a block time.
+ * Returns the pulls by the keeper wallets between `range.since` and `range.until`. Transactions
+ * without a block time are included.
  */
 async function keeperPulls(
   reconciler: Reconciler,
@@ -123,7 +125,10 @@ async function keeperPulls(
   return found;
 }
 
-/** Calls `work` for each successful transaction that names `wallet` in the range. */
+/**
+ * Calls `work` for each successful transaction with the address `wallet` whose block time is
+ * between `since` and `until` or unknown.
+ */
 async function eachListed(
   rpc: Rpc,
   wallet: string,
@@ -200,7 +205,7 @@ async function compareRecorded(
 
 /**
  * Returns the transaction of a recorded payment. Returns null when the signature is malformed, or
- * when no endpoint has the signature in a history, as a transaction or as a status.
+ * when no endpoint returns a transaction or a status for the signature.
  */
 async function transactionOf(
   rpc: Rpc,
