@@ -64,7 +64,8 @@ export async function startServe(resources: DaemonResources): Promise<Daemon> {
     urls: rpcUrls,
     refuses: oneChain(config.cluster),
     requestsPerSecond: rate.now,
-    // Registrations store slots, so the RPC client checks that slots are plausible.
+    // Registrations store the slots of RPC responses, so the RPC client checks that slots are
+    // plausible.
     slots:
       config.cluster === 'localnet'
         ? undefined
