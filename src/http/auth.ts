@@ -19,7 +19,7 @@ export type Admission = 'merchant' | 'merchant wallet' | 'subscriber';
  */
 export type Identify = (request: FastifyRequest, checkBudget: () => void) => Promise<Caller>;
 
-/** Milliseconds after the last use of a key for which the key still counts as accepted. */
+/** A key counts as accepted for this many milliseconds after its last use. */
 const ACCEPTED_MS = 3_600_000;
 const MAX_ACCEPTED = 10_000;
 

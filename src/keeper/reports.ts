@@ -129,7 +129,10 @@ export function reportSettled(
   }
 }
 
-/** Raises the alert of a newly blocked plan and wakes the dispatchers, which deliver its event. */
+/**
+ * Raises the alert of a newly blocked plan. Wakes the dispatchers, because they deliver the plan's
+ * event.
+ */
 export function reportBlocked(
   { log, metrics, deliveries }: { log: Log; metrics: KeeperMetrics; deliveries: Notifier },
   { planId, planPda, reason, queued }: BlockedPlan,

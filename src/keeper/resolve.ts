@@ -75,7 +75,7 @@ export class Resolver {
     this.#blockTimes = createBlockTimes(context.rpc);
   }
 
-  /** Settles attempts whose transaction is finalized on chain, whether it landed or failed. */
+  /** Settles attempts whose transaction is finalized on chain, as landed or as failed. */
   async landed(batch: readonly FinalAttempt[]): Promise<ResolveResult> {
     const { log, programId } = this.#context;
     const rows = batch.map(({ row }) => row);
@@ -287,7 +287,7 @@ async function endInHistory(
   const isLater = account !== null && account.periodStart > signedFor;
   if (isLater && (unreadable.length > 0 || settleTries < PATIENT_TRIES)) return undefined;
   // If a new account has the address now, the attempt may have landed before the old account was
-  // closed. The history must then reach up to the creation of the new account.
+  // closed. So the history decides, and only if it reaches up to the creation of the new account.
   const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
   return isRead && explains(pulls, other) ? { kind: 'expired' } : undefined;
 }

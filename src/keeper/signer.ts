@@ -189,9 +189,9 @@ const periodOf = ({ row, collect }: Due): PaidPeriod => ({
 });
 
 /**
- * Returns the payment's part of the text whose hash is the transaction's memo. The text differs
- * between attempts for the same period, so their transactions differ even if they have the same
- * blockhash.
+ * The memo of a transaction is the hash of a text. Returns one payment's part of this text. The
+ * part differs between attempts for the same period, so their transactions differ even if they have
+ * the same blockhash.
  */
 const referenceOf = ({ row, collect }: Due) =>
   [row.id, collect.periodStart, row.failedAttempts, row.setbacks, row.failedPacks].join(' ');

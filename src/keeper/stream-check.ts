@@ -1,7 +1,7 @@
 // Checks whether the streams lost messages, because a WebSocket drops messages without an error.
 // Every few minutes the program's signatures are listed from the chain and compared with the
-// signatures that the stream reported. A lost message starts the sweep, which otherwise takes up to
-// SWEEP_MINUTES to read every subscription.
+// signatures that the stream reported. A lost message starts the sweep at once. Without this the
+// sweep takes up to SWEEP_MINUTES to read every subscription.
 import { performance } from 'node:perf_hooks';
 import type { SignatureInfo } from '../chain/rpc/responses.ts';
 import type { Context } from './context.ts';

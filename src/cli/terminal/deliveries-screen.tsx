@@ -24,7 +24,7 @@ import { type Freshness, freshness } from './poll.ts';
 import { useKeys, useNow, useSize } from './screen.tsx';
 
 export interface DetailView extends Freshness {
-  /** undefined before the first read; null when the delivery was deleted meanwhile. */
+  /** undefined before the first read; null when the delivery was deleted in the meantime. */
   item: WholeItem | null | undefined;
 }
 

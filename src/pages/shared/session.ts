@@ -149,7 +149,8 @@ function sessionOf(connected: Connected, role: Role, first: string): Session {
       };
       if (token === used && !(await askRenewal(session, renew))) return response;
       const headers = { ...(init?.headers as object), authorization: `Bearer ${token}` };
-      // The sign-in may outlast the first time limit, so the repeated request gets a new one.
+      // The sign-in may outlast the first time limit, so the repeated request gets a new time
+      // limit.
       return fetch(url, { ...init, headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
     },
   });

@@ -143,7 +143,10 @@ const CLOCK_WORDS: Record<ClockName, string> = {
   chain: "the chain's clock",
 };
 
-/** Says which clock is wrong and by how much. If that is unknown, says which clocks differ. */
+/**
+ * Describes which clock is wrong and by how much. If the wrong clock is unknown, describes which
+ * clocks differ.
+ */
 export function clocksInWords({ odd, seconds, postgres, chain }: ClockDifference): string {
   const by = duration(Math.floor(Math.abs(seconds)));
   const offsets = { postgres, host: 0, chain };
