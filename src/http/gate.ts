@@ -30,13 +30,13 @@ const PUBLIC_READS_TO_FREE = 6;
 
 export interface Gate {
   /**
-   * Authenticates the request, spends the budgets of the caller and the address, and checks the
-   * caller's role and suspension.
+   * Authenticates the request, counts it in the budgets of the caller and the address, and checks
+   * the caller's role and suspension.
    */
   caller(request: FastifyRequest, reply: FastifyReply, admission: Admission): Promise<void>;
-  /** Spends the address's budget for signing in. */
+  /** Counts the request in the address's budget for signing in. */
   signIn(request: FastifyRequest, reply: FastifyReply): Promise<void>;
-  /** Spends the address's budget for pages and public data. */
+  /** Counts the request in the address's budget for pages and public data. */
   publicRead(request: FastifyRequest, reply: FastifyReply): Promise<void>;
   /** Sets the RateLimit headers of a response whose request was not counted in a budget. */
   showBudget(request: FastifyRequest, reply: FastifyReply): void;

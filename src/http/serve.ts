@@ -37,8 +37,8 @@ import { shareChain } from './shared-chain.ts';
 const SWEEP_MS = 60_000;
 const REPLAYS_MS = 10_000;
 /**
- * Milliseconds from the start to the check of the genesis hash. The check loads the RPC client,
- * which would take a seventh of the startup time.
+ * Milliseconds after the start at which the genesis hash is checked. The check loads the RPC
+ * client. During the start, loading would take a seventh of the startup time.
  */
 const SETTLED_MS = 1000;
 // Errors of listen(2), each with a cause and a remedy.

@@ -228,8 +228,8 @@ export async function measure(
   metrics.accountsFollowed.set(followed);
   for (const { name: endpoint, failures, lag } of endpoints) {
     metrics.endpointUp.set({ endpoint }, failures === 0 ? 1 : 0);
-    // The lag of an endpoint that does not answer is removed, because its last value would look
-    // healthy.
+    // If an endpoint does not respond, its lag is removed from the metric, because the last value
+    // would look healthy.
     if (failures === 0) metrics.endpointLag.set({ endpoint }, lag);
     else metrics.endpointLag.remove({ endpoint });
   }

@@ -251,9 +251,9 @@ async function endOfDead(
 }
 
 /**
- * Derives the outcome of an attempt that no endpoint has seen from the history of its account. The
- * attempt landed if any endpoint lists it. The attempt expired if other pulls add up to the amount
- * that the account counts as pulled, or if the account is gone.
+ * Uses the history of the account to derive the outcome of an attempt that no endpoint has seen.
+ * The attempt landed if the history of any endpoint lists it. The attempt expired if other pulls
+ * add up to the amount that the account counts as pulled, or if the account is gone.
  */
 async function endInHistory(
   context: Context,

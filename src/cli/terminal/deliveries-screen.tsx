@@ -174,7 +174,10 @@ interface BodyProps {
   detail: { view: DetailView; lines: ReturnType<typeof deliveryLines>; scrollMax: number };
 }
 
-/** Shows the part of the screen between title and keys, which depends on the mode. */
+/**
+ * Shows the part of the screen between title and keys. The content of this part depends on the
+ * mode.
+ */
 function Body({ state, types, width, height, detail }: BodyProps): ReactNode {
   const { mode, apps } = state;
   switch (mode.name) {

@@ -11,7 +11,7 @@ export function cut(text: string, width: number): string {
   return width < 1 ? '' : `${headOf(text, width - 1)}…`;
 }
 
-/** Returns the longest prefix of at most `width` columns. */
+/** Returns the longest prefix of `text` that takes at most `width` columns. */
 function headOf(text: string, width: number): string {
   let used = 0;
   for (const { segment, index } of graphemes.segment(text)) {

@@ -126,8 +126,8 @@ async function keeperPulls(
 }
 
 /**
- * Calls `work` for each successful transaction with the address `wallet` whose block time is
- * between `since` and `until` or unknown.
+ * Calls `work` for each successful transaction that names `wallet`. Transactions with a block time
+ * before `since`, or at or after `until`, are left out.
  */
 async function eachListed(
   rpc: Rpc,
