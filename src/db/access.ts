@@ -10,7 +10,7 @@ export interface AccessTerms {
   cancelRequestedAt: Date | null;
   trialEndsAt: Date | null;
   pausedAt: Date | null;
-  /** End of a refunded period that gives no access. */
+  /** End of a period whose payment was refunded. The period gives no access. */
   refundedThrough: Date | null;
   periodHours: number;
   /** Grace period of the plan; null means the default grace period. */
@@ -45,8 +45,8 @@ const MAX_ROWS = 50;
 
 /**
  * SQL for the end of the paid time or the trial, equal to coveredUntil in
- * domain/accounts/access.ts. A refunded period counts here, which only affects the order. The index
- * subscriptions_by_coverage uses the same expression, so both must change together.
+ * domain/accounts/access.ts. The expression ignores refunds, because it only orders the rows. The
+ * index subscriptions_by_coverage uses the same expression, so both must change together.
  */
 const covered = (sql: Queryable) =>
   sql`(case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else

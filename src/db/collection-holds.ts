@@ -24,7 +24,7 @@ export interface Brake {
   plans: string[];
   /** Sign-in wallets of held merchants. */
   merchants: string[];
-  /** Suspended wallets by role, among the wallets in the `parties` of readBrake(). */
+  /** Which merchant and subscriber wallets among the `parties` of readBrake() are suspended. */
   suspendedMerchants: string[];
   suspendedSubscribers: string[];
 }
@@ -94,8 +94,8 @@ export interface Hold extends Scope {
   reason: string;
   heldAt: Date;
   /**
-   * Latest chain time of the payments that a keeper found on chain and not in the database. null
-   * when the hold is not about missing payments.
+   * Latest chain time of the missing payments. A keeper found these payments on chain, and the
+   * database lacks them. null when the hold is not about missing payments.
    */
   missingUntil: Date | null;
 }

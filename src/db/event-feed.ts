@@ -1,6 +1,6 @@
-// Reads an app's events in id order, each event once. A transaction that began earlier may commit
-// later. Readers therefore stop at the start time of the oldest transaction that is still writing.
-// Below this bound, no further event can appear.
+// Reads an app's events in id order, each event once. An older transaction can commit after a newer
+// transaction, and its events have lower ids. Readers therefore stop at the start time of the
+// oldest transaction that is still writing: no further event can appear below this bound.
 import type { Queryable } from './postgres/connect.ts';
 
 export interface FeedRow {

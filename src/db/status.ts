@@ -99,8 +99,7 @@ export interface DeliveryFacts {
   /** Number of unfinished deliveries with at least one failed attempt. */
   retrying: number;
   /**
-   * Number of deliveries to live endpoints that were created within two days and exhausted their
-   * retries.
+   * Number of deliveries of the last two days, to live endpoints, that have used all their retries.
    */
   failed: number;
 }

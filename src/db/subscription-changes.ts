@@ -31,9 +31,7 @@ export async function updateOwnIds(
     where id = ${id}`;
 }
 
-/**
- * A discount on each payment: a percentage or an amount. When both are null, there is no discount.
- */
+/** A discount on each payment: a percentage or an amount. Both are null without a discount. */
 export interface DiscountTerms {
   discountPercent: number | null;
   /** Discount per payment in base units. */

@@ -29,7 +29,7 @@ export interface SubscriptionRow extends DiscountTerms {
    * registration.
    */
   chargedFrom: Date | null;
-  /** End of a refunded period that gives no access after a resume. */
+  /** End of a period whose payment was refunded. The period gives no access after a resume. */
   refundedThrough: Date | null;
   /**
    * Start of any period of the on-chain account; null until the registration or a keeper has read
@@ -207,8 +207,8 @@ export async function endRefundedAccess(sql: Queryable, id: string): Promise<voi
 }
 
 /**
- * Stores a registration with the plan's terms, and with a trial if the wallet had none in the app.
- * Returns its id, or undefined when the plan is not active. due_at is set even in a trial, so the
+ * Stores a registration with the plan's terms. Adds a trial if the wallet has had no trial in the
+ * app. Returns the id; undefined when the plan is not active. Sets due_at even in a trial, so the
  * keeper reads the account at once. Throws a violation of one_live_registration_per_pda when the
  * address is registered.
  */

@@ -6,18 +6,18 @@ import { reportLimits, sessionSettings } from './settings.ts';
 export interface Reports {
   /** Runs statements with the limits of reports. */
   run<T>(work: (sql: Queryable) => Promise<T>): Promise<T>;
-  /** The same in one transaction. */
+  /** Runs statements in one transaction, with the limits of reports. */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
   end(): Promise<void>;
 }
 
-/** Number of connections. Further reports wait for a connection. */
+/** Maximum number of connections. Further reports wait for a connection. */
 const CONNECTIONS = 3;
 /** Behind a pooler, reports of one process use at most one of the role's connections. */
 const POOLED_CONNECTIONS = 1;
 const REPORT = { planning: 'report', limits: reportLimits } as const;
 
-/** Opens the connections. With `directUrl`, `url` leads to a pooler (connect.ts). */
+/** Opens a pool for reports. If `directUrl` is given, `url` leads to a pooler (connect.ts). */
 export function openReports(
   url: string,
   { name, directUrl }: { name: string; directUrl?: string | undefined },
@@ -27,7 +27,7 @@ export function openReports(
   return reportsOn(connect(url, { max, name, directUrl, ...REPORT }), isPooled);
 }
 
-/** Reports on the connections of a pool. `isPooled`: its sessions are those of a pooler. */
+/** Runs reports on an existing pool. `isPooled`: the pool connects to a pooler. */
 export function reportsOn(sql: Sql, isPooled: boolean): Reports {
   const transaction = async <T>(work: (tx: Transaction) => Promise<T>): Promise<T> =>
     (await sql.begin(async (tx) => {
@@ -41,7 +41,10 @@ export function reportsOn(sql: Sql, isPooled: boolean): Reports {
   };
 }
 
-/** Changes settings for the transaction: the next one may have another session of the pooler. */
+/**
+ * Changes settings for this transaction only. A pooler may run the next transaction on another
+ * session.
+ */
 async function setLocally(tx: Transaction, settings: Record<string, string>): Promise<void> {
   const [names, values] = [Object.keys(settings), Object.values(settings)];
   await tx`
