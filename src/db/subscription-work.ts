@@ -350,8 +350,8 @@ export function readCollectable(
 }
 
 /**
- * Returns the ids of the subscriptions at these addresses, and of those of these wallets. Leaves
- * out subscriptions without a due_at.
+ * Finds subscriptions by address or by wallet. Leaves out subscriptions without a due_at. Returns
+ * their ids.
  */
 export async function findFollowed(
   sql: Queryable,

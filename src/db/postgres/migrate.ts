@@ -168,8 +168,8 @@ export async function planMigrations(sql: Sql): Promise<Planned[]> {
 }
 
 /**
- * Returns the schema's version if the schema is newer than this build and allows this release.
- * Otherwise as newerVersion().
+ * Returns the schema's version if it is newer than this build, otherwise undefined. Throws an
+ * OperatorError if the newer schema does not allow this release.
  */
 export async function newerSchema(sql: Sql): Promise<number | undefined> {
   return newerVersion(await listMigrations(), await appliedVersions(sql));

@@ -36,7 +36,7 @@ const running = {
   update: { daemons: ['id', 'name'] },
 };
 
-/** The columns of rate_leases that identify a holder. Daemons must not update these columns. */
+/** The columns of rate_leases that identify a holder. No role may update these columns. */
 const rateHolder = ['name', 'holder', 'place', 'pid'];
 
 /**

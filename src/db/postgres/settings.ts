@@ -108,8 +108,8 @@ export function sessionSettings({
 
 /**
  * Settings that "billing migrate --roles" gives the role of each daemon in this database, for
- * sessions behind a pooler. The dispatcher's role gets the planner settings `queue`, which suit the
- * claims of deliveries. All other statements of the dispatcher run well with any settings.
+ * sessions behind a pooler. The dispatcher's role gets the planner settings `queue`, because its
+ * claims need them. Its other statements need no other planner settings.
  */
 export const ROLE_SETTINGS: Readonly<
   Record<Exclude<DaemonRole, 'reconcile'>, Readonly<Record<string, string>>>
