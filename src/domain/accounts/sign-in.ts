@@ -72,8 +72,8 @@ export function rolesOf(
 }
 
 /**
- * The ways to sign in, in the order in which a page tries them, with the Wallet Standard feature
- * that each needs. A transaction signs in subscribers only.
+ * The methods of signing in, in the order in which a page tries them. Each method needs a feature
+ * of the Wallet Standard. Merchants cannot sign in with a transaction.
  */
 export const signInMethods = [
   { method: 'signIn', feature: 'solana:signIn', roles },
@@ -118,9 +118,9 @@ export function isMessageOf(issued: string, signed: Buffer, wallet: string): boo
 }
 
 /**
- * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued
- * message, without additional ones. It may prefix the chain with its namespace (solana:mainnet).
- * The statement is required, because it names the role to the wallet's owner.
+ * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued message
+ * and no other fields. The wallet may write the chain with its namespace (solana:mainnet). The
+ * statement is required, because it names the role to the wallet's owner.
  */
 function saysTheSame(issued: string, signed: string): boolean {
   const [wanted, given] = [fieldsOf(issued), fieldsOf(signed)];

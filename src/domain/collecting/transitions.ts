@@ -115,8 +115,8 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
   const terms = { ...row, discountPeriods: state.discountPeriods };
   if (pull.source === 'keeper' && usesDiscount(terms, period, due))
     state.discountPeriods = (state.discountPeriods ?? 1) - 1;
-  // A late found pull of an earlier period is recorded, but does not change paidThrough or the
-  // status.
+  // A pull of an earlier period that was found late is recorded, but paidThrough and the status do
+  // not change.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
     settleUp(update, periodEnd, pull.gross, next);
   events.push({

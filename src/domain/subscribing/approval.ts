@@ -81,7 +81,7 @@ async function countUsers(
   }
 }
 
-/** Whether the account may still move tokens. Only an expired subscription certainly may not. */
+/** Whether the account may still move tokens. False only for an expired subscription. */
 function isUser(data: Buffer, now: bigint): boolean {
   if (kindOf(data) !== 'subscription') return true;
   try {
@@ -110,7 +110,9 @@ export async function isLastUser(
 }
 
 export interface Revocation extends Unsigned {
-  /** Number of accounts that can no longer collect afterwards; null when it is unknown. */
+  /**
+   * Number of accounts that cannot collect after the revocation; null when the number is unknown.
+   */
   users: number | null;
 }
 

@@ -205,7 +205,8 @@ export interface Shortage {
 }
 
 /**
- * Lists what the wallet lacks for subscribing, and another program's approval that it would lose.
+ * Lists what the wallet lacks for subscribing, and another program's approval that subscribing
+ * would replace.
  */
 export function shortagesOf({
   usdc,
