@@ -1,5 +1,5 @@
-// Reads subscriptions for the access endpoint. One statement per kind of customer id answers all
-// requests of one event-loop turn.
+// Reads subscriptions for the access endpoint. All requests of one event-loop turn share one
+// statement for external ids and one statement for wallets.
 import type { Queryable } from './postgres/connect.ts';
 
 /** The subscription fields that decide access (domain/accounts/access.ts). */
@@ -67,7 +67,8 @@ export async function readAccess(
     wallet,
     plan_id: planId,
   }));
-  // External ids and wallets have different indexes, and most batches contain only one kind.
+  // Each kind of customer id has its own index and therefore its own statement. Most batches
+  // contain only one kind.
   const byExternalId = given.filter(({ external_id: id }) => id !== null);
   const byWallet = given.filter(({ wallet }) => wallet !== null);
   const rows = (

@@ -62,7 +62,8 @@ export async function readBrake(sql: Queryable, parties: readonly Parties[] = []
  * no other transaction can record a hold or a new timeline.
  */
 export async function lockBrake(tx: Transaction, parties: readonly Parties[] = []): Promise<Brake> {
-  // The lock has its own statement, so the next statement sees what was committed during the wait.
+  // Postgres takes a new snapshot for each statement. The lock is a separate statement, so the next
+  // statement sees everything that was committed while this transaction waited for the lock.
   await lockShared(tx);
   return readBrake(tx, parties);
 }

@@ -1,6 +1,7 @@
-// Reads an app's events in id order, each event once. An older transaction can commit after a newer
-// transaction, and its events have lower ids. Readers therefore stop at the start time of the
-// oldest transaction that is still writing: no further event can appear below this bound.
+// Reads an app's events in id order, each event once. The events of an older transaction have lower
+// ids, but the older transaction may commit after a newer one. Readers therefore stop at the start
+// time of the oldest transaction that is still writing: no further event can appear below this
+// bound.
 import type { Queryable } from './postgres/connect.ts';
 
 export interface FeedRow {

@@ -235,9 +235,9 @@ export async function activatePlan(
 }
 
 /**
- * Claims the plans that are due for a poll by setting observed_at, longest unpolled first. A
- * pending plan is first polled at the age `pendingAgeSeconds`, and again whenever its age has
- * doubled. A published plan is polled when the Unix time is a multiple of `everySeconds`
+ * Claims the plans that are due for a poll by setting observed_at. Plans with the oldest poll come
+ * first. A pending plan is first polled at the age `pendingAgeSeconds`, and again whenever its age
+ * has doubled. A published plan is polled when the Unix time is a multiple of `everySeconds`
  * (`blockedSeconds` for a blocked plan), so that plans share RPC requests.
  */
 export function takeUnwatchedPlans(

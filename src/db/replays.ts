@@ -179,8 +179,8 @@ export async function lockRequestedRun(sql: Transaction): Promise<ReplayRun | un
 }
 
 /**
- * Locks an unfinished run until the transaction ends, so that two processes take turns on it.
- * Returns undefined when the run is finished.
+ * Locks an unfinished run until the transaction ends, so that only one process at a time works on
+ * the run. Returns undefined when the run is finished.
  */
 export async function lockRun(sql: Transaction, id: string): Promise<ReplayRun | undefined> {
   const [run] = await sql<ReplayRun[]>`

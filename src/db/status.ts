@@ -99,7 +99,8 @@ export interface DeliveryFacts {
   /** Number of unfinished deliveries with at least one failed attempt. */
   retrying: number;
   /**
-   * Number of deliveries of the last two days, to live endpoints, that have used all their retries.
+   * Number of failed deliveries to live endpoints. Only deliveries that were created within the
+   * last two days are counted.
    */
   failed: number;
 }

@@ -135,9 +135,9 @@ export async function renewLeases(
 }
 
 /**
- * Releases leases. `until` sets the chain time at which the subscriptions are due again.
- * `keeperFailure` raises the setback counter, which sets the backoff for failures that the
- * subscriber did not cause.
+ * Releases leases. `until` is the chain time at which the subscriptions are due again.
+ * `keeperFailure` raises the setback counter of each row. The counter sets the backoff for failures
+ * that the subscriber did not cause.
  */
 export async function releaseClaims(
   sql: Queryable,
@@ -159,8 +159,8 @@ export async function releaseClaims(
 }
 
 /**
- * Locks the rows that these claims still hold until the caller's transaction ends. Returns the row
- * versions, which KeeperSubscriptionForEvents explains.
+ * Locks the rows that these claims still hold, until the caller's transaction ends. Returns the row
+ * versions (KeeperSubscriptionForEvents).
  */
 export function lockClaimed(
   sql: Queryable,

@@ -18,7 +18,7 @@ export interface SubscriptionRow extends DiscountTerms {
   subscriberWallet: string;
   merchantWallet: string;
   status: SubscriptionStatus;
-  /** The plan's amount in base units, which is the maximum that the chain allows per period. */
+  /** The plan's amount in base units: the maximum that the chain allows per period. */
   amount: bigint;
   periodHours: number;
   trialEndsAt: Date | null;
@@ -96,8 +96,8 @@ export interface EarlierRegistration {
   status: SubscriptionStatus;
   periodHours: number;
   /**
-   * True after a force-cancel by the merchant. A reinstatement lifts the bar. A later checkout
-   * session for the subscription's externalId or wallet also lifts it.
+   * True after the merchant has force-cancelled the registration. A reinstatement makes it false
+   * again. So does a later checkout session for the subscription's externalId or wallet.
    */
   isBarred: boolean;
   /** Null when the account was not read at registration. */

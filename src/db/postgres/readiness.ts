@@ -1,5 +1,5 @@
 // Checks of Postgres. At start: encoding, session settings and commits are as the service needs
-// them. Later: daemons can use Postgres at this moment.
+// them. In operation: daemons can read and write now.
 import { describeDatabase } from '../../config/postgres-url.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 import { silenceOf, type Sql } from './connect.ts';

@@ -1,4 +1,4 @@
-// Connections for reports: analytics, exports and replay counts, which read more rows than other
+// Connections for reports: analytics, exports and replay counts. Reports read more rows than other
 // statements and may take longer.
 import { connect, type Queryable, type Sql, type Transaction } from './connect.ts';
 import { reportLimits, sessionSettings } from './settings.ts';
