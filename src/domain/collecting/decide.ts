@@ -269,7 +269,7 @@ function notYet(
   }
   if (period.verdict === 'not_started') return retryAt(update, account.periodStart);
   // The database has recorded all known pulls of this period, and the period is unpaid. The chain
-  // contradicts the row if it counts a pull in this period.
+  // contradicts the row if the chain counts a pull in this period.
   if (period.verdict !== 'collectable' || period.pulled !== 0n) {
     return {
       ...keeperFailure(update, view),

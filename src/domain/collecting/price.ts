@@ -72,9 +72,9 @@ export function amountDue(
 }
 
 /**
- * The amount to collect for a period. This is the amount due, but 0 if it is for a part of a period
- * and below `minimum`, because a collection costs the operator lamports. The price of a whole
- * period is always collected.
+ * The amount to collect for a period: the amount due. If only a part of the period is charged and
+ * the amount due is below `minimum`, the amount to collect is 0, because each collection costs the
+ * operator lamports.
  */
 export function amountToCollect(
   terms: PriceTerms,

@@ -148,8 +148,8 @@ export function applyCover(
 }
 
 /**
- * Marks a period as paid for which nothing is collected (price.ts, amountToCollect). No payment is
- * recorded and no event is sent.
+ * Marks a period as paid although nothing is collected for it (price.ts, amountToCollect). No
+ * payment is recorded and no event is sent.
  */
 export function applyUncollected(
   update: SubscriptionUpdate,
@@ -263,8 +263,8 @@ export function applyCancelSeen({ state, events }: SubscriptionUpdate, now: bigi
 }
 
 /**
- * Records that the subscriber resumed on chain. The next payment is due at `next`. If the paid
- * period was refunded meanwhile, it gives no access any more.
+ * Records that the subscriber resumed on chain. The next payment is due at `next`. If the payment
+ * of the paid period was refunded before the resume, the period gives no access.
  */
 export function applyResume({ row, state, events }: SubscriptionUpdate, next: Date | null): void {
   state.cancelRequestedAt = null;

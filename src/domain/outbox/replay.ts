@@ -245,8 +245,8 @@ async function queueStep(
 }
 
 /**
- * Returns whether a selection includes events that were never queued for delivery. This is so for a
- * selection of an app with the status `unsent` or without a status.
+ * Returns whether a selection includes events that were never queued for delivery: it selects an
+ * app, and either the status `unsent` or all statuses.
  */
 function takesUnsent({ appId, status }: Selection): boolean {
   return appId !== null && (status === null || status === 'unsent');

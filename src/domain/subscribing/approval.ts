@@ -117,8 +117,9 @@ export interface Revocation extends Unsigned {
 }
 
 /**
- * Builds the transaction that revokes the approval. `closesAuthority` also closes the authority,
- * which ends every subscription under it for good. Throws CONFLICT when there is nothing to revoke.
+ * Builds the transaction that revokes the approval. If `closesAuthority` is set, the transaction
+ * also closes the authority and thus ends every subscription under it for good. Throws CONFLICT
+ * when there is nothing to revoke.
  */
 export async function revokingTransaction(
   chain: ChainReader,

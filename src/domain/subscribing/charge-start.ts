@@ -27,7 +27,7 @@ interface Registered {
   readonly period: PullPeriod;
   /** Chain time of the registration, Unix seconds. */
   readonly now: bigint;
-  /** Whether the account has an earlier registration, which has ended. */
+  /** Whether the account has an earlier registration that has ended. */
   readonly isRenewed: boolean;
 }
 

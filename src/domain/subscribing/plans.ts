@@ -268,8 +268,8 @@ export async function planTransaction(
 }
 
 /**
- * The parties that a registered plan must name on chain. Its recorded puller and all keepers of the
- * service are accepted as pullers.
+ * The parties that a registered plan must name on chain. The plan's recorded puller and all keepers
+ * of the service are accepted as pullers.
  */
 export const partiesOf = (plan: PlanRow, network: Network): PlanParties => ({
   ...plan,

@@ -1,5 +1,5 @@
-// Refunds: the service builds the transfer, the merchant's wallet signs it, and a keeper records it
-// once it is finalized.
+// Refunds: the service builds the transfer, the merchant's wallet signs the transfer, and a keeper
+// records the finalized transfer.
 //
 //   pending -> succeeded (the transfer is finalized)
 //   pending -> expired (not on chain, blockhash dead) -> succeeded (found later)
