@@ -79,8 +79,8 @@ export class Claimer {
   }
 
   /**
-   * Reports that an endpoint has due rows. `isSwept` is true when a sweep found them; such rows may
-   * be older than the last claimed row.
+   * Reports that an endpoint has due rows. `isSwept` is true when a sweep found the rows. Rows
+   * found by a sweep may be older than the last claimed row.
    */
   found(endpointId: string, isSwept: boolean): void {
     let known = this.#known.get(endpointId);

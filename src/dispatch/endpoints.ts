@@ -32,8 +32,8 @@ export class EndpointCache {
   readonly #onUnusable: (endpointId: string, error: unknown) => void;
 
   /**
-   * `onUnusable` is called for each endpoint with a secret that cannot be decrypted. If this is the
-   * previous secret, the endpoint is used with its current secret only.
+   * `onUnusable` is called for each endpoint with a secret that cannot be decrypted. If only the
+   * previous secret cannot be decrypted, requests are signed with the current secret alone.
    */
   constructor(
     sql: Sql,
