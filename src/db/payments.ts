@@ -247,8 +247,8 @@ const transactionColumns = (sql: Queryable) => sql`
   s.own_ids_from`;
 
 /**
- * SQL for all filters except app and subscription. listTransactions() selects an index by app and
- * subscription.
+ * SQL for all filters except app and subscription. The callers add the filters for app and
+ * subscription, which decide the index.
  */
 function restOf(
   sql: Queryable,

@@ -1,4 +1,4 @@
-// Refunds. The API creates a refund; a keeper records it when the transfer is finalized.
+// Refunds. The API creates a refund. A keeper records the refund when its transfer is finalized.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { type Page, pageOf } from './postgres/lists.ts';
 

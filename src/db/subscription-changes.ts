@@ -63,10 +63,10 @@ export async function updateDiscount(
 // a new attempt or write a result. The keeper also checks for a cancellation before it sends.
 
 /**
- * Stops collection. The keeper ends the subscription at paid_through or the end of the trial. If
- * both are null, the keeper ends the subscription at once. An earlier request by the subscriber
- * becomes the merchant's request, so a resume on chain does not undo it. Returns undefined when the
- * subscription has ended or the merchant has already cancelled.
+ * Stops collection. The keeper ends the subscription at paid_through or the end of the trial, and
+ * at once if both are null. An earlier request by the subscriber becomes the merchant's request, so
+ * a resume on chain does not undo the cancellation. Returns undefined when the subscription has
+ * ended or the merchant has already cancelled.
  */
 export async function requestCancellation(
   sql: Transaction,

@@ -25,8 +25,8 @@ export interface Migration {
   text: string;
   checksum: string;
   /**
-   * The oldest release that can run on the schema after this migration. A comment in the file names
-   * the release: "-- min_release: 0.1.0".
+   * The oldest release that can run on the schema after this migration. A comment in the
+   * migration's file names the release: "-- min_release: 0.1.0".
    */
   minRelease: string | null;
 }
