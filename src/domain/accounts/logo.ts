@@ -1,5 +1,5 @@
-// The logo of an app. A logo is decoded before it is stored, so that the service serves only real
-// images under the media type of an image.
+// The logo of an app. A logo is decoded before it is stored, so that the service serves only bytes
+// that are a real image.
 import { createHash } from 'node:crypto';
 import type { Logo, LogoType } from '../../db/app-logos.ts';
 import { invalidField } from '../../errors.ts';

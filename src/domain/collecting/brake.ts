@@ -79,7 +79,7 @@ export async function stopped(
     attempt !== undefined && (isOther || isHeld(brake, row) || isSuspended(brake, row));
 }
 
-/** Describes a hold in words: the payments that it stops, and the reason. */
+/** Describes a hold in words: the payments that the hold stops, and the reason of the hold. */
 export function heldInWords({
   merchantWallet,
   planId,

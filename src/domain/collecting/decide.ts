@@ -145,9 +145,9 @@ export function registeredAccount(
 }
 
 /**
- * Whether a missing account is really gone. An account that was read before, or that another
- * account has replaced, is gone. An account that no keeper has read yet may just be missing at a
- * lagging RPC endpoint.
+ * Whether a missing account counts as closed: another account has replaced the missing account, a
+ * keeper has read it before, or its registration is old enough. Otherwise the RPC endpoint may just
+ * lag behind.
  */
 function missingIsBelieved(row: KeeperSubscription, view: ChainView): boolean {
   if (view.subscription !== null) return true;

@@ -33,7 +33,7 @@ function noticeTimes(
     .sort((a, b) => a.getTime() - b.getTime());
 }
 
-/** Number of notices, of the payment due at `due`, whose time is not later than `now`. */
+/** How many notices of the payment due at `due` have a time up to `now`. */
 export function noticesUntil(
   now: Date,
   due: Date,

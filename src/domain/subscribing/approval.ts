@@ -1,6 +1,6 @@
-// The approval that a wallet gives its authority: counts the accounts that still use the approval,
-// and revokes it. All subscriptions of a wallet share one approval, including subscriptions of
-// other services that use the program.
+// The approval that a wallet gives its authority. This file counts the accounts that still use the
+// approval, and builds the transaction that revokes it. All subscriptions of a wallet share one
+// approval, including subscriptions of other services that use the program.
 import { authorityIn, tokenAccountIn } from '../../chain/program/accounts.ts';
 import { authorityAddress, tokenAccountAddress } from '../../chain/program/addresses.ts';
 import {
