@@ -12,8 +12,8 @@ export interface SendingEndpoint {
   path: string;
   keys: SigningKeys;
   /**
-   * The keys of the previous secret, which also sign until the time `until` (Unix ms of the
-   * database's clock).
+   * The keys of the previous secret. Requests are also signed with these keys until the time
+   * `until` (Unix ms of the database's clock).
    */
   previous: { keys: SigningKeys; until: number } | undefined;
   /** The merchant's own headers: name, value, name, value. */
