@@ -7,7 +7,7 @@ export interface Logo {
   image: Buffer;
 }
 
-/** Stores an app's logo in place of an earlier one, and its version with the app. */
+/** Stores an app's logo and the logo's version. Replaces an earlier logo of the app. */
 export async function storeLogo(
   sql: Queryable,
   appId: string,
@@ -33,7 +33,10 @@ export async function deleteLogo(sql: Queryable, appId: string): Promise<void> {
     update apps set logo_version = null, updated_at = now() where id = ${appId}`;
 }
 
-/** Finds an app's logo. Undefined for another version, which was replaced or never stored. */
+/**
+ * Finds an app's logo by its version. Returns undefined if the app's current logo has another
+ * version, or if the app has no logo.
+ */
 export async function findLogo(
   sql: Queryable,
   appId: string,

@@ -7,13 +7,16 @@ export interface AppRow {
   name: string;
   description: string | null;
   websiteUrl: string | null;
-  /** When the website named the app; null while it is only a claim. */
+  /**
+   * Time at which the app's id was found in a file of the website (domain/accounts/website.ts).
+   * null means that the website is not proven to belong to the merchant.
+   */
   websiteProvenAt: Date | null;
   supportEmail: string | null;
   supportUrl: string | null;
   termsUrl: string | null;
   privacyUrl: string | null;
-  /** Names the logo's content in its URL; null without a logo. */
+  /** Version of the logo, as it appears in the logo's URL; null without a logo. */
   logoVersion: string | null;
   /** Origins of the URLs to which a checkout may redirect. */
   returnOrigins: string[];
@@ -89,8 +92,8 @@ export function listApps(sql: Queryable, merchantId: string, page: Page): Promis
 }
 
 /**
- * Updates the given fields. null clears a field; undefined leaves it unchanged. Another website has
- * yet to be proven.
+ * Updates the given fields. null clears a field; undefined leaves it unchanged. A new website URL
+ * counts as not proven.
  */
 export async function updateApp(
   sql: Queryable,
@@ -122,7 +125,7 @@ export async function updateApp(
   return row;
 }
 
-/** Marks an app's website as proven. Undefined when it is another one by now. */
+/** Marks an app's website as proven. Returns undefined if the app now has another website URL. */
 export async function markWebsiteProven(
   sql: Queryable,
   id: string,

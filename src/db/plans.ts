@@ -98,7 +98,7 @@ export interface PublicPlanRow {
   appName: string;
   appDescription: string | null;
   websiteUrl: string | null;
-  /** Whether the website named the app; else it is what the merchant claims. */
+  /** Whether the website is proven to belong to the merchant; false for an unchecked claim. */
   websiteProven: boolean;
   supportEmail: string | null;
   supportUrl: string | null;
@@ -235,10 +235,10 @@ export async function activatePlan(
 }
 
 /**
- * Claims the plans that are due for a poll, longest unpolled first, by setting observed_at. A
- * pending plan is polled first at the age `pendingAgeSeconds` and then whenever its age has
- * doubled. Published plans are polled on multiples of `everySeconds`, or of `blockedSeconds` if
- * blocked, so that they share RPC requests.
+ * Claims the plans that are due for a poll by setting observed_at. Plans with the oldest poll come
+ * first. A pending plan is first polled at the age `pendingAgeSeconds`, and again whenever its age
+ * has doubled. A published plan is polled when the Unix time is a multiple of `everySeconds`
+ * (`blockedSeconds` for a blocked plan), so that plans share RPC requests.
  */
 export function takeUnwatchedPlans(
   sql: Queryable,
@@ -314,7 +314,7 @@ export async function listActivePlanPdas(sql: Queryable): Promise<string[]> {
   return rows.map(({ planPda }) => planPda);
 }
 
-/** Finds the plans at these addresses that have not ended. */
+/** Finds the plans at these addresses, without ended plans. */
 export function findPlansAt(sql: Queryable, planPdas: string[]): Promise<PlanRow[]> {
   return sql<
     PlanRow[]

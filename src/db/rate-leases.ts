@@ -4,34 +4,36 @@ import type { Sql } from './postgres/connect.ts';
 
 /** A process that holds a lease. */
 export interface Holder {
-  /** The rate that is shared. */
+  /** Name of the rate. */
   name: string;
   holder: string;
-  /** Machine and pid namespace; null where they are not known. */
+  /** Machine and pid namespace of the process; null if they are not known. */
   place: string | null;
   pid: number;
 }
 
 export interface LeaseRequest extends Holder {
-  /** The whole rate. */
+  /** The rate that all holders share. */
   rate: number;
-  /** The most that the holder uses now, or used a moment ago. It is not given to others. */
+  /**
+   * The share that this holder uses now or used a moment ago. Other holders cannot get this share.
+   */
   holds: number;
-  /** The lease ends after this time without another request. */
+  /** The lease ends this many milliseconds after its last renewal. */
   leaseMs: number;
 }
 
 export interface Lease {
-  /** The most that the holder may use from now on. */
+  /** The share that the holder may use from now on. */
   granted: number;
   /** Number of holders. */
   holders: number;
 }
 
 /**
- * Renews the lease of a holder. Each holder's part is the rate divided by their number; the rest
- * goes to the first ones by id. What others still hold is not granted, so a new holder waits until
- * they have reported less.
+ * Renews the lease of a holder. Each holder's share is the rate divided by the number of holders;
+ * the holders with the lowest ids share the remainder. A share that another holder still uses is
+ * not granted, so a new holder waits until the other holders have reported lower use.
  */
 export function renewLease(
   sql: Sql,
@@ -64,7 +66,7 @@ export function renewLease(
   });
 }
 
-/** Lists the holders of a rate in a place. */
+/** Lists the holders of a rate on one machine and pid namespace. */
 export function listHolders(
   sql: Sql,
   { name, place }: Pick<Holder, 'name' | 'place'>,
@@ -73,7 +75,9 @@ export function listHolders(
     select name, holder, place, pid from rate_leases where name = ${name} and place = ${place}`;
 }
 
-/** Ends a lease after `afterMs`, when the holder's last requests no longer count. */
+/**
+ * Ends a lease `afterMs` from now. Until then, the holder's last requests still count for the rate.
+ */
 export async function endLease(
   sql: Sql,
   { name, holder }: Pick<Holder, 'name' | 'holder'>,

@@ -2,16 +2,16 @@
 // endpoint that sends next. The state is in memory, per process.
 //
 // An endpoint's window (its maximum of requests in flight) starts at one request. It grows by one
-// with each success up to a cap and halves with each failure. The cap is this process's share of
-// WEBHOOK_ENDPOINT_CONCURRENCY, which all dispatchers keep together.
+// with each success up to a cap and halves with each failure. WEBHOOK_ENDPOINT_CONCURRENCY limits
+// all dispatchers together, and the cap is this process's share of this limit.
 //
 // Failing endpoints get at most 1/4 of the process's requests in flight (places). Failing, slow and
 // new endpoints together get at most 1/2, so half is left for fast endpoints. Two places are
 // reserved for new endpoints, whose speed is not known, so that they do not wait for slow
 // endpoints.
 //
-// Within a class, endpoints take turns of 100 ms of response time, but at least one request. An
-// endpoint with maxPerSecond starts its requests evenly spaced.
+// Endpoints of a class take turns. A turn has as many requests as take 100 ms in total, but at
+// least one request. An endpoint with maxPerSecond starts its requests evenly spaced.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 
@@ -103,7 +103,7 @@ export class Concurrency {
     onDue = () => undefined,
   }: {
     total: number;
-    /** This process's share; it may change. */
+    /** This process's share of WEBHOOK_ENDPOINT_CONCURRENCY; the share may change. */
     perEndpoint: () => number;
     onDue?: () => void;
   }) {
@@ -163,7 +163,10 @@ export class Concurrency {
     return next;
   }
 
-  /** The endpoint of a class whose turn is next. Where the share shrank, some have to wait. */
+  /**
+   * Returns the next endpoint of a class, in the order of turns. After the process's share has
+   * shrunk, an endpoint may have too many requests in flight. Such an endpoint loses its turn.
+   */
   #first(pace: Pace): EndpointQueue | undefined {
     for (const queue of this.#waiting[pace]) {
       if (queue.inFlight < this.windowOf(queue)) return queue;
@@ -172,7 +175,7 @@ export class Concurrency {
     return undefined;
   }
 
-  /** The most requests in flight to an endpoint now. */
+  /** Returns the current maximum of requests in flight to an endpoint. */
   windowOf({ window }: EndpointQueue): number {
     return Math.min(window, this.#perEndpoint());
   }

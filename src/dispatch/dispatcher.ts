@@ -321,8 +321,8 @@ export class Dispatcher {
   }
 
   /**
-   * Wakes the main loop for another claim if there are free places. While claiming is stopped,
-   * waking would cause a busy loop, because the places stay free.
+   * Wakes the main loop if a further claim is possible. While claiming is stopped, waking would
+   * cause a busy loop, because a further claim stays possible.
    */
   #wakeIfHungry(): void {
     if (this.#mayClaim && this.#claimer.isHungry) this.#loop.wake();

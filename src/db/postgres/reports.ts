@@ -1,4 +1,4 @@
-// Connections for reports: analytics, exports and replay counts, which read more rows than other
+// Connections for reports: analytics, exports and replay counts. Reports read more rows than other
 // statements and may take longer.
 import { connect, type Queryable, type Sql, type Transaction } from './connect.ts';
 import { reportLimits, sessionSettings } from './settings.ts';
@@ -6,24 +6,24 @@ import { reportLimits, sessionSettings } from './settings.ts';
 export interface Reports {
   /** Runs statements with the limits of reports. */
   run<T>(work: (sql: Queryable) => Promise<T>): Promise<T>;
-  /** Runs statements that only read, on the replica where there is one. */
+  /** Runs statements that only read. They run on the replica if REPORTS_DATABASE_URL names one. */
   read<T>(work: (sql: Queryable) => Promise<T>): Promise<T>;
-  /** Reads how old the data of `read` may be, in seconds. Later reads are not older. */
+  /** Returns the maximum age, in seconds, of the data that `read` returns from now on. */
   readAge(): Promise<number>;
-  /** Runs statements in one transaction. */
+  /** Runs statements in one transaction, with the limits of reports. */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
   end(): Promise<void>;
 }
 
-/** Number of connections. Further reports wait for a connection. */
+/** Maximum number of connections. Further reports wait for a connection. */
 const CONNECTIONS = 3;
 /** Behind a pooler, reports of one process use at most one of the role's connections. */
 const POOLED_CONNECTIONS = 1;
 const REPORT = { planning: 'report', limits: reportLimits } as const;
 
 /**
- * Opens the connections. With `directUrl`, `url` leads to a pooler (connect.ts). With `replicaUrl`,
- * `read` uses that server.
+ * Opens a pool for reports. If `directUrl` is given, `url` leads to a pooler (connect.ts). If
+ * `replicaUrl` is given, `read` uses that server.
  */
 export function openReports(
   url: string,
@@ -42,7 +42,7 @@ export function openReports(
   return reportsOn(connect(url, { max, name, directUrl, ...REPORT }), isPooled, replica);
 }
 
-/** Reports on the connections of a pool. `isPooled`: its sessions are those of a pooler. */
+/** Runs reports on an existing pool. `isPooled`: the pool connects to a pooler. */
 export function reportsOn(sql: Sql, isPooled: boolean, replica?: Sql): Reports {
   const transaction = async <T>(work: (tx: Transaction) => Promise<T>): Promise<T> =>
     (await sql.begin(async (tx) => {
@@ -62,8 +62,8 @@ export function reportsOn(sql: Sql, isPooled: boolean, replica?: Sql): Reports {
 }
 
 /**
- * Reads by how many seconds a standby is behind at most; 0 on a primary. A connected standby that
- * has replayed all that it received is not behind, however long ago the last commit was.
+ * Returns the maximum number of seconds that a standby is behind, and 0 for a primary. A connected
+ * standby that has replayed everything it received is 0 seconds behind.
  */
 async function readAge(replica: Sql): Promise<number> {
   const [row] = await replica<{ age: number }[]>`
@@ -77,7 +77,10 @@ async function readAge(replica: Sql): Promise<number> {
   return row?.age ?? 0;
 }
 
-/** Changes settings for the transaction: the next one may have another session of the pooler. */
+/**
+ * Changes settings for this transaction only. A pooler may run the next transaction on another
+ * session.
+ */
 async function setLocally(tx: Transaction, settings: Record<string, string>): Promise<void> {
   const [names, values] = [Object.keys(settings), Object.values(settings)];
   await tx`

@@ -36,7 +36,7 @@ const running = {
   update: { daemons: ['id', 'name'] },
 };
 
-/** Columns of a lease that do not change. */
+/** The columns of rate_leases that identify a holder. No role may update these columns. */
 const rateHolder = ['name', 'holder', 'place', 'pid'];
 
 /**

@@ -1,42 +1,47 @@
-// The logo of an app. It is decoded before it is kept: what is then served as an image is one.
+// The logo of an app. A logo is decoded before it is stored, so that the service serves only bytes
+// that are a real image.
 import { createHash } from 'node:crypto';
 import type { Logo, LogoType } from '../../db/app-logos.ts';
 import { invalidField } from '../../errors.ts';
 
-/** Most bytes of a logo. */
+/** Maximum size of a logo in bytes. */
 export const MAX_LOGO_BYTES = 64 * 1024;
 
-/** Most pixels of a side. 64 KiB can be compressed from a gigabyte, which nobody is to decode. */
+/**
+ * Maximum width and height in pixels. A file of 64 KiB can decompress to a gigabyte, so a larger
+ * image is refused before it is decoded.
+ */
 const MAX_SIDE = 1024;
 
 const decoders: Readonly<Record<LogoType, (image: Buffer) => Promise<void>>> = {
   'image/png': async (image) => {
     const { PNG } = await import('pngjs');
-    // The header is the first chunk, behind 8 bytes of signature and 8 of length and name.
+    // Width and height are the first fields of the first chunk. They follow the signature (8 bytes)
+    // and the chunk's length and name (8 bytes).
     refuseLarge(image.readUInt32BE(16), image.readUInt32BE(20));
     PNG.sync.read(image);
   },
   'image/webp': async (image) => {
     const { default: webp } = await import('webp-wasm');
     refuseLarge(...webpSize(image));
-    // A copy, because the decoder would read the whole memory that a Buffer is a part of. What it
-    // cannot decode is null.
+    // The bytes are copied, because the decoder would read the whole memory block that contains the
+    // Buffer. The decoder returns null for bytes that it cannot decode.
     const decoded: unknown = await webp.decode(new Uint8Array(image).buffer);
     if (decoded === null) throw new Error('no image');
   },
 };
 
-/** Returns the media type of a logo, or undefined for another one. */
+/** Returns the media type of a logo. Returns undefined for a type other than PNG and WebP. */
 export function logoType(contentType: string | undefined): LogoType | undefined {
   const type = contentType?.split(';', 1)[0]?.trim().toLowerCase();
   return type === 'image/png' || type === 'image/webp' ? type : undefined;
 }
 
-/** The version of a logo: another content is another one. */
+/** The version of a logo: the first 16 hex digits of the SHA-256 of the image. */
 export const versionOf = ({ image }: Logo): string =>
   createHash('sha256').update(image).digest('hex').slice(0, 16);
 
-/** Throws VALIDATION_ERROR unless the bytes are an image of their type that can be decoded. */
+/** Throws VALIDATION_ERROR unless the bytes can be decoded as an image of the given type. */
 export async function checkLogo({ contentType, image }: Logo): Promise<void> {
   try {
     await decoders[contentType](image);
@@ -54,7 +59,10 @@ function refuseLarge(width: number, height: number): void {
   if (width > MAX_SIDE || height > MAX_SIDE) throw new Error(`${width} by ${height} pixels`);
 }
 
-/** Width and height as the first chunk of a WebP file has them: extended, lossless or lossy. */
+/**
+ * Reads width and height from the first chunk of a WebP file. The chunk's name tells the format:
+ * extended (VP8X), lossless (VP8L) or lossy.
+ */
 function webpSize(image: Buffer): [number, number] {
   const form = image.toString('latin1', 12, 16);
   if (form === 'VP8X') return [image.readUIntLE(24, 3) + 1, image.readUIntLE(27, 3) + 1];

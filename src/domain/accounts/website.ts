@@ -1,7 +1,8 @@
-// Whether a website belongs to an app's merchant: it names the app in /.well-known/billing.json.
+// Checks the proof that a website belongs to an app's merchant: the website's file
+// /.well-known/billing.json contains the app's id.
 import { ServiceError } from '../../errors.ts';
 
-/** What a website answered; `httpStatus` is null without an answer, and `error` then says why. */
+/** A website's response. Without a response, `httpStatus` is null and `error` is the reason. */
 export interface WebsiteAnswer {
   httpStatus: number | null;
   error: string | null;
@@ -9,8 +10,8 @@ export interface WebsiteAnswer {
 }
 
 /**
- * Throws CONFLICT unless the answer is a JSON object whose `appId` is the app's id, or a list with
- * it. `url` is where it was read, for the message.
+ * Throws CONFLICT unless the response is a JSON object whose `appId` is the app's id or a list that
+ * contains the app's id. `url` is the address of the response, for the error message.
  */
 export function checkProof(
   { httpStatus, error, response }: WebsiteAnswer,

@@ -1,19 +1,19 @@
-// The payments of a subscription that begins at a given time, as its subscriber is told them before
-// subscribing. The rules of price.ts decide each amount. Pure.
+// The payments of a subscription that begins at a given time. The subscriber is shown these
+// payments before subscribing. The rules of price.ts decide each amount. Pure.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { amountToCollect, discountOf, type PriceTerms, priceOf, usesDiscount } from './price.ts';
 
 const SECONDS_PER_HOUR = 3600n;
 
-/** Payments of the same amount, one after each other. */
+/** Consecutive payments of the same amount. */
 export interface PaymentRun {
   /** Base units of each payment. */
   readonly amount: bigint;
-  /** When the first of them is due. */
+  /** Time at which the first of these payments is due. */
   readonly dueAt: Date;
-  /** End of the time that the first of them pays for. */
+  /** End of the time that the first of these payments covers. */
   readonly until: Date;
-  /** Number of payments. Null: until the subscription ends. */
+  /** Number of payments; null means that payments continue until the subscription ends. */
   readonly times: number | null;
 }
 
@@ -26,8 +26,8 @@ export interface ScheduleTerms extends Omit<
 }
 
 /**
- * The payments of a subscription that begins at `startsAt`. A part of a period below `minimum`
- * (base units) is not collected, so it is not listed.
+ * The payments of a subscription that begins at `startsAt`. The charge for a part of a period is
+ * left out if it is below `minimum` (base units), because it is not collected.
  */
 export function scheduleOf(terms: ScheduleTerms, startsAt: Date, minimum: bigint): PaymentRun[] {
   const anchor = unixSeconds(startsAt);
