@@ -231,6 +231,7 @@ interface Response extends Json {
   content?: Record<string, Json & { schema: Json }>;
 }
 interface Operation {
+  tags?: string[];
   parameters?: { name: string; in: string; required?: boolean; explode?: boolean; schema: Json }[];
   responses: Record<string, Response>;
   requestBody?: { required?: boolean; content: Record<string, Json & { schema: Json }> };
