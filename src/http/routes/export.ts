@@ -14,7 +14,9 @@ import { transactionFilters, transactionFiltersOf } from './transactions.ts';
 
 /** Number of rows per page. V8 collects the rows of such a small page in the young generation. */
 const ROWS_AT_ONCE = 200;
-/** Maximum number of concurrent exports in this process. Each merchant may run one. */
+/**
+ * Maximum number of concurrent exports in this process. Each merchant may run one export at a time.
+ */
 const MAX_EXPORTS = 4;
 /** Value of Retry-After when an export is refused, in seconds. */
 const RETRY_SECONDS = 10;

@@ -64,7 +64,9 @@ export interface Range {
   onProgress?: (progress: { onChain: number; recorded: number }) => void;
 }
 
-/** The treasuries, and the transactions read so far by signature. */
+/**
+ * The treasuries, and the transactions that were read so far. Both maps have the signature as key.
+ */
 interface Seen {
   readonly treasuries: readonly string[];
   readonly transactions: Map<string, ConfirmedTransaction>;
@@ -116,8 +118,8 @@ async function byPlans(
 }
 
 /**
- * Returns the pulls of the keeper wallets in the range. The pulls come from transactions that name
- * a keeper wallet, including transactions without a block time.
+ * Returns the pulls by the keeper wallets between `range.since` and `range.until`. Transactions
+ * without a block time are included.
  */
 async function keeperPulls(
   reconciler: Reconciler,
@@ -148,7 +150,10 @@ async function keeperPulls(
   return found;
 }
 
-/** Calls `work` for each successful transaction that names `wallet` in the range. */
+/**
+ * Calls `work` for each successful transaction that names `wallet`. Transactions with a block time
+ * before `since`, or at or after `until`, are left out.
+ */
 async function eachListed(
   rpc: Rpc,
   wallet: string,
@@ -225,7 +230,7 @@ async function compareRecorded(
 
 /**
  * Returns the transaction of a recorded payment. Returns null when the signature is malformed, or
- * when no endpoint has the signature in a history, as a transaction or as a status.
+ * when no endpoint returns a transaction or a status for the signature.
  */
 async function transactionOf(
   rpc: Rpc,

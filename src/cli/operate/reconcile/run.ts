@@ -38,7 +38,7 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
   const command = async ({ config, log, sql }: CommandResources) => {
     const { rpcUrls } = required(config, 'rpcUrls');
     const keeper = await keeperAddressOf(config);
-    // Its requests count beside those of the keepers.
+    // The requests of this command and of the keepers share SOLANA_RPC_RATE.
     const rate = await startRateShare('rpc', config.rpcRate, { sql, log });
     const rpc = createRpc({
       urls: rpcUrls,
