@@ -388,21 +388,13 @@ export interface Variable<T> {
   fallback?: string;
   /** Roles that cannot start without the variable. */
   requiredBy?: readonly ConfigRole[];
-  /**
-   * True when the value must not be shown. The variable NAME_FILE may then name a file that
-   * contains the value.
-   */
+  /** True when the value must not be shown. NAME_FILE may then name a file that contains it. */
   secret?: boolean;
   /** Parses the value. Throws an Error whose message states the expected form. */
   parse: (text: string) => T;
 }
-/**
- * Lists name, description, default and requiring roles of every variable, in order, for the
- * documentation.
- */
-export function describeVariables(): Pick<
-  Variable<unknown>,
-  'name' | 'about' | 'fallback' | 'requiredBy' | 'secret'
->[] {
+
+/** Lists every variable, in order, for the documentation. */
+export function describeVariables(): Variable<unknown>[] {
   return Object.values<Variable<unknown>>(variables);
 }
