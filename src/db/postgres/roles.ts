@@ -10,6 +10,9 @@ import {
   planTerms,
   refundTerms,
   sessionTerms,
+  signedColumns,
+  sponsoredOfferTerms,
+  sponsorshipTerms,
   subscriptionTerms,
 } from './fixed-columns.ts';
 
@@ -72,6 +75,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'endpoint_health',
       'endpoint_hours',
       'unregistered_subscriptions',
+      'sponsored_offers',
+      'sponsorships',
     ],
     insert: [
       ...running.insert,
@@ -96,6 +101,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     insertExcept: {
       merchants: ['tier', 'fee_bps'],
       api_keys: ['created_at', 'last_used_at', 'revoked_at'],
+      sponsored_offers: ['created_at', ...signedColumns],
     },
     delete: [
       ...running.delete,
@@ -108,6 +114,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'offered_transactions',
       'checkout_sessions',
       'unregistered_subscriptions',
+      'sponsored_offers',
     ],
     update: {
       ...running.update,
@@ -122,6 +129,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       rate_budgets: [],
       event_readers: ['id', 'app_id'],
       offered_transactions: offerTerms,
+      sponsored_offers: sponsoredOfferTerms,
       checkout_sessions: sessionTerms,
       replays: ['id', 'selection', 'until'],
     },
@@ -149,9 +157,12 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'offered_transactions',
       'checkout_sessions',
       'unregistered_subscriptions',
+      'sponsored_offers',
+      'sponsorships',
     ],
     insert: [
       ...running.insert,
+      'sponsorships',
       'subscriptions',
       'unregistered_subscriptions',
       'transactions',
@@ -176,6 +187,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       refunds: refundTerms,
       payment_attempts: ['id', 'subscription_id', 'subscription_pda', ...amounts],
       sweeps: ['name'],
+      sponsorships: sponsorshipTerms,
     },
   },
   dispatch: {
