@@ -16,6 +16,7 @@ import {
   url,
 } from './parse.ts';
 import { primaryUrl } from './postgres-url.ts';
+import { sponsorVariables } from './sponsor-variables.ts';
 
 /** All variables, in the order of the operators' table. */
 export const variables = {
@@ -161,6 +162,7 @@ export const variables = {
     fallback: '7',
     parse: integer(1, 365),
   },
+  ...sponsorVariables,
   jwtSecrets: {
     name: 'JWT_SECRET',
     about: 'signs JWTs; at least 32 bytes, comma-separated to rotate (the first signs, all verify)',

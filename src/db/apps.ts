@@ -15,6 +15,8 @@ export interface AppRow {
   onePerCustomer: boolean;
   /** Whether a wallet may set externalId and metadata in its registration. */
   ownIdsBySubscriber: boolean;
+  /** Whether transactions for its plans may be sponsored. */
+  sponsorship: 'on' | 'off';
   createdAt: Date;
   updatedAt: Date;
 }
@@ -27,6 +29,7 @@ export interface AppFields {
   registerUnclaimed?: boolean | undefined;
   onePerCustomer?: boolean | undefined;
   ownIdsBySubscriber?: boolean | undefined;
+  sponsorship?: 'on' | 'off' | undefined;
 }
 
 export async function insertApp(
@@ -40,13 +43,14 @@ export async function insertApp(
     registerUnclaimed = false,
     onePerCustomer = true,
     ownIdsBySubscriber = false,
+    sponsorship = 'on',
   }: AppFields & { name: string },
 ): Promise<AppRow> {
   const [row] = await sql<AppRow[]>`
     insert into apps (merchant_id, name, description, website_url, return_origins,
-      register_unclaimed, one_per_customer, own_ids_by_subscriber)
+      register_unclaimed, one_per_customer, own_ids_by_subscriber, sponsorship)
     values (${merchantId}, ${name}, ${description ?? null}, ${websiteUrl ?? null}, ${returnOrigins},
-      ${registerUnclaimed}, ${onePerCustomer}, ${ownIdsBySubscriber})
+      ${registerUnclaimed}, ${onePerCustomer}, ${ownIdsBySubscriber}, ${sponsorship})
     returning *`;
   if (row === undefined) throw new Error('an app was not stored');
   return row;
@@ -88,6 +92,7 @@ export async function updateApp(
       one_per_customer = coalesce(${flags.onePerCustomer ?? null}::bool, one_per_customer),
       own_ids_by_subscriber = coalesce(${flags.ownIdsBySubscriber ?? null}::bool,
         own_ids_by_subscriber),
+      sponsorship = coalesce(${flags.sponsorship ?? null}, sponsorship),
       updated_at = now()
     where id = ${id}
     returning *`;

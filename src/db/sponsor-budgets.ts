@@ -10,6 +10,9 @@ export interface SponsorUsage {
   address: bigint;
   /** Cancellations, closings and revocations of the last 24 hours. */
   leaving: bigint;
+  /** The parts of it that this wallet and this address used. */
+  walletLeaving: bigint;
+  addressLeaving: bigint;
   /** The merchant's rent that has not come back, with what is reserved. */
   merchantOut: bigint;
   /** Whether a transaction of the wallet or the address failed on chain in the last hour. */
@@ -56,6 +59,10 @@ export async function readSponsorUsage(
         as merchant,
       coalesce(sum(cost) filter (where not leaves and wallet = ${of.wallet}), 0)::int8 as wallet,
       coalesce(sum(cost) filter (where not leaves and address = ${of.address}), 0)::int8 as address,
+      coalesce(sum(cost) filter (where leaves and wallet = ${of.wallet}), 0)::int8
+        as wallet_leaving,
+      coalesce(sum(cost) filter (where leaves and address = ${of.address}), 0)::int8
+        as address_leaving,
       coalesce(sum(cost) filter (where leaves), 0)::int8 as leaving,
       coalesce(bool_or(state = 'failed' and ended_at > now() - interval '1 hour'
         and (wallet = ${of.wallet} or address = ${of.address})), false) as has_failed,

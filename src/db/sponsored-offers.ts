@@ -109,3 +109,24 @@ export async function deleteOldSponsoredOffers(sql: Queryable): Promise<number> 
     )`;
   return count;
 }
+
+/** What a plan's merchant decides about its sponsored transactions. */
+export interface SponsoredPlan {
+  merchantId: string;
+  /** The wallet with which the merchant signs in. */
+  accountWallet: string;
+  /** The merchant's own fee; null means the operator's default fee. */
+  feeBps: number | null;
+  sponsorship: 'on' | 'off';
+}
+
+export async function findSponsoredPlan(
+  sql: Queryable,
+  planId: string,
+): Promise<SponsoredPlan | undefined> {
+  const [row] = await sql<SponsoredPlan[]>`
+    select m.id as merchant_id, m.wallet as account_wallet, m.fee_bps, a.sponsorship
+    from plans p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id
+    where p.id = ${planId}`;
+  return row;
+}

@@ -9,6 +9,7 @@ import type { Sql } from '../db/postgres/connect.ts';
 import { isId } from '../db/postgres/ids.ts';
 import type { Environment } from '../domain/accounts/keys.ts';
 import type { SecretBox } from '../domain/accounts/secrets.ts';
+import type { SponsorParts } from '../domain/sponsoring/offer.ts';
 import type { ChainSender, Network } from '../domain/subscribing/chain-reads.ts';
 import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -46,6 +47,8 @@ export interface ApiDeps {
   reportUrl?: string | undefined;
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
+  /** Budgets of sponsored transactions and the platform fee; undefined: nothing is sponsored. */
+  sponsoring?: SponsorParts['sponsoring'];
   /** Minimum price of a plan per period, in USDC base units. */
   planMinimumAmount: bigint;
   /** Rate limit of each tier, in requests per minute. */

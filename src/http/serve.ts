@@ -21,8 +21,10 @@ import {
 } from '../db/postgres/notify.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
 import { deleteEndedBudgets } from '../db/rate-budgets.ts';
+import { deleteOldSponsoredOffers } from '../db/sponsored-offers.ts';
 import { secretBox } from '../domain/accounts/secrets.ts';
 import { workOnReplays } from '../domain/outbox/replay.ts';
+import { sponsorLimits } from '../domain/sponsoring/limits.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { startLoop, type Loop } from '../loop.ts';
@@ -153,6 +155,7 @@ function settings(
       2,
     );
   const guard = createSsrfGuard(guardOptions(config));
+  const limits = sponsorLimits(config);
   return {
     network: {
       programId: config.programId ?? SUBSCRIPTIONS_PROGRAM,
@@ -169,6 +172,7 @@ function settings(
     reportUrl: config.reportUrl,
     jwtSecrets,
     secretBox: secretBox(encryptionKeys),
+    sponsoring: limits && { limits, feeBps: config.feeBps },
     planMinimumAmount: BigInt(config.planMinimumAmount),
     requestsPerMinute,
     corsOrigins: config.corsOrigins,
@@ -264,6 +268,7 @@ function sweep(sql: Sql, log: Log): Loop {
         deleteOldSamples(sql),
         deleteGoneReaders(sql),
         deleteOldOffers(sql),
+        deleteOldSponsoredOffers(sql),
         deleteEndedSessions(sql),
       ]);
       return counts.includes(1000);
