@@ -83,6 +83,7 @@ create index sponsorships_open on sponsorships (lease_until) where state = 'open
 create index sponsorships_out on sponsorships (checked_at)
   where state = 'landed' and ((authority_rent > 0 and authority_returned_at is null)
     or (subscription_rent > 0 and subscription_returned_at is null));
+create index sponsorships_by_wallet on sponsorships (wallet);
 create index sponsorships_by_pda on sponsorships (subscription_pda)
   where subscription_pda is not null;
 create index sponsorships_out_by_merchant on sponsorships (merchant_id)

@@ -898,6 +898,7 @@ CREATE INDEX sponsorships_by_pda ON public.sponsorships USING btree (subscriptio
 CREATE INDEX sponsorships_by_session ON public.sponsorships USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
 CREATE INDEX sponsorships_by_subscription ON public.sponsorships USING btree (subscription_id) WHERE (subscription_id IS NOT NULL);
 CREATE INDEX sponsorships_by_time ON public.sponsorships USING btree (created_at);
+CREATE INDEX sponsorships_by_wallet ON public.sponsorships USING btree (wallet);
 CREATE INDEX sponsorships_open ON public.sponsorships USING btree (lease_until) WHERE (state = 'open'::text);
 CREATE INDEX sponsorships_out ON public.sponsorships USING btree (checked_at) WHERE ((state = 'landed'::text) AND (((authority_rent > 0) AND (authority_returned_at IS NULL)) OR ((subscription_rent > 0) AND (subscription_returned_at IS NULL))));
 CREATE INDEX sponsorships_out_by_merchant ON public.sponsorships USING btree (merchant_id) WHERE ((state = 'landed'::text) AND (((authority_rent > 0) AND (authority_returned_at IS NULL)) OR ((subscription_rent > 0) AND (subscription_returned_at IS NULL))));

@@ -19,8 +19,6 @@ export interface SponsorUsage {
   hasFailed: boolean;
   /** Whether the wallet has a sign-up under way. */
   isSigningUp: boolean;
-  /** Whether the rent of an account at this address is out. */
-  isAccountOut: boolean;
   /** Lamports reserved by all open transactions of this sponsor. */
   reserved: bigint;
 }
@@ -42,7 +40,7 @@ const isOut = (sql: Queryable) => sql`
 
 const isLeaving = (sql: Queryable) => sql`purpose in ('cancel', 'close', 'revoke')`;
 
-/** Reads what counts against the budgets of an offer. Null names no merchant and no account. */
+/** Reads what counts against the budgets of an offer. A null merchant has none. */
 export async function readSponsorUsage(
   sql: Queryable,
   of: {
@@ -50,7 +48,6 @@ export async function readSponsorUsage(
     wallet: string;
     address: string;
     sponsor: string;
-    subscriptionPda: string | null;
   },
 ): Promise<SponsorUsage> {
   const [row] = await sql<[SponsorUsage]>`
@@ -72,10 +69,7 @@ export async function readSponsorUsage(
         as reserved,
       coalesce(sum(reserved) filter (where state = 'open' and merchant_id = ${of.merchantId}::uuid),
         0)::int8 + (select coalesce(sum(${out(sql)}), 0)::int8 from sponsorships
-          where merchant_id = ${of.merchantId}::uuid and ${isOut(sql)}) as merchant_out,
-      exists (select from sponsorships o where o.subscription_pda = ${of.subscriptionPda}
-        and o.state = 'landed' and o.subscription_rent > 0 and o.subscription_returned_at is null)
-        as is_account_out
+          where merchant_id = ${of.merchantId}::uuid and ${isOut(sql)}) as merchant_out
     from (
       select ${cost(sql)} as cost, ${isLeaving(sql)} as leaves, merchant_id, wallet, address,
         sponsor, state, purpose, reserved, ended_at

@@ -88,13 +88,17 @@ export async function storeSigned(sql: Queryable, id: string, signed: Buffer): P
 }
 
 /**
- * Reads signed offers that no keeper has decided about, oldest first. An offer that was signed more
- * than ten minutes ago is left out: its blockhash has expired.
+ * Reads signed offers to these sponsors that no keeper has decided about, oldest first. An offer
+ * that was signed more than ten minutes ago is left out: its blockhash has expired.
  */
-export function readSignedOffers(sql: Queryable, limit: number): Promise<SignedSponsoredOffer[]> {
+export function readSignedOffers(
+  sql: Queryable,
+  { sponsors, limit }: { sponsors: readonly string[]; limit: number },
+): Promise<SignedSponsoredOffer[]> {
   return sql<SignedSponsoredOffer[]>`
     select ${columns(sql)}, o.signed, o.signed_at from sponsored_offers o
-    where o.signed is not null and o.signed_at > now() - interval '10 minutes'
+    where o.signed is not null and o.sponsor = any(${[...sponsors]}::text[])
+      and o.signed_at > now() - interval '10 minutes'
       and not exists (select from sponsorships s where s.offer_id = o.id)
     order by o.signed_at limit ${limit}`;
 }

@@ -43,7 +43,7 @@ export interface NewSponsorship extends SponsorshipTerms {
 }
 
 /** Seconds for which a claim follows an open sponsorship. */
-const LEASE_SECONDS = 30;
+const LEASE_SECONDS = 10;
 
 /** Serializes commits of sponsorships until the transaction ends, so that budgets hold. */
 export async function lockSponsoring(tx: Transaction): Promise<void> {
@@ -215,6 +215,51 @@ export async function markSeen(
   await sql`update sponsorships set seen = ${seen} where offer_id = ${offerId} and state = 'open'`;
 }
 
+/** Marks rent as returned, once. `authority` and `subscription` tell which accounts are gone. */
+export async function markReturned(
+  sql: Queryable,
+  offerId: string,
+  { authority, subscription }: { authority: boolean; subscription: boolean },
+): Promise<void> {
+  await sql`
+    update sponsorships set checked_at = now(),
+      authority_returned_at = case when ${authority} then coalesce(authority_returned_at, now())
+        else authority_returned_at end,
+      subscription_returned_at = case when ${subscription}
+        then coalesce(subscription_returned_at, now()) else subscription_returned_at end
+    where offer_id = ${offerId} and state = 'landed'`;
+}
+
+/** Rent that is out. */
+export interface RentOut {
+  offerId: string;
+  wallet: string;
+  sponsor: string;
+  subscriptionPda: string | null;
+  planPda: string | null;
+  /** Whether the authority's rent and the subscription's rent are out. */
+  authority: boolean;
+  subscription: boolean;
+}
+
+/**
+ * Reads rent that is out and due to be checked, the longest unchecked first: once a day, and every
+ * minute where the subscription has ended.
+ */
+export function readRentOut(sql: Queryable, limit: number): Promise<RentOut[]> {
+  return sql<RentOut[]>`
+    select s.offer_id, s.wallet, s.sponsor, s.subscription_pda, p.plan_pda,
+      s.authority_rent > 0 and s.authority_returned_at is null as authority,
+      s.subscription_rent > 0 and s.subscription_returned_at is null as subscription
+    from sponsorships s left join plans p on p.id = s.plan_id
+    where s.state = 'landed' and ((s.authority_rent > 0 and s.authority_returned_at is null)
+        or (s.subscription_rent > 0 and s.subscription_returned_at is null))
+      and s.checked_at < now() - case when exists (select from subscriptions sub
+          where sub.id = s.subscription_id and sub.status in ('cancelled', 'expired'))
+        then interval '1 minute' else interval '1 day' end
+    order by s.checked_at limit ${limit}`;
+}
+
 /** Locks an open sponsorship until the transaction ends. Returns false when it has ended. */
 export async function lockOpenSponsorship(tx: Transaction, offerId: string): Promise<boolean> {
   const rows = await tx`
@@ -236,6 +281,7 @@ export async function endSponsorship(
   },
 ): Promise<void> {
   const { state, reason, subscriptionId = null } = end;
+  if (state === 'landed') await returnEarlier(tx, offerId);
   const [ended] = await tx<{ transactionId: string }[]>`
     update sponsorships set state = ${state}, reason = ${reason}, seen = null,
       subscription_id = ${subscriptionId}, ended_at = now(), claim_id = null, lease_until = null,
@@ -249,6 +295,23 @@ export async function endSponsorship(
     await tx`
       update transactions set bytes = null, state = ${state} where id = ${ended.transactionId}
         and state = 'open'`;
+}
+
+/**
+ * Marks the rent of earlier accounts at the addresses as returned: an account that was opened anew
+ * had been closed before, and its rent goes to whoever paid it.
+ */
+async function returnEarlier(tx: Transaction, offerId: string): Promise<void> {
+  await tx`
+    update sponsorships e set
+      subscription_returned_at = case when s.subscription_rent > 0
+        and e.subscription_pda = s.subscription_pda and e.subscription_rent > 0
+        then coalesce(e.subscription_returned_at, now()) else e.subscription_returned_at end,
+      authority_returned_at = case when s.authority_rent > 0 and e.authority_rent > 0
+        then coalesce(e.authority_returned_at, now()) else e.authority_returned_at end
+    from sponsorships s
+    where s.offer_id = ${offerId} and e.wallet = s.wallet and e.offer_id <> s.offer_id
+      and e.state = 'landed' and e.created_at < s.created_at`;
 }
 
 /** Whether a sponsored sign-up at this address is under way: it is registered with its payment. */

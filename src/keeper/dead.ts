@@ -35,8 +35,14 @@ export async function findExpired(
   return new Set(expired.map(({ signature }) => signature));
 }
 
+/** A signed transaction, with what decides how certain its end must be. */
+interface Mortal {
+  readonly attempt: SignedWith & Pick<AttemptRow, 'amountGross'>;
+  readonly row: Pick<InFlightPayment['row'], 'amount'>;
+}
+
 /** Whether the program would allow this payment twice in one period. */
-const fitsTwice = ({ attempt, row }: InFlightPayment) => attempt.amountGross * 2n <= row.amount;
+const fitsTwice = ({ attempt, row }: Mortal) => attempt.amountGross * 2n <= row.amount;
 
 /**
  * Finds up to 256 attempts that no endpoint knows and that can never land, and the slot as of which
@@ -44,7 +50,7 @@ const fitsTwice = ({ attempt, row }: InFlightPayment) => attempt.amountGross * 2
  * would allow the payment twice in its period, two endpoints must confirm each fact (where two are
  * configured).
  */
-export async function findDead<T extends InFlightPayment>(
+export async function findDead<T extends Mortal>(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,
   attempts: readonly T[],
 ): Promise<{ dead: T[]; slot: bigint }> {

@@ -25,6 +25,7 @@ const otherAlerts = [
   'charged_twice',
   'history_missing',
   'slot_not_believed',
+  'sponsored_unregistered',
 ];
 
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];

@@ -39,7 +39,6 @@ export const refusals = {
   failed_lately:
     'A sponsored transaction of this wallet or network address failed within the hour.',
   under_way: 'A sponsored transaction of this wallet is under way.',
-  account_out: 'The sponsor already pays for an account of this wallet for the plan.',
   low_balance: 'The sponsor keeps its SOL for renewals at the moment.',
   changed: 'The signed transaction differs from what the service built.',
   lapsed: 'The transaction was signed too late: its blockhash has expired.',
@@ -49,6 +48,9 @@ export const refusals = {
 export type Refusal = keyof typeof refusals;
 
 const LEAVING: readonly SponsoredPurpose[] = ['cancel', 'close', 'revoke'];
+/** Whether the purpose draws on the budget for leaving, which stays open to suspended wallets. */
+export const isLeaving = (purpose: SponsoredPurpose) => LEAVING.includes(purpose);
+
 /** Parts of the budget for leaving that one wallet and one network address may use. */
 const [LEAVING_PER_WALLET, LEAVING_PER_ADDRESS] = [20n, 5n];
 /** Balance that a sponsor always keeps: below it a keeper collects nothing (keeper/balance.ts). */
@@ -102,7 +104,7 @@ export function overBudget(
 ): Refusal | undefined {
   const lamports = cost.fee + cost.rent;
   const rest = balance - usage.reserved - lamports;
-  if (LEAVING.includes(purpose))
+  if (isLeaving(purpose))
     return rest < LEAST_FLOOR ? 'low_balance' : overLeaving(limits, usage, lamports);
   if (rest < floor) return 'low_balance';
   if (usage.hasFailed) return 'failed_lately';

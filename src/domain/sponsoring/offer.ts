@@ -23,7 +23,7 @@ import { reserveCustomer } from '../subscribing/one-per-customer.ts';
 import { pullersOf } from '../subscribing/plans.ts';
 import type { BuiltSponsored } from './build.ts';
 import { type Ground, readGround, type SponsorNetwork } from './ground.ts';
-import { floorOf, overBudget, type Refusal, type SponsorLimits } from './limits.ts';
+import { floorOf, isLeaving, overBudget, type Refusal, type SponsorLimits } from './limits.ts';
 import { budgetOf, MAX_BUDGET, maxFeeOf } from './transaction-budget.ts';
 
 /** What serve needs to sponsor; `limits` is undefined where nothing is sponsored. */
@@ -58,8 +58,6 @@ export interface SponsoredOfferMade {
 
 type Outcome = { readonly offer: SponsoredOfferMade } | { readonly refusal: Refusal };
 
-const STAYING: readonly SponsoredPurpose[] = ['subscribe', 'resume', 'repair'];
-
 export const hashSecret = (secret: string) => createHash('sha256').update(secret).digest();
 
 /** The addresses of the installation as the builder takes them. */
@@ -77,9 +75,9 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
   const { sql, chain, network, sponsoring } = parts;
   if (sponsoring === undefined) return { refusal: 'off' };
   const { limits } = sponsoring;
-  const { purpose, wallet, plan, session, address, subscriptionPda } = request;
+  const { purpose, wallet, plan, session, address } = request;
   const merchant = plan === null ? undefined : await findSponsoredPlan(sql, plan.id);
-  if (merchant?.sponsorship === 'off' && STAYING.includes(purpose)) return { refusal: 'app_off' };
+  if (merchant?.sponsorship === 'off' && !isLeaving(purpose)) return { refusal: 'app_off' };
   const names = sponsorNetwork(network);
   const { sponsor, ground } = await groundOf(parts, names, request);
   if (sponsor === undefined) return { refusal: 'not_collectable' };
@@ -93,12 +91,10 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
   if ('refusal' in built) return built;
   const of = { merchantId: merchant?.merchantId ?? null, wallet, address, sponsor };
   const [usage, week, rent] = await Promise.all([
-    readSponsorUsage(sql, { ...of, subscriptionPda }),
+    readSponsorUsage(sql, of),
     readWeekOfFees(sql),
     rentOf(chain, built),
   ]);
-  if (built.opensSubscription && usage.isAccountOut && !built.reopens)
-    return { refusal: 'account_out' };
   const cost = { fee: maxFeeOf(MAX_BUDGET), rent };
   const balance = ground.sponsorLamports;
   const over = overBudget(limits, usage, { purpose, cost, balance, floor: floorOf(limits, week) });
