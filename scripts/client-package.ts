@@ -47,6 +47,10 @@ Types come from the API's OpenAPI document (/openapi.json; /docs shows it). Erro
 (code, status, details), a BillingConnectionError says that there was no answer.
 `;
 
+/** Comments that stand at most fields of a kind and say what its name says. */
+const REPEATED =
+  /^\t*\/\*\* (?:ISO 8601, UTC|UUIDv7 in lower case|USDC base units \(6 decimals\) as a string|A Solana address in Base58|Address of the account on chain, in Base58)\. \*\/\n/gm;
+
 /**
  * Drops the source map reference and rewrites import paths of declarations to .js. Indents them by
  * tabs and puts comments on one line, without formats that the text names anyway, and without the
@@ -65,7 +69,8 @@ function packed(text: string): string {
         .replaceAll(/([^.:*])\n\t* \*(?! *\/)/g, '$1.')
         .replaceAll(/\n\t* \*(?!\/)/g, '')
         .replace(/\n\t* \*\//, ' */'),
-    );
+    )
+    .replaceAll(REPEATED, '');
 }
 
 await rm(target, { recursive: true, force: true });

@@ -9,7 +9,7 @@ import { Id, meaning, nullable, offerFields, oneOf } from './fields.ts';
 /** The field with which a request asks for a sponsored transaction. */
 export const sponsored = Type.Boolean({
   description:
-    'Whether the service should pay the network fee and the rent. Where it does not, "notSponsored" has the reason and the transaction is paid by the wallet. Default: false.',
+    'Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false.',
 });
 
 export const SponsoredInput = nullable(
@@ -17,24 +17,28 @@ export const SponsoredInput = nullable(
 );
 
 const NotSponsored = nullable(
-  Type.Object({
-    code: meaning(refusals, 'Machine-readable.'),
-    message: Type.String({ description: 'Human-readable; may change.' }),
-  }),
+  Type.Object(
+    {
+      code: meaning(refusals, 'Machine-readable.'),
+      message: Type.String({ description: 'Human-readable; may change.' }),
+    },
+    { title: 'NotSponsored' },
+  ),
 );
 
 /** Fields of a response that has a transaction, sponsored or not. */
 export const sponsoredFields = {
   sponsored: Type.Boolean({
     description:
-      'true: the service pays and makes the second signature. Sign the transaction without sending it, and post it to /subscriber/offers/{offerId}/transaction.',
+      'Whether the service pays and signs too. If so, do not send it: post it to /subscriber/offers/{offerId}/transaction.',
   }),
-  notSponsored: {
-    ...NotSponsored,
-    description: 'Why it is not sponsored although you asked; null otherwise.',
-  },
+  /** Why it is not sponsored although the caller asked for it; null otherwise. */
+  notSponsored: NotSponsored,
 };
-export const SponsoredOffer = Type.Object({ ...offerFields, ...sponsoredFields });
+export const SponsoredOffer = Type.Object(
+  { ...offerFields, ...sponsoredFields },
+  { title: 'TransactionOffer' },
+);
 
 export const notSponsored = (code: Refusal) => ({ code, message: refusals[code] });
 
@@ -73,7 +77,7 @@ const states = {
   lapsed: 'It never landed; ask for a new offer.',
 };
 
-export const Progress = Type.Object({
+const progressFields = {
   state: oneOf(
     ['offered', 'signed', 'sent', 'processed', 'confirmed', 'final', 'refused', 'failed', 'lapsed'],
     Object.entries(states)
@@ -88,7 +92,8 @@ export const Progress = Type.Object({
     ...Id,
     description: 'The subscription that it created, once it is final.',
   }),
-});
+};
+export const Progress = Type.Object(progressFields, { title: 'SponsoredProgress' });
 
 export const SignedTransaction = Type.Object(
   {

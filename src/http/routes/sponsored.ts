@@ -60,7 +60,9 @@ export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): vo
         params,
         body: SignedTransaction,
         response: {
-          200: success(Type.Object({ ...Progress.properties, ...tokenFields })),
+          200: success(
+            Type.Object({ ...Progress.properties, ...tokenFields }, { title: 'HandedOver' }),
+          ),
           ...failures(400, 401, 403, 404, 409),
         },
       },
@@ -125,13 +127,16 @@ function offersRoute(api: Api, deps: ApiDeps): void {
           200: success(
             Type.Object({
               offer: nullable(
-                Type.Object({
-                  ...offerFields,
-                  subscriptionPda: Pda,
-                  secret: Type.String({
-                    description: 'Stands for the wallet in the next requests. Given once.',
-                  }),
-                }),
+                Type.Object(
+                  {
+                    ...offerFields,
+                    subscriptionPda: Pda,
+                    secret: Type.String({
+                      description: 'Stands for the wallet in the next requests. Given once.',
+                    }),
+                  },
+                  { title: 'CheckoutOffer' },
+                ),
               ),
               notSponsored: sponsoredFields.notSponsored,
             }),
@@ -217,7 +222,7 @@ function originOf({ headers: { origin } }: FastifyRequest, deps: ApiDeps): strin
 }
 
 function holderOf({ headers }: FastifyRequest): OfferHolder {
-  const [, secret] = /^Bearer +([\w-]{43})$/i.exec(headers.authorization ?? '') ?? [];
+  const [, secret] = /^Bearer +(\S{1,4096})$/i.exec(headers.authorization ?? '') ?? [];
   if (secret === undefined) throw new ServiceError('UNAUTHORIZED', SECRET);
   return { secret, origin: headers.origin ?? null };
 }
