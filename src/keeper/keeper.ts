@@ -41,6 +41,7 @@ import {
 import { createUnreadableReport } from './reports.ts';
 import { Resolver } from './resolve.ts';
 import { Signer } from './signer.ts';
+import { measureSponsoring } from './sponsor-metrics.ts';
 import { takeRentBack } from './sponsor-rent.ts';
 import { Sponsor } from './sponsor.ts';
 import { StreamCheck } from './stream-check.ts';
@@ -259,6 +260,10 @@ export class Keeper {
     this.#others = [
       this.#sponsoring,
       this.#loop('taking rent back', 10_000, () => takeRentBack(context)),
+      this.#loop('measuring sponsoring', 30_000, async () => {
+        await measureSponsoring(context);
+        return false;
+      }),
       this.#loop('checking the history of Postgres', 5000, () => this.#history.turn()),
       // Recovery may run beside the collect loops, because these do not claim subscriptions with an
       // open attempt.
