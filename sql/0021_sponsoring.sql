@@ -79,6 +79,7 @@ create table sponsorships (
 create unique index one_sponsored_signup_per_wallet on sponsorships (wallet)
   where state = 'open' and purpose = 'subscribe';
 create index sponsorships_by_time on sponsorships (created_at);
+create index sponsorships_with_address on sponsorships (created_at) where address <> '';
 create index sponsorships_open on sponsorships (lease_until) where state = 'open';
 create index sponsorships_out on sponsorships (checked_at)
   where state = 'landed' and ((authority_rent > 0 and authority_returned_at is null)
@@ -94,6 +95,7 @@ create index sponsorships_by_subscription on sponsorships (subscription_id)
 create index sponsorships_by_session on sponsorships (checkout_session_id)
   where checkout_session_id is not null;
 comment on table sponsorships is 'what a keeper made of each signed offer, and what it cost; written by keepers only';
+comment on column sponsorships.address is 'network of the client, forgotten after two days';
 comment on column sponsorships.reserved is 'lamports that the transaction can cost at most: fee and rent';
 comment on column sponsorships.fee is 'network fee in lamports; once the transaction landed or failed on chain it is spent';
 comment on column sponsorships.authority_rent is 'lamports for the wallet''s authority; out until authority_returned_at';

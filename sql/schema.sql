@@ -888,6 +888,7 @@ create table sponsorships (
   constraint sponsorships_transaction_id_key UNIQUE (transaction_id)
 );
 comment on table sponsorships is 'what a keeper made of each signed offer, and what it cost; written by keepers only';
+comment on column sponsorships.address is 'network of the client, forgotten after two days';
 comment on column sponsorships.seen is 'how far the chain has the open transaction, for the page';
 comment on column sponsorships.reserved is 'lamports that the transaction can cost at most: fee and rent';
 comment on column sponsorships.fee is 'network fee in lamports; once the transaction landed or failed on chain it is spent';
@@ -902,6 +903,7 @@ CREATE INDEX sponsorships_by_wallet ON public.sponsorships USING btree (wallet);
 CREATE INDEX sponsorships_open ON public.sponsorships USING btree (lease_until) WHERE (state = 'open'::text);
 CREATE INDEX sponsorships_out ON public.sponsorships USING btree (checked_at) WHERE ((state = 'landed'::text) AND (((authority_rent > 0) AND (authority_returned_at IS NULL)) OR ((subscription_rent > 0) AND (subscription_returned_at IS NULL))));
 CREATE INDEX sponsorships_out_by_merchant ON public.sponsorships USING btree (merchant_id) WHERE ((state = 'landed'::text) AND (((authority_rent > 0) AND (authority_returned_at IS NULL)) OR ((subscription_rent > 0) AND (subscription_returned_at IS NULL))));
+CREATE INDEX sponsorships_with_address ON public.sponsorships USING btree (created_at) WHERE (address <> ''::text);
 CREATE UNIQUE INDEX one_sponsored_signup_per_wallet ON public.sponsorships USING btree (wallet) WHERE ((state = 'open'::text) AND (purpose = 'subscribe'::text));
 
 create table subscriptions (

@@ -230,6 +230,16 @@ export async function markReturned(
     where offer_id = ${offerId} and state = 'landed'`;
 }
 
+/** Forgets up to 1,000 network addresses that no budget needs any more. */
+export async function forgetAddresses(sql: Queryable): Promise<void> {
+  await sql`
+    update sponsorships set address = '' where offer_id in (
+      select offer_id from sponsorships
+        where address <> '' and created_at < now() - interval '2 days'
+        order by created_at limit 1000
+    )`;
+}
+
 /** Rent that is out. */
 export interface RentOut {
   offerId: string;

@@ -20,6 +20,7 @@ import { rpcObserver } from '../daemon/metrics.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { createNotifier, DELIVERIES_QUEUED, SUBSCRIPTIONS_DUE } from '../db/postgres/notify.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
+import { forgetAddresses } from '../db/sponsorships.ts';
 import { sponsorLimits } from '../domain/sponsoring/limits.ts';
 import { recordRefunds } from '../domain/subscribing/refunds.ts';
 import { OperatorError } from '../errors.ts';
@@ -262,6 +263,7 @@ export class Keeper {
       this.#loop('taking rent back', 10_000, () => takeRentBack(context)),
       this.#loop('measuring sponsoring', 30_000, async () => {
         await measureSponsoring(context);
+        await forgetAddresses(context.sql);
         return false;
       }),
       this.#loop('checking the history of Postgres', 5000, () => this.#history.turn()),

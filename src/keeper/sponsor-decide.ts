@@ -2,7 +2,7 @@
 // session, blockhash and the accounts that it reads, and signs only an equal one. Reservation,
 // bytes, signature and payment attempt are committed in one database transaction before the send.
 import type { Keypair } from '../chain/keypair.ts';
-import { AUTHORITY_LENGTH, ChainDataError, SUBSCRIPTION_LENGTH } from '../chain/program/layouts.ts';
+import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../chain/program/layouts.ts';
 import { timeOf } from '../chain/time.ts';
 import {
   readWalletSigned,
@@ -39,6 +39,7 @@ import {
   type SponsorLimits,
 } from '../domain/sponsoring/limits.ts';
 import { isAllowedBudget, maxFeeOf } from '../domain/sponsoring/transaction-budget.ts';
+import { isFaulty } from './claim.ts';
 import type { Context } from './context.ts';
 
 /** Thrown inside the commit to roll it back. `undefined`: another keeper decided, or wait. */
@@ -93,8 +94,8 @@ export async function decideOffer(
   } catch (error) {
     if (error instanceof NotCommitted)
       return error.refusal === undefined ? false : refuse(error.refusal);
-    if (error instanceof RangeError || error instanceof ChainDataError)
-      return refuse('would_fail', { err: error });
+    // Offers come from serve: one that cannot be decoded must not hold up the others.
+    if (isFaulty(error)) return refuse('would_fail', { err: error });
     throw error;
   }
 }

@@ -18,6 +18,7 @@ import {
   renewSponsorships,
 } from '../db/sponsorships.ts';
 import { each } from '../each.ts';
+import { isFaulty } from './claim.ts';
 import type { Context } from './context.ts';
 import { findDead } from './dead.ts';
 import { decideOffer } from './sponsor-decide.ts';
@@ -29,12 +30,14 @@ const AT_ONCE = 8;
 /** Open transactions that one keeper follows. */
 const MAX_FOLLOWED = 200;
 const [FOLLOWING_MS, IDLE_MS] = [250, 5000];
+const FAULT_PAUSE_MS = 60_000;
 const [RESEND_MS, RENEW_MS, ORPHANS_MS, EXPIRY_MS] = [2000, 3000, 3000, 2000];
 
 /** An open transaction. Times are milliseconds of performance.now(). */
 interface Followed {
   readonly one: OpenSponsorship;
   sentAt: number;
+  settleAt: number;
   status: SignatureStatus | null;
   seen: 'processed' | 'confirmed' | null;
 }
@@ -84,6 +87,7 @@ export class Sponsor {
         this.#followed.set(one.offerId, {
           one,
           sentAt: -Infinity,
+          settleAt: -Infinity,
           status: null,
           seen: one.seen,
         });
@@ -155,12 +159,28 @@ export class Sponsor {
   }
 
   async #settle(): Promise<void> {
-    for (const { one, status } of [...this.#followed.values()]) {
-      if (status?.commitment !== 'finalized') continue;
-      if (status.err === null) await settleLanded(this.#context, one, status);
-      else await settleFailed(this.#context, one, status.err);
-      this.#followed.delete(one.offerId);
+    const now = performance.now();
+    for (const followed of [...this.#followed.values()]) {
+      const { one, status } = followed;
+      if (status?.commitment !== 'finalized' || now < followed.settleAt) continue;
+      try {
+        if (status.err === null) await settleLanded(this.#context, one, status);
+        else await settleFailed(this.#context, one, status.err);
+        this.#followed.delete(one.offerId);
+      } catch (error) {
+        if (!isFaulty(error)) throw error;
+        this.#fault(followed, error);
+      }
     }
+  }
+
+  /** Tries again later, so that one transaction that cannot be settled holds up no other. */
+  #fault(followed: Followed, error: unknown): void {
+    const { log, metrics } = this.#context;
+    followed.settleAt = performance.now() + FAULT_PAUSE_MS;
+    metrics.alerts.inc({ reason: 'cannot_be_settled' });
+    const { offerId: offer, signature } = followed.one;
+    log.error({ err: error, offer, signature }, 'sponsored transaction cannot be settled');
   }
 
   async #expire(): Promise<void> {

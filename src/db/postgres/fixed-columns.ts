@@ -128,7 +128,6 @@ export const sponsorshipTerms = [
   'offer_id',
   'purpose',
   'wallet',
-  'address',
   'sponsor',
   'merchant_id',
   'plan_id',
