@@ -183,13 +183,7 @@ export default tseslint.config(
     rules: { 'tests/time-bounds': 'error' },
   },
   {
-    files: [
-      'eslint.config.js',
-      'bin/**',
-      'test/fixtures/*.js',
-      'test/tap-command/*.js',
-      'test/lint/*.js',
-    ],
+    files: ['eslint.config.js', 'bin/**', 'test/fixtures/*.js', 'test/lint/*.js'],
     ...tseslint.configs.disableTypeChecked,
   },
 );

@@ -4,8 +4,9 @@
 import { randomUUID } from 'node:crypto';
 import { claimDeliveries, releaseClaims } from '../src/db/delivery-queue.ts';
 import type { Sql } from '../src/db/postgres/connect.ts';
-import { connect, daemonLimits } from '../src/db/postgres/connect.ts';
+import { connect } from '../src/db/postgres/connect.ts';
 import { dropMonth } from '../src/db/postgres/partitions.ts';
+import { daemonLimits } from '../src/db/postgres/settings.ts';
 import { fillMonths } from '../test/fixtures/months.ts';
 import { finishDeliveries, queueDeliveries, seedApp } from '../test/fixtures/webhooks.ts';
 import { measurePayments } from './data/payments.ts';

@@ -4,6 +4,7 @@ import swagger from '@fastify/swagger';
 import Fastify, { type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
 import { createRpc } from '../src/chain/rpc/client.ts';
 import { connect } from '../src/db/postgres/connect.ts';
+import { reportsOn } from '../src/db/postgres/reports.ts';
 import { secretBox } from '../src/domain/accounts/secrets.ts';
 import type { ErrorCode, Fault } from '../src/errors.ts';
 import { buildApp } from '../src/http/app.ts';
@@ -155,7 +156,7 @@ async function apiRoutes(): Promise<RouteOptions[]> {
   const chain = createRpc({ urls: ['http://127.0.0.1:1'], log });
   const app = buildApp({
     sql,
-    reports: sql,
+    reports: reportsOn(sql, false),
     log,
     chain,
     network: { programId: '', mint: '', puller: '', treasury: '' },
@@ -171,6 +172,7 @@ async function apiRoutes(): Promise<RouteOptions[]> {
     trustProxy: [],
     connectionsPerAddress: 2000,
     ping: () => Promise.reject(new Error('no ping is sent')),
+    readSmallFile: () => Promise.reject(new Error('no file is read')),
     checkWebhookHost: () => undefined,
     onResponse: () => undefined,
     wakeDispatchers: () => undefined,

@@ -1,10 +1,10 @@
 // The command line: defines the tree of commands, prints all errors and decides the exit code (0
 // done, 1 failed, 2 wrong usage). A command's file is imported only when the command is named, so
 // --help imports no command.
-import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Help } from 'commander';
 import type { Finish } from './cli/arguments.ts';
 import { safeLines } from './cli/terminal/safe-text.ts';
+import { readRelease } from './config/release.ts';
 import { messageOf, OperatorError } from './errors.ts';
 
 interface Entry {
@@ -140,7 +140,7 @@ export async function buildTree(
     .description(
       'Recurring USDC payments on Solana: collects subscriptions and notifies merchants by signed webhooks.',
     )
-    .version(readVersion())
+    .version(readRelease())
     .showHelpAfterError('(add --help for how it is used)')
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(text) })
@@ -158,11 +158,6 @@ export async function buildTree(
   }
   // An option belongs to the command that precedes it, because "localnet fund" has its own --json.
   return program.enablePositionalOptions();
-}
-
-function readVersion(): string {
-  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
 }
 
 /** Finds the name of the command that the arguments run or ask help for. */

@@ -72,7 +72,7 @@ export class Interrupted extends OperatorError {
 
   /**
    * Creates an Interrupted with this message. `signal` must be an abort signal of interruptible()
-   * (run.ts), whose reason names the received signal.
+   * (daemon/run.ts), whose reason names the received signal.
    */
   static by({ reason }: AbortSignal, message: string, options: ErrorOptions = {}): Interrupted {
     return new Interrupted(

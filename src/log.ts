@@ -61,21 +61,21 @@ export function createLog(
       target: 'pino-pretty',
       options: { destination: fd, ignore: 'pid,hostname' },
     }) as NodeJS.EventEmitter & DestinationStream;
-    // A closed terminal.
+    // Writing fails when the terminal is closed. The line then counts as dropped.
     terminal.on('error', () => (dropped += 1));
     return pino(options, terminal);
   }
   return pino(options, { write: (line) => writeLine(fd, line) });
 }
 
-/** Milliseconds until the next attempt to write to a full pipe that does not block. */
+/** Milliseconds before the next write to a full pipe that does not block. */
 const FULL_PIPE_MS = 10;
 const sleeping = new Int32Array(new SharedArrayBuffer(4));
 
 /**
  * Writes synchronously, because an asynchronous destination loses its buffer when the process is
- * killed. A line that cannot be written is dropped and counted: the destination of pino keeps it
- * without a limit, and emits an error that ends the process.
+ * killed. A line that cannot be written is dropped and counted. pino's own destination would keep
+ * such lines without a limit and emit an error that ends the process.
  */
 function writeLine(fd: number, line: string): void {
   const bytes = Buffer.from(line);

@@ -50,7 +50,9 @@ export function observeLoops(next: LoopObserver | undefined): void {
   observer = next;
 }
 
-/** Maximum backoff after failed turns. It is also the longest delay after Postgres recovers. */
+/**
+ * Maximum backoff (ms) after failed turns, which is also the longest delay after Postgres recovers.
+ */
 const FAILURE_MS = 2000;
 
 /** Starts a loop. Errors of a turn go to `onError` and never reject. */

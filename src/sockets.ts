@@ -1,6 +1,7 @@
 /**
- * For `autoSelectFamilyAttemptTimeout` of a socket: how long Node tries each address of a name
- * before the next. Its default, 250 ms, is shorter than the second after which a lost SYN is sent
- * again, so one lost packet would end the try of the only address that is reachable.
+ * For `autoSelectFamilyAttemptTimeout` of a socket: milliseconds for which Node tries each address
+ * of a name before the next address. Node's default of 250 ms is shorter than the second after
+ * which a lost SYN is sent again. With that default, one lost packet would end the attempt on the
+ * only reachable address.
  */
 export const ADDRESS_TIMEOUT_MS = 2000;

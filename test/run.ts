@@ -48,17 +48,14 @@ async function isWanted(path: string): Promise<boolean> {
   return (await readFile(join(root, 'test', path), 'utf8')).includes('fixtures/long.ts');
 }
 
-/** The folders whose files wait for blocks and processes: 20 s each, where others take 3. */
-const slowFolders = /^test\/(scenarios|keeper|soak|cli|chain\/streams|domain\/collecting)\//;
-
 /**
  * The test files, relative to the root. Those that took longest come first, so that none of them
- * runs alone at the end. Files that never ran here come before them, slow folders first.
+ * runs alone at the end; new ones before them.
  */
 async function testFiles(durations: Record<string, number>): Promise<string[]> {
   const paths = await readdir(join(root, 'test'), { recursive: true });
   const wanted = await Promise.all(paths.map(isWanted));
-  const secondsOf = (file: string) => durations[file] ?? (slowFolders.test(file) ? 10_000 : 1000);
+  const secondsOf = (file: string) => durations[file] ?? Number.MAX_VALUE;
   return paths
     .filter((_, place) => wanted[place])
     .map((path) => join('test', path))

@@ -3,7 +3,9 @@
 import type { AddressInfo } from 'node:net';
 import Fastify from 'fastify';
 import { createRpc } from '../../src/chain/rpc/client.ts';
-import { connect, daemonLimits, type Sql } from '../../src/db/postgres/connect.ts';
+import { connect, type Sql } from '../../src/db/postgres/connect.ts';
+import { reportsOn } from '../../src/db/postgres/reports.ts';
+import { daemonLimits } from '../../src/db/postgres/settings.ts';
 import { secretBox } from '../../src/domain/accounts/secrets.ts';
 import { buildApp } from '../../src/http/app.ts';
 import { createLog } from '../../src/log.ts';
@@ -21,7 +23,7 @@ function ours(sql: Sql) {
   const address = '9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM';
   return buildApp({
     sql,
-    reports: sql,
+    reports: reportsOn(sql, false),
     log,
     chain: createRpc({ urls: ['http://127.0.0.1:1'], log }),
     network: { programId: address, mint: address, puller: address, treasury: address },
@@ -37,6 +39,7 @@ function ours(sql: Sql) {
     trustProxy: [],
     connectionsPerAddress: 2000,
     ping: () => Promise.reject(new Error('no ping here')),
+    readSmallFile: () => Promise.reject(new Error('no website here')),
     checkWebhookHost: () => undefined,
     onResponse: () => undefined,
     wakeDispatchers: () => undefined,

@@ -6,7 +6,8 @@ import bs58 from 'bs58';
 import { unixSeconds } from '../../src/chain/time.ts';
 import { claimDeliveries, recordOutcomes, type Outcome } from '../../src/db/delivery-queue.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
-import { connect, daemonLimits } from '../../src/db/postgres/connect.ts';
+import { connect } from '../../src/db/postgres/connect.ts';
+import { daemonLimits } from '../../src/db/postgres/settings.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
 import {
   type KeeperSubscriptionForEvents,

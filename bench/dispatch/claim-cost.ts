@@ -2,7 +2,8 @@
 // tables, and beside 5 million finished deliveries and 1 million that are not due yet.
 import { randomUUID } from 'node:crypto';
 import { claimDeliveries, releaseClaims } from '../../src/db/delivery-queue.ts';
-import { connect, daemonLimits } from '../../src/db/postgres/connect.ts';
+import { connect } from '../../src/db/postgres/connect.ts';
+import { daemonLimits } from '../../src/db/postgres/settings.ts';
 import { fillQueue, median, seedApps, type Database } from './harness.ts';
 
 const ENDPOINTS = 20;

@@ -60,7 +60,9 @@ async function send(
   const headers: Record<string, string> = { accept: 'application/json' };
   const bearer = typeof token === 'function' ? await token() : token;
   if (bearer !== undefined) headers.authorization = `Bearer ${bearer}`;
-  if (method === 'post' || given.body !== undefined) headers['content-type'] = 'application/json';
+  const isFile = given.body instanceof Blob;
+  if (!isFile && (method === 'post' || given.body !== undefined))
+    headers['content-type'] = 'application/json';
   if (given.idempotencyKey !== undefined) headers['idempotency-key'] = given.idempotencyKey;
   if (given.requestId !== undefined) headers['x-request-id'] = given.requestId;
   const late = new AbortController();
@@ -71,7 +73,10 @@ async function send(
     return await own(url, {
       method: method.toUpperCase(),
       headers,
-      ...(given.body !== undefined && { body: JSON.stringify(given.body) }),
+      ...(given.body !== undefined && {
+        // fetch names the type of a Blob.
+        body: given.body instanceof Blob ? given.body : JSON.stringify(given.body),
+      }),
       signal:
         given.signal === undefined ? late.signal : AbortSignal.any([given.signal, late.signal]),
       redirect: 'error',

@@ -11,9 +11,11 @@ import { type ConfigRole, type Variable, type Values, variables } from './variab
  */
 export type Config = Values & {
   readonly publicUrl: string;
+  /** DATABASE_URL of daemons. In `databaseUrl` commands have DATABASE_DIRECT_URL if it is given. */
+  readonly daemonDatabaseUrl: string | undefined;
   /**
-   * keeperKeypair, keeperAddress and treasury are the first entries of their lists, which are in
-   * use.
+   * keeperKeypair, keeperAddress and treasury are the first entries of their lists. The first
+   * entries are in use.
    */
   readonly keeperKeypair: string | undefined;
   readonly keeperAddress: string | undefined;
@@ -79,6 +81,11 @@ export function loadConfig(
   return Object.freeze({
     ...config,
     publicUrl,
+    // Commands need session state (locks, long statements), which a pooler does not keep.
+    databaseUrl: isDaemon(role)
+      ? config.databaseUrl
+      : (config.databaseDirectUrl ?? config.databaseUrl),
+    daemonDatabaseUrl: config.databaseUrl,
     webhookGuard: config.webhookGuard || config.env === 'production' || !isLoopback(publicUrl),
     keeperKeypair: config.keeperKeypairs?.[0],
     keeperAddress: config.keeperAddresses?.[0],
@@ -128,6 +135,8 @@ function crossCheck(config: Config): string[] {
       `SOLANA_WS_URL has ${config.wsUrls.length} entries and SOLANA_RPC_URL ${config.rpcUrls.length}; there must be one for each.`,
     );
   }
+  if (config.databaseDirectUrl !== undefined && config.databaseUrl === undefined)
+    faults.push('DATABASE_URL is required beside DATABASE_DIRECT_URL: the URL of the pooler.');
   if (config.rpcUrls?.length === 0) faults.push('SOLANA_RPC_URL must name at least one endpoint.');
   return faults;
 }

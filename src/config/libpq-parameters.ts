@@ -1,8 +1,8 @@
-// Parameters of libpq that the service does not honour, or only with some values. Each has the
-// operator's next step.
+// Parameters of libpq that the service does not honour, or honours only with some values. Each
+// entry has the operator's next step.
 // https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS
 
-/** Parameters of which only the values that describe the service's behaviour are accepted. */
+/** Parameters that are accepted only with values that match the service's behaviour. */
 export const FIXED: Record<string, { values: readonly string[]; remedy: string }> = {
   channel_binding: {
     values: ['prefer', 'disable'],
@@ -36,7 +36,7 @@ const OAUTH = 'sign-in by OAuth is not supported; use a password or sslcert';
 const SILENCE = 'the service itself drops a connection that is silent for 10 s. Remove it';
 const SERVICE = 'write hosts, user and database into the URL';
 
-/** Parameters that are refused: what to do instead. */
+/** Refused parameters, each with the text that says what to do instead. */
 export const REFUSED: Record<string, string> = {
   passfile: 'write the password into the URL, and the URL into the file of DATABASE_URL_FILE',
   require_auth: "demand the method in the server's pg_hba.conf, and use sslmode=verify-full",

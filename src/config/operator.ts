@@ -10,7 +10,7 @@ function userName(): string {
   try {
     return userInfo().username;
   } catch {
-    // The user of a container may have no name.
+    // The user of a container may have no name, so the user's number is returned.
     return `uid ${process.getuid?.() ?? 'unknown'}`;
   }
 }

@@ -24,9 +24,12 @@ export interface PostgresHost {
 /** TLS parameters. Files are paths. */
 export interface PostgresTls {
   mode: (typeof TLS_MODES)[number];
-  /** TLS begins without the request of the Postgres protocol (`sslnegotiation=direct`). */
+  /**
+   * True when TLS begins without the TLS request of the Postgres protocol
+   * (`sslnegotiation=direct`).
+   */
   direct: boolean;
-  /** The host's name is sent in the TLS handshake. */
+  /** True when the host's name is sent in the TLS handshake (`sslsni`). */
   sni: boolean;
   rootCert: string | undefined;
   cert: string | undefined;
@@ -38,14 +41,14 @@ export interface PostgresTls {
 }
 
 export interface PostgresUrl {
-  /** In the order of the URL; at least one. */
+  /** The hosts in the order of the URL; at least one. */
   hosts: readonly [PostgresHost, ...PostgresHost[]];
   user: string;
   password: string | undefined;
   database: string;
   /** With several hosts the default is `primary`, not libpq's `any`. */
   target: Target;
-  /** Hosts are tried in random order (`load_balance_hosts=random`). */
+  /** True when hosts are tried in random order (`load_balance_hosts=random`). */
   shuffled: boolean;
   tls: PostgresTls;
   /** Time limit for connecting to one host, ms. */
@@ -58,7 +61,10 @@ export interface PostgresUrl {
 }
 
 const DEFAULT_PORT = 5432;
-/** A frozen host costs this time before the next one is tried. */
+/**
+ * Default time limit for connecting to one host. A frozen host costs this time before the next host
+ * is tried.
+ */
 const CONNECT_SECONDS = 5;
 const MAX_CONNECT_SECONDS = 60;
 const SOCKET_DIRECTORY = '/var/run/postgresql';
@@ -66,8 +72,8 @@ const SOCKET_DIRECTORY = '/var/run/postgresql';
 type Parameters = Map<string, string>;
 
 /**
- * Parses a URL. Throws an Error whose message follows the name of the variable and says what would
- * be right.
+ * Parses a URL. Throws an Error whose message follows the variable's name and states the expected
+ * form.
  */
 export function parsePostgresUrl(url: string): PostgresUrl {
   const parameters = parametersOf(url);
@@ -106,7 +112,10 @@ export function parsePostgresUrl(url: string): PostgresUrl {
   };
 }
 
-/** Returns the URL of a database that the service writes to: refuses a target that is a standby. */
+/**
+ * Returns the URL unchanged. Throws an Error when its target_session_attrs excludes the primary,
+ * because the service writes.
+ */
 export function primaryUrl(url: string): string {
   if (!['any', 'primary', 'read-write'].includes(parsePostgresUrl(url).target))
     throw new Error(
@@ -139,7 +148,10 @@ export function describeHost({ name, port }: PostgresHost): string {
   return `${name.includes(':') ? `[${name}]` : name}:${port}`;
 }
 
-/** libpq looks for the credentials in the text before the first "/". */
+/**
+ * Splits a URL into scheme, credentials and rest. Like libpq, it looks for the credentials in the
+ * text before the first "/".
+ */
 function partsOf(url: string): { scheme: string; credentials: string | undefined; rest: string } {
   const scheme = /^postgres(ql)?:\/\//.exec(url)?.[0];
   if (scheme === undefined)
@@ -231,7 +243,10 @@ function hostsOf(parameters: Parameters): [PostgresHost, ...PostgresHost[]] {
   return hosts as [PostgresHost, ...PostgresHost[]];
 }
 
-/** An empty host is the socket of this machine's Postgres, or localhost where it has none. */
+/**
+ * Returns the host's name. An empty name means the Unix socket of this machine's Postgres, or
+ * localhost if this machine has no such socket.
+ */
 function hostName(name: string, address: string | undefined): string {
   if (name.startsWith('@'))
     throw new Error('has a socket in the abstract namespace: give the directory of a Unix socket');
@@ -246,7 +261,10 @@ function portOf(text: string): number {
   return port;
 }
 
-/** Without `sslmode` there is no TLS, except where sslrootcert asks for a verified server. */
+/**
+ * Returns the TLS mode. Without `sslmode` or `ssl` TLS is off, unless sslrootcert=system asks for a
+ * verified server. `require` with a root certificate means `verify-ca`.
+ */
 function tlsModeOf(parameters: Parameters, rootCert: string | undefined): PostgresTls['mode'] {
   const isOn = choice(parameters, 'ssl', ['true', 'false']) === 'true';
   const mode = choice(parameters, 'sslmode', TLS_MODES) ?? (isOn ? 'require' : undefined);
@@ -283,7 +301,7 @@ function decode(text: string): string {
     const decoded = decodeURIComponent(text);
     if (!decoded.includes('\0')) return decoded;
   } catch {
-    // A "%" that begins no character of UTF-8.
+    // decodeURIComponent throws for a "%" that begins no UTF-8 character.
   }
   throw new Error('has a % that begins no percent-encoded character: write %25 for %');
 }

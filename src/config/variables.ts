@@ -11,12 +11,13 @@ import {
   listOf,
   nameServer,
   oneOf,
+  onrampUrl,
   secrets,
   text,
   url,
 } from './parse.ts';
+import { paymentVariables } from './payment-variables.ts';
 import { primaryUrl } from './postgres-url.ts';
-import { sponsorVariables } from './sponsor-variables.ts';
 
 /** All variables, in the order of the operators' table. */
 export const variables = {
@@ -35,9 +36,16 @@ export const variables = {
     secret: true,
     parse: primaryUrl,
   },
+  databaseDirectUrl: {
+    name: 'DATABASE_DIRECT_URL',
+    about:
+      'the URL of Postgres itself where DATABASE_URL leads to a pooler in transaction mode (PgBouncer): for notifications, migrations and commands; needs "billing migrate --roles" with both',
+    secret: true,
+    parse: primaryUrl,
+  },
   databasePool: {
     name: 'DATABASE_POOL',
-    about: 'Postgres connections per process',
+    about: 'Postgres connections per process; behind a pooler these are connections to the pooler',
     fallback: '10',
     parse: integer(2, 1000),
   },
@@ -72,14 +80,14 @@ export const variables = {
   rpcRate: {
     name: 'SOLANA_RPC_RATE',
     about:
-      'requests per second of a keeper to each endpoint, not counting sent transactions; 0: no limit',
+      'requests per second of all keepers together to each endpoint, not counting sent transactions; they share it by leases in Postgres, so give at least as many as keepers; 0: no limit',
     fallback: '0',
     parse: integer(0, 100_000),
   },
   serveRpcRate: {
     name: 'SOLANA_SERVE_RATE',
     about:
-      'the same for each serve process; requests of the API share RPC requests, and wallets take turns; 0: no limit',
+      'the same for all serve processes together, beside the rate of the keepers; requests of the API share RPC requests, and wallets take turns; 0: no limit',
     fallback: '10',
     parse: integer(0, 100_000),
   },
@@ -91,7 +99,7 @@ export const variables = {
   },
   sendRate: {
     name: 'SOLANA_SEND_RATE',
-    about: 'transactions per second of a keeper to each endpoint; 0: no limit',
+    about: 'transactions per second of all keepers together to each endpoint; 0: no limit',
     fallback: '0',
     parse: integer(0, 100_000),
   },
@@ -149,20 +157,7 @@ export const variables = {
     fallback: '900',
     parse: integer(0, 86_400),
   },
-  planMinimumAmount: {
-    name: 'PLAN_MINIMUM_AMOUNT',
-    about:
-      'minimum amount of a plan per period in base units (6 decimals of USDC), because each payment costs the operator lamports; keepers do not collect less for a part of a period (after a trial or pause, before the end of a plan)',
-    fallback: '100000',
-    parse: integer(1, Number.MAX_SAFE_INTEGER),
-  },
-  pastDueDays: {
-    name: 'PAST_DUE_DAYS',
-    about: 'days past due after which a subscription expires',
-    fallback: '7',
-    parse: integer(1, 365),
-  },
-  ...sponsorVariables,
+  ...paymentVariables,
   jwtSecrets: {
     name: 'JWT_SECRET',
     about: 'signs JWTs; at least 32 bytes, comma-separated to rotate (the first signs, all verify)',
@@ -242,6 +237,12 @@ export const variables = {
     fallback: '',
     parse: list(url('http:', 'https:')),
   },
+  onrampUrl: {
+    name: 'ONRAMP_URL',
+    about:
+      'where a buyer whose wallet lacks USDC can buy it: an https URL in which {address} becomes the wallet’s address and {amount} the USDC that it lacks; default: no link',
+    parse: onrampUrl,
+  },
   trustProxy: {
     name: 'TRUST_PROXY',
     about:
@@ -283,7 +284,7 @@ export const variables = {
   },
   webhookEndpointConcurrency: {
     name: 'WEBHOOK_ENDPOINT_CONCURRENCY',
-    about: 'webhook requests in flight per endpoint and process',
+    about: 'webhook requests in flight per endpoint, of all dispatchers together',
     fallback: '10',
     parse: integer(1, 1000),
   },

@@ -13,35 +13,41 @@ import { messageOf, OperatorError } from '../errors.ts';
 export interface MadeRoles {
   /**
    * `roles` has the name of each daemon's role. `files` has the path of each daemon's file with its
-   * database URL.
+   * database URL. `directFiles` has those for DATABASE_DIRECT_URL, if it is given.
    */
   roles: Record<DaemonRole, string>;
   files: Record<DaemonRole, string>;
+  directFiles?: Record<DaemonRole, string>;
   statistics: StatisticsRights;
 }
 
 /**
  * Creates a Postgres role for each daemon. For each role, creates a file in `directory`, such as
  * `serve_database_url`, which only its owner can read. An existing file keeps its password, but
- * gets the host and database of `databaseUrl`. Throws an OperatorError when file access fails or
- * the user may not create roles.
+ * gets the host and database of `databaseUrl`. With `directUrl`, `serve_database_direct_url` and so
+ * on are created too. Throws an OperatorError when file access fails or the user may not create
+ * roles.
  */
 export async function makeDatabaseRoles(
   sql: Sql,
-  databaseUrl: string,
+  { databaseUrl, directUrl }: { databaseUrl: string; directUrl?: string | undefined },
   directory: string,
 ): Promise<MadeRoles> {
   const files = byDaemon((daemon) => join(directory, `${daemon}_database_url`));
+  const directFiles = byDaemon((daemon) => join(directory, `${daemon}_database_direct_url`));
   const passwords: Partial<Record<DaemonRole, string>> = {};
   const names = await makeRoles(sql, {});
   for (const daemon of daemonRoles) {
     const password = (await passwordIn(files[daemon])) ?? randomBytes(24).toString('hex');
     passwords[daemon] = password;
     await replace(files[daemon], withUser(databaseUrl, names[daemon], password));
+    if (directUrl !== undefined)
+      await replace(directFiles[daemon], withUser(directUrl, names[daemon], password));
   }
   try {
     await makeRoles(sql, passwords);
-    return { roles: names, files, statistics: await moveStatistics(sql) };
+    const statistics = await moveStatistics(sql);
+    return { roles: names, files, ...(directUrl !== undefined && { directFiles }), statistics };
   } catch (error) {
     if (!isForbidden(error)) throw error;
     throw new OperatorError(

@@ -6,10 +6,11 @@ import { loadConfig, required, type Config } from '../config/config.ts';
 import { describeDatabase } from '../config/postgres-url.ts';
 import { supervision } from '../config/supervision.ts';
 import type { ConfigRole } from '../config/variables.ts';
-import { connect, type ConnectOptions, daemonLimits, type Sql } from '../db/postgres/connect.ts';
+import { connect, type ConnectOptions, type Sql } from '../db/postgres/connect.ts';
 import { assertSchema } from '../db/postgres/migrate.ts';
 import { outageOf } from '../db/postgres/outage.ts';
-import { assertUsable } from '../db/postgres/readiness.ts';
+import { assertDirect, assertUsable, type Usable } from '../db/postgres/readiness.ts';
+import { daemonLimits, ROLE_SETTINGS } from '../db/postgres/settings.ts';
 import { assertInstallation } from '../domain/accounts/installation.ts';
 import { ENDING_SIGNALS, type EndingSignal, Interrupted, OperatorError } from '../errors.ts';
 import { createLog, type Log, type LogOptions } from '../log.ts';
@@ -256,16 +257,26 @@ async function withResources(
     {
       max: config.databasePool,
       name: `billing ${name}`,
-      planning: isCommand ? undefined : 'daemon',
-      limits: isCommand ? undefined : daemonLimits,
+      ...(!isCommand && { planning: 'daemon', limits: daemonLimits }),
       durable: handlesPayments,
+      ...(isDaemon(role) &&
+        config.databaseDirectUrl !== undefined && {
+          directUrl: config.databaseDirectUrl,
+          pooled: ROLE_SETTINGS[role],
+        }),
     },
     async (sql) => {
-      await assertSchema(sql);
+      const newer = await assertSchema(sql);
+      if (newer !== undefined && isDaemon(role))
+        log.info({ schema: newer }, 'the schema is that of a newer release, which allows this one');
       if (handlesPayments) await assertInstallation(sql, config);
       return use({ config, log, sql });
     },
   );
+}
+
+function isDaemon(role: ConfigRole): role is 'serve' | 'keeper' | 'dispatch' {
+  return role === 'serve' || role === 'keeper' || role === 'dispatch';
 }
 
 /**
@@ -274,12 +285,13 @@ async function withResources(
  */
 export async function withPostgres<T>(
   databaseUrl: string,
-  { durable = false, ...options }: ConnectOptions & { durable?: boolean },
+  { durable, pooled, ...options }: ConnectOptions & Usable,
   use: (sql: Sql) => Promise<T>,
 ): Promise<T> {
   const sql = connect(databaseUrl, options);
   try {
-    await assertUsable(sql, databaseUrl, { durable });
+    await assertUsable(sql, databaseUrl, { durable, pooled });
+    if (options.directUrl !== undefined) await checkDirect(sql, databaseUrl, options.directUrl);
     return await use(sql);
   } catch (error) {
     const outage = outageOf(error);
@@ -289,6 +301,15 @@ export async function withPostgres<T>(
     });
   } finally {
     await sql.end({ timeout: 1 });
+  }
+}
+
+async function checkDirect(sql: Sql, url: string, directUrl: string): Promise<void> {
+  const direct = connect(directUrl, { max: 1, name: 'billing start', limits: daemonLimits });
+  try {
+    await assertDirect({ sql, url }, { sql: direct, url: directUrl });
+  } finally {
+    await direct.end({ timeout: 1 });
   }
 }
 

@@ -2,7 +2,7 @@
 // requests of one event-loop turn.
 import type { Queryable } from './postgres/connect.ts';
 
-/** The subscription fields that decide access (domain/access.ts). */
+/** The subscription fields that decide access (domain/accounts/access.ts). */
 export interface AccessTerms {
   status: string;
   paidThrough: Date | null;
@@ -44,9 +44,9 @@ export interface AccessRecord extends AccessQuestion {
 const MAX_ROWS = 50;
 
 /**
- * SQL for the end of the paid time or the trial, equal to coveredUntil in domain/access.ts. A
- * refunded period counts here, which only affects the order. The index subscriptions_by_coverage
- * uses the same expression, so both must change together.
+ * SQL for the end of the paid time or the trial, equal to coveredUntil in
+ * domain/accounts/access.ts. A refunded period counts here, which only affects the order. The index
+ * subscriptions_by_coverage uses the same expression, so both must change together.
  */
 const covered = (sql: Queryable) =>
   sql`(case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else
@@ -100,7 +100,10 @@ const terms = (sql: Queryable) => sql`
 
 const ofPlan = (sql: Queryable) => sql`(asked.plan_id is null or plan_id = asked.plan_id)`;
 
-/** Only a wallet itself can register its subscriptions, so reading the newest rows is enough. */
+/**
+ * SQL for the newest subscriptions of a wallet. The newest rows are enough, because only the wallet
+ * itself can register its subscriptions.
+ */
 const ofWallet = (sql: Queryable) => sql`
   select ${terms(sql)} from subscriptions where app_id = asked.app_id
     and subscriber_wallet = asked.wallet and ${ofPlan(sql)}

@@ -33,7 +33,7 @@ export async function recordAction(
       values (${who}, ${host}, ${command}, ${what}, ${reason})`;
 }
 
-/** Lists actions, newest first. `command` matches from its start, `what` anywhere. */
+/** Lists actions, newest first. Filters `command` by prefix and `what` by substring. */
 export function listActions(
   sql: Queryable,
   {

@@ -118,8 +118,8 @@ function moneyOf(sql: Queryable, appId: string, { from, to }: Range): Fragment {
 
 /**
  * Returns every day of [from, to), including days without activity. A subscription counts as past
- * due on a day when its last payment before that day failed. After now, and at the end of a range
- * with `untilNow`, its current status counts instead.
+ * due on a day when its last payment before that day failed. Its current status replaces this rule
+ * from now on, or at the end of the range if `untilNow` is set.
  */
 export function dailyFigures(sql: Queryable, appId: string, range: Range): Promise<DayRow[]> {
   return sql<DayRow[]>`

@@ -100,7 +100,7 @@ export function listKeysAdmin(
 }
 
 /**
- * Revokes a key. `already` is true when the key was revoked before. The key then keeps its old
+ * Revokes a key. If the key was revoked before, `already` is true and the key keeps its old
  * revoked_at. Returns undefined when the key does not exist.
  */
 export async function revokeLiveKey(

@@ -15,7 +15,7 @@ export interface CheckoutSessionRow extends DiscountTerms {
   metadata: string;
   successUrl: string | null;
   cancelUrl: string | null;
-  /** Whether the customer may have another live subscription. */
+  /** Whether the customer may subscribe although another subscription of the customer is live. */
   allowSecond: boolean;
   /** The only wallet that can use the session; null for any. */
   forWallet: string | null;

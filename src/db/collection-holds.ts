@@ -24,7 +24,7 @@ export interface Brake {
   plans: string[];
   /** Sign-in wallets of held merchants. */
   merchants: string[];
-  /** Suspended wallets among those of the parties that the caller named. */
+  /** Suspended wallets by role, among the wallets in the `parties` of readBrake(). */
   suspendedMerchants: string[];
   suspendedSubscribers: string[];
 }
@@ -67,12 +67,18 @@ export async function lockBrake(tx: Transaction, parties: readonly Parties[] = [
   return readBrake(tx, parties);
 }
 
-/** Takes the lock together with others: waits for a hold or a suspension that is being set. */
+/**
+ * Takes the brake's lock in shared mode. Waits while another transaction sets a hold or a
+ * suspension.
+ */
 export async function lockShared(tx: Transaction): Promise<void> {
   await tx`select pg_advisory_xact_lock_shared(${HOLD_LOCK})`;
 }
 
-/** Takes the lock exclusively: waits for transactions with the shared lock and blocks new ones. */
+/**
+ * Takes the brake's lock exclusively: waits for transactions with the shared lock and blocks new
+ * ones.
+ */
 export async function lockAlone(tx: Transaction): Promise<void> {
   await tx`select pg_advisory_xact_lock(${HOLD_LOCK})`;
 }
@@ -110,8 +116,8 @@ export interface Change extends Scope {
 }
 
 /**
- * Holds collection and records the action. Returns false when the scope was already held; only the
- * reason of that hold is replaced.
+ * Holds collection and records the action. If the scope is already held, replaces the reason of
+ * that hold and returns false.
  */
 export function holdCollection(
   sql: Sql,

@@ -6,7 +6,9 @@ export interface Customer {
   externalId: string;
 }
 
-/** Locks a customer until the transaction ends, against other offers and registrations. */
+/**
+ * Locks a customer until the transaction ends. Other offers and registrations of the customer wait.
+ */
 export async function lockCustomer(
   sql: Transaction,
   { appId, externalId }: Customer,
@@ -28,8 +30,8 @@ export async function findLiveOfCustomer(
 }
 
 /**
- * Whether the customer has an offer for another address whose transaction may still land: its
- * blockhash is valid at `blockHeight`, and no subscription was registered from it.
+ * Tells whether the customer has a subscribe transaction for another address that may still land.
+ * Such a transaction has a valid blockhash at `blockHeight` and no registered subscription.
  */
 export async function hasOpenOffer(
   sql: Queryable,
@@ -56,8 +58,8 @@ export async function hasOpenOffer(
 }
 
 /**
- * Marks a new subscription whose customer has another live one, unless the app allows several.
- * Returns the other's id.
+ * Marks a new subscription as a duplicate of `other`, the customer's live subscription. Returns
+ * `other`, or undefined when the app allows several subscriptions per customer.
  */
 export async function markDuplicate(
   sql: Queryable,

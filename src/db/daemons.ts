@@ -26,8 +26,8 @@ export async function writeDaemon(
 }
 
 /**
- * Counts daemons of this name whose heartbeat stopped within 15 minutes and whose row remains. Such
- * a daemon was killed, ran out of memory or crashed.
+ * Counts daemons of this name whose last heartbeat is between 20 seconds and 15 minutes old. Such a
+ * daemon was killed, ran out of memory or crashed, because a stopping daemon removes its row.
  */
 export async function countLostDaemons(sql: Queryable, name: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`

@@ -226,7 +226,9 @@ export async function walkDeliveries(
 export interface WholeDelivery extends LoggedDelivery {
   /** The request body, byte for byte. */
   body: string;
-  /** The endpoint's current secret, sealed by domain/secrets.ts under the endpoint's id. */
+  /**
+   * The endpoint's current secret, sealed by domain/accounts/secrets.ts under the endpoint's id.
+   */
   secret: Buffer;
   /**
    * The secret before the last rotation. It is valid since previousSince and signs until
@@ -275,8 +277,8 @@ export function listAppNames(sql: Queryable, limit: number): Promise<AppName[]> 
 }
 
 /**
- * Lists the replays of these deliveries that were queued after `since` (a timestamp as text).
- * Returns their ids, newest first.
+ * Returns the ids of the replays of these deliveries, newest first. Only replays that were queued
+ * at or after `since` (a timestamp as text) are returned.
  */
 export async function listReplaysOf(
   sql: Queryable,

@@ -68,8 +68,8 @@ export interface DueEndpoint {
 
 /**
  * Claims due deliveries for `claimMs`, oldest due first, and skips rows under a live claim. The
- * result has no order. Needs a pool with `planning: 'queue'`. The commit does not wait for the disk
- * (set_config, this transaction only): a claim that is lost in a Postgres crash is made again.
+ * result has no order. Needs a pool with `planning: 'queue'`. The commit does not wait for the
+ * disk, because a delivery is claimed again if a Postgres crash loses the claim.
  */
 export function claimDeliveries(
   sql: Queryable,
@@ -127,8 +127,8 @@ export async function releaseClaims(
 }
 
 /**
- * Finds endpoints whose oldest delivery is due, whether claimed or not. A loose index scan reads
- * one index entry per endpoint.
+ * Finds endpoints whose oldest delivery is due, even if the delivery is claimed. A loose index scan
+ * reads one index entry per endpoint.
  */
 export function findDueEndpoints(sql: Queryable): Promise<DueEndpoint[]> {
   return sql<DueEndpoint[]>`
@@ -270,7 +270,7 @@ const matches = (
     and (${type}::text is null or event_type = ${type})`;
 };
 
-/** Counts the pending deliveries that match, claimed or not. */
+/** Counts the pending deliveries that match the filters, claimed or not. */
 export async function countPending(sql: Queryable, filters: PendingFilters): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from delivery_queue where ${matches(sql, filters)}`;
@@ -278,8 +278,8 @@ export async function countPending(sql: Queryable, filters: PendingFilters): Pro
 }
 
 /**
- * Cancels the unclaimed deliveries that match, in batches. Returns the number cancelled, which
- * `onProgress` also gets after each batch.
+ * Cancels the unclaimed deliveries that match the filters, in batches. Returns the number of
+ * cancelled deliveries. `onProgress` gets the number so far after each batch.
  */
 export async function cancelMatching(
   sql: Queryable,
@@ -329,8 +329,8 @@ export interface QueuedEndpoint {
 }
 
 /**
- * Lists the endpoints with unfinished deliveries and the failing ones, the latest first. A loose
- * index scan finds those in the queue; of each, `most` rows are counted.
+ * Lists endpoints that have unfinished deliveries or are failing, most overdue first. Reads at most
+ * `most` deliveries per endpoint. A loose index scan finds the endpoints in the queue.
  */
 export function listQueuedEndpoints(
   sql: Queryable,

@@ -1,21 +1,27 @@
-// How webhook endpoints respond. Each dispatcher sums up its requests and adds the sums every few
-// seconds; a crash loses the sums of these seconds.
+// Results of the requests to webhook endpoints. Each dispatcher sums up its results in memory and
+// adds the sums to these tables every few seconds. A crash loses the sums of these seconds.
 import type { Queryable } from './postgres/connect.ts';
 
-/** Requests of one endpoint since the last write. Times are Unix ms of the database's clock. */
+/**
+ * Results of one endpoint's requests since the last write. Times are Unix ms of the database's
+ * clock.
+ */
 export interface HealthSum {
   endpointId: string;
   succeeded: number;
   failed: number;
   lastSuccessAt: number | null;
   lastFailureAt: number | null;
-  /** The first failure after the last success of these requests. */
+  /** Time of the first failure after the last success among these requests. */
   failingSince: number | null;
-  /** Of the last failure: an HTTP status or an error code. */
+  /** HTTP status or error code of the last failure. */
   lastError: string | null;
 }
 
-/** Adds sums. Rows are locked in the order of endpoints, so dispatchers cannot deadlock. */
+/**
+ * Adds sums to the endpoints' rows. Rows are locked in the order of endpoint ids, so dispatchers
+ * cannot deadlock.
+ */
 export async function addHealth(sql: Queryable, sums: readonly HealthSum[]): Promise<void> {
   const given = sums.map((sum) => ({
     endpoint_id: sum.endpointId,
@@ -58,7 +64,7 @@ export async function addHealth(sql: Queryable, sums: readonly HealthSum[]): Pro
           excluded.failing_since, h.last_failure_at) end`;
 }
 
-/** Deletes the sums of hours that ended two days ago. */
+/** Deletes hourly sums that are older than two days. */
 export async function deleteOldHours(sql: Queryable): Promise<void> {
   await sql`delete from endpoint_hours where hour < now() - interval '2 days'`;
 }

@@ -3,7 +3,10 @@ import type { ExtraEventType } from './events.ts';
 import type { Queryable } from './postgres/connect.ts';
 import type { Fragment } from './postgres/lists.ts';
 
-/** `merchant`: over the API. `failing`: by a dispatcher (ENDPOINT_DISABLE_DAYS). */
+/**
+ * `merchant`: the merchant disabled the endpoint over the API. `failing`: a dispatcher disabled the
+ * endpoint (ENDPOINT_DISABLE_DAYS).
+ */
 export type DisabledReason = 'merchant' | 'failing';
 
 export interface EndpointRow {
@@ -15,36 +18,45 @@ export interface EndpointRow {
   createdAt: Date;
   /** The previous secret signs until this time; null when the previous secret no longer signs. */
   previousSecretExpiresAt: Date | null;
-  /** Nothing is queued for the endpoint and nothing sent since this time; null while enabled. */
+  /**
+   * From this time on, no event is queued for the endpoint and no request is sent; null while
+   * enabled.
+   */
   disabledAt: Date | null;
   disabledReason: DisabledReason | null;
   /** Names of the merchant's own headers. Their values are encrypted and not listed. */
   headerNames: string[];
-  /** Requests per second of all dispatchers together; null means no limit. */
+  /** Maximum number of requests per second of all dispatchers together; null means no limit. */
   maxPerSecond: number | null;
-  /** The first failed request after the last successful one; null unless the last one failed. */
+  /**
+   * Time of the first failed request after the last successful request; null unless the last
+   * request failed.
+   */
   failingSince: Date | null;
   lastSuccessAt: Date | null;
   lastErrorAt: Date | null;
   /** HTTP status or error code of the last failed request. */
   lastError: string | null;
-  /** Share of successful requests within the last 24 hours; null without a request. */
+  /** Share of successful requests within the last 24 hours; null if no request was sent. */
   successRate: number | null;
 }
 
-/** An endpoint's current signing secrets, sealed by domain/secrets.ts under the endpoint's id. */
+/**
+ * An endpoint's current signing secrets, sealed by domain/accounts/secrets.ts under the endpoint's
+ * id.
+ */
 interface SealedSecrets {
   id: string;
   secret: Buffer;
   /** The secret before the last rotation; null when it no longer signs. */
   previousSecret: Buffer | null;
-  /** The merchant's own headers, a JSON object; null without any. */
+  /** The merchant's own headers, a sealed JSON object; null if the merchant set no headers. */
   headers: Buffer | null;
 }
 
 /** Settings of an endpoint that can be changed. */
 export interface EndpointSettings {
-  /** `sealed` is null when `names` is empty. */
+  /** The merchant's own headers. `sealed` is null when `names` is empty. */
   headers?: { sealed: Buffer | null; names: readonly string[] } | undefined;
   maxPerSecond?: number | null | undefined;
 }
@@ -75,8 +87,8 @@ export async function newEndpointId(sql: Queryable): Promise<string> {
 }
 
 /**
- * Throws a violation of the constraint one_endpoint_per_app when the app already has a live
- * endpoint.
+ * Inserts an endpoint. Throws a violation of the constraint one_endpoint_per_app when the app
+ * already has a live endpoint.
  */
 export async function insertEndpoint(
   sql: Queryable,
@@ -106,7 +118,7 @@ export async function insertEndpoint(
   return row;
 }
 
-/** Lists the live endpoints of an app: one or none. */
+/** Lists the live endpoints of an app. An app has at most one live endpoint. */
 export function listEndpoints(sql: Queryable, appId: string): Promise<EndpointRow[]> {
   return sql<EndpointRow[]>`
     select ${fields(sql)} from webhook_endpoints where app_id = ${appId} and deleted_at is null`;
@@ -120,7 +132,7 @@ export async function findEndpoint(sql: Queryable, id: string): Promise<Endpoint
 
 /**
  * Finds the app's previous endpoint if it was deleted within the last seven days. `endedAt` is the
- * time since which it got nothing: it was disabled or deleted.
+ * time at which the previous endpoint was disabled or deleted.
  */
 export async function findReplaced(
   sql: Queryable,
@@ -134,7 +146,7 @@ export async function findReplaced(
   return row?.isRecent === true ? row : undefined;
 }
 
-/** Updates the given settings of a live endpoint. Dispatchers detect this by settings_at. */
+/** Updates the given settings of a live endpoint. Dispatchers detect the change by settings_at. */
 export async function updateEndpoint(
   sql: Queryable,
   id: string,
@@ -151,8 +163,9 @@ export async function updateEndpoint(
 }
 
 /**
- * Disables a live endpoint with the event `endpoint_disabled`, and cancels its unclaimed
- * deliveries, as deleteEndpoint does. Returns false when it is disabled already, or deleted.
+ * Disables a live endpoint, stores the event `endpoint_disabled` and cancels the endpoint's
+ * unclaimed deliveries. Locks the row as deleteEndpoint does. Returns false when the endpoint is
+ * already disabled or deleted.
  */
 export async function disableEndpoint(
   sql: Queryable,
@@ -180,11 +193,14 @@ export async function disableEndpoint(
   return true;
 }
 
-/** The time as JavaScript writes it in JSON. */
+/** SQL for a time in the format of JavaScript's JSON (ISO 8601 with milliseconds and Z). */
 const isoTime = (sql: Queryable, time: Fragment) => sql`
   to_char(${time} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
-/** Enables an endpoint. Returns since when it was disabled; undefined when it was not. */
+/**
+ * Enables an endpoint. Returns the time at which the endpoint was disabled; undefined when the
+ * endpoint was not disabled.
+ */
 export async function enableEndpoint(sql: Queryable, id: string): Promise<Date | undefined> {
   const [row] = await sql<{ disabledAt: Date }[]>`
     with old as (
@@ -198,8 +214,8 @@ export async function enableEndpoint(sql: Queryable, id: string): Promise<Date |
 }
 
 /**
- * Lists enabled endpoints whose requests all failed for this many days. The failures must span the
- * days: an endpoint without requests is not disabled.
+ * Lists enabled endpoints whose requests all failed for this many days. The first and the last
+ * failure must be this far apart, so an endpoint without requests is not listed.
  */
 export async function listFailing(sql: Queryable, days: number): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
@@ -252,13 +268,16 @@ export async function findEndpointSecrets(
 }
 
 /**
- * The endpoint data that a dispatcher caches. The URL never changes; a secret changes only by
- * rotation, the rest by a change of settings.
+ * The endpoint data that a dispatcher caches. The URL never changes. A secret changes only by
+ * rotateSecret(), all other fields only by updateEndpoint().
  */
 export interface SealedEndpoint extends SealedSecrets {
   url: string;
   maxPerSecond: number | null;
-  /** Time of the last change in Unix ms of the database's clock; null before the first. */
+  /**
+   * Time of the last change of the secret or the settings, in Unix ms of the database's clock; null
+   * when nothing was changed.
+   */
   changedAt: number | null;
   previousUntil: number | null;
 }
@@ -305,8 +324,8 @@ export function listSealedSecrets(
 }
 
 /**
- * Replaces the sealed secret `before` with `secret`. Returns false when the endpoint no longer has
- * the secret `before`.
+ * Replaces the sealed bytes `before` of a secret or of the headers with `secret`. Returns false
+ * when the endpoint no longer has the bytes `before`.
  */
 export async function replaceSealedSecret(
   sql: Queryable,

@@ -22,8 +22,8 @@ export async function readFeedStart(sql: Queryable): Promise<string> {
 /**
  * Returns the bound: the id below which no further event can appear. Read the bound in a separate
  * statement before the events. oldest_writer() ignores transactions older than 10 s that have
- * written nothing (a dump). If the schema's owner lacks pg_read_all_stats, it returns one minute
- * ago.
+ * written nothing (a dump). If the schema's owner lacks pg_read_all_stats, oldest_writer() returns
+ * the time one minute ago.
  */
 export async function readFeedBound(sql: Queryable): Promise<string> {
   const [row] = await sql<{ bound: string }[]>`

@@ -2,7 +2,7 @@
 import type { Queryable } from './postgres/connect.ts';
 
 /**
- * Adds a reader, or extends an existing one by `seconds`. Returns the time at which the reader
+ * Adds a reader, or extends an existing reader by `seconds`. Returns the time at which the reader
  * expires.
  */
 export async function renewReader(
@@ -19,7 +19,7 @@ export async function renewReader(
   return row.until;
 }
 
-/** Removes the reader unless it was renewed and so has another expiry time than `until`. */
+/** Removes the reader if its expiry time is still `until`. A reader that was renewed stays. */
 export async function removeReader(
   sql: Queryable,
   { id, until }: { id: string; until: Date },

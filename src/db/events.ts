@@ -68,7 +68,7 @@ export interface EventContext {
   /** A JSON object as text. */
   metadata: string;
   ownIdsFrom: string | null;
-  /** The fields from here on are needed only to decide access (domain/access.ts). */
+  /** The fields from here on are needed only to decide access (domain/accounts/access.ts). */
   nextPaymentDue: Date | null;
   cancelRequestedAt: Date | null;
   trialEndsAt: Date | null;
@@ -120,7 +120,7 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
 
 /**
  * Stores events. Queues one delivery per event if the app has a live endpoint that receives the
- * type. Returns the NOTIFY names of those endpoints and of the apps.
+ * type. Returns the NOTIFY names of the apps and of the endpoints with new deliveries.
  */
 export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<string[]> {
   const given = rows.map(({ id, appId, subscriptionId, sequence, type, body }) => ({

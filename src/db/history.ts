@@ -29,7 +29,10 @@ export async function recordTimeline(
   return rows.length === 1;
 }
 
-/** Ends the wait for this block height. Keepers then read accounts only at `slot` or later. */
+/**
+ * Ends the wait of collection for this block height. From then on, keepers read accounts only at
+ * `slot` or later.
+ */
 export async function endWait(
   sql: Queryable,
   { timeline, height, slot }: { timeline: string; height: bigint; slot: bigint },
@@ -49,7 +52,7 @@ export async function readAcceptedUntil(sql: Queryable): Promise<Date | null> {
   return row?.until ?? null;
 }
 
-/** Returns the signatures that no stored attempt has. */
+/** Returns those signatures that belong to no stored attempt. */
 export async function findUncommitted(
   sql: Queryable,
   signatures: readonly string[],
@@ -62,7 +65,7 @@ export async function findUncommitted(
   return new Set(rows.map(({ signature }) => bs58.encode(signature)));
 }
 
-/** Returns the signatures that no stored attempt and no successful payment has. */
+/** Returns those signatures that belong neither to a stored attempt nor to a succeeded payment. */
 export async function findMissing(
   sql: Queryable,
   signatures: readonly string[],

@@ -3,7 +3,7 @@ import type { Queryable } from './postgres/connect.ts';
 export interface StoredResponse {
   fingerprint: Buffer;
   status: number;
-  /** The response body, encrypted by domain/secrets.ts. */
+  /** The response body, encrypted by domain/accounts/secrets.ts. */
   body: Buffer;
 }
 

@@ -18,7 +18,10 @@ export interface Installation {
   windowSeconds: number;
 }
 
-/** Terms that are null in an installation older than their columns, until `billing migrate`. */
+/**
+ * Terms whose columns a later release added. In an older installation they are null until `billing
+ * migrate` runs.
+ */
 type LaterTerms = 'feeBps' | 'windowSeconds';
 
 /** The installation as stored. */
@@ -63,8 +66,9 @@ export async function replaceInstallation(sql: Queryable, next: Installation): P
 }
 
 /**
- * Records the fee and the collection window where the installation has none. Returns the recorded
- * terms. A daemon has no right to set them, so `billing migrate` calls this.
+ * Records the fee and the collection window if the installation lacks them. Returns the names of
+ * the recorded terms. `billing migrate` calls this, because daemons have no right to set these
+ * terms.
  */
 export async function recordMissingTerms(
   sql: Queryable,
@@ -80,8 +84,8 @@ export async function recordMissingTerms(
 }
 
 /**
- * Counts plans that have not ended, up to 100,000. `mint`, `keeper` and `treasury` count those of
- * the plans in which this address differs from the given addresses.
+ * Counts plans that have not ended, up to 100,000. `mint`, `keeper` and `treasury` count the plans
+ * whose mint, keeper or treasury is not among the given addresses.
  */
 export async function countOtherPlans(
   sql: Queryable,

@@ -3,6 +3,7 @@ import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import type { Sql } from './postgres/connect.ts';
 import { isForbidden } from './postgres/outage.ts';
 import { type DaemonRole, daemonRoles, quoted, roleNames } from './postgres/roles.ts';
+import { ROLE_SETTINGS } from './postgres/settings.ts';
 
 /**
  * Roles whose commits must survive a crash. A keeper commits a signature before sending it; serve
@@ -27,13 +28,14 @@ export async function makeRoles(
     const verb = found === undefined ? 'create' : 'alter';
     await sql.unsafe(`${verb} role ${role} login password '${scramVerifier(password)}'`);
     if (durableRoles.includes(daemon)) await makeDurable(sql, names[daemon]);
+    if (daemon !== 'reconcile') await setSettings(sql, names[daemon], ROLE_SETTINGS[daemon]);
   }
   return names;
 }
 
 /**
- * Makes commits of a role wait for the disk. A setting of remote_apply waits even longer and is
- * kept, whether it is set on the role, the database or the server.
+ * Makes commits of a role wait for the disk. The setting remote_apply, on the role, the database or
+ * the server, waits even longer and is kept.
  */
 async function makeDurable(sql: Sql, name: string): Promise<void> {
   const [found] = await sql<{ setting: string | null }[]>`
@@ -47,18 +49,35 @@ async function makeDurable(sql: Sql, name: string): Promise<void> {
     await sql.unsafe(`alter role ${quoted(name)} set synchronous_commit = 'on'`);
 }
 
+/** Sets the settings of a role's sessions in this database. */
+async function setSettings(
+  sql: Sql,
+  name: string,
+  settings: Readonly<Record<string, string>>,
+): Promise<void> {
+  const [database] = await sql<{ name: string }[]>`
+    select quote_ident(current_database()) as name`;
+  const place = `alter role ${quoted(name)} in database ${database?.name ?? ''}`;
+  const statements = Object.entries(settings).map(
+    ([setting, value]) => `${place} set ${setting} = '${value}'`,
+  );
+  await sql.unsafe(statements.join(';\n'));
+}
+
 /** Who can see the sessions of all users, including their statements (pg_read_all_stats). */
 export interface StatisticsRights {
-  /** The user of DATABASE_URL. It owns oldest_writer(), which reads the sessions for serve. */
+  /**
+   * The user of DATABASE_URL. This user owns oldest_writer(), which reads all sessions for serve.
+   */
   owner: string;
   ownerSees: boolean;
   serveSees: boolean;
 }
 
 /**
- * Lets the owner see the transaction start times of all users (event-feed.ts), and takes that right
- * from serve, because earlier builds granted it. Where the owner may not do this, the result says
- * what a superuser has to do.
+ * Lets the owner see the transaction start times of all users (event-feed.ts). Revokes this right
+ * from serve, because earlier builds granted it. If the owner may not do this, the result shows
+ * which grants a superuser must change.
  */
 export async function moveStatistics(sql: Sql): Promise<StatisticsRights> {
   const { serve } = await roleNames(sql);
@@ -77,7 +96,7 @@ async function statisticsRights(sql: Sql, serve: string): Promise<StatisticsRigh
   return row;
 }
 
-/** Runs a statement. Returns false when this user has no right to run it. */
+/** Runs a statement. Returns false when the current user has no right to run it. */
 async function unlessForbidden(sql: Sql, statement: string): Promise<boolean> {
   try {
     await sql.unsafe(statement);

@@ -24,7 +24,9 @@ export interface NewOffer {
   subscriptionPda: string | null;
   /** The checkout session in which the wallet subscribes. */
   checkoutSessionId: string | null;
-  /** Whether a `subscribe` transaction resumes a cancelled account instead of opening one. */
+  /**
+   * Whether a `subscribe` transaction resumes a cancelled account instead of opening a new account.
+   */
   resumes: boolean;
 }
 
@@ -46,8 +48,8 @@ export async function insertOffer(sql: Queryable, offer: NewOffer): Promise<stri
 }
 
 /**
- * Finds the newest 50 transactions that were offered to a wallet, or the one with this id. Those
- * with this blockhash come first, then the newest.
+ * Finds up to 50 transactions that were offered to a wallet, or only the offer `offerId`. Offers
+ * with this blockhash come first, then the newest offers.
  */
 export function findOffers(
   sql: Queryable,
@@ -64,8 +66,8 @@ export function findOffers(
 }
 
 /**
- * Tells whether the service offered this wallet to open the account at this address, and whether it
- * offered to resume it.
+ * Tells whether the wallet has unused subscribe offers for this address. `opening`: an offer to
+ * open the account. `resuming`: an offer to resume the account.
  */
 export async function readOffered(
   sql: Queryable,
@@ -82,9 +84,9 @@ export async function readOffered(
 }
 
 /**
- * Deletes up to 1,000 offers: those to subscribe after 24 hours, others after ten minutes. Drops
- * the messages of up to 1,000 offers to subscribe after ten minutes, when their blockhashes have
- * expired. Returns the larger number.
+ * Deletes up to 1,000 old offers: offers to subscribe after 24 hours, other offers after ten
+ * minutes. Clears up to 1,000 messages that are older than ten minutes, because their blockhashes
+ * have expired. Returns the larger of the two numbers.
  */
 export async function deleteOldOffers(sql: Queryable): Promise<number> {
   const deleted = await sql`

@@ -93,7 +93,7 @@ export async function insertAttempts(
   return ids;
 }
 
-/** Reads the open attempts of these subscriptions. A subscription has at most one. */
+/** Reads the open attempts of these subscriptions. A subscription has at most one open attempt. */
 export async function readOpenAttempts(
   sql: Queryable,
   subscriptionIds: readonly string[],
@@ -167,7 +167,7 @@ export async function resolveAttempts(
     )`;
 }
 
-/** Returns the number of open attempts and the age of the oldest. */
+/** Returns the number of open attempts and the age of the oldest open attempt. */
 export async function measureOpenAttempts(
   sql: Queryable,
 ): Promise<{ count: number; oldestSeconds: number }> {

@@ -152,7 +152,7 @@ export interface TransactionRow {
   externalId: string | null;
   /** A JSON object as text. */
   metadata: string;
-  /** Who set the two; null without either. */
+  /** Who set externalId and metadata last; null when neither is set. */
   ownIdsFrom: string | null;
 }
 
@@ -246,7 +246,7 @@ const transactionColumns = (sql: Queryable) => sql`
   p.occurred_at, p.created_at, s.external_id, s.metadata::text as metadata,
   s.own_ids_from`;
 
-/** SQL for the filters that do not select the index. */
+/** SQL for all filters except app and subscription, which select the index. */
 function restOf(
   sql: Queryable,
   { status, planId, since, until }: Omit<TransactionFilters, 'subscriptionId'>,

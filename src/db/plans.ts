@@ -22,12 +22,18 @@ export interface PlanRow {
   metadataUri: string;
   /**
    * Hours of access after paidThrough while a payment is due; null means the default
-   * (domain/access.ts).
+   * (domain/accounts/access.ts).
    */
   graceHours: number | null;
-  /** Retry times in hours after the first failure; null means the default (domain/dunning.ts). */
+  /**
+   * Retry times in hours after the first failure; null means the default
+   * (domain/collecting/dunning.ts).
+   */
   retryHours: number[] | null;
-  /** Hours before a payment at which it is announced; null means the default (look-ahead.ts). */
+  /**
+   * Hours before a payment at which the payment is announced; null means the default
+   * (domain/collecting/look-ahead.ts).
+   */
   noticeHours: number[] | null;
   /**
    * Days from the first failure until the subscription expires; null means the operator's default.
@@ -92,6 +98,13 @@ export interface PublicPlanRow {
   appName: string;
   appDescription: string | null;
   websiteUrl: string | null;
+  /** Whether the website named the app; else it is what the merchant claims. */
+  websiteProven: boolean;
+  supportEmail: string | null;
+  supportUrl: string | null;
+  termsUrl: string | null;
+  privacyUrl: string | null;
+  logoVersion: string | null;
   merchantName: string | null;
   merchantWallet: string;
   /** False while the merchant is suspended. */
@@ -107,8 +120,10 @@ export async function findPublicPlan(
     select p.id, p.app_id, p.name, p.status, p.amount, p.period_hours, p.trial_hours, p.ends_at,
       p.collection_blocked_reason is not null as blocked,
       p.plan_pda, a.name as app_name,
-      a.description as app_description, a.website_url, m.name as merchant_name,
-        m.wallet as merchant_wallet,
+      a.description as app_description, a.website_url,
+      a.website_proven_at is not null as website_proven, a.support_email, a.support_url,
+      a.terms_url, a.privacy_url, a.logo_version, m.name as merchant_name,
+      m.wallet as merchant_wallet,
       not exists (select from suspensions where role = 'merchant' and wallet = m.wallet)
         as available
     from plans p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id
@@ -290,6 +305,13 @@ export async function endAbandonedPlans(sql: Queryable, ids: string[]): Promise<
     update plans set status = 'ended', updated_at = now()
     where id = any(${ids}::uuid[]) and status = 'pending' and created_at < now() - interval
       '7 days'`;
+}
+
+/** Returns the addresses of all plans that take subscribers. */
+export async function listActivePlanPdas(sql: Queryable): Promise<string[]> {
+  const rows = await sql<{ planPda: string }[]>`
+    select plan_pda from plans where status = 'active'`;
+  return rows.map(({ planPda }) => planPda);
 }
 
 /** Finds the plans at these addresses that have not ended. */

@@ -9,7 +9,7 @@ export interface Spending {
 
 export interface Budget {
   subject: string;
-  /** Number of these requests that the limit allows. */
+  /** Number of requests of the Spending that the limit allows. */
   granted: number;
   /** Number of granted requests in this window, including `granted`. */
   spent: number;

@@ -69,7 +69,7 @@ export async function storeReconciliation(sql: Queryable, last: LastReconciliati
 
 /**
  * Returns the seconds since the last comparison and its number of differences. Before the first
- * comparison, it returns the age of the recorded installation and no differences.
+ * comparison, returns the age of the recorded installation and no differences.
  */
 export async function readLastReconciliation(
   sql: Queryable,

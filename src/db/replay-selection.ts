@@ -20,8 +20,9 @@ export interface Selection {
 }
 
 /**
- * Condition that joins an event to the enabled endpoint for its replay. An endpoint without the
- * event's extra type gets the event only when the selection names the type or delivery ids.
+ * Join condition: `live` is the enabled endpoint to which a replay of `event` goes. An endpoint
+ * without the event's extra type gets the event only when the selection names the type or delivery
+ * ids.
  */
 export function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids' | 'type'>) {
   return sql`live.app_id = event.app_id and live.deleted_at is null

@@ -12,7 +12,7 @@ export interface ReplayRun {
   appId: string | null;
   /** The selection as canonical JSON. */
   selection: string;
-  /** A timestamp as text, to keep its microseconds. */
+  /** Upper bound of the creation times. A timestamp as text, to keep its microseconds. */
   until: string;
   stage: 'deliveries' | 'events';
   cursor: string | null;
@@ -69,7 +69,7 @@ export async function insertEventReplay(
   return row?.id;
 }
 
-/** Returns the ids that are not ids of deliveries. */
+/** Returns those ids that belong to no delivery. */
 export async function missingDeliveries(sql: Queryable, ids: string[]): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select wanted.id from unnest(${ids}::uuid[]) as wanted (id)

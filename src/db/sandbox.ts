@@ -169,7 +169,7 @@ export interface FlowPayment {
   failureReason: string | null;
 }
 
-/** Lists the newest payments, including failed ones. */
+/** Lists the newest payments, including failed payments. */
 export function listFlowPayments(sql: Queryable, limit: number): Promise<FlowPayment[]> {
   return sql<FlowPayment[]>`
     select p.id, p.occurred_at, p.subscriber_wallet, app.name as app_name, p.amount_gross as gross,

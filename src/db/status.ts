@@ -34,7 +34,7 @@ export async function readDatabaseFacts(sql: Queryable): Promise<DatabaseFacts> 
 }
 
 export interface PaymentFacts {
-  /** Number of open attempts, and the creation time of the oldest. */
+  /** Number of open attempts, and the creation time of the oldest open attempt. */
   open: number;
   oldestOpenAt: Date | null;
   /**

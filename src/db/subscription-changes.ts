@@ -67,8 +67,8 @@ export async function updateDiscount(
 /**
  * Stops collection. The keeper ends the subscription at paid_through or the end of the trial, or at
  * once if both are null. A subscriber's request becomes the merchant's request, so a resume on
- * chain does not undo it. Returns undefined when the subscription has ended or the merchant has
- * cancelled.
+ * chain does not undo the cancellation. Returns undefined when the subscription has ended or the
+ * merchant has cancelled.
  */
 export async function requestCancellation(
   sql: Transaction,

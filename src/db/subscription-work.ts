@@ -64,8 +64,8 @@ export interface KeeperSubscription extends SubscriptionState {
   unpausedAt: Date | null;
   chargedFrom: Date | null;
   /**
-   * Whether the payment that ends at paidThrough was refunded. Only read for a subscription with a
-   * cancel request, whose resume then gives no access.
+   * Whether the payment that ends at paidThrough was refunded. Read only for a subscription with a
+   * cancel request, because a resume then gives no access.
    */
   isRefunded: boolean;
   planPda: string;
@@ -79,7 +79,10 @@ export interface KeeperSubscription extends SubscriptionState {
   feeBps: number | null;
   /** The plan's own dunning settings; null means the default. */
   retryHours: number[] | null;
-  /** Hours before a payment at which it is announced; null means the default (look-ahead.ts). */
+  /**
+   * Hours before a payment at which the payment is announced; null means the default
+   * (domain/collecting/look-ahead.ts).
+   */
   noticeHours: number[] | null;
   pastDueDays: number | null;
   /** The plan's graceHours; null means the default (domain/accounts/access.ts). */
@@ -222,8 +225,8 @@ function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChan
 }
 
 /**
- * Writes states whose claim is still live. Releases their leases, or renews those with
- * `keepsLease`. Returns the states that were written.
+ * Writes states whose claim is still live, and returns the states that were written. Releases the
+ * leases of these states, or renews the lease of a state with `keepsLease`.
  */
 export async function writeStates(
   sql: Queryable,

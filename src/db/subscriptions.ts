@@ -1,7 +1,6 @@
-// The API's statements on subscriptions: register and list. subscription-work.ts has the keeper's
-// statements.
+// The API's statements on single subscriptions. subscription-lists.ts has the lists, and
+// subscription-work.ts has the keeper's statements.
 import type { Queryable, Transaction } from './postgres/connect.ts';
-import { among, type Fragment, type Key, type Page, pageOf, type Span } from './postgres/lists.ts';
 import {
   type DiscountTerms,
   endedNow,
@@ -25,7 +24,10 @@ export interface SubscriptionRow extends DiscountTerms {
   trialEndsAt: Date | null;
   pausedAt: Date | null;
   unpausedAt: Date | null;
-  /** Only the time from here on is charged; null when the account was new at registration. */
+  /**
+   * Chain time from which on the subscription is charged; null when the account was new at
+   * registration.
+   */
   chargedFrom: Date | null;
   /** End of a refunded period that gives no access after a resume. */
   refundedThrough: Date | null;
@@ -49,11 +51,11 @@ export interface SubscriptionRow extends DiscountTerms {
    * object's keys to camel case.
    */
   metadata: string;
-  /** Who set externalId and metadata last; null without either. */
+  /** Who set externalId and metadata last; null when neither is set. */
   ownIdsFrom: OwnIdsSource | null;
-  /** The live subscription that the same customer had when this one landed. */
+  /** Id of the live subscription that the customer already had when this subscription landed. */
   duplicateOf: string | null;
-  /** The plan's graceHours; null means the default (domain/access.ts). */
+  /** The plan's graceHours; null means the default (domain/accounts/access.ts). */
   graceHours: number | null;
   createdAt: Date;
   updatedAt: Date;
@@ -80,7 +82,10 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    */
   initId: bigint;
   periodStart: Date;
-  /** Set by a keeper: the wallet's own registration returns this one, once. */
+  /**
+   * True for a registration by a keeper. The wallet's own first registration then returns the
+   * keeper's registration.
+   */
   isUnclaimed?: boolean;
   ownIdsFrom?: OwnIdsSource | null;
   /**
@@ -96,8 +101,8 @@ export interface EarlierRegistration {
   status: SubscriptionStatus;
   periodHours: number;
   /**
-   * Whether the merchant ended it by force and has not lifted that, by reinstating it or by a
-   * later checkout session for its externalId or wallet.
+   * True after a force-cancel by the merchant. A reinstatement lifts the bar. A later checkout
+   * session for the subscription's externalId or wallet also lifts it.
    */
   isBarred: boolean;
   /** Null when the account was not read at registration. */
@@ -106,7 +111,7 @@ export interface EarlierRegistration {
 }
 
 /** The columns of a SubscriptionRow, selected from `subscriptions s`. */
-const columns = (
+export const columns = (
   sql: Queryable,
 ) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
   s.period_hours,
@@ -119,7 +124,8 @@ const columns = (
     s.updated_at`;
 
 /**
- * Finds the newest registration of an address. `forUpdate` locks it until the transaction ends.
+ * Finds the newest registration of an address. `forUpdate` locks its row until the transaction
+ * ends.
  */
 export async function findNewestRegistration(
   sql: Queryable,
@@ -174,8 +180,8 @@ export async function lockRegistrations(sql: Transaction, subscriptionPda: strin
 }
 
 /**
- * Gives a registration that a keeper made to its wallet. Returns false when it is another wallet's,
- * or was given before.
+ * Marks a keeper's registration as claimed by its wallet. Returns false when the registration was
+ * claimed before or was not made by a keeper.
  */
 export async function claimRegistration(sql: Queryable, id: string): Promise<boolean> {
   const { count } = await sql`
@@ -183,7 +189,7 @@ export async function claimRegistration(sql: Queryable, id: string): Promise<boo
   return count === 1;
 }
 
-/** Whether a keeper made this registration of the address and its wallet has not registered. */
+/** Tells whether a keeper made this registration and the wallet has not claimed it yet. */
 export async function isUnclaimed(
   sql: Queryable,
   id: string,
@@ -195,7 +201,10 @@ export async function isUnclaimed(
   return rows.length > 0;
 }
 
-/** Takes the access of a refunded period from an ended registration, because the wallet resumed. */
+/**
+ * Ends the access of an ended registration's refunded period, because the wallet resumed the
+ * account.
+ */
 export async function endRefundedAccess(sql: Queryable, id: string): Promise<void> {
   await sql`
     update subscriptions s set refunded_through = paid_through, updated_at = now()
@@ -278,123 +287,4 @@ export async function findLiveRegistration(
     select id from subscriptions where subscription_pda = ${subscriptionPda}
       and status in ('active', 'past_due')`;
   return row?.id;
-}
-
-/** Lists a wallet's subscriptions, newest first. */
-export function listSubscriptionsOfWallet(
-  sql: Queryable,
-  wallet: string,
-  page: Page,
-): Promise<SubscriptionRow[]> {
-  const found = pageOf(sql, { column: 'subscriber_wallet', value: sql`${wallet}` }, page);
-  return listPage(sql, found, sql`s.app_id`);
-}
-
-/** The time span applies to createdAt of the subscription. */
-export interface SubscriptionFilters extends Span {
-  status: readonly string[] | null;
-  planId: string | null;
-  subscriberWallet: string | null;
-  externalId: string | null;
-  subscriptionPda: string | null;
-}
-
-/**
- * Lists an app's subscriptions, newest first. Uses the index of the most selective filter, in this
- * order: address, external id, wallet, plan, app.
- */
-export function listSubscriptionsOfApp(
-  sql: Queryable,
-  appId: string,
-  {
-    status,
-    planId,
-    subscriberWallet: wallet,
-    externalId,
-    subscriptionPda,
-    ...span
-  }: SubscriptionFilters,
-  page: Page,
-): Promise<SubscriptionRow[]> {
-  const filters = among(sql, 'status', status);
-  const listed = (key: Key) =>
-    listPage(sql, pageOf(sql, key, { ...page, ...span }, filters), sql`${appId}::uuid`);
-  if (subscriptionPda !== null) {
-    const key = { column: 'subscription_pda', value: sql`${subscriptionPda}` };
-    filters.push(sql`and app_id is not distinct from ${appId}::uuid`);
-    if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
-    if (wallet !== null) filters.push(sql`and subscriber_wallet is not distinct from ${wallet}`);
-    if (externalId !== null) filters.push(sql`and external_id is not distinct from ${externalId}`);
-    return listed(key);
-  }
-  if (externalId === null && wallet === null) {
-    const key =
-      planId === null
-        ? { column: 'app_id', value: sql`${appId}::uuid` }
-        : {
-            column: 'plan_id',
-            value: sql`(select id from plans where id = ${planId} and app_id = ${appId})`,
-          };
-    return listed(key);
-  }
-  // "is not distinct from" keeps the planner from choosing the plan's index. With "=", the planner
-  // would assume a plan of average size and prefer the plan's index to the customer's index.
-  if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
-  if (externalId === null) {
-    filters.push(sql`and app_id is not distinct from ${appId}::uuid`);
-    const key = { column: 'subscriber_wallet', value: sql`${wallet}` };
-    return listed(key);
-  }
-  filters.push(sql`and app_id = ${appId}::uuid`);
-  if (wallet !== null) filters.push(sql`and subscriber_wallet is not distinct from ${wallet}`);
-  const key = { column: 'external_id', value: sql`${externalId}` };
-  return listed(key);
-}
-
-/** Lists the subscriptions of all apps of a merchant, newest first. */
-export function listSubscriptionsOfMerchant(
-  sql: Queryable,
-  merchantId: string,
-  { status, planId, subscriberWallet, externalId, subscriptionPda, ...span }: SubscriptionFilters,
-  page: Page,
-): Promise<SubscriptionRow[]> {
-  const filters = [
-    ...among(sql, 'status', status),
-    ...(planId === null ? [] : [sql`and plan_id is not distinct from ${planId}::uuid`]),
-    ...(subscriberWallet === null
-      ? []
-      : [sql`and subscriber_wallet is not distinct from ${subscriberWallet}`]),
-    ...(externalId === null ? [] : [sql`and external_id is not distinct from ${externalId}`]),
-    ...(subscriptionPda === null
-      ? []
-      : [sql`and subscription_pda is not distinct from ${subscriptionPda}`]),
-  ];
-  const ofApp = pageOf(
-    sql,
-    { column: 'app_id', value: sql`app.id` },
-    { ...page, ...span },
-    filters,
-  );
-  return sql<SubscriptionRow[]>`
-    select ${columns(sql)}, p.grace_hours, (select wallet from merchants where id = ${merchantId})
-      as merchant_wallet
-    from (
-      select each.* from apps app cross join lateral (select * from subscriptions where ${ofApp}) as
-        each
-      where app.merchant_id = ${merchantId} order by each.id desc limit ${page.limit}
-    ) as s join plans p on p.id = s.plan_id
-    order by s.id desc`;
-}
-
-/**
- * Reads the rows of a page with the merchant's wallet. If `app` is a constant, Postgres reads the
- * wallet once for all rows.
- */
-function listPage(sql: Queryable, page: Fragment, app: Fragment) {
-  return sql<SubscriptionRow[]>`
-    select ${columns(sql)}, p.grace_hours,
-      (select m.wallet from apps a join merchants m on m.id = a.merchant_id where a.id = ${app}) as
-        merchant_wallet
-    from (select * from subscriptions where ${page}) as s join plans p on p.id = s.plan_id
-    order by s.id desc`;
 }

@@ -1,6 +1,7 @@
 // Suspended wallets. A suspended merchant or subscriber can only read, cancel and close over the
-// API, and keepers sign none of its payments. Suspending takes the lock of collection-holds.ts
-// alone: once it has returned, no attempt of the wallet and no registration is committed.
+// API, and keepers sign no payments of the wallet. suspend() takes the lock of collection-holds.ts
+// exclusively, so no attempt or registration of the wallet is committed after suspend() has
+// returned.
 import { type Actor, recordAction } from './admin-actions.ts';
 import { lockAlone } from './collection-holds.ts';
 import type { Queryable, Sql } from './postgres/connect.ts';
@@ -23,7 +24,7 @@ export interface Suspension extends Account {
   since: Date;
 }
 
-/** An operator's change. */
+/** An operator's change to a suspension. */
 interface Change extends Account {
   reason: string;
   by: Actor;
@@ -33,8 +34,8 @@ const commandOf = (role: SuspendedRole, verb: string) =>
   `${role === 'merchant' ? 'merchants' : 'wallets'} ${verb}`;
 
 /**
- * Suspends a wallet and records the action. Returns false when the wallet was suspended already;
- * only its reason is replaced.
+ * Suspends a wallet and records the action. If the wallet is already suspended, replaces the reason
+ * and returns false.
  */
 export function suspend(sql: Sql, { role, wallet, reason, by }: Change): Promise<boolean> {
   return sql.begin(async (tx) => {
@@ -65,8 +66,9 @@ export function endSuspension(sql: Sql, { role, wallet, reason, by }: Change): P
 }
 
 /**
- * Approves a merchant and records the action: creates it if its wallet has never signed in, or ends
- * its wait. `suspended`: the wallet is suspended for another reason, and nothing is changed.
+ * Approves a merchant and records the action. Creates the merchant if its wallet has never signed
+ * in; otherwise ends its wait. Returns `suspended`, without a change, when the wallet is suspended
+ * for another reason.
  */
 export function approveMerchant(
   sql: Sql,

@@ -18,10 +18,13 @@ export interface SweepPace {
 export interface SweepStep {
   /** Ids of the subscriptions visited in this step. */
   ids: string[];
-  /** The lap of these subscriptions, and the position before the first of them. */
+  /** The lap of the subscriptions in `ids`, and the position before the first of them. */
   lap: bigint;
   after: DuePlace;
-  /** The position after this step. When the lap is complete, this is the start of the next lap. */
+  /**
+   * The lap and the position after this step. When a lap is complete, this is the start of the next
+   * lap.
+   */
   nextLap: bigint;
   place: DuePlace;
   /**

@@ -8,11 +8,11 @@ export interface UnregisteredRow {
   planId: string;
   subscriptionPda: string;
   subscriberWallet: string;
-  /** Time at which a keeper saw it first. */
+  /** Time at which a keeper first saw the subscription. */
   createdAt: Date;
 }
 
-/** Stores an unregistered subscription, once. */
+/** Stores an unregistered subscription unless it is already stored. */
 export async function insertUnregistered(
   sql: Queryable,
   row: Omit<UnregisteredRow, 'id' | 'createdAt'>,
@@ -55,7 +55,7 @@ export async function readAwaited(sql: Queryable, limit: number): Promise<string
   return rows.map(({ subscriptionPda }) => subscriptionPda);
 }
 
-/** Finds those of these addresses that have a live registration. */
+/** Returns the given addresses that have a live registration. */
 export async function findRegistered(
   sql: Queryable,
   pdas: readonly string[],
@@ -67,8 +67,9 @@ export async function findRegistered(
 }
 
 /**
- * Finds the checkout sessions of the offers that may have opened the account at this address; null
- * for an offer without one. A session that is complete or bound to another wallet does not count.
+ * Finds the offers that may have opened the account at this address, and returns their checkout
+ * sessions. An offer without a session gives null. Offers whose session is complete or bound to
+ * another wallet are left out.
  */
 export async function findOfferedSessions(
   sql: Queryable,
@@ -85,7 +86,7 @@ export async function findOfferedSessions(
   return rows.map(({ checkoutSessionId }) => checkoutSessionId);
 }
 
-/** Marks the offers for this address: a later account at the address is not theirs. */
+/** Marks the offers for this address as used, so that they do not match a later account there. */
 export async function endOffers(sql: Queryable, subscriptionPda: string): Promise<void> {
   await sql`
     update offered_transactions set registered_at = now()

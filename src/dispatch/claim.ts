@@ -180,6 +180,11 @@ export class Claimer {
     return undefined;
   }
 
+  /** Looks again at all endpoints, after the share of requests in flight has changed. */
+  refresh(): void {
+    for (const { queue } of this.#known.values()) this.#parts.concurrency.update(queue);
+  }
+
   /** Releases deliveries and makes no claims for their endpoints during the next `ms`. */
   async pause(deliveries: readonly Claimed[], ms: number): Promise<void> {
     for (const { endpointId } of deliveries) {
@@ -257,9 +262,12 @@ export class Claimer {
 
   #roomOf({ queue, pausedUntil }: Known, left: Record<Pace, number>): number {
     if (pausedUntil > performance.now()) return 0;
-    const { pace, responseMs = Infinity, window, inFlight, ready } = queue;
+    const { pace, responseMs = Infinity, inFlight, ready } = queue;
+    const window = this.#parts.concurrency.windowOf(queue);
+    if (window === 0) return 0;
     const free = window - inFlight - ready.length;
-    // What cannot be sent within a second is left for a later claim, or for another dispatcher.
+    // Deliveries that the endpoint's limit delays by more than a second are left for a later claim
+    // or for another dispatcher.
     const rated =
       queue.perSecond === undefined ? Infinity : Math.ceil(queue.perSecond) - ready.length;
     if (pace !== 'fast') return Math.min(free, left[pace], rated);

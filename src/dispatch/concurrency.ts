@@ -2,12 +2,16 @@
 // endpoint that sends next. The state is in memory, per process.
 //
 // An endpoint's window (its maximum of requests in flight) starts at one request. It grows by one
-// with each success up to a cap and halves with each failure. Failing endpoints get at most 1/4 of
-// the process's requests in flight (places). Failing, slow and new endpoints together get at most
-// 1/2, so half is left for fast endpoints; two places of it are only for new endpoints, which were
-// never measured, so that they do not wait for slow ones. Within a class, endpoints take turns:
-// 100 ms of response time, but at least one request. An endpoint with maxPerSecond starts its
-// requests evenly spaced.
+// with each success up to a cap and halves with each failure. The cap is this process's share of
+// WEBHOOK_ENDPOINT_CONCURRENCY, which all dispatchers keep together.
+//
+// Failing endpoints get at most 1/4 of the process's requests in flight (places). Failing, slow and
+// new endpoints together get at most 1/2, so half is left for fast endpoints. Two places are
+// reserved for new endpoints, whose speed is not known, so that they do not wait for slow
+// endpoints.
+//
+// Within a class, endpoints take turns of 100 ms of response time, but at least one request. An
+// endpoint with maxPerSecond starts its requests evenly spaced.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 
@@ -48,7 +52,7 @@ export class EndpointQueue {
   perSecond: number | undefined;
   /** performance.now() before which no request may start. */
   notBefore = 0;
-  /** Set while the endpoint waits for notBefore. */
+  /** Timer that ends at notBefore; undefined when the endpoint does not wait for notBefore. */
   timer: NodeJS.Timeout | undefined;
 
   constructor(endpointId: string) {
@@ -73,14 +77,14 @@ export interface Place {
 
 const SLOW_MS = 250;
 const TURN_MS = 100;
-/** Places that slow and failing endpoints leave to new ones. */
+/** Number of places that are reserved for new endpoints. */
 const NEW_PLACES = 2;
 const paces: readonly Pace[] = ['fast', 'new', 'slow', 'failing'];
 
 export class Concurrency {
   inFlight = 0;
   readonly #total: number;
-  readonly #perEndpoint: number;
+  readonly #perEndpoint: () => number;
   readonly #byPace: Record<Pace, number> = { fast: 0, slow: 0, failing: 0, new: 0 };
   /** Endpoints that can start a request, in the order of their turns. */
   readonly #waiting: Record<Pace, Set<EndpointQueue>> = {
@@ -99,7 +103,8 @@ export class Concurrency {
     onDue = () => undefined,
   }: {
     total: number;
-    perEndpoint: number;
+    /** This process's share; it may change. */
+    perEndpoint: () => number;
     onDue?: () => void;
   }) {
     this.#total = total;
@@ -128,7 +133,7 @@ export class Concurrency {
   update(queue: EndpointQueue): void {
     const set = this.#waiting[queue.pace];
     const waitMs = queue.notBefore - performance.now();
-    if (queue.ready.length === 0 || queue.inFlight >= queue.window) set.delete(queue);
+    if (queue.ready.length === 0 || queue.inFlight >= this.windowOf(queue)) set.delete(queue);
     else if (waitMs > 0) {
       set.delete(queue);
       this.#later(queue, waitMs);
@@ -151,11 +156,25 @@ export class Concurrency {
     let next: EndpointQueue | undefined;
     for (const pace of paces) {
       if (this.free(pace) <= 0) continue;
-      const [first] = this.#waiting[pace];
+      const first = this.#first(pace);
       if (first !== undefined && (next === undefined || first.waitingSince < next.waitingSince))
         next = first;
     }
     return next;
+  }
+
+  /** The endpoint of a class whose turn is next. Where the share shrank, some have to wait. */
+  #first(pace: Pace): EndpointQueue | undefined {
+    for (const queue of this.#waiting[pace]) {
+      if (queue.inFlight < this.windowOf(queue)) return queue;
+      this.#waiting[pace].delete(queue);
+    }
+    return undefined;
+  }
+
+  /** The most requests in flight to an endpoint now. */
+  windowOf({ window }: EndpointQueue): number {
+    return Math.min(window, this.#perEndpoint());
   }
 
   /** Takes a place for a request to `queue`, the endpoint returned by next(). */
@@ -184,7 +203,7 @@ export class Concurrency {
     queue.isFailing = !isGood;
     queue.responseMs = ((queue.responseMs ?? durationMs) + durationMs) / 2;
     queue.window = isGood
-      ? Math.min(this.#perEndpoint, queue.window + 1)
+      ? Math.max(1, Math.min(this.#perEndpoint(), queue.window + 1))
       : Math.max(1, Math.floor(queue.window / 2));
     this.update(queue);
   }

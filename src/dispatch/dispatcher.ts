@@ -13,13 +13,14 @@
 // when the claim has expired.
 import type { Registry } from 'prom-client';
 import { required, type Config } from '../config/config.ts';
+import { type RateShare, startRateShare } from '../daemon/rate-share.ts';
 import { countRunningDaemons } from '../db/daemons.ts';
 import { countDue } from '../db/delivery-queue.ts';
-import type { Sql } from '../db/postgres/connect.ts';
-import { connect, daemonLimits } from '../db/postgres/connect.ts';
+import { connect, type Sql } from '../db/postgres/connect.ts';
 import { DELIVERIES_QUEUED, namedIn } from '../db/postgres/notify.ts';
 import { findDefaultRows } from '../db/postgres/partitions.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
+import { daemonLimits } from '../db/postgres/settings.ts';
 import { secretBox } from '../domain/accounts/secrets.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -73,7 +74,12 @@ export async function startDispatcher(
       2,
     );
   }
-  const dispatcher = new Dispatcher(resources, pollMs);
+  const { webhookEndpointConcurrency } = resources.config;
+  const share = await startRateShare('webhook', webhookEndpointConcurrency, {
+    ...resources,
+    countedMs: DEADLINE_MS + MARGIN_MS,
+  });
+  const dispatcher = new Dispatcher(resources, share, pollMs);
   await dispatcher.listen();
   return dispatcher;
 }
@@ -84,6 +90,7 @@ export class Dispatcher {
   readonly #claimMs: number;
   readonly #queue: Sql;
   readonly #claims: Sql;
+  readonly #share: RateShare;
   readonly #clock = databaseClock();
   readonly #concurrency: Concurrency;
   readonly #claimer: Claimer;
@@ -101,7 +108,12 @@ export class Dispatcher {
   #isStopping = false;
   #onDrained: () => void = () => undefined;
 
-  constructor({ sql, config, log, registry }: DispatcherResources, pollMs: number) {
+  constructor(
+    { sql, config, log, registry }: DispatcherResources,
+    share: RateShare,
+    pollMs: number,
+  ) {
+    this.#share = share;
     this.#log = log;
     this.#config = config;
     this.#claimMs = config.webhookLease * 1000;
@@ -111,7 +123,7 @@ export class Dispatcher {
     const [queue, claims, clock, claimMs] = [this.#queue, this.#claims, this.#clock, this.#claimMs];
     this.#concurrency = new Concurrency({
       total: config.webhookConcurrency,
-      perEndpoint: config.webhookEndpointConcurrency,
+      perEndpoint: share.now,
       onDue: () => this.#sendReady(),
     });
     const concurrency = this.#concurrency;
@@ -137,6 +149,10 @@ export class Dispatcher {
       onDisabled: (endpointId) =>
         log.warn({ endpointId, days: config.endpointDisableDays }, 'webhook endpoint disabled'),
     });
+    share.onRenewed = () => {
+      this.#claimer.refresh();
+      this.#sendReady();
+    };
     this.#metrics = createMetrics(registry, {
       inFlight: () => concurrency.inFlight,
       waiting: () => this.#completer.waiting,
@@ -184,6 +200,7 @@ export class Dispatcher {
     this.#client.close();
     await Promise.all(this.#loops.map((loop) => loop.stop()));
     await this.#health.write().catch(() => undefined);
+    await this.#share.stop();
     await Promise.all([this.#queue.end({ timeout: 1 }), this.#claims.end({ timeout: 1 })]);
   }
 
@@ -244,8 +261,8 @@ export class Dispatcher {
   }
 
   /**
-   * Offers claimed deliveries for sending. Those to deleted or disabled endpoints are cancelled,
-   * those that cannot be signed are released.
+   * Offers claimed deliveries for sending. Cancels deliveries to deleted or disabled endpoints.
+   * Releases deliveries that cannot be signed.
    */
   async #prepare(claimed: readonly Claimed[]): Promise<void> {
     const endpoints = await this.#endpoints.read(claimed);
@@ -263,7 +280,9 @@ export class Dispatcher {
     if (unusable.length > 0) await this.#claimer.pause(unusable, this.#claimMs);
   }
 
-  /** The part of an endpoint's limit that this dispatcher may use. */
+  /**
+   * Returns this dispatcher's share of an endpoint's requests per second; undefined means no limit.
+   */
   #shareOf(maxPerSecond: number | null): number | undefined {
     return maxPerSecond === null ? undefined : maxPerSecond / (this.#dispatchers ?? 1);
   }

@@ -31,7 +31,7 @@ export class HealthLog {
     this.#options = options;
   }
 
-  /** Counts one request. */
+  /** Adds one request to the sums of its endpoint. */
   add(endpointId: string, { startedAt, durationMs, httpStatus, error }: Attempt): void {
     const at = startedAt + durationMs;
     const sum = this.#sums.get(endpointId) ?? emptySum(endpointId);
@@ -49,7 +49,7 @@ export class HealthLog {
     }
   }
 
-  /** Starts the loop that writes. */
+  /** Starts the loop that writes the sums, disables failing endpoints and deletes old sums. */
   start(): Loop {
     return startLoop({
       name: 'noting the health of endpoints',
@@ -62,7 +62,7 @@ export class HealthLog {
         await deleteOldHours(this.#sql);
         return false;
       },
-      // The main loop logs an outage of Postgres.
+      // The main loop logs an outage of Postgres, so this loop stays silent.
       onError: () => undefined,
     });
   }

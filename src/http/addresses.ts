@@ -1,5 +1,5 @@
-// Client addresses: which proxies are trusted, and which rate limit a request of an address counts
-// against.
+// Client addresses: tells whether an address is a trusted proxy, and names the rate limit subject
+// of an address.
 import { BlockList } from 'node:net';
 import ipaddr from 'ipaddr.js';
 

@@ -20,6 +20,8 @@ import { createPages } from './pages.ts';
 import { accessRoutes } from './routes/access.ts';
 import { analyticsRoutes } from './routes/analytics.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
+import { appLogoRoutes, publicLogoRoutes } from './routes/app-logo.ts';
+import { appWebsiteRoutes } from './routes/app-website.ts';
 import { approvalRoutes } from './routes/approval.ts';
 import { appRoutes } from './routes/apps.ts';
 import { authRoutes } from './routes/auth.ts';
@@ -157,8 +159,8 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
     (request, body, done) => {
       const text = bodyText(request, body);
       if (text instanceof ServiceError) done(text);
-      // An empty body is valid for routes without a body; the schema of every other route refuses
-      // it.
+      // An empty body is valid for routes without a body. The schemas of all other routes refuse an
+      // empty body.
       else if (text === '') done(null, undefined);
       else void parseJson(request, text, done);
     },
@@ -212,7 +214,7 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
       const text = query[name];
       if (typeof text === 'string' && /^\d{1,4}$/.test(text)) query[name] = Number(text);
     }
-    // The values of these parameters are separated by commas.
+    // Each of these parameters may have several values, separated by commas.
     for (const name of ['status', 'type', 'expand']) {
       const text = query[name];
       if (typeof text === 'string') query[name] = text.split(',');
@@ -239,8 +241,8 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     request.log.info({ ...response, ms: Math.round(reply.elapsedTime) }, 'answered');
     done();
   });
-  // Requests that the client aborts are counted with status 499, as in nginx. Without them, a
-  // service that hangs would look fast.
+  // Requests that the client aborts are counted with status 499, as in nginx. Without these
+  // requests, the metrics of a service that hangs would look good.
   app.addHook('onRequestAbort', (request, done) => {
     const { method, routeOptions, startedAt } = request;
     const seconds = (performance.now() - startedAt) / 1000;
@@ -267,7 +269,9 @@ function untrustedProxyWarning({ log }: ApiDeps): (request: FastifyRequest) => v
   };
 }
 
-/** Counts the connections that a limit closed, and logs one of them a minute. */
+/**
+ * Counts the connections that a limit closed, and logs at most one of these connections a minute.
+ */
 function refusalReport({ log, onConnectionRefused }: ApiDeps): ConnectionOptions['onRefused'] {
   let silentUntil = 0;
   return (limit, peer) => {
@@ -310,6 +314,7 @@ function addRoutes(
     scope.addHook('onRequest', (request, reply) => gate.publicRead(request, reply));
     publicPlanRoutes(scope, deps);
     publicCheckoutRoutes(scope, deps);
+    publicLogoRoutes(scope, deps);
   });
   void app.register(async (scope: Api) => siteRoutes(scope, deps, gate));
   void app.register(async (scope: Api) => staticFiles(scope));
@@ -317,6 +322,8 @@ function addRoutes(
   forCallers('/merchant', 'merchant', (api) => {
     profileRoutes(api, deps);
     appRoutes(api, deps, pages);
+    appLogoRoutes(api, deps);
+    appWebsiteRoutes(api, deps);
     planRoutes(api, deps, pages);
     subscriptionRoutes(api, deps, pages);
     unregisteredRoutes(api, deps, pages);
@@ -355,7 +362,7 @@ function requestId(given: string | string[] | undefined): string {
 }
 
 /**
- * Returns the headers of every response, the same as those of helmet. HSTS is included only when
+ * Returns the headers of every response, which are those of helmet. HSTS is included only when
  * PUBLIC_URL is https.
  */
 function securityHeaders(publicUrl: string): Record<string, string> {

@@ -14,18 +14,21 @@ export type Admission = 'merchant' | 'merchant wallet' | 'subscriber';
 
 /**
  * Returns the caller of a request. Throws UNAUTHORIZED for missing, forged, expired, unknown or
- * revoked credentials. `checkBudget` is called, and may throw, before a key is looked up that this
- * process has not accepted lately: a guessed key then costs no statement.
+ * revoked credentials. Calls `checkBudget`, which may throw, before it looks up a key that this
+ * process has not accepted lately. A guessed key then costs no statement.
  */
 export type Identify = (request: FastifyRequest, checkBudget: () => void) => Promise<Caller>;
 
-/** Milliseconds after its last use for which an accepted key counts as accepted. */
+/** Milliseconds after the last use of a key for which the key still counts as accepted. */
 const ACCEPTED_MS = 3_600_000;
 const MAX_ACCEPTED = 10_000;
 
-/** The keys that this process accepted lately, by hash. Each use still looks the key up. */
+/**
+ * Hashes of the keys that this process accepted lately. An accepted key is still looked up in
+ * Postgres at each use.
+ */
 class AcceptedKeys {
-  /** performance.now() of the last use, oldest first. */
+  /** Time of the last use (performance.now()) by hash, oldest first. */
   readonly #usedAt = new Map<string, number>();
 
   has(hash: string): boolean {

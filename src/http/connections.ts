@@ -1,6 +1,6 @@
-// Limits what clients can make the process hold: connections, in all and per address, requests that
-// wait for events, unanswered requests per connection (pipelining), and responses that a client
-// does not read.
+// Limits that protect the process from its clients: open connections (in all and per address),
+// requests that wait for events, unanswered requests per connection (pipelining), and responses
+// that a client does not read.
 //
 // When a limit is reached, a new connection replaces an old one: the oldest connection that has
 // sent no request, or, if every connection has sent one, the connection that is idle longest. So
@@ -11,17 +11,20 @@ import type { Socket } from 'node:net';
 import { addressSubject } from './addresses.ts';
 
 export interface ConnectionLimits {
-  /** Open connections. A quarter of them may wait for events. */
+  /** Maximum number of open connections. A quarter of them may wait for events. */
   connections: number;
-  /** Open connections of one address, unless it is a trusted proxy. Half may wait for events. */
+  /**
+   * Maximum number of open connections per address, except trusted proxies. Half may wait for
+   * events.
+   */
   perAddress: number;
-  /** Unanswered requests per connection. */
+  /** Maximum number of unanswered requests per connection. */
   inHand: number;
   /** Milliseconds between two checks for slow readers. */
   checkMs: number;
   /**
-   * Bytes that a client with a pending response must read between two checks. Node counts a single
-   * write only once all of it is sent.
+   * Minimum bytes that a client with a pending response must read between two checks. Node counts
+   * the bytes of a write only when the whole write is sent.
    */
   bytesPerCheck: number;
 }
@@ -33,7 +36,7 @@ export const connectionLimits: Omit<ConnectionLimits, 'perAddress'> = {
   bytesPerCheck: 16 * 1024,
 };
 
-/** Which limit closed a connection. */
+/** The limit that closed a connection: the limit of the process or the limit per address. */
 export type Crowded = 'process' | 'address';
 
 export interface ConnectionOptions extends ConnectionLimits {
@@ -71,7 +74,10 @@ export class Connections {
   readonly #process: Group;
   readonly #byAddress = new Map<string, Group>();
   readonly #open = new Map<Socket, Held>();
-  /** Bytes sent as of the last check, per connection that had unsent bytes then. */
+  /**
+   * Bytes that each connection had sent at the last check. Lists only connections with unsent
+   * bytes.
+   */
   #unread = new Map<Socket, number>();
 
   /** Watches the connections of `server` until it closes. */
@@ -84,7 +90,8 @@ export class Connections {
   }
 
   /**
-   * Counts a request until its response closes; false when its connection has too many in flight.
+   * Counts a request until its response closes. Returns false when the connection has too many
+   * unanswered requests.
    */
   admit(socket: Socket, response: ServerResponse): boolean {
     const held = this.#open.get(socket);
@@ -103,8 +110,8 @@ export class Connections {
   }
 
   /**
-   * Takes a place for a request that waits, and returns the function that gives it back; undefined
-   * when too many wait in this process or from this address.
+   * Counts a request that waits for events. Returns the function that ends the count, or undefined
+   * when too many requests of this process or this address already wait.
    */
   wait(socket: Socket): (() => void) | undefined {
     const groups = this.#open.get(socket)?.groups ?? [this.#process];
@@ -149,7 +156,10 @@ export class Connections {
     socket.once('close', () => this.#forget(socket));
   }
 
-  /** Whether the group has room for another connection, after closing one if need be. */
+  /**
+   * Makes room for a new connection in the group; if the group is full, closes an old connection.
+   * Returns false when no connection can be closed.
+   */
   #makeRoom(group: Group, limit: Crowded, peer: string | undefined): boolean {
     if (group.size < group.limit) return true;
     this.#options.onRefused(limit, peer);

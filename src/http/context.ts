@@ -7,8 +7,10 @@ import { findEndpoint, type EndpointRow } from '../db/endpoints.ts';
 import type { MerchantRow, Tier } from '../db/merchants.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { isId } from '../db/postgres/ids.ts';
+import type { Reports } from '../db/postgres/reports.ts';
 import type { Environment } from '../domain/accounts/keys.ts';
 import type { SecretBox } from '../domain/accounts/secrets.ts';
+import type { WebsiteAnswer } from '../domain/accounts/website.ts';
 import type { SponsorParts } from '../domain/sponsoring/offer.ts';
 import type { ChainSender, Network } from '../domain/subscribing/chain-reads.ts';
 import { ServiceError } from '../errors.ts';
@@ -19,11 +21,7 @@ import type { Crowded } from './connections.ts';
 
 export interface ApiDeps {
   sql: Sql;
-  /**
-   * A separate small pool for analytics, exports and replay counts, because these read more rows
-   * than other routes.
-   */
-  reports: Sql;
+  reports: Reports;
   /**
    * Returns why this process is not ready (an outage of Postgres or of a loop), or undefined when
    * it is ready. /readyz calls this.
@@ -47,6 +45,11 @@ export interface ApiDeps {
   reportUrl?: string | undefined;
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
+  /**
+   * Where a wallet can buy USDC: a URL with {address} and {amount}. The pages show no link without
+   * it.
+   */
+  onrampUrl?: string | undefined;
   /** Budgets of sponsored transactions and the platform fee; undefined: nothing is sponsored. */
   sponsoring?: SponsorParts['sponsoring'];
   /** Minimum price of a plan per period, in USDC base units. */
@@ -59,15 +62,20 @@ export interface ApiDeps {
   dashboardOrigins: readonly string[];
   /** Addresses and CIDRs of trusted proxies. X-Forwarded-For is read only from these proxies. */
   trustProxy: readonly string[];
-  /** Open connections of one address that is not a trusted proxy. */
+  /** Maximum number of open connections per address, except trusted proxies. */
   connectionsPerAddress: number;
-  /** Called for each connection that this limit or that of the process closed, for metrics. */
+  /** Called for each connection that a limit closed, for metrics. */
   onConnectionRefused?: (limit: Crowded) => void;
   /**
    * Sends a signed event to a webhook endpoint, by default a ping, and waits up to 5 s for the
    * response.
    */
   ping: (target: Omit<Ping, 'config'> & { now: number }) => Promise<PingResult>;
+  /**
+   * Reads a file of a merchant's website, of at most 4 KiB, and waits up to 5 s, under the address
+   * rules of webhooks.
+   */
+  readSmallFile: (file: { origin: string; path: string }) => Promise<WebsiteAnswer>;
   /** Throws when the host of a webhook URL is an IP address that must not receive webhooks. */
   checkWebhookHost: (hostname: string) => void;
   /** Called for each response, to record its metrics. */

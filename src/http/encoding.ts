@@ -1,11 +1,13 @@
-// Bytes of a request as text. Text that is not UTF-8 is refused: decoders would put U+FFFD in the
-// place of what they cannot read, and that would be stored.
+// Decodes the bytes of a request as text. Text that is not UTF-8 is refused, because a decoder
+// would replace invalid bytes with U+FFFD and the service would store the replacement.
 import type { FastifyRequest } from 'fastify';
 import { invalidField, ServiceError } from '../errors.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** The text of a body, or the VALIDATION_ERROR of one that is encoded or is not UTF-8. */
+/**
+ * Returns the text of a body, or the VALIDATION_ERROR of a body that is compressed or not UTF-8.
+ */
 export function bodyText(request: FastifyRequest, body: Buffer): string | ServiceError {
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && !/^(identity)?$/i.test(encoding))
@@ -21,8 +23,8 @@ export function bodyText(request: FastifyRequest, body: Buffer): string | Servic
 }
 
 /**
- * The VALIDATION_ERROR of the first query parameter that is not percent-encoded UTF-8; undefined
- * for a good query, and for routes that take no query.
+ * Returns the VALIDATION_ERROR for the first query parameter that is not percent-encoded UTF-8.
+ * Returns undefined for a valid query, and for routes without a query.
  */
 export function brokenQuery({ raw, routeOptions }: FastifyRequest): ServiceError | undefined {
   const { url = '' } = raw;

@@ -136,7 +136,8 @@ export function onClientError(error: NodeJS.ErrnoException, socket: Socket): voi
         ? ['408 Request Timeout', 'The request took too long to arrive.']
         : ['400 Bad Request', 'This is not a valid HTTP request.'];
   const body = JSON.stringify(refusal('VALIDATION_ERROR', message));
-  // A client that is too slow may also never close its side: then the end would wait for it.
+  // A slow client may never close its side of the connection. The socket is therefore destroyed as
+  // soon as the response is written.
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') socket.once('finish', () => socket.destroy());
   socket.end(
     `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,

@@ -16,7 +16,7 @@ const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?
 // breaks and tabs are refused.
 const unstorable = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]|\p{Surrogate}/u;
 
-// A host name has at most 253 characters.
+// Maximum length of an origin. The host name in it has at most 253 characters.
 const MAX_ORIGIN = 270;
 
 // The length is counted in code points, like length() in Postgres.
@@ -116,7 +116,10 @@ export const Name = Type.String({
   description: '1 to 120 characters.',
   examples: ['Coffee club'],
 });
-/** A name that subscribers see. Requests only: earlier names stay as they are. */
+/**
+ * A name that subscribers see. Only requests use this schema, because names that were stored
+ * earlier may not fit it.
+ */
 export const NameInput = Type.String({
   format: 'display-name',
   description:
@@ -197,7 +200,7 @@ const metadata = {
   description: 'Your own key-value data: up to 20 strings, 4 KiB in total.',
   examples: [{ order: '1234' }],
 };
-/** Notes that the merchant attached, as names and texts. */
+/** The merchant's own data: short keys with texts. */
 export const Metadata = Type.Unsafe<Record<string, string>>(metadata);
 export const MetadataInput = Type.Unsafe<Record<string, string>>({
   ...metadata,

@@ -1,8 +1,9 @@
 // Checks that run before a handler: credentials (401), rate limit (429), role and suspension (403).
 //
-// Budgets a minute (docs/contract.md, Limits): of a caller; of all callers of an address below the
-// Pro tier; and of an address for pages and public data, for signing in, and for credentials that
-// are not valid. None takes from another, so that one neighbour closes none of them to the others.
+// The budgets per minute (docs/contract.md, Limits) are separate: one for each caller, one for all
+// callers of an address below the Pro tier, and per address one for pages and public data, one for
+// signing in and one for invalid credentials. Requests that use up one budget do not block the
+// requests of another budget.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Account, findSuspensions, type Suspension } from '../db/suspensions.ts';
 import { suspended } from '../domain/accounts/suspended.ts';
@@ -20,17 +21,18 @@ import { type Allowance, createLimiter, DAY_MS, type Limiter } from './limits.ts
  */
 const CALLERS_PER_ADDRESS = 20;
 /**
- * An address below the Pro tier may send as many POST requests in a day as a caller in this many
- * minutes: 20,000. What is stored for one address is bounded by it, however many wallets it makes.
+ * POST requests of an address per day, in minutes of the rate of `free`: 20,000 requests. Callers
+ * of the Pro tier are not counted. The limit bounds what one address can store, however many
+ * wallets it creates.
  */
 const POST_MINUTES = 200;
-/** The requests of an address for pages and public data, as a multiple of the rate of `free`. */
+/** Rate limit of an address for pages and public data, as a multiple of the rate of `free`. */
 const PUBLIC_READS_TO_FREE = 6;
 
 export interface Gate {
   /**
    * Authenticates the request, spends the budgets of the caller and the address, and checks the
-   * role and that the caller is not suspended.
+   * caller's role and suspension.
    */
   caller(request: FastifyRequest, reply: FastifyReply, admission: Admission): Promise<void>;
   /** Spends the address's budget for signing in. */
@@ -68,8 +70,8 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
         refuse(reply, { ...known, allowed: false });
       });
     } catch (error) {
-      // Failed authentications have a budget of their own: who guesses credentials takes neither
-      // pages nor sign-in from others at the address.
+      // Failed authentications have their own budget. Guessing credentials therefore does not use
+      // up the budgets of other clients at the address.
       if (error instanceof ServiceError && error.code === 'UNAUTHORIZED')
         await spend(reply, subject, free);
       throw error;
@@ -106,7 +108,10 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
   };
 }
 
-/** Returns a function that counts a POST request of an address for the day. */
+/**
+ * Returns a function that counts a POST request of an address. The function throws RATE_LIMITED
+ * when the address has used up its budget of the day.
+ */
 function createPostBudget({ sql, requestsPerMinute: { free } }: ApiDeps) {
   const daily = createLimiter(sql, DAY_MS);
   return async ({ method, ip }: FastifyRequest, reply: FastifyReply): Promise<void> => {

@@ -10,8 +10,8 @@ export const DAY_MS = 86_400_000;
 /** Number of windows in memory above which ended windows are deleted. */
 const SWEEP_ABOVE = 10_000;
 /**
- * Number of windows in memory at which all are dropped. Postgres has the counts; the memory only
- * saves requests to it.
+ * Number of windows in memory at which all windows are dropped. No count is lost, because Postgres
+ * has the counts; the memory only saves statements.
  */
 const MAX_WINDOWS = 200_000;
 /**
@@ -134,7 +134,7 @@ function allowance(window: Window | undefined, limit: number, allowed: boolean):
   };
 }
 /**
- * Requests per minute by tier (docs/contract.md, Limits). Subscribers have the limit of `free`; the
- * limits of addresses are multiples of it.
+ * Requests per minute by tier (docs/contract.md, Limits). Subscribers have the limit of `free`. The
+ * limits of addresses are multiples of the limit of `free`.
  */
 export const requestsPerMinute: Record<Tier, number> = { free: 100, pro: 1000 };

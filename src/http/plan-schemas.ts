@@ -192,10 +192,7 @@ export function ownTermsOf(body: Static<typeof PlanInput>): OwnTerms {
   return { ...own, pastDueDays: days, trialHours: trial };
 }
 
-/**
- * Throws VALIDATION_ERROR unless each delay of a retry is longer than the one before, and each
- * notice is nearer to the payment than the one before.
- */
+/** Throws VALIDATION_ERROR unless retryHours ascend and noticeHours descend. */
 export function refuseUnordered({
   retryHours: delays,
   noticeHours: notices,

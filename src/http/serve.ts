@@ -4,6 +4,7 @@ import { createRpc } from '../chain/rpc/client.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
 import { required, type Config } from '../config/config.ts';
 import { rpcObserver } from '../daemon/metrics.ts';
+import { startRateShare } from '../daemon/rate-share.ts';
 import type { Daemon, DaemonResources } from '../daemon/run.ts';
 import { deleteEndedSessions } from '../db/checkout-sessions.ts';
 import { deleteOldSamples } from '../db/event-feed.ts';
@@ -11,7 +12,7 @@ import { deleteGoneReaders } from '../db/event-readers.ts';
 import { deleteOldKeys } from '../db/idempotency.ts';
 import { deleteExpiredNonces } from '../db/nonces.ts';
 import { deleteOldOffers } from '../db/offered-transactions.ts';
-import { connect, reportLimits, type Sql } from '../db/postgres/connect.ts';
+import type { Sql } from '../db/postgres/connect.ts';
 import {
   ANY_ENDPOINT,
   appName,
@@ -20,6 +21,7 @@ import {
   SUBSCRIPTIONS_DUE,
 } from '../db/postgres/notify.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
+import { openReports } from '../db/postgres/reports.ts';
 import { deleteEndedBudgets } from '../db/rate-budgets.ts';
 import { deleteOldSponsoredOffers } from '../db/sponsored-offers.ts';
 import { secretBox } from '../domain/accounts/secrets.ts';
@@ -36,11 +38,9 @@ import { shareChain } from './shared-chain.ts';
 
 const SWEEP_MS = 60_000;
 const REPLAYS_MS = 10_000;
-/** Number of connections for analytics and exports. Further reports wait for a connection. */
-const REPORT_CONNECTIONS = 3;
 /**
- * Milliseconds before the genesis hash is checked. The check loads the RPC client, which would take
- * a seventh of the startup time.
+ * Milliseconds from the start to the check of the genesis hash. The check loads the RPC client,
+ * which would take a seventh of the startup time.
  */
 const SETTLED_MS = 1000;
 // Errors of listen(2), each with a cause and a remedy.
@@ -61,11 +61,11 @@ const listenFaults: readonly (readonly [string, string])[] = [
 export async function startServe(resources: DaemonResources): Promise<Daemon> {
   const { config, log, sql, registry, trouble, isStopping } = resources;
   const { rpcUrls } = required(config, 'rpcUrls');
-  const { serveRpcRate } = config;
+  const rate = await startRateShare('serve', config.serveRpcRate, resources);
   const rpc = createRpc({
     urls: rpcUrls,
     refuses: oneChain(config.cluster),
-    requestsPerSecond: serveRpcRate === 0 ? undefined : serveRpcRate,
+    requestsPerSecond: rate.now,
     // Registrations store slots, so the RPC client checks that slots are plausible.
     slots:
       config.cluster === 'localnet'
@@ -83,10 +83,9 @@ export async function startServe(resources: DaemonResources): Promise<Daemon> {
   const chain = shareChain(rpc);
   const dispatchers = createNotifier(sql, DELIVERIES_QUEUED);
   const keepers = createNotifier(sql, SUBSCRIPTIONS_DUE);
-  const reports = connect(required(config, 'databaseUrl').databaseUrl, {
-    max: REPORT_CONNECTIONS,
+  const reports = openReports(required(config, 'databaseUrl').databaseUrl, {
     name: 'billing serve',
-    limits: reportLimits,
+    directUrl: config.databaseDirectUrl,
   });
   const app = buildApp({
     ...settings(config),
@@ -115,12 +114,8 @@ export async function startServe(resources: DaemonResources): Promise<Daemon> {
       clearTimeout(asking);
       await app.close();
       await Promise.all([sweeper.stop(), replays.stop()]);
-      await Promise.all([
-        dispatchers.flush(),
-        keepers.flush(),
-        chain.close(),
-        reports.end({ timeout: 1 }),
-      ]);
+      await Promise.all([dispatchers.flush(), keepers.flush(), chain.close(), reports.end()]);
+      await rate.stop();
     },
   };
 }
@@ -175,12 +170,15 @@ function settings(
     sponsoring: limits && { limits, feeBps: config.feeBps },
     planMinimumAmount: BigInt(config.planMinimumAmount),
     requestsPerMinute,
+    onrampUrl: config.onrampUrl,
     corsOrigins: config.corsOrigins,
     dashboardOrigins: config.dashboardOrigins,
     trustProxy: config.trustProxy,
     connectionsPerAddress: config.connectionsPerAddress,
     // Imported on demand, because loading undici takes part of the startup time.
     ping: async (target) => (await import('../webhooks/ping.ts')).sendPing({ config, ...target }),
+    readSmallFile: async (file) =>
+      (await import('../webhooks/small-file.ts')).readSmallFile(config, file),
     checkWebhookHost: (hostname) => guard.checkLiteral(hostname),
   };
 }

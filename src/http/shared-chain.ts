@@ -1,35 +1,47 @@
-// The chain client that all API requests of a process share. Account reads and statuses of several
-// API requests go out as one RPC request, what is the same for all is cached, and when the rate
-// limit makes requests wait, callers take turns: no caller waits for the other requests of another.
+// The chain client that all API requests of a process share. Reads of accounts and statuses for
+// several API requests are sent as one RPC request, and results that are the same for all callers
+// are cached. While the rate limit delays requests, callers take turns, so that many requests of
+// one caller do not delay another caller.
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ACCOUNTS_AT_ONCE } from '../chain/rpc/accounts.ts';
 import { EndpointFailure, RpcUnreachable } from '../chain/rpc/errors.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
 import { STATUSES_AT_ONCE } from '../chain/rpc/transactions.ts';
 
-/** The rent of an account changes only when the cluster activates a feature. */
+/**
+ * Milliseconds for which the rent of an account is cached. The rent changes only when the cluster
+ * activates a feature.
+ */
 const RENT_MS = 3_600_000;
 /**
- * Milliseconds after its response for which a blockhash or block height serves further requests. A
- * blockhash is valid for a minute at least, so a second costs the wallet little of it.
+ * Milliseconds for which a blockhash or block height is cached. A blockhash is valid for at least a
+ * minute, so the wallet still has most of that time to sign.
  */
 const RECENT_MS = 1000;
-/** Milliseconds that a request waits for its turn. The RPC client waits as long for its limit. */
+/**
+ * Maximum milliseconds that a request waits for its turn. The RPC client waits equally long for its
+ * rate limit.
+ */
 const MAX_WAIT_MS = 10_000;
 
 const callers = new AsyncLocalStorage<string>();
 
-/** Runs `work`. Chain reads of it, and of what it starts, take the caller's turns. */
+/**
+ * Runs `work` for `caller`. Chain reads that `work` makes or starts take the turns of this caller.
+ */
 export function actingFor(caller: string, work: () => void): void {
   callers.run(caller, work);
 }
 
-/** What a request reads. Requests with the same kind are sent as one, for at most `max` names. */
+/**
+ * A kind of read. Requests of the same kind are sent as one RPC request, for at most `max` names
+ * (addresses or signatures).
+ */
 interface Kind<R> {
   readonly method: string;
   readonly max: number;
   load(names: string[]): Promise<R>;
-  /** The part of a result that belongs to the names at these places. */
+  /** Returns the part of a result for the names at these places. */
   part(result: R, places: readonly number[]): R;
 }
 
@@ -44,9 +56,12 @@ interface Waiting {
 /** Requests that wait for the rate limit. Callers take turns, each with its oldest request. */
 class Turns {
   readonly #delay: () => number;
-  /** Requests that serve all callers, so they go first. The cache keeps them few. */
+  /**
+   * Requests whose results serve all callers. These requests are sent first; the cache keeps them
+   * few.
+   */
   readonly #common: Waiting[] = [];
-  /** By caller, in the order of the next turns. */
+  /** Waiting requests by caller, in the order of the callers' next turns. */
   readonly #queues = new Map<string, Waiting[]>();
   #isAwake = false;
 
@@ -88,7 +103,7 @@ class Turns {
     this.#dropLate();
     while (this.#common.length > 0 || this.#queues.size > 0) {
       const wait = this.#delay();
-      // With a longer wait the RPC client refuses at once.
+      // If the wait is longer than MAX_WAIT_MS, the RPC client refuses the request at once.
       if (wait > 0 && wait <= MAX_WAIT_MS) {
         setTimeout(() => this.#send(), Math.ceil(wait)).unref();
         return;
@@ -98,7 +113,7 @@ class Turns {
     this.#isAwake = false;
   }
 
-  /** Takes the requests that the next RPC request serves. */
+  /** Removes and returns the waiting requests that the next RPC request combines. */
   #next(): Waiting[] {
     const common = this.#common.shift();
     if (common !== undefined) return [common];
@@ -172,7 +187,7 @@ function alone<R>(method: string, load: () => Promise<R>): Kind<R> {
   return { method, max: 0, load, part: (result) => result };
 }
 
-/** Caches what is the same for all callers. Failures are not cached. */
+/** Caches results that are the same for all callers. Failures are not cached. */
 class Cache {
   readonly #turns: Turns;
   readonly #known = new Map<string, { value: Promise<unknown>; until: number }>();
@@ -181,7 +196,10 @@ class Cache {
     this.#turns = turns;
   }
 
-  /** A `load` under way is shared too; its result is kept for `ms` after the response. */
+  /**
+   * Returns the cached result, or the result of a `load` that is under way, or calls `load`. A
+   * result is cached for `ms` after its response.
+   */
   get<R>(method: string, about: string, ms: number, load: () => Promise<R>): Promise<R> {
     const key = `${method} ${about}`;
     const known = this.#known.get(key);
@@ -194,6 +212,10 @@ class Cache {
       () => this.#known.delete(key),
     );
     return value;
+  }
+
+  forget(method: string, about: string): void {
+    this.#known.delete(`${method} ${about}`);
   }
 }
 
@@ -226,13 +248,16 @@ function statusKind(rpc: Rpc, history: boolean) {
   };
 }
 
-/** Wraps the client for the requests that the API makes. The other methods stay as they are. */
+/** Wraps the methods of the client that the API uses. All other methods stay unchanged. */
 export function shareChain(rpc: Rpc): Rpc {
   const turns = new Turns(() => rpc.readDelay());
   const cache = new Cache(turns);
+  const one = <R>(method: string, read: () => Promise<R>) => turns.own(alone(method, read), []);
   const accounts = accountKinds(rpc);
   const recentStatus = statusKind(rpc, false);
   const anyStatus = statusKind(rpc, true);
+  /** The latest response to getBlockHeight. A blockhash that expired before it is read anew. */
+  let height = 0n;
   return {
     ...rpc,
     getMultipleAccounts(addresses, options = {}) {
@@ -240,49 +265,42 @@ export function shareChain(rpc: Rpc): Rpc {
       if (addresses.length <= ACCOUNTS_AT_ONCE && minSlot === undefined)
         return turns.own(accounts[commitment], addresses);
       const read = () => rpc.getMultipleAccounts(addresses, options);
-      return turns.own(alone('getMultipleAccounts', read), []);
+      return one('getMultipleAccounts', read);
     },
     getSignatureStatuses(signatures, options = {}) {
       const { history = false, everywhere = false, minSlot } = options;
       if (!everywhere && minSlot === undefined)
         return turns.own(history ? anyStatus : recentStatus, signatures);
       const read = () => rpc.getSignatureStatuses(signatures, options);
-      return turns.own(alone('getSignatureStatuses', read), []);
+      return one('getSignatureStatuses', read);
     },
-    getLatestBlockhash: ({ commitment = 'confirmed' } = {}) =>
-      cache.get('getLatestBlockhash', commitment, RECENT_MS, () =>
-        rpc.getLatestBlockhash({ commitment }),
-      ),
-    getBlockHeight: ({ commitment = 'confirmed' } = {}) =>
-      cache.get('getBlockHeight', commitment, RECENT_MS, () => rpc.getBlockHeight({ commitment })),
+    async getLatestBlockhash({ commitment = 'confirmed' } = {}) {
+      const read = () =>
+        cache.get('getLatestBlockhash', commitment, RECENT_MS, () =>
+          rpc.getLatestBlockhash({ commitment }),
+        );
+      const recent = await read();
+      if (recent.lastValidBlockHeight >= height) return recent;
+      cache.forget('getLatestBlockhash', commitment);
+      return read();
+    },
+    async getBlockHeight({ commitment = 'confirmed' } = {}) {
+      height = await cache.get('getBlockHeight', commitment, RECENT_MS, () =>
+        rpc.getBlockHeight({ commitment }),
+      );
+      return height;
+    },
     getMinimumBalanceForRentExemption: (length) =>
       cache.get('getMinimumBalanceForRentExemption', String(length), RENT_MS, () =>
         rpc.getMinimumBalanceForRentExemption(length),
       ),
     simulateTransaction: (...given) =>
-      turns.own(
-        alone('simulateTransaction', () => rpc.simulateTransaction(...given)),
-        [],
-      ),
-    isBlockhashValid: (...given) =>
-      turns.own(
-        alone('isBlockhashValid', () => rpc.isBlockhashValid(...given)),
-        [],
-      ),
-    getTransaction: (...given) =>
-      turns.own(
-        alone('getTransaction', () => rpc.getTransaction(...given)),
-        [],
-      ),
+      one('simulateTransaction', () => rpc.simulateTransaction(...given)),
+    isBlockhashValid: (...given) => one('isBlockhashValid', () => rpc.isBlockhashValid(...given)),
+    getTransaction: (...given) => one('getTransaction', () => rpc.getTransaction(...given)),
     getProgramAccounts: (...given) =>
-      turns.own(
-        alone('getProgramAccounts', () => rpc.getProgramAccounts(...given)),
-        [],
-      ),
+      one('getProgramAccounts', () => rpc.getProgramAccounts(...given)),
     getSignaturesForAddress: (...given) =>
-      turns.own(
-        alone('getSignaturesForAddress', () => rpc.getSignaturesForAddress(...given)),
-        [],
-      ),
+      one('getSignaturesForAddress', () => rpc.getSignaturesForAddress(...given)),
   };
 }

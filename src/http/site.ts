@@ -5,11 +5,14 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import type { FastifyError, FastifyReply } from 'fastify';
+import { findPublicPlan } from '../db/plans.ts';
 import { isUnavailable } from '../db/postgres/outage.ts';
 import { ServiceError } from '../errors.ts';
-import type { Api, ApiDeps } from './context.ts';
+import { type Api, type ApiDeps, idOf } from './context.ts';
 import { onError } from './errors.ts';
 import type { Gate } from './gate.ts';
+import { escapeHtml, withPlanTags } from './open-graph.ts';
+import { sitePaths } from './site-paths.ts';
 
 /** Maps the name of an asset to its file name under /assets/. */
 type Manifest = Readonly<Record<string, string>>;
@@ -34,7 +37,7 @@ const policy = [
 interface Document {
   page: string;
   title: string;
-  /** What holds whether or not the page's script runs. */
+  /** A statement that is true even if the page's script never runs. */
   fact: string;
 }
 
@@ -61,11 +64,12 @@ const documents: Readonly<Record<string, Document>> = {
 };
 
 /**
- * Registers the pages. Logs a warning when `npm run build` has not built the pages. Only the
- * documents count as public reads: without the files a page that was opened would stay empty.
+ * Registers the pages. Logs a warning when `npm run build` has not built the pages. Documents count
+ * as public reads. The files under /assets/ do not, because an opened page without its files would
+ * stay empty.
  */
 export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
-  const { cluster, environment, reportUrl = '', log } = deps;
+  const { cluster, environment, onrampUrl = '', reportUrl = '', log } = deps;
   const manifest = readManifest();
   if (manifest === undefined) {
     log.warn('the browser pages are not built: run "npm run build"');
@@ -74,6 +78,7 @@ export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
   // The pages include a demo wallet for trying the pages out. The URL's fragment holds the key of
   // the demo wallet.
   const demo = environment === 'development' && cluster === 'localnet';
+  const settings = { cluster, report: reportUrl, onramp: onrampUrl, ...cataloguesOf(manifest) };
   void api.register(async (scope: Api) => {
     scope.addHook('onRequest', (request, reply) => gate.publicRead(request, reply));
     scope.setErrorHandler<FastifyError>((error, request, reply) => {
@@ -89,13 +94,13 @@ export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
       );
     });
     for (const [url, document] of Object.entries(documents)) {
-      const html = documentOf(manifest, document, {
-        demo,
-        settings: { cluster, report: reportUrl },
-      });
-      scope.get(url, (_request, reply) => sendPage(reply, html, 'no-cache'));
+      const html = documentOf(manifest, document, { demo, settings });
+      scope.get<{ Params: { planId?: string } }>(url, async ({ params: { planId } }, reply) =>
+        sendPage(reply, await withTags(deps, html, planId), 'no-cache'),
+      );
     }
   });
+  sitePaths(api, Object.keys(documents), `/assets/${manifest.icon ?? ''}`);
   void api.register(fastifyStatic, {
     root: fileURLToPath(new URL('assets/', built)),
     prefix: '/assets/',
@@ -112,6 +117,24 @@ export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
   });
 }
 
+/**
+ * Returns the HTML of a plan's page with its Open Graph tags. Without the plan, returns the page as
+ * it is: its script then says why there is nothing to show.
+ */
+async function withTags(
+  { sql, publicUrl }: ApiDeps,
+  html: string,
+  planId: string | undefined,
+): Promise<string> {
+  if (planId === undefined) return html;
+  try {
+    const plan = await findPublicPlan(sql, idOf(planId, 'plan'));
+    return plan === undefined ? html : withPlanTags(html, plan, publicUrl);
+  } catch {
+    return html;
+  }
+}
+
 function sendPage(reply: FastifyReply, html: string, cacheControl: string): FastifyReply {
   return reply
     .header('content-security-policy', policy)
@@ -123,7 +146,10 @@ function sendPage(reply: FastifyReply, html: string, cacheControl: string): Fast
     .send(html);
 }
 
-/** Why a document is not sent, when asking for it again later helps. */
+/**
+ * Returns the status and the reason for an error after which a later request may succeed; undefined
+ * for all other errors.
+ */
 function reasonOf(error: FastifyError): { status: number; text: string } | undefined {
   if (error instanceof ServiceError && error.code === 'RATE_LIMITED')
     return { status: 429, text: 'Too many requests came from your network within a minute.' };
@@ -143,6 +169,12 @@ function assetOf(manifest: Manifest, name: string): string {
   return `/assets/${file}`;
 }
 
+/** The URLs of the catalogues, by the name of the setting that has it. */
+function cataloguesOf(manifest: Manifest): Record<string, string> {
+  const names = Object.keys(manifest).filter((name) => name.startsWith('words-'));
+  return Object.fromEntries(names.map((name) => [name, assetOf(manifest, name)]));
+}
+
 /** The elements of `<head>` that every page has. */
 function headOf(manifest: Manifest, title: string): string {
   return `<meta charset="utf-8">
@@ -157,7 +189,8 @@ function headOf(manifest: Manifest, title: string): string {
 
 /**
  * Returns the HTML of a page. The only data in the HTML are the settings of this installation. The
- * script replaces the content of #root; while it does not, the style shows `.late` after seconds.
+ * script replaces the content of #root. If the script does not run, the style sheet shows `.late`
+ * after some seconds.
  */
 function documentOf(
   manifest: Manifest,
@@ -168,7 +201,7 @@ function documentOf(
     (name) => `<script type="module" src="${assetOf(manifest, name)}"></script>`,
   );
   const metas = Object.entries(settings).map(
-    ([name, value]) => `<meta name="billing-${name}" content="${escaped(value)}">`,
+    ([name, value]) => `<meta name="billing-${name}" content="${escapeHtml(value)}">`,
   );
   return `<!doctype html>
 <html lang="en">
@@ -193,7 +226,7 @@ ${scripts.join('\n')}
 `;
 }
 
-/** Returns the page that stands for a document which cannot be sent now. */
+/** Returns the page that is sent instead of a document that cannot be sent at the moment. */
 function refusalOf(
   manifest: Manifest,
   { title, fact }: Document,
@@ -216,8 +249,4 @@ ${headOf(manifest, title)}
 </body>
 </html>
 `;
-}
-
-function escaped(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;');
 }

@@ -118,7 +118,9 @@ export async function assessAll<Row extends KeeperSubscription>(
   return { snapshot, lookups: lookups, decisions };
 }
 
-/** Finds what the wallets owe to other plans, for the payments that are announced now. */
+/**
+ * Finds, for each payment that is announced now, the amount that its wallet owes to other plans.
+ */
 async function findOwed(
   { sql }: Context,
   rows: readonly KeeperSubscription[],

@@ -31,7 +31,10 @@ export interface Root {
  */
 const SOONEST_MS = 150;
 const LATEST_MS = 1000;
-/** Poll interval of an unseen transaction while the stream works, which reports what landed. */
+/**
+ * Poll interval of an unseen transaction while the stream works. The stream reports landed
+ * transactions, so fewer polls are needed.
+ */
 const STREAMED_MS = 2000;
 /**
  * Poll interval of a transaction that landed in a slot above the root, longer than the 13 s in

@@ -114,8 +114,8 @@ export function reportTransaction(
 }
 
 /**
- * Observes the time from the signature to the settlement of these payments. Payments that another
- * process signed are left out, because the time of their signature is unknown here.
+ * Records in a metric the time from signing to settling these payments. Payments that another
+ * process signed are left out, because this process does not know their time of signing.
  */
 export function reportSettled(
   { metrics }: { metrics: KeeperMetrics },

@@ -1,13 +1,16 @@
-// Connections through the operator's egress proxy (WEBHOOK_PROXY), by CONNECT (RFC 9110, 9.3.6).
-// The SSRF guard resolves and judges the host before, and the proxy gets the address, not the name:
-// what it connects to is what was judged.
+// Opens connections through the operator's egress proxy (WEBHOOK_PROXY) with CONNECT (RFC 9110,
+// 9.3.6). The SSRF guard first resolves the host and checks its addresses. The proxy gets the
+// checked address instead of the name, so the proxy cannot connect to another address.
 import { isIP, type LookupFunction, Socket } from 'node:net';
 import { Pool } from 'undici';
 import { ProxyFailed } from './errors.ts';
 
 export interface Tunnel {
   socket: Socket;
-  /** The address that the proxy was asked for; null when it resolves the name (guard off). */
+  /**
+   * The address to which the proxy connected; null when the guard is off and the proxy resolves the
+   * name.
+   */
   address: string | null;
 }
 

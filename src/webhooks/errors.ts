@@ -55,9 +55,9 @@ const byCode: Record<string, Failure> = {
   EHOSTDOWN: 'unreachable',
 };
 
-// Node's names of OpenSSL's verification results and alerts, whose prefix differs between versions.
-// Other TLS errors begin with ERR_SSL_ or ERR_TLS_. `wrong version number` is not here: it is the
-// answer of a server without TLS.
+// Node's names for OpenSSL's verification results and alerts. Their prefix differs between
+// versions. Other TLS errors begin with ERR_SSL_ or ERR_TLS_. `wrong version number` does not count
+// as protocol_version, because a server without TLS causes it.
 const tlsFaults: readonly (readonly [RegExp, Failure])[] = [
   [
     /^UNABLE_TO_(GET_ISSUER_CERT|GET_ISSUER_CERT_LOCALLY|VERIFY_LEAF_SIGNATURE)$/,
@@ -79,8 +79,8 @@ export function classify(error: unknown): Failure {
   if (error instanceof AggregateError) return classify(error.errors[0]);
   if (!(error instanceof Error)) return 'error';
   const { code, name, message, syscall, cause } = error as NodeJS.ErrnoException;
-  // undici's errors for a response that is not HTTP. Some of them differ from a closed connection
-  // only in their message.
+  // undici's errors for a response that is not HTTP. Some of these errors differ from the error of
+  // a closed connection only in their message.
   if (name === 'HTTPParserError' || /^bad (response|upgrade)$/.test(message)) return 'protocol';
   // An ECONNREFUSED or ETIMEDOUT from a name server means that the name could not be resolved.
   if (syscall === 'getaddrinfo' || syscall?.startsWith('query') === true || code === 'ENOTFOUND')

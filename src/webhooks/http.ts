@@ -1,5 +1,5 @@
-// Posts webhooks over undici, to addresses that the SSRF guard has vetted. A request is sent once,
-// and once more when a reused connection ended before an answer began. Follows no redirect,
+// Sends webhooks over undici, to addresses that the SSRF guard has checked. A request is repeated
+// only when a reused connection ended before the response began. The client follows no redirects,
 // decompresses nothing, and reads at most 4 KiB of the response body.
 import { buildConnector, Client, type Dispatcher } from 'undici';
 import { ADDRESS_TIMEOUT_MS } from '../sockets.ts';
@@ -14,7 +14,7 @@ import type { SsrfGuard } from './ssrf-guard.ts';
 export const DEADLINE_MS = 5000;
 
 const MAX_BODY_BYTES = 4096;
-/** The start of the answer that is kept until undici has parsed its headers. */
+/** Maximum bytes kept from the start of a response until undici has parsed its headers. */
 const MAX_HEAD_BYTES = 4096;
 /**
  * An idle connection is closed after this time (ms). Servers close idle connections after 5 s
@@ -36,12 +36,15 @@ export interface Answer {
   retryAfter: string | undefined;
 }
 
-export interface WebhookRequest {
+export interface PlainRequest {
   origin: string;
   /** Path and query of the URL. */
   path: string;
   /** A flat list: name, value, name, value. */
   headers: string[];
+}
+
+export interface WebhookRequest extends PlainRequest {
   body: string;
 }
 
@@ -56,14 +59,14 @@ export class WebhookClient {
   readonly #proxy: EgressProxy | undefined;
   #closed = false;
 
-  /** `proxy` is WEBHOOK_PROXY: the guard judges a host before the proxy connects to it. */
+  /** `proxy` is WEBHOOK_PROXY. The guard checks a host before the proxy connects to it. */
   constructor(guard: SsrfGuard, { proxy }: { proxy?: string | undefined } = {}) {
     this.#guard = guard;
     this.#proxy = proxy === undefined ? undefined : new EgressProxy(proxy, DEADLINE_MS);
     this.#connect = buildConnector({
       timeout: DEADLINE_MS,
       autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS,
-      // Explicit, so that NODE_TLS_REJECT_UNAUTHORIZED cannot turn it off.
+      // Set explicitly, so that NODE_TLS_REJECT_UNAUTHORIZED cannot turn certificate checks off.
       rejectUnauthorized: true,
       ...(guard.lookup === undefined ? {} : { lookup: guard.lookup }),
     });
@@ -73,11 +76,16 @@ export class WebhookClient {
   async post(request: WebhookRequest): Promise<Answer> {
     const first = await this.#send(request, this.#take(request.origin), DEADLINE_MS);
     if (!first.isLost) return first.answer;
-    // The server closed the connection while the request was on its way, and may have read it: a
-    // receiver that closes in place of an answer gets the request twice.
+    // The server closed a reused connection while the request was in flight. The server may have
+    // read the request, so a receiver that closes instead of responding gets the request twice.
     const { durationMs } = first.answer;
     const again = await this.#send(request, this.#open(request.origin), DEADLINE_MS - durationMs);
     return { ...again.answer, durationMs: durationMs + again.answer.durationMs };
+  }
+
+  /** Sends a GET over a new connection. Resolves with the response or the error; never rejects. */
+  async get(request: PlainRequest): Promise<Answer> {
+    return (await this.#send(request, this.#open(request.origin), DEADLINE_MS)).answer;
   }
 
   /** Closes idle connections at once. A connection in use closes after its request. */
@@ -87,12 +95,24 @@ export class WebhookClient {
     this.#proxy?.close();
   }
 
-  /** Sends the request over this connection, and gives the connection back or drops it. */
-  async #send(request: WebhookRequest, connection: Connection, deadlineMs: number): Promise<Sent> {
+  /**
+   * Sends the request over this connection. Afterwards puts the connection into the idle list or
+   * closes it.
+   */
+  async #send(
+    request: PlainRequest & Partial<WebhookRequest>,
+    connection: Connection,
+    deadlineMs: number,
+  ): Promise<Sent> {
     const { path, headers, body } = request;
     const { isClean, ...sent } = await new Promise<Ended>((resolve) => {
       const exchange = new Exchange(connection, deadlineMs, resolve);
-      connection.client.dispatch({ method: 'POST', path, headers, body }, exchange);
+      connection.client.dispatch(
+        body === undefined
+          ? { method: 'GET', path, headers }
+          : { method: 'POST', path, headers, body },
+        exchange,
+      );
     });
     if (isClean) {
       await nextPoll();
@@ -131,7 +151,10 @@ export class WebhookClient {
     return connection;
   }
 
-  /** undici also calls this when an idle connection turns out to be closed before a request. */
+  /**
+   * Opens the socket of a connection. undici calls this method again when an idle connection turns
+   * out to be closed.
+   */
   #connectTo(
     connection: Connection,
     options: buildConnector.Options,
@@ -156,9 +179,11 @@ export class WebhookClient {
         }
         connection.address = address === undefined ? (socket.remoteAddress ?? null) : address;
         connection.isOpen = true;
-        // After a TLS alert undici reports only that the connection ended.
+        // Keeps the socket's first error, because after a TLS alert undici reports only that the
+        // connection ended.
         socket.once('error', (fault: Error) => (connection.fault = fault));
-        // Called before undici parses the bytes, whose reader is the listener of `readable`.
+        // This listener runs before undici parses the bytes, because undici reads them in its
+        // listener of `readable`.
         socket.on('data', (chunk: Buffer) => connection.onBytes?.(chunk));
         callback(null, socket);
       };
@@ -209,11 +234,11 @@ export class WebhookClient {
 }
 
 /**
- * Resolves after the event loop has polled all sockets once more: only then is the end of a
- * connection seen that the server sent right behind its answer.
+ * Resolves after the event loop has polled all sockets once more. Only this poll detects that the
+ * server closed the connection directly after its response.
  */
 function nextPoll(): Promise<void> {
-  // The first callback may come before the next poll, the second cannot.
+  // The first callback may run before the next poll. The second callback always runs after it.
   return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
 }
 
@@ -222,22 +247,24 @@ interface Connection {
   readonly client: Client;
   address: string | null;
   isOpen: boolean;
-  /** Whether the socket has carried an answer, so that its server may be closing it. */
+  /**
+   * True when the socket has already carried a response. The server may be closing such a socket.
+   */
   isUsed: boolean;
   /** The first error of the socket. */
   fault: Error | undefined;
-  /** Gets the bytes of the answer. */
+  /** Called with the bytes of the response. */
   onBytes: ((chunk: Buffer) => void) | undefined;
 }
 
 interface Sent {
   answer: Answer;
-  /** A reused connection ended before the first byte of an answer. */
+  /** True when a reused connection ended before the first byte of a response. */
   isLost: boolean;
 }
 
 interface Ended extends Sent {
-  /** The connection can be reused. */
+  /** True when the connection can be reused. */
   isClean: boolean;
 }
 
@@ -302,7 +329,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     clearTimeout(this.#deadline);
     const { address, isUsed } = this.#connection;
     this.#connection.onBytes = undefined;
-    // The status line decides, even if undici cannot parse what follows it.
+    // The status line decides, even if undici cannot parse the rest of the response.
     const httpStatus = this.#httpStatus ?? statusOf(Buffer.concat(this.#head).toString('latin1'));
     const retryAfter = this.#retryAfter;
     const isGood = httpStatus !== null && httpStatus < 300;
@@ -322,8 +349,8 @@ class Exchange implements Dispatcher.DispatchHandler {
 }
 
 /**
- * The status of the first status line that is complete and not of an informational response; null
- * when the head has none.
+ * Returns the status of the first complete status line, without informational responses (1xx).
+ * Returns null when there is no such line.
  */
 function statusOf(head: string): number | null {
   const informational = /^HTTP\/1\.[01] 1\d\d[ \r\n]/;

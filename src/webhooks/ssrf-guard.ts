@@ -82,8 +82,8 @@ export function createSsrfGuard({
   };
   const vetted = async (hostname: string, family: number) => {
     const found = await resolve(createResolver(nameServers), hostname, family);
-    // One refused address refuses the whole name, because its owner controls the order of the
-    // addresses.
+    // One refused address refuses the whole name, because the name's owner controls the order of
+    // the addresses.
     for (const { address } of found) check(address);
     return found;
   };
@@ -114,8 +114,9 @@ export function createSsrfGuard({
 }
 
 /**
- * A resolver for one look-up, because it reads /etc/resolv.conf only when it is made. Uses c-ares,
- * because getaddrinfo would block one of libuv's four threads until the name server answers.
+ * Creates a resolver for one look-up, because a resolver reads /etc/resolv.conf only when it is
+ * created. It uses c-ares, because getaddrinfo would block one of libuv's four threads until the
+ * name server answers.
  */
 function createResolver(nameServers: readonly string[]): Resolver {
   const resolver = new Resolver({ timeout: 2000, tries: 2 });

@@ -13,7 +13,8 @@ import {
 } from '../../src/db/delivery-queue.ts';
 import { deleteEndpoint } from '../../src/db/endpoints.ts';
 import type { Queryable, Sql } from '../../src/db/postgres/connect.ts';
-import { connect, daemonLimits } from '../../src/db/postgres/connect.ts';
+import { connect } from '../../src/db/postgres/connect.ts';
+import { daemonLimits } from '../../src/db/postgres/settings.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import {
   attemptsOf,

@@ -20,12 +20,12 @@ const valuesOf = (text: string, key: string) =>
     .filter((line) => line.startsWith(`${key}=`))
     .map((line) => line.slice(key.length + 1));
 
-void t.test('each daemon has a unit, and a unit migrates before them', (t) => {
+void t.test('each daemon has a unit, and the unit of migrations is enabled by itself', (t) => {
   for (const daemon of ['serve', 'keeper', 'dispatch']) {
     const text = units.get(`billing-${daemon}.service`) ?? '';
     t.match(valuesOf(text, 'ExecStart').join(), new RegExp(`bin/billing\\.js ${daemon}$`));
     t.match(valuesOf(text, 'After').join(), /billing-migrate\.service/);
-    t.match(valuesOf(text, 'Wants').join(), /billing-migrate\.service/);
+    t.notMatch(valuesOf(text, 'Wants').join(), /billing-migrate/, 'it is wanted on one machine');
     for (const line of [
       'Type=notify',
       'NotifyAccess=all',
@@ -38,6 +38,7 @@ void t.test('each daemon has a unit, and a unit migrates before them', (t) => {
     t.ok(Number(valuesOf(text, 'TimeoutStopSec')[0]) > 11);
   }
   t.match(units.get('billing-migrate.service'), /^Type=oneshot$/m);
+  t.match(units.get('billing-migrate.service'), /^WantedBy=multi-user\.target$/m);
   t.end();
 });
 
@@ -129,3 +130,13 @@ void t.test(
     ]);
   },
 );
+
+void t.test("only the unit of migrations has the owner's credentials", (t) => {
+  for (const [name, text] of units)
+    t.equal(
+      valuesOf(text, 'LoadCredential').some((value) => /\/credentials\/database_url$/.test(value)),
+      name === 'billing-migrate.service',
+      name,
+    );
+  t.end();
+});

@@ -105,7 +105,7 @@ void t.test('the connections of operators.md are those of the code', async (t) =
   const text = (await read('docs/operators.md')).replaceAll(/\s+/g, ' ');
   const numberIn = async (file: string, name: string) =>
     Number(new RegExp(`const ${name} = (\\d+);`).exec(await read(file))?.[1]);
-  const reports = await numberIn('src/http/serve.ts', 'REPORT_CONNECTIONS');
+  const reports = await numberIn('src/db/postgres/reports.ts', 'CONNECTIONS');
   // And one for claims.
   const queue = (await numberIn('src/dispatch/dispatcher.ts', 'QUEUE_CONNECTIONS')) + 1;
   t.ok(

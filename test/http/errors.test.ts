@@ -1,7 +1,8 @@
 // The strict envelope, and client errors below the routes; over real sockets if needed.
 import { connect, type AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
-import { connect as connectDatabase, daemonLimits } from '../../src/db/postgres/connect.ts';
+import { connect as connectDatabase } from '../../src/db/postgres/connect.ts';
+import { daemonLimits } from '../../src/db/postgres/settings.ts';
 import { testApi, type TestApi } from '../fixtures/http.ts';
 import { asRole, testDatabase } from '../fixtures/postgres.ts';
 import { until } from '../fixtures/webhooks.ts';
@@ -90,7 +91,6 @@ void t.test(
     const { token } = await api.signIn('merchant');
     const notFound = { status: 404, body: { ...envelope, error: { code: 'NOT_FOUND' } } };
     for (const url of [
-      '/',
       '/merchant',
       '/merchant/',
       '/merchant/nothing',

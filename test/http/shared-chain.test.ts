@@ -34,6 +34,8 @@ const emptyChain: Behaviour = ({ method, params }) => {
         context,
         value: { blockhash: generateKeypair().address, lastValidBlockHeight: 1150 },
       };
+    case 'getBlockHeight':
+      return 1000;
     case 'getMinimumBalanceForRentExemption':
       return 890_880;
     case 'getGenesisHash':
@@ -223,6 +225,21 @@ void t.test('a blockhash and a rent are shared, a failure is not kept', async (t
   t.equal(countOf(server.calls, 'getLatestBlockhash'), 2);
   for (let n = 0; n < 9; n += 1) await chain.getMinimumBalanceForRentExemption(165);
   t.equal(countOf(server.calls, 'getMinimumBalanceForRentExemption'), 1);
+});
+
+void t.test('a blockhash is read anew once the chain is past its last height', async (t) => {
+  let height = 1150;
+  const { chain, server } = await sharedChain(t, (call, ...rest) =>
+    call.method === 'getBlockHeight' ? height : emptyChain(call, ...rest),
+  );
+  await chain.getLatestBlockhash();
+  await chain.getBlockHeight();
+  await chain.getLatestBlockhash();
+  t.equal(countOf(server.calls, 'getLatestBlockhash'), 1, 'its last height is not past');
+  height = 1151;
+  await chain.getBlockHeight({ commitment: 'finalized' });
+  await chain.getLatestBlockhash();
+  t.equal(countOf(server.calls, 'getLatestBlockhash'), 2);
 });
 
 void t.test('a blockhash is shared for a second, a rent for an hour', async (t) => {

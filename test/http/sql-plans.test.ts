@@ -23,7 +23,10 @@ import {
   queueDeliveriesAgain,
   queueUnsent,
 } from '../../src/db/replays.ts';
-import { listSubscriptionsOfApp, listSubscriptionsOfWallet } from '../../src/db/subscriptions.ts';
+import {
+  listSubscriptionsOfApp,
+  listSubscriptionsOfWallet,
+} from '../../src/db/subscription-lists.ts';
 import { everything } from '../../src/domain/outbox/replay.ts';
 import { manyRows } from '../fixtures/many-rows.ts';
 import { testDatabase } from '../fixtures/postgres.ts';

@@ -111,7 +111,7 @@ async function open<D extends Database>(
   onStop(() => chainProcess.stop());
   const database = await openDatabase(join(directory, 'postgres'), onStop);
   const { url: databaseUrl, sql } = database;
-  const { files } = await makeDatabaseRoles(sql(), databaseUrl, directory);
+  const { files } = await makeDatabaseRoles(sql(), { databaseUrl }, directory);
   await migrate(sql());
   await chainProcess.ready();
 

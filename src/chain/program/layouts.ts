@@ -151,6 +151,18 @@ export function delegationFilter(wallet: string, initId: bigint) {
   ];
 }
 
+const PLAN_OFFSET = 35;
+const EXPIRES_AT_OFFSET = 147;
+
+/** Filter for the live subscriptions to a plan: those whose `expiresAt` is 0. */
+export function liveSubscriptionFilter(planPda: string) {
+  return [
+    { offset: 0, bytes: bs58.encode(Uint8Array.of(KIND.subscription)) },
+    { offset: PLAN_OFFSET, bytes: planPda },
+    { offset: EXPIRES_AT_OFFSET, bytes: bs58.encode(i64(0n)) },
+  ];
+}
+
 const EMPTY = Buffer.alloc(32);
 
 function addresses(bytes: Buffer, offset: number): string[] {
@@ -197,7 +209,7 @@ export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
   return {
     bump: bytes.readUInt8(2),
     subscriber: addressAt(bytes, 3),
-    plan: addressAt(bytes, 35),
+    plan: addressAt(bytes, PLAN_OFFSET),
     payer: addressAt(bytes, 67),
     initId: bytes.readBigInt64LE(99),
     amount: bytes.readBigUInt64LE(107),
@@ -205,7 +217,7 @@ export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
     planCreatedAt: bytes.readBigInt64LE(123),
     amountPulled: bytes.readBigUInt64LE(131),
     periodStart: bytes.readBigInt64LE(139),
-    expiresAt: bytes.readBigInt64LE(147),
+    expiresAt: bytes.readBigInt64LE(EXPIRES_AT_OFFSET),
   };
 }
 

@@ -11,7 +11,7 @@ import {
   timeoutText,
   readResult,
 } from './json-rpc.ts';
-import { createRateLimit, type RateLimit } from './rate-limit.ts';
+import { createRateLimit, type Rate, type RateLimit } from './rate-limit.ts';
 
 /** The health of an endpoint, used to rank endpoints and shown to operators. */
 export interface EndpointHealth {
@@ -35,7 +35,7 @@ export interface EndpointHealth {
 
 export interface EndpointOptions {
   readonly timeoutMs: number;
-  readonly requestsPerSecond?: number | undefined;
+  readonly requestsPerSecond?: Rate | undefined;
 }
 
 const MAX_CONNECTIONS = 64;

@@ -8,6 +8,7 @@ import { errorOfAll, outcomeOf, tooSlow } from './call-errors.ts';
 import { EndpointPlaces } from './endpoint-places.ts';
 import { ranked, type EndpointHealth, RpcEndpoint } from './endpoint.ts';
 import { EndpointFailure, isUnreadable, RpcUnreachable } from './errors.ts';
+import type { Rate } from './rate-limit.ts';
 import type { TrustedSlotsOptions } from './trusted-slots.ts';
 
 export interface FailoverOptions {
@@ -16,7 +17,7 @@ export interface FailoverOptions {
   /** Timeout of one request to one endpoint in milliseconds. */
   readonly timeoutMs?: number | undefined;
   /** Maximum number of requests per second to each endpoint. */
-  readonly requestsPerSecond?: number | undefined;
+  readonly requestsPerSecond?: Rate | undefined;
   /**
    * Interval (ms) at which the Clock account of each endpoint is read. The account is read only
    * while calls are made, and only when several endpoints are configured.

@@ -19,11 +19,18 @@ export interface RateLimit {
  */
 const WINDOW_MS = 1050;
 
+/** A rate that may change, such as a share of a larger one. */
+export type Rate = number | (() => number);
+
+/** While a changing rate is 0, it is asked again after this time (ms). */
+const NO_RATE_MS = 100;
+
 /**
- * Creates a limit of `perSecond` requests in any second. Without `perSecond`, requests are delayed
- * only by pauses that the endpoint requested.
+ * Creates a limit of `rate` requests in any second. Without `rate`, requests are delayed only by
+ * pauses that the endpoint requested. A lower rate counts the requests of the last second too.
  */
-export function createRateLimit(perSecond = Infinity): RateLimit {
+export function createRateLimit(rate: Rate = Infinity): RateLimit {
+  const perSecond = typeof rate === 'number' ? () => rate : rate;
   // Times of the requests sent within the last window.
   const times: number[] = [];
   let pausedUntil = -Infinity;
@@ -33,15 +40,17 @@ export function createRateLimit(perSecond = Infinity): RateLimit {
   return {
     delay(now) {
       forget(now);
-      const before = times[times.length - perSecond];
-      return Math.max(0, before === undefined ? 0 : before + WINDOW_MS - now, pausedUntil - now);
+      const before = times[times.length - perSecond()];
+      const isNone = perSecond() <= 0;
+      const own = isNone ? NO_RATE_MS : before === undefined ? 0 : before + WINDOW_MS - now;
+      return Math.max(0, own, pausedUntil - now);
     },
     allowed(now) {
       forget(now);
-      return now < pausedUntil ? 0 : Math.max(0, perSecond - times.length);
+      return now < pausedUntil ? 0 : Math.max(0, perSecond() - times.length);
     },
     take(now) {
-      if (perSecond !== Infinity) times.push(now);
+      if (perSecond() !== Infinity) times.push(now);
     },
     pauseUntil(until) {
       pausedUntil = Math.max(pausedUntil, until);

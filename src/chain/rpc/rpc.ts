@@ -162,12 +162,12 @@ export interface Rpc {
   getMinimumBalanceForRentExemption(length: number): Promise<bigint>;
   /**
    * Reads the program's accounts whose data has these bytes (Base58) at these offsets. Many
-   * endpoints limit or refuse this method.
+   * endpoints limit or refuse this method. With `addressesOnly` the data is left out.
    */
   getProgramAccounts(
     programId: string,
     filters: readonly { offset: number; bytes: string }[],
-    options?: { commitment?: Commitment },
+    options?: { commitment?: Commitment; addressesOnly?: boolean },
   ): Promise<{ address: string; account: ChainAccount }[]>;
   /**
    * Reads the network fee of a message in lamports; null when the message's blockhash has expired.

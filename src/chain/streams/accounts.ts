@@ -51,8 +51,8 @@ export interface AccountFollower {
 }
 
 /**
- * Maximum number of unanswered requests per connection. It is limited because providers rate limit
- * requests.
+ * Maximum number of unanswered requests per connection. The number is limited because providers
+ * rate limit requests.
  */
 const AT_ONCE = 50;
 

@@ -23,7 +23,7 @@ export function withApp(command: Command): Command {
     );
 }
 
-/** The API responded with an error. */
+/** Thrown when the API responds with an error. */
 export class ApiRefusal extends OperatorError {
   readonly status: number;
   /** The value of the Retry-After header in seconds, if the API sent one. */
@@ -36,7 +36,7 @@ export class ApiRefusal extends OperatorError {
   }
 }
 
-/** The API did not respond. */
+/** Thrown when the API does not respond. */
 export class ApiUnreachable extends OperatorError {}
 
 interface ApiResponse<T> {
@@ -129,8 +129,8 @@ export interface DeveloperApp {
 }
 
 /**
- * Returns the app named by the flag, or the merchant's only app. Throws an OperatorError with exit
- * code 2 when the merchant has several apps and the flag names none.
+ * Returns the app that --app names, or the merchant's only app. Throws an OperatorError with exit
+ * code 2 when the merchant has several apps and --app is missing.
  */
 export async function appOf(
   client: ApiClient,

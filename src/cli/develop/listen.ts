@@ -153,8 +153,8 @@ async function forwardAll(
 }
 
 /**
- * Posts one event as the dispatcher does. Posts again while the local server refuses connections,
- * because a refused connection delivers nothing.
+ * Posts one event as the dispatcher does. Retries while the local server refuses connections. No
+ * event is sent twice by a retry, because a refused connection delivers nothing.
  */
 async function forward(
   url: string,

@@ -8,7 +8,8 @@ import type { Sandbox } from '../../local/sandbox/start.ts';
 
 /**
  * Creates the directory and removes the file `env` of an earlier run, because other programs wait
- * for `env` as the sign that the sandbox is up. Throws an OperatorError (exit code 2).
+ * for `env` as the sign that the sandbox is up. Throws an OperatorError (exit code 2) when the
+ * directory cannot be used.
  */
 export async function prepareWallets(directory: string): Promise<void> {
   try {

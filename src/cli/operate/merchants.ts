@@ -171,9 +171,9 @@ function setFee(text: string, feeBps: number | null, flags: ReasonFlag): Promise
 }
 
 /**
- * Asks for confirmation and erases a merchant's personal data. Payments stay, because they are the
- * books. Returns the exit code: 1 when the user did not confirm. Throws an OperatorError while the
- * merchant has live subscriptions.
+ * Asks for confirmation and erases a merchant's personal data. Payments stay, because they are
+ * financial records. Returns the exit code: 1 when the user did not confirm. Throws an
+ * OperatorError while the merchant has live subscriptions.
  */
 function erase(text: string, flags: EraseFlags): Promise<number> {
   const { envFile, yes = false, json = false } = flags;
@@ -190,7 +190,8 @@ function erase(text: string, flags: EraseFlags): Promise<number> {
       const question = `Erase names, e-mail, URLs, API keys, webhooks and the texts of events of ${wallet}? This cannot be undone.`;
       if (!(await confirm(question, signal))) return 1;
     }
-    // Recorded first: an interrupted run has erased a part.
+    // The action is recorded before the erasure starts, because an interrupted run has erased a
+    // part.
     await record(sql, 'merchants erase', `merchant ${wallet}`, flags);
     const erased = await withProgress('erasing', () => eraseMerchant(sql, { id, wallet }));
     log.info({ merchantId: id, ...erased }, 'merchant erased');

@@ -7,8 +7,9 @@ import { variables } from '../../config/variables.ts';
 import { makeDatabaseRoles, type MadeRoles } from '../../daemon/database-roles.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
 import { recordMissingTerms } from '../../db/installation.ts';
-import { migrate } from '../../db/postgres/migrate.ts';
+import { migrate, newerSchema, type Planned, planMigrations } from '../../db/postgres/migrate.ts';
 import { daemonRoles } from '../../db/postgres/roles.ts';
+import { OperatorError } from '../../errors.ts';
 import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
 import { print, printJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
@@ -17,6 +18,8 @@ import { record } from './recorded.ts';
 interface MigrateFlags extends CommonFlags {
   /** Directory for files with the database URLs of the daemons' Postgres roles. */
   roles?: string;
+  /** Only prints what would run. */
+  plan?: true;
 }
 
 export function addMigrate(command: Command, finish: Finish): void {
@@ -25,18 +28,25 @@ export function addMigrate(command: Command, finish: Finish): void {
       '--roles <directory>',
       "create a Postgres role for each daemon and for reconcile, and write its URL to a file there; existing roles keep their files' passwords",
     )
-    .option('--json', 'print the applied migrations as JSON')
+    .option(
+      '--plan',
+      'print the statements of the pending migrations and the locks that they take, and change nothing',
+    )
+    .option('--json', 'print the applied (or pending) migrations as JSON')
     .action(async (flags: MigrateFlags) => finish(await migrateDatabase(flags)));
 }
 
 /** Applies the pending migrations and prints their names. Returns the exit code. */
-function migrateDatabase({ envFile, roles, json = false }: MigrateFlags): Promise<number> {
+function migrateDatabase({ envFile, roles, plan, json = false }: MigrateFlags): Promise<number> {
   const config = loadConfig('admin', { envFile });
-  const { databaseUrl } = required(config, 'databaseUrl');
+  const { databaseUrl, daemonDatabaseUrl } = required(config, 'databaseUrl', 'daemonDatabaseUrl');
+  const urls = { databaseUrl: daemonDatabaseUrl, directUrl: config.databaseDirectUrl };
   return interruptible(false, () =>
     withPostgres(databaseUrl, { max: 2, name: 'billing migrate' }, async (sql) => {
-      const made =
-        roles === undefined ? undefined : await makeDatabaseRoles(sql, databaseUrl, roles);
+      if (plan === true) return printPlan(await planMigrations(sql), json);
+      const newer = await newerSchema(sql);
+      if (newer !== undefined) return leaveSchema(newer, { roles, json });
+      const made = roles === undefined ? undefined : await makeDatabaseRoles(sql, urls, roles);
       const applied = await withProgress('migrating', ({ update }) => migrate(sql, update));
       const recorded = await recordMissingTerms(sql, config);
       const steps = [
@@ -59,9 +69,48 @@ function migrateDatabase({ envFile, roles, json = false }: MigrateFlags): Promis
   );
 }
 
-function describeRoles({ roles, files, statistics }: MadeRoles): void {
-  for (const daemon of daemonRoles)
-    print(`${daemon} uses the role ${roles[daemon]}: DATABASE_URL_FILE=${files[daemon]}`);
+/** Leaves the schema of a newer release alone. Its rights of roles are not known here. */
+function leaveSchema(
+  version: number,
+  { roles, json }: { roles: string | undefined; json: boolean },
+): 0 {
+  if (roles !== undefined)
+    throw new OperatorError(
+      `The schema (version ${version}) is that of a newer release: run "billing migrate --roles" of that release, which knows the rights.`,
+    );
+  if (json) printJson({ applied: [] });
+  else
+    print(
+      `The schema (version ${version}) is that of a newer release, on which this one runs: nothing to do.`,
+    );
+  return 0;
+}
+
+/** Prints the pending migrations as a script with their locks, or as JSON. */
+function printPlan(pending: readonly Planned[], json: boolean): number {
+  if (json) {
+    printJson({ pending: pending.map(({ name, text, locks }) => ({ name, text, locks })) });
+    return 0;
+  }
+  if (pending.length === 0) print('The schema is up to date: no statement would run.');
+  for (const { name, text, locks } of pending) {
+    const held = locks.map(({ table, mode }) => `--   ${mode} on ${table}`);
+    print(`-- ${name}: one transaction, which waits at most 2 s for each lock and is tried again`);
+    print(held.length === 0 ? '-- It locks no existing table.' : '-- Locks until its end:');
+    for (const line of held) print(line);
+    print(text);
+  }
+  if (pending.length > 0)
+    print('-- Then the partitions of the coming months are made and rights are granted.');
+  return 0;
+}
+
+function describeRoles({ roles, files, directFiles, statistics }: MadeRoles): void {
+  for (const daemon of daemonRoles) {
+    const direct =
+      directFiles === undefined ? '' : ` DATABASE_DIRECT_URL_FILE=${directFiles[daemon]}`;
+    print(`${daemon} uses the role ${roles[daemon]}: DATABASE_URL_FILE=${files[daemon]}${direct}`);
+  }
   if (!statistics.ownerSees)
     print(
       `A superuser should "grant pg_read_all_stats to ${statistics.owner}": until then "billing listen" shows events a minute late.`,

@@ -1,4 +1,4 @@
-// Records what a command changes in the audit log (admin_actions), with the user of the operating
+// Records in the audit log (admin_actions) what a command changes, with the user of the operating
 // system, the host and the reason.
 import type { Command } from 'commander';
 import { operator } from '../../config/operator.ts';
@@ -16,7 +16,7 @@ export function withReason(command: Command): Command {
   return command.option('--reason <text>', 'why, for the record (billing actions)', parseReason);
 }
 
-/** Records a change. `what` is its object in words. */
+/** Records a change in the audit log. `what` describes the changed object. */
 export function record(
   sql: Queryable,
   command: string,
@@ -27,8 +27,8 @@ export function record(
 }
 
 /**
- * Runs `work` and records it in the same transaction. `what` tells from the result what was
- * changed; undefined means nothing, and then nothing is recorded.
+ * Runs `work` and records the change in the same transaction. `what` describes the change from the
+ * result of `work`. When `what` returns undefined, nothing was changed and nothing is recorded.
  */
 export function recorded<T>(
   sql: Sql,

@@ -1,13 +1,14 @@
 // `billing status`: shows the health of payments and webhooks, as a screen or as one JSON object
-// for monitors. The exit code is 1 when a value is past its limit. The output omits the part of
-// Postgres or of the chain when that part does not respond.
+// for monitors. The exit code is 1 when a value is past its limit. If Postgres or the chain does
+// not respond, the output omits that part.
 import type { Command } from 'commander';
 import { loadConfig, required, type Config } from '../../config/config.ts';
 import { describeDatabase } from '../../config/postgres-url.ts';
 import { compareClocks } from '../../daemon/clocks.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
-import { daemonLimits, type Sql } from '../../db/postgres/connect.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
 import { assertSchema } from '../../db/postgres/migrate.ts';
+import { daemonLimits } from '../../db/postgres/settings.ts';
 import { OperatorError } from '../../errors.ts';
 import { createLog } from '../../log.ts';
 import {

@@ -26,7 +26,7 @@ interface ApproveFlags extends CommonFlags {
   reason?: string;
 }
 
-/** Adds `suspend` and `resume` for merchants or for wallets of subscribers. */
+/** Adds the commands `suspend` and `resume` for merchants, or for wallets of subscribers. */
 export function addSuspending(parent: Command, finish: Finish, role: SuspendedRole): void {
   const argument = role === 'merchant' ? ['<merchant>', 'id or wallet'] : ['<wallet>', 'address'];
   const about = {
@@ -43,7 +43,7 @@ export function addSuspending(parent: Command, finish: Finish, role: SuspendedRo
       );
 }
 
-/** Adds `billing merchants approve`. */
+/** Adds the command `billing merchants approve`. */
 export function addApprove(merchants: Command, finish: Finish): void {
   withEnv(
     merchants
@@ -56,7 +56,7 @@ export function addApprove(merchants: Command, finish: Finish): void {
     .action(async (wallet: string, flags: ApproveFlags) => finish(await approve(wallet, flags)));
 }
 
-/** `billing wallets`: the suspended wallets of subscribers. */
+/** Adds the commands of `billing wallets`, for suspended wallets of subscribers. */
 export function addWallets(wallets: Command, finish: Finish): void {
   addSuspending(wallets, finish, 'subscriber');
   withEnv(wallets.command('list').description('suspended wallets of subscribers, newest first'))

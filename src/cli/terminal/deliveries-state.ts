@@ -82,8 +82,8 @@ export interface State {
   /** A message that disappears with the next key press. */
   message: string | null;
   /**
-   * Ids and status of the last replay's new deliveries. Cleared by the first key press after all of
-   * them have ended.
+   * Ids and status of the last replay's new deliveries. Cleared by the first key press after all
+   * these deliveries have ended.
    */
   replayed: { ids: readonly string[]; status: ReplayStatus | null } | null;
   /**

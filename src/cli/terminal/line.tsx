@@ -26,7 +26,7 @@ export interface Part {
 
 /** Shows one line made of parts. Each text must have passed safeText or safeLines. */
 export function Line({ parts }: { parts: readonly Part[] }): ReactNode {
-  // ink gives an empty line no height.
+  // ink gives an empty line no height, so an empty line gets a space.
   const shown = parts.some(({ text }) => text !== '') ? parts : [{ text: ' ' }];
   return (
     <Text wrap="truncate-end">

@@ -53,7 +53,7 @@ export function startPolling(
 
 /** How old the data on the screen is. */
 export interface Freshness {
-  /** End of the last successful poll; null before the first. */
+  /** End of the last successful poll; null before the first successful poll. */
   asOf: Date | null;
   /** Start of the current poll; null between polls. */
   waitingSince: Date | null;

@@ -28,7 +28,7 @@ export interface Flow {
     givenUp: number;
     attempts: number;
   };
-  /** Newest first, at least as many as a screen can show. */
+  /** The newest payments, newest first: at least as many as a screen can show. */
   payments: FlowPayment[];
   webhooks: FlowWebhook[];
   /** How often processes of the sandbox were restarted. */

@@ -137,6 +137,6 @@ function keysOf(input: string, key: Key): string[] {
   const characters = Array.from(input).flatMap(
     (character) => byCharacter[character] ?? (character >= ' ' ? [character] : []),
   );
-  // An escape and the next key arrived together.
+  // ink sets `meta` when an escape and the next key arrive together.
   return key.meta ? ['escape', ...characters] : characters;
 }

@@ -1,6 +1,6 @@
 import { isCalendarDay } from '../../format.ts';
 
-/** UTC to the second, as in 2026-11-21 09:00:01; `short` leaves the year out. */
+/** Formats a time in UTC to the second, as in 2026-11-21 09:00:01. `short` omits the year. */
 export function moment(time: Date, short = false): string {
   return time
     .toISOString()

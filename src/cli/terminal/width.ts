@@ -1,6 +1,6 @@
-// Cuts, pads and wraps lines to a number of terminal columns, which string-width counts as ink
-// does. cli-truncate is not used: it returns a column too many at a wide character. wrap-ansi is
-// not used: it normalizes text and breaks emoji sequences.
+// Cuts, pads and wraps lines to a number of terminal columns. Columns are counted with
+// string-width, as ink does. cli-truncate is not used, because it returns a column too many at a
+// wide character. wrap-ansi is not used, because it normalizes text and breaks emoji sequences.
 import stringWidth from 'string-width';
 
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });

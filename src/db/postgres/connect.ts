@@ -5,7 +5,12 @@ import postgres from 'postgres';
 import { parse } from 'postgres-array';
 import { backoff } from '../../backoff.ts';
 import { parsePostgresUrl, type PostgresUrl } from '../../config/postgres-url.ts';
-import { SESSION_SETTINGS } from './settings.ts';
+import {
+  type ConnectionLimits,
+  DIRECT_SETTINGS,
+  type Planning,
+  sessionSettings,
+} from './settings.ts';
 import { createSilence, type Silence } from './silence.ts';
 import { createSocketOpener, type Place } from './socket.ts';
 import { tlsOptions } from './tls.ts';
@@ -42,55 +47,6 @@ export type Sql = postgres.Sql<{ bigint: bigint }>;
 export type Transaction = postgres.TransactionSql<{ bigint: bigint }>;
 export type Queryable = Sql | Transaction;
 
-/** Timeouts of a connection, ms. */
-export interface ConnectionLimits {
-  /** The server cancels a statement after this time. */
-  statementMs: number;
-  /** The server stops waiting for a lock after this time. */
-  lockMs: number;
-  /** The server closes a connection whose open transaction is idle for this time. */
-  idleInTransactionMs: number;
-  /**
-   * The client drops a connection that received nothing for this time. The value exceeds
-   * statementMs, so that the server cancels a slow statement first.
-   */
-  silentMs: number;
-}
-
-/** Limits of all daemons. */
-export const daemonLimits: ConnectionLimits = {
-  statementMs: 8000,
-  lockMs: 5000,
-  idleInTransactionMs: 15_000,
-  silentMs: 10_000,
-};
-
-/**
- * Limits of the report pool. Analytics, exports and replay counts read more rows, so they have
- * their own pool with longer limits.
- */
-export const reportLimits: ConnectionLimits = {
-  ...daemonLimits,
-  statementMs: 25_000,
-  silentMs: 30_000,
-};
-
-/**
- * Limits for work that must end within `ms`. The server's limits are shorter than the client's, so
- * a responsive server cancels the statement and the connection stays open.
- */
-export function limitsWithin(ms: number): ConnectionLimits {
-  const serverMs = Math.ceil(ms * 0.8);
-  return { statementMs: serverMs, lockMs: serverMs, idleInTransactionMs: ms, silentMs: ms };
-}
-
-/**
- * Planner settings of a pool's sessions. `daemon` disables sequential scans, because a session
- * keeps plans that were made while tables were small. `queue` (for the dispatcher) plans every
- * execution, because a plan made for an empty queue takes 200 ms on a full queue.
- */
-export type Planning = 'daemon' | 'queue';
-
 export interface ConnectOptions {
   /** Maximum number of connections. */
   max: number;
@@ -100,17 +56,13 @@ export interface ConnectOptions {
   planning?: Planning | undefined;
   /** No limits apply when undefined: commands and migrations may run for any time. */
   limits?: ConnectionLimits | undefined;
+  /**
+   * The same database past a pooler in transaction mode. If given, the pool prepares no statements
+   * and sets nothing on its sessions, whose settings are those of the role (roles.ts). Only
+   * `listen` uses this URL.
+   */
+  directUrl?: string | undefined;
 }
-
-const SETTINGS: Record<Planning, Record<string, string>> = {
-  // Foreign key checks and PL/pgSQL cache a plan per session. A plan made while `events` was small
-  // scans the whole table for each new delivery until the next ANALYZE. jit is off because before
-  // Postgres 18 the high cost of a disabled sequential scan would trigger JIT compilation.
-  daemon: { enable_seqscan: 'off', jit: 'off' },
-  // Before the first ANALYZE the planner assumes a short queue. It would then read and sort the
-  // whole backlog for each claim.
-  queue: { enable_seqscan: 'off', jit: 'off', enable_sort: 'off', enable_bitmapscan: 'off' },
-};
 
 type PoolOptions = postgres.Options<{ bigint: postgres.PostgresType<bigint> }>;
 
@@ -122,33 +74,33 @@ const silences = new WeakMap<object, Silence>();
  * pool.
  */
 export function connect(url: string, options: ConnectOptions): Sql;
-export function connect(sql: Sql, options: Omit<ConnectOptions, 'name'>): Sql;
+export function connect(sql: Sql, options: Omit<ConnectOptions, 'name' | 'directUrl'>): Sql;
 export function connect(
   to: string | Sql,
-  { max, name, planning, limits }: Omit<ConnectOptions, 'name'> & { name?: string },
+  { max, name, planning, limits, directUrl }: Omit<ConnectOptions, 'name'> & { name?: string },
 ): Sql {
-  const connection = {
-    ...(name !== undefined && { application_name: name }),
-    ...(planning !== undefined && SETTINGS[planning]),
-    ...(limits !== undefined && {
-      statement_timeout: limits.statementMs,
-      lock_timeout: limits.lockMs,
-      idle_in_transaction_session_timeout: limits.idleInTransactionMs,
-    }),
-  };
+  const settings = sessionSettings({ planning, limits });
   const options =
-    typeof to === 'string' ? optionsOf(to, max, connection) : optionsLike(to, max, connection);
-  return openPool(
-    { ...options, ...(planning === 'queue' && { prepare: false }) },
-    limits?.silentMs,
-  );
+    typeof to === 'string'
+      ? optionsOf(to, max, { name, settings, isPooled: directUrl !== undefined })
+      : optionsLike(to, max, settings);
+  const direct =
+    directUrl === undefined
+      ? options.direct
+      : optionsOf(directUrl, 1, { name, settings, isPooled: false });
+  const isPrepared = direct === undefined && planning !== 'queue';
+  return openPool({ ...options, direct, ...(!isPrepared && { prepare: false }) }, limits?.silentMs);
 }
 
-type Settings = Record<string, string | number>;
+type Settings = Record<string, string>;
 
-function optionsOf(url: string, max: number, connection: Settings): ReadOptions {
+function optionsOf(
+  url: string,
+  max: number,
+  { name, settings, isPooled }: { name: string | undefined; settings: Settings; isPooled: boolean },
+): ReadOptions {
   const parsed = parsePostgresUrl(url);
-  const { user, password, database, applicationName, options: commandLine } = parsed;
+  const { user, password, database, applicationName = name, options: commandLine } = parsed;
   const given = {
     host: [parsed.hosts[0].name],
     port: [parsed.hosts[0].port],
@@ -159,7 +111,7 @@ function optionsOf(url: string, max: number, connection: Settings): ReadOptions 
     types,
     fetch_types: false,
     transform: postgres.camel,
-    // The socket limits the time for each host.
+    // 0 disables the driver's own timeout. The socket limits the time for each host.
     connect_timeout: 0,
     keep_alive: parsed.keepAliveSeconds,
     // Seconds. The default delay of postgres.js grows to 20 s, which would delay every daemon after
@@ -168,26 +120,26 @@ function optionsOf(url: string, max: number, connection: Settings): ReadOptions 
     idle_timeout: 60,
     onnotice: () => undefined,
     connection: {
-      ...SESSION_SETTINGS,
-      ...connection,
+      ...(!isPooled && { ...DIRECT_SETTINGS, ...settings }),
       ...(applicationName !== undefined && { application_name: applicationName }),
       ...(commandLine !== undefined && { options: commandLine }),
     },
   };
   // The published type lacks lists of hosts and ports.
   const { options } = postgres(given as unknown as PoolOptions);
-  return { ...options, place: placeOf(parsed) };
+  return { ...options, place: placeOf(parsed), direct: undefined };
 }
 
 function placeOf({ hosts, target, shuffled, tls, connectMs }: PostgresUrl): Place {
   return { hosts, target, shuffled, tls, tlsOptions: tlsOptions(tls), connectMs };
 }
 
-function optionsLike({ options }: Sql, max: number, connection: Settings): ReadOptions {
+function optionsLike(sql: Sql, max: number, settings: Settings): ReadOptions {
+  const options = sql.options as unknown as ReadOptions & { connection: Settings };
   return {
-    ...(options as unknown as ReadOptions),
+    ...options,
     max,
-    connection: { ...options.connection, ...connection },
+    connection: { ...options.connection, ...(options.direct === undefined && settings) },
     // postgres.js stores its reconnect state in this object, so each pool needs its own.
     shared: { retries: 0, typeArrayMap: {} },
   } as ReadOptions;
@@ -196,11 +148,14 @@ function optionsLike({ options }: Sql, max: number, connection: Settings): ReadO
 /** The parsed options of a pool. postgres.js accepts them in place of a URL. */
 interface ReadOptions {
   place: Place;
+  /** Options of the pool for `listen`, where the pool itself leads to a pooler. */
+  direct: ReadOptions | undefined;
 }
 
 /**
- * Opens a pool. If `silentMs` is given, connections that receive nothing for that time are dropped,
- * and the hosts share it, so that no statement is cancelled before the last host was tried.
+ * Opens a pool. If `silentMs` is given, connections that receive nothing for that time are dropped.
+ * All hosts together must connect within `silentMs`, so that no statement is cancelled before the
+ * last host was tried.
  */
 function openPool(options: ReadOptions, silentMs = Infinity): Sql {
   const { hosts, connectMs } = options.place;
@@ -211,8 +166,24 @@ function openPool(options: ReadOptions, silentMs = Infinity): Sql {
   // The socket selects the host and handles TLS.
   const own = { ...options, ssl: false, sslnegotiation: null, target_session_attrs: null, socket };
   const watched = withSilence(postgres(own as unknown as PoolOptions), silence);
+  if (options.direct !== undefined) listenOn(watched, options.direct, silentMs);
   if (silence !== undefined) silences.set(watched, silence);
   return watched;
+}
+
+/** Lets a pool listen on a connection of other options. It connects on the first `listen`. */
+function listenOn(sql: Sql, direct: ReadOptions, silentMs: number): void {
+  const listening = openPool(
+    { ...direct, shared: { retries: 0, typeArrayMap: {} } } as ReadOptions,
+    silentMs,
+  );
+  const end = sql.end.bind(sql);
+  Object.assign(sql, {
+    listen: listening.listen.bind(listening),
+    end: async (options?: { timeout?: number }) => {
+      await Promise.all([end(options), listening.end(options)]);
+    },
+  });
 }
 
 /** Returns the silence detector of a pool; undefined for a pool without limits. */
@@ -230,7 +201,7 @@ function withSilence(sql: Sql, silence: Silence | undefined): Sql {
   const survivor = Object.assign(sql, {
     begin: survivingLoss(sql, silence),
     // Without `fetch_types`, postgres.js hands out only connections that are already open. This
-    // statement opens one.
+    // statement opens a connection.
     reserve: async () => {
       await sql`select 1`;
       return reserve();
@@ -284,8 +255,8 @@ function count(
 ): void {
   const sendFirst = made.then.bind(made);
   const run = async () => {
-    // Otherwise postgres.js would send the statement over the next connection, outside the
-    // transaction.
+    // On a closed connection, postgres.js would send the statement over the next connection,
+    // outside the transaction.
     if (connection?.isClosed === true) throw transactionClosed();
     // A statement that still waits for a connection is cancelled here. A statement that was sent is
     // rejected when its connection closes.

@@ -1,12 +1,13 @@
 // Postgres access for an interactive screen. Every query ends within the time limit, even when the
 // server or the network fails. After a timeout the pool is replaced by a new pool.
 import { messageOf, OperatorError } from '../../errors.ts';
-import { connect, type ConnectOptions, limitsWithin, type Sql } from './connect.ts';
+import { connect, type ConnectOptions, type Sql } from './connect.ts';
+import { limitsWithin } from './settings.ts';
 
 export interface Deadlined {
   /**
    * Runs a query. Throws an OperatorError for a Postgres error, and when no response arrives within
-   * the limit. In the second case the statement may have taken effect.
+   * the limit. After such a timeout, the statement may still have taken effect.
    */
   ask<T>(question: (sql: Sql) => PromiseLike<T>): Promise<T>;
   /** Closes all connections at once, without waiting for responses. */

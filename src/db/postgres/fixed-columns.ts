@@ -25,7 +25,7 @@ export const subscriptionTerms = [
 ];
 export const amounts = ['amount_gross', 'platform_fee', 'amount_net'];
 
-/** Columns that `billing configure` writes, and the record of what an operator accepted. */
+/** Columns of `installation` that only commands of an operator write. */
 export const installationTerms = [
   'single',
   'cluster',
@@ -75,7 +75,10 @@ export const refundTerms = [
   'blockhash_slot',
 ];
 
-/** Every column of an offer except its message, which is dropped, and the mark of its use. */
+/**
+ * Every column of an offer except message, which is cleared later, and registered_at, which is set
+ * when the offer is used.
+ */
 export const offerTerms = [
   'id',
   'wallet',

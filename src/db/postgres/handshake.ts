@@ -47,20 +47,23 @@ export class Refusal extends Error {
     this.code = fields.find((field) => field.startsWith('C'))?.slice(1) ?? '';
   }
 
-  /** Codes: admin_shutdown, crash_shutdown, cannot_connect_now. Another host may accept. */
+  /**
+   * True for admin_shutdown, crash_shutdown and cannot_connect_now. Another host may accept the
+   * session.
+   */
   get isTemporary(): boolean {
     return ['57P01', '57P02', '57P03'].includes(this.code);
   }
 }
 
-/** The server is of another kind than `target_session_attrs`. */
+/** Thrown when the server's role does not match `target_session_attrs`. */
 export class WrongRole extends Error {
   readonly code = 'NO_HOST';
 }
 
 /**
- * Opens a session of the wanted kind at one of the host's addresses. Throws a Refusal, a WrongRole,
- * the error of the connection, or the signal's reason.
+ * Opens a session at one of the host's addresses and checks the server's role. Throws a Refusal, a
+ * WrongRole, the error of the connection, or the signal's reason.
  */
 export async function openSession(
   host: PostgresHost,
@@ -133,7 +136,10 @@ async function openAt(
  */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
 
-/** Starts TLS if the URL asks for it and the server offers it. */
+/**
+ * Starts TLS if the URL asks for TLS. If the server offers no TLS, the modes `prefer` and `allow`
+ * go on without TLS. All other modes throw.
+ */
 async function secure(
   tcp: Socket,
   host: PostgresHost,
@@ -155,7 +161,10 @@ async function secure(
   return stream;
 }
 
-/** Lets the driver authenticate, and returns the messages after that, until ReadyForQuery. */
+/**
+ * Lets the driver authenticate. Returns the server's messages from AuthenticationOk to
+ * ReadyForQuery.
+ */
 async function authenticated(
   stream: Socket,
   messages: Messages,
@@ -190,8 +199,8 @@ const ACCEPTED: Record<Target, readonly string[]> = {
 };
 
 /**
- * Asks for the server's role in a query of its own: poolers do not pass the server's parameters
- * `in_hot_standby` and `default_transaction_read_only` on.
+ * Throws a WrongRole when the server's role does not match `target`. Asks for the role with a
+ * query, because poolers do not forward `in_hot_standby` and `default_transaction_read_only`.
  */
 async function assertRole(stream: Socket, messages: Messages, target: Target): Promise<void> {
   if (target === 'any') return;
@@ -204,7 +213,8 @@ async function assertRole(stream: Socket, messages: Messages, target: Target): P
     const message = await messages.next();
     const type = typeOf(message);
     if (type === 'E') throw new Refusal(message);
-    // A DataRow with one column: the number of columns (2 bytes), the length (4), the value.
+    // A DataRow. The value of its only column follows the number of columns (2 bytes) and the
+    // length (4 bytes).
     if (type === 'D') role = message.toString('utf8', HEADER_BYTES + 6);
     if (type === 'Z') break;
   }
@@ -216,7 +226,7 @@ async function assertRole(stream: Socket, messages: Messages, target: Target): P
 
 /** Type (1 byte) and length (4 bytes) of a message. */
 const HEADER_BYTES = 5;
-/** Messages of a handshake are short. Anything longer is another protocol. */
+/** Maximum length of a handshake message. A server with longer messages speaks another protocol. */
 const MAX_MESSAGE_BYTES = 65_536;
 
 const typeOf = (message: Buffer) => message.toString('latin1', 0, 1);

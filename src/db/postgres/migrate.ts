@@ -2,8 +2,10 @@
 // advisory lock.
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
+import { compareReleases, readRelease } from '../../config/release.ts';
 import { OperatorError } from '../../errors.ts';
 import type { Queryable, Sql } from './connect.ts';
+import { locksOf, type TableLock } from './migration-locks.ts';
 import { isLocked, isLost } from './outage.ts';
 import { grantRights } from './roles.ts';
 
@@ -22,6 +24,14 @@ export interface Migration {
   name: string;
   text: string;
   checksum: string;
+  /** The oldest release that runs on the schema with this migration: "-- min_release: 0.1.0". */
+  minRelease: string | null;
+}
+
+/** A migration that the database has. */
+interface Applied {
+  checksum: string;
+  minRelease: string | null;
 }
 
 /** Reads the migrations of this build, in order. */
@@ -35,27 +45,29 @@ export async function listMigrations(): Promise<Migration[]> {
         name,
         text,
         checksum: createHash('sha256').update(text).digest('hex'),
+        minRelease: /^-- min_release: (\d+\.\d+\.\d+)$/m.exec(text)?.[1] ?? null,
       };
     }),
   );
 }
 
-async function appliedVersions(sql: Queryable): Promise<Map<number, string>> {
+async function appliedVersions(sql: Queryable): Promise<Map<number, Applied>> {
   const [found] = await sql<
     { exists: boolean }[]
   >`select to_regclass('schema_migrations') is not null as exists`;
   if (found?.exists !== true) return new Map();
-  const rows = await sql<
-    { version: number; checksum: string }[]
-  >`select version, checksum from schema_migrations order by version`;
-  return new Map(rows.map((row) => [row.version, row.checksum]));
+  // Builds before 0.1.0 made the table without min_release.
+  const rows = await sql<({ version: number } & Applied)[]>`
+    select version, checksum, to_jsonb(m) ->> 'min_release' as min_release
+    from schema_migrations m order by version`;
+  return new Map(rows.map(({ version, ...applied }) => [version, applied]));
 }
 
 /**
  * Applies pending migrations and grants the daemon roles their rights. Returns the names of the
  * applied files. `onStep` gets the name of each step. A concurrent run waits for the advisory lock.
- * Throws an OperatorError when the database is newer than this build, a file has changed or a table
- * stays locked.
+ * Does nothing on the schema of a newer release that this one runs on. Throws an OperatorError on
+ * another newer schema, when a file has changed or a table stays locked.
  */
 export async function migrate(
   sql: Sql,
@@ -73,7 +85,10 @@ export async function migrate(
     await reserved`select pg_advisory_lock(${ADVISORY_LOCK})`;
     await reserved`select set_config('lock_timeout', ${LOCK_TIMEOUT}, false)`;
     const applied = await appliedVersions(reserved);
-    refuseForeign(migrations, applied);
+    if (newerVersion(migrations, applied) !== undefined) {
+      await giveBack();
+      return [];
+    }
     const pending = migrations.filter(({ version }) => !applied.has(version));
     for (const migration of pending) {
       onStep(migration.name);
@@ -93,12 +108,15 @@ export async function migrate(
   }
 }
 
-async function apply(sql: Queryable, { version, name, text, checksum }: Migration): Promise<void> {
+async function apply(sql: Queryable, migration: Migration): Promise<void> {
+  const { version, name, text, checksum, minRelease } = migration;
+  const release = minRelease === null ? 'null' : `'${minRelease}'`;
   try {
     await sql.unsafe(`begin;
       create table if not exists schema_migrations (version int primary key, name text not null, checksum text not null, applied_at timestamptz not null default now());
+      alter table schema_migrations add column if not exists min_release text;
       ${text};
-      insert into schema_migrations (version, name, checksum) values (${version}, '${name}', '${checksum}');
+      insert into schema_migrations (version, name, checksum, min_release) values (${version}, '${name}', '${checksum}', ${release});
       commit`);
   } catch (error) {
     if (!isLost(error)) await sql`rollback`;
@@ -124,14 +142,41 @@ async function patiently(what: string, work: () => PromiseLike<unknown>): Promis
   }
 }
 
-/**
- * Checks that the schema matches this build. Otherwise throws an OperatorError with the command to
- * run.
- */
-export async function assertSchema(sql: Sql): Promise<void> {
+/** A migration that is not applied yet, and the locks that it holds until its end. */
+export interface Planned extends Migration {
+  locks: TableLock[];
+}
+
+/** Lists the pending migrations with their locks on tables of the database. Changes nothing. */
+export async function planMigrations(sql: Sql): Promise<Planned[]> {
   const migrations = await listMigrations();
   const applied = await appliedVersions(sql);
-  refuseForeign(migrations, applied);
+  if (newerVersion(migrations, applied) !== undefined) return [];
+  const found = await sql<{ name: string }[]>`
+    select relname as name from pg_class
+    where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v')`;
+  const indexes = await sql<{ name: string; table: string }[]>`
+    select indexname as name, tablename as table from pg_indexes where schemaname = 'public'`;
+  const tables = new Set(found.map(({ name }) => name));
+  const tableOf = new Map(indexes.map(({ name, table }) => [name, table]));
+  return migrations
+    .filter(({ version }) => !applied.has(version))
+    .map((migration) => ({ ...migration, locks: locksOf(migration.text, tables, tableOf) }));
+}
+
+/** Returns the schema's version where it is newer than this build and allows this release. */
+export async function newerSchema(sql: Sql): Promise<number | undefined> {
+  return newerVersion(await listMigrations(), await appliedVersions(sql));
+}
+
+/**
+ * Checks that this build runs on the schema. Returns the schema's version where it is newer.
+ * Otherwise throws an OperatorError with the command to run.
+ */
+export async function assertSchema(sql: Sql): Promise<number | undefined> {
+  const migrations = await listMigrations();
+  const applied = await appliedVersions(sql);
+  const newer = newerVersion(migrations, applied);
   const missing = migrations.filter(({ version }) => !applied.has(version));
   if (missing.length > 0) {
     const at =
@@ -140,22 +185,34 @@ export async function assertSchema(sql: Sql): Promise<void> {
         : `is at version ${applied.size} of ${migrations.length}`;
     throw new OperatorError(`The database ${at}. Run "billing migrate" first.`);
   }
+  return newer;
 }
 
-function refuseForeign(migrations: Migration[], applied: Map<number, string>): void {
-  for (const [version, checksum] of applied) {
+/**
+ * Returns the schema's version where it is newer than this build and allows this release. Throws an
+ * OperatorError for a schema that does not (exit code 1, because the release may be about to be
+ * installed), or whose migrations differ (2).
+ */
+function newerVersion(
+  migrations: readonly Migration[],
+  applied: ReadonlyMap<number, Applied>,
+): number | undefined {
+  const release = readRelease();
+  let newer: number | undefined;
+  for (const [version, { checksum, minRelease }] of applied) {
     const known = migrations.find((migration) => migration.version === version);
     if (known === undefined) {
-      throw new OperatorError(
-        `The database is at schema version ${version}, newer than this build's ${migrations.length}. Run the newer release of billing.`,
-        2,
-      );
-    }
-    if (known.checksum !== checksum) {
+      if (minRelease === null || compareReleases(release, minRelease) < 0)
+        throw new OperatorError(
+          `The database is at schema version ${version}, newer than this build's ${migrations.length}, on which release ${release} cannot run. Run the newer release of billing.`,
+        );
+      newer = version;
+    } else if (known.checksum !== checksum) {
       throw new OperatorError(
         `Migration ${known.name} was applied with other contents than this build's. Run the release that the database was migrated with, or restore it.`,
         2,
       );
     }
   }
+  return newer;
 }

@@ -10,7 +10,7 @@ const lost = new Set([
   'CONNECTION_DESTROYED',
   'CONNECTION_ENDED',
   'CONNECT_TIMEOUT',
-  // No host of the URL can be used, or none is of the wanted kind.
+  // No host of the URL can be used or has the wanted role (socket.ts).
   'NO_HOST',
   'ECONNREFUSED',
   'ECONNRESET',

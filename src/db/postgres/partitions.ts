@@ -3,8 +3,8 @@
 import type { Queryable, Sql, Transaction } from './connect.ts';
 
 /**
- * Tables with a retention in months. The partitions of earlier_attempts are dropped with those of
- * deliveries.
+ * Tables with a retention in months. The partitions of earlier_attempts are dropped together with
+ * the partitions of deliveries.
  */
 export type PartitionedTable = 'deliveries' | 'events';
 

@@ -2,8 +2,15 @@
 // commits are as the service needs them.
 import { describeDatabase } from '../../config/postgres-url.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
-import { daemonLimits, silenceOf, type Sql } from './connect.ts';
-import { DURABLE_SETTINGS, ENCODING, SESSION_SETTINGS } from './settings.ts';
+import { silenceOf, type Sql } from './connect.ts';
+import {
+  daemonLimits,
+  DIRECT_MARK,
+  DIRECT_SETTINGS,
+  DURABLE_SETTINGS,
+  ENCODING,
+  SESSION_SETTINGS,
+} from './settings.ts';
 
 /** A statement that exceeds statement_timeout by this time (ms) counts as stuck, not as slow. */
 const GRACE_MS = 500;
@@ -32,17 +39,24 @@ export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
   }
 }
 
+export interface Usable {
+  /** Also checks that a crash of Postgres cannot lose a commit. */
+  durable?: boolean | undefined;
+  /** `url` may lead to a pooler: the settings that its sessions need. */
+  pooled?: Readonly<Record<string, string>> | undefined;
+}
+
 /**
- * Checks in one query that Postgres responds and that encoding and session settings are as the
- * service needs them. With `durable`, also checks that a Postgres crash cannot lose a commit.
- * Otherwise throws an OperatorError with the next step (exit code 1 for no response, else 2).
+ * Checks in one query that Postgres responds, that encoding and settings of its sessions are as the
+ * service needs them, and that no pooler is between unless `pooled` allows it. Otherwise throws an
+ * OperatorError with the next step (exit code 1 for no response, else 2).
  */
 export async function assertUsable(
   sql: Sql,
   url: string,
-  { durable = false }: { durable?: boolean } = {},
+  { durable = false, pooled }: Usable = {},
 ): Promise<void> {
-  const { settings, role, database } = await readSettings(sql, url);
+  const { settings, role, database } = await readSettings(sql, url, Object.keys(pooled ?? {}));
   for (const name of ['server_encoding', 'client_encoding'])
     if (settings[name] !== ENCODING)
       throw new OperatorError(
@@ -52,19 +66,66 @@ export async function assertUsable(
             : 'Remove client_encoding from DATABASE_URL, or from the settings of the pooler.'),
         2,
       );
-  const wrong = Object.entries(SESSION_SETTINGS).find(([name, value]) => settings[name] !== value);
-  if (wrong !== undefined)
-    throw new OperatorError(
-      `Postgres has ${wrong[0]} = ${settings[wrong[0]] ?? ''} although the service asks for "${wrong[1]}": DATABASE_URL sets it, or a pooler drops the settings of connections. ` +
-        `Remove it from DATABASE_URL and connect without the pooler, or as that role or a superuser: alter role ${role} set ${wrong[0]} = '${wrong[1]}'.`,
-      2,
-    );
+  if (pooled === undefined && settings[DIRECT_MARK] !== DIRECT_SETTINGS[DIRECT_MARK])
+    throw poolerFound(url);
+  const wanted = pooled ?? SESSION_SETTINGS;
+  const wrong = Object.entries(wanted).find(([name, value]) => settings[name] !== value);
+  if (wrong !== undefined) throw wrongSetting(wrong, settings, `${role} in database ${database}`);
   const commit = settings.synchronous_commit ?? '';
   if (durable && !DURABLE_SETTINGS.includes(commit))
     throw new OperatorError(
       `Postgres has synchronous_commit = ${commit} for the role ${role}: a commit could be lost after the service has acted on it. ` +
         `Run "billing migrate --roles", or as that role or a superuser: alter role ${role} set synchronous_commit = 'on'.`,
       2,
+    );
+}
+
+function wrongSetting(
+  [name, value]: [string, string],
+  settings: Partial<Record<string, string>>,
+  place: string,
+): OperatorError {
+  return new OperatorError(
+    `Postgres has ${name} = ${settings[name] ?? ''}, and the service needs "${value}": DATABASE_URL sets it, or a pooler drops the settings of connections. ` +
+      `Remove it from DATABASE_URL. With a pooler run "billing migrate --roles", or as that role or a superuser: alter role ${place} set ${name} = '${value}'. ` +
+      `Sessions that the pooler already has keep their settings: let it reconnect (PgBouncer: reconnect).`,
+    2,
+  );
+}
+
+function poolerFound(url: string): OperatorError {
+  return new OperatorError(
+    `There is a pooler at ${describeDatabase(url)}: notifications and the settings of sessions get lost in it. ` +
+      `Set DATABASE_DIRECT_URL to the URL of Postgres itself, and run "billing migrate --roles" with both: DATABASE_URL may then lead to a pooler in transaction mode.`,
+    2,
+  );
+}
+
+/**
+ * Checks that DATABASE_DIRECT_URL leads to the same database as DATABASE_URL, and not to a pooler.
+ * Otherwise throws an OperatorError (exit code 1 where a failover may be the reason, else 2).
+ */
+export async function assertDirect(
+  pooled: { sql: Sql; url: string },
+  direct: { sql: Sql; url: string },
+): Promise<void> {
+  const read = async ({ sql, url }: { sql: Sql; url: string }) =>
+    asking(url, async () => {
+      const [row] = await sql<{ identity: string; mark: string | null }[]>`
+        select current_database() || ' ' || pg_postmaster_start_time() as identity,
+          current_setting(${DIRECT_MARK}, true) as mark`;
+      return { identity: row?.identity, mark: row?.mark };
+    });
+  const [one, other] = [await read(pooled), await read(direct)];
+  if (other.mark !== DIRECT_SETTINGS[DIRECT_MARK])
+    throw new OperatorError(
+      `There is a pooler at ${describeDatabase(direct.url)}, which DATABASE_DIRECT_URL names: set it to the URL of Postgres itself.`,
+      2,
+    );
+  if (one.identity !== other.identity)
+    throw new OperatorError(
+      `DATABASE_URL and DATABASE_DIRECT_URL lead to different databases (${describeDatabase(pooled.url)} and ${describeDatabase(direct.url)}): notifications would not arrive.`,
+      1,
     );
 }
 
@@ -78,15 +139,31 @@ const CHECKED_SETTINGS = [
 async function readSettings(
   sql: Sql,
   url: string,
+  more: readonly string[],
 ): Promise<{ settings: Partial<Record<string, string>>; role: string; database: string }> {
-  try {
-    const rows = await sql<{ name: string; setting: string; role: string; database: string }[]>`
-      select name, current_setting(name) as setting, quote_ident(current_user) as role,
+  const names = [...new Set([...CHECKED_SETTINGS, ...more])];
+  const rows = await asking(
+    url,
+    () => sql<{ name: string; setting: string; role: string; database: string }[]>`
+      select name, setting, quote_ident(current_user) as role,
         quote_ident(current_database()) as database
-      from unnest(${CHECKED_SETTINGS}::text[]) as name`;
-    const settings = Object.fromEntries(rows.map(({ name, setting }) => [name, setting]));
-    return { settings, role: rows[0]?.role ?? '', database: rows[0]?.database ?? '' };
+      from pg_settings where name = any(${names})
+      union all
+      select ${DIRECT_MARK}::text, coalesce(current_setting(${DIRECT_MARK}, true), ''),
+        quote_ident(current_user), quote_ident(current_database())`,
+  );
+  const settings = Object.fromEntries(rows.map(({ name, setting }) => [name, setting]));
+  return { settings, role: rows[0]?.role ?? '', database: rows[0]?.database ?? '' };
+}
+
+/** PgBouncer's refusal of a setting that a session begins with. */
+const UNSUPPORTED = /unsupported startup parameter/;
+
+async function asking<T>(url: string, question: () => PromiseLike<T>): Promise<T> {
+  try {
+    return await question();
   } catch (error) {
+    if (UNSUPPORTED.test(messageOf(error))) throw poolerFound(url);
     throw new OperatorError(
       `Postgres at ${describeDatabase(url)} cannot be used: ${messageOf(error)}. Check that it is running and that DATABASE_URL is right.`,
       1,

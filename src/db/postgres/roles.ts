@@ -23,7 +23,7 @@ export type DaemonRole = (typeof daemonRoles)[number];
 interface Rights {
   select: readonly string[];
   insert: readonly string[];
-  /** Tables that new rows may be added to, each with its columns that must keep their defaults. */
+  /** Tables into which the role may insert, each with the columns that must keep their defaults. */
   insertExcept?: Readonly<Record<string, readonly string[]>>;
   delete: readonly string[];
   /** Tables that the role may update, each with the columns that it must not update. */
@@ -38,6 +38,9 @@ const running = {
   delete: ['daemons'],
   update: { daemons: ['id', 'name'] },
 };
+
+/** Columns of a lease that do not change. */
+const rateHolder = ['name', 'holder', 'place', 'pid'];
 
 /**
  * Rights of each role. test/db/postgres/roles.test.ts checks that every table of the schema is
@@ -66,6 +69,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'delivery_attempts',
       'idempotency_keys',
       'rate_budgets',
+      'rate_leases',
       'sample_events',
       'event_readers',
       'offered_transactions',
@@ -77,10 +81,12 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'unregistered_subscriptions',
       'sponsored_offers',
       'sponsorships',
+      'app_logos',
     ],
     insert: [
       ...running.insert,
       'suspensions',
+      'app_logos',
       'auth_nonces',
       'apps',
       'plans',
@@ -91,6 +97,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'deliveries',
       'idempotency_keys',
       'rate_budgets',
+      'rate_leases',
       'sample_events',
       'event_readers',
       'offered_transactions',
@@ -109,24 +116,28 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'delivery_queue',
       'idempotency_keys',
       'rate_budgets',
+      'rate_leases',
       'sample_events',
       'event_readers',
       'offered_transactions',
       'checkout_sessions',
       'unregistered_subscriptions',
       'sponsored_offers',
+      'app_logos',
     ],
     update: {
       ...running.update,
       merchants: ['id', 'wallet', 'tier', 'fee_bps'],
       api_keys: ['id', 'merchant_id', 'prefix', 'hash', 'created_at'],
       apps: ['id', 'merchant_id'],
+      app_logos: ['app_id'],
       plans: planTerms,
       subscriptions: [...subscriptionTerms, 'paid_through', 'period_pulled'],
       webhook_endpoints: ['id', 'app_id', 'url'],
       delivery_queue: ['id', 'endpoint_id', 'event_id', 'event_type'],
       idempotency_keys: ['scope', 'key'],
       rate_budgets: [],
+      rate_leases: rateHolder,
       event_readers: ['id', 'app_id'],
       offered_transactions: offerTerms,
       sponsored_offers: sponsoredOfferTerms,
@@ -159,6 +170,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'unregistered_subscriptions',
       'sponsored_offers',
       'sponsorships',
+      'rate_leases',
     ],
     insert: [
       ...running.insert,
@@ -172,8 +184,9 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'delivery_queue',
       'collection_holds',
       'admin_actions',
+      'rate_leases',
     ],
-    delete: [...running.delete, 'unregistered_subscriptions'],
+    delete: [...running.delete, 'unregistered_subscriptions', 'rate_leases'],
     update: {
       ...running.update,
       offered_transactions: offerTerms,
@@ -188,6 +201,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       payment_attempts: ['id', 'subscription_id', 'subscription_pda', ...amounts],
       sweeps: ['name'],
       sponsorships: sponsorshipTerms,
+      rate_leases: rateHolder,
     },
   },
   dispatch: {
@@ -204,16 +218,18 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'delivery_attempts',
       'endpoint_health',
       'endpoint_hours',
+      'rate_leases',
     ],
     insert: [
       'daemons',
+      'rate_leases',
       'events',
       'deliveries',
       'earlier_attempts',
       'endpoint_health',
       'endpoint_hours',
     ],
-    delete: [...running.delete, 'delivery_queue', 'endpoint_hours'],
+    delete: [...running.delete, 'delivery_queue', 'endpoint_hours', 'rate_leases'],
     update: {
       ...running.update,
       webhook_endpoints: [
@@ -235,6 +251,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
         'settings_at',
       ],
       endpoint_health: ['endpoint_id'],
+      rate_leases: rateHolder,
       endpoint_hours: ['endpoint_id', 'hour'],
       delivery_queue: ['id', 'endpoint_id', 'event_id', 'event_type'],
     },
@@ -252,10 +269,11 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'transactions',
       'payment_attempts',
       'last_reconciliation',
+      'rate_leases',
     ],
-    insert: ['last_reconciliation'],
-    delete: [],
-    update: { last_reconciliation: ['single'] },
+    insert: ['last_reconciliation', 'rate_leases'],
+    delete: ['rate_leases'],
+    update: { last_reconciliation: ['single'], rate_leases: rateHolder },
   },
 };
 

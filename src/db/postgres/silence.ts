@@ -1,5 +1,5 @@
 // Detects and drops connections on which Postgres no longer responds. A frozen server, or a proxy
-// that drops packets, sends no FIN. TCP itself needs 15 minutes to detect it.
+// that drops packets, sends no FIN. TCP itself needs 15 minutes to detect such a connection.
 import type { Socket } from 'node:net';
 import type { OpenSocket } from './socket.ts';
 
@@ -15,7 +15,7 @@ export interface Silence {
   waitingMs(): number;
   /** Number of dropped connections. */
   readonly dropped: number;
-  /** Milliseconds since the last dropped connection; Infinity before the first. */
+  /** Milliseconds since the last dropped connection; Infinity if no connection was dropped. */
   droppedAgoMs(): number;
 }
 
@@ -56,8 +56,7 @@ export function createSilence(silentMs: number, openSocket: OpenSocket): Silence
   };
   const drop = () => {
     for (const [socket, last] of sockets) {
-      // A socket that has received no bytes is still connecting. The time limit of its host
-      // ends that.
+      // A socket that has received no bytes is still connecting. Connecting has its own time limit.
       if (last.bytes === 0 || tick - last.tick < TICKS) continue;
       socket.destroy();
       sockets.delete(socket);

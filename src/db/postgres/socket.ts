@@ -1,7 +1,7 @@
-// Sockets of a Postgres pool. A stream around TCP or TLS selects the host, because postgres.js 3.4
-// never settles a statement when all hosts are down, and works around its bugs with lost
-// connections. Without the stream, statements hang or get the rows of other statements, and a pool
-// keeps connections that never work again.
+// Sockets of a Postgres pool: a stream around TCP or TLS that selects the host. postgres.js 3.4
+// itself never settles a statement when all hosts are down. The stream also works around bugs after
+// lost connections: statements hang or get the rows of other statements, and a pool keeps
+// connections that never work again.
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import type { ConnectionOptions } from 'node:tls';
@@ -24,8 +24,8 @@ export interface Place {
 export type OpenSocket = (onOpened?: (tcp: Socket) => void) => Duplex;
 
 /**
- * Creates a function that opens sockets to the first host of the wanted kind. The host of the last
- * session is tried first, so that a frozen host delays only the first connections.
+ * Creates a function that opens sockets to the first host with the wanted role. The host of the
+ * last session is tried first, so that a frozen host delays only the first connections.
  */
 export function createSocketOpener(place: Place): OpenSocket {
   let last = 0;
@@ -61,12 +61,15 @@ class PostgresSocket extends Duplex {
   readonly #hosts: readonly PostgresHost[];
   readonly #listeners: Listeners;
   readonly #ended = new AbortController();
-  /** Requests for authentication that the driver has not answered yet, of earlier hosts too. */
+  /**
+   * Authentication requests that the driver has not answered yet, including requests of earlier
+   * hosts.
+   */
   readonly #requests: ((response: Buffer) => void)[] = [];
   /** The socket of the session; undefined until it begins. */
   #session: Pick<Session, 'tcp' | 'stream'> | undefined;
   #isGreeted = false;
-  /** postgres.js has got a session or the server's refusal. */
+  /** True when postgres.js has received a session or the server's refusal. */
   #isAnswered = false;
   #keepAlive: [boolean, number] = [false, 0];
 
@@ -116,20 +119,20 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Reports an error only if postgres.js has no answer yet; otherwise reports a normal end. On a
-   * normal end, postgres.js rejects all statements of the connection at once. On an error,
-   * postgres.js accepts statements until the close. Such statements hang, and statements of the
-   * next connection get each other's rows. Before the answer, a normal end would make postgres.js
-   * reconnect hundreds of times a second and never settle the waiting statement
-   * (github.com/porsager/postgres/issues/1193).
+   * Reports an error only before postgres.js has an answer, afterwards a normal end. After an
+   * error, postgres.js accepts statements until the close, and such statements hang or get the rows
+   * of other statements.
+   *
+   * A normal end before the answer would make postgres.js reconnect hundreds of times a second and
+   * never settle the waiting statement (github.com/porsager/postgres/issues/1193).
    */
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#ended.abort();
     this.#session?.tcp.destroy();
     const reported = this.#isAnswered ? null : error;
     done(reported);
-    // postgres.js may hold a message until the end of this turn and writes it before the socket
-    // reports its end. #closeUnlessGreeted explains this.
+    // Reports the close in the next turn, because postgres.js may still write a held message in
+    // this turn. #closeUnlessGreeted explains held messages.
     setImmediate(() => this.emit('close', reported !== null));
   }
 
@@ -137,7 +140,7 @@ class PostgresSocket extends Duplex {
   async #begin(startup: Buffer): Promise<void> {
     const { target } = this.#place;
     let failures = await this.#try(this.#hosts, target, startup);
-    // The second pass of prefer-standby asks only hosts that work.
+    // In its second pass, prefer-standby accepts any role at the hosts that responded.
     const primaries = failures?.filter(({ error }) => error instanceof WrongRole) ?? [];
     if (target === 'prefer-standby' && primaries.length > 0)
       failures = await this.#try(
@@ -148,7 +151,10 @@ class PostgresSocket extends Duplex {
     if (failures !== undefined) this.destroy(summary(failures));
   }
 
-  /** Returns the failures of all hosts; undefined if postgres.js has an answer or gave up. */
+  /**
+   * Tries each host once. Returns the failures of all hosts, or undefined if postgres.js has an
+   * answer or gave up.
+   */
   async #try(
     hosts: readonly PostgresHost[],
     target: Place['target'],
@@ -188,7 +194,10 @@ class PostgresSocket extends Duplex {
     return failures;
   }
 
-  /** A response that arrives after its host failed is dropped with this promise. */
+  /**
+   * Passes a request to the driver and waits for the response. If the host fails first, a later
+   * response is dropped with this promise.
+   */
   #authenticate(request: Buffer): Promise<Buffer> {
     return new Promise((resolve) => {
       this.#requests.push(resolve);
@@ -217,9 +226,9 @@ class PostgresSocket extends Duplex {
 
   /**
    * Closes a socket on which postgres.js did not start with the protocol's first message. If a
-   * connection closes while postgres.js holds short messages, postgres.js keeps these and sends
-   * nothing on new sockets until it holds 1,024 bytes. A few closed sockets make postgres.js drop
-   * them and start correctly (github.com/LanternOps/breeze/issues/3225).
+   * connection closes while postgres.js holds short messages, postgres.js sends nothing on new
+   * sockets until it holds 1,024 bytes. A few closed sockets make postgres.js drop the held
+   * messages and start correctly (github.com/LanternOps/breeze/issues/3225).
    */
   #closeUnlessGreeted(): void {
     setImmediate(() =>
@@ -235,7 +244,7 @@ interface Failure {
   error: unknown;
 }
 
-/** Returns the error of the only host, or one that names the failure of each host. */
+/** Returns the error of the only host, or one error that names the failure of each host. */
 function summary(failures: readonly Failure[]): Error {
   const [only] = failures;
   const described = failures.map(({ host, error }) => `${describeHost(host)}: ${messageOf(error)}`);

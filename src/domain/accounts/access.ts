@@ -3,8 +3,9 @@
 //
 // While a payment is due, access lasts for the plan's grace beyond the paid time: a renewal takes
 // seconds to finalize, and after a failure the subscriber has time to top up. When no further
-// payment is due (cancel requested, paused, plan gone, ended), access ends with the paid time. A
-// trial counts as paid time while the subscription is live. A period that was refunded before the
+// payment is due (cancel requested, paused, plan gone, ended), access ends with the paid time.
+//
+// A trial counts as paid time while the subscription is live. A period that was refunded before the
 // wallet resumed does not count as paid time.
 import type { AccessTerms } from '../../db/access.ts';
 
@@ -41,7 +42,7 @@ export function coveredUntil({
 const isRefunded = ({ paidThrough, refundedThrough }: AccessTerms): boolean =>
   paidThrough !== null && refundedThrough !== null && paidThrough <= refundedThrough;
 
-/** The terms as access counts them: a refunded period is not paid. */
+/** Returns the terms without a refunded period, because such a period does not count as paid. */
 const counted = (terms: AccessTerms): AccessTerms =>
   isRefunded(terms) ? { ...terms, paidThrough: null } : terms;
 
@@ -83,7 +84,9 @@ export interface Access {
   /** The caller may cache the answer until this time. */
   revalidateAfter: Date;
   reason: (typeof accessReasons)[number];
-  /** Id of the subscription that decides; null when the customer has no subscription. */
+  /**
+   * Id of the subscription that decides about access; null when the customer has no subscription.
+   */
   subscriptionId: string | null;
   status: string | null;
   /** Number of live subscriptions of the customer, up to 50. */

@@ -1,5 +1,6 @@
-// Figures of a range of days and of each day in it. For the range, sums are added up over all days,
-// and counts are those of its last day.
+// Computes the figures of a range of days and of each day. For the whole range, amounts and events
+// are summed up over all days. The numbers of active and past-due subscriptions are those of the
+// last day.
 import type { DayRow } from '../../db/analytics.ts';
 
 /**

@@ -7,7 +7,10 @@ export interface Cursors {
   issue(id: string, scope: string): string;
   /** Returns the id in a cursor; undefined when the cursor was not issued for this scope. */
   read(cursor: string, scope: string): string | undefined;
-  /** Issues a cursor as `issue` does, but for a position that is any text. */
+  /**
+   * Issues a cursor as `issue` does, but for any text instead of a row id. `unseal` returns the
+   * text.
+   */
   seal(place: string, scope: string): string;
   unseal(cursor: string, scope: string): string | undefined;
 }

@@ -1,5 +1,5 @@
 // Envelopes of off-chain messages (Solana's "off-chain message signing" proposal, wallet-standard's
-// solana:signOffchainMessage). Hardware wallets sign a text only inside one.
+// solana:signOffchainMessage). Hardware wallets sign a text only inside such an envelope.
 //
 //   legacy     header, 0, format, u16 length, text
 //   version 0  header, 0, application domain (32), format, 1, signer (32), u16 length, text
@@ -12,13 +12,13 @@ const HEADER = Buffer.from('\xffsolana offchain', 'latin1');
 const VERSION_PLACE = HEADER.length;
 const BODY_PLACE = VERSION_PLACE + 1;
 const KEY_LENGTH = 32;
-/** Format of texts in UTF-8 of up to 1,212 bytes; format 0 has no line feeds. */
+/** Format 1: texts in UTF-8 of up to 1,212 bytes. Format 0 allows no line feeds. */
 const UTF_8 = 1;
 
 /**
- * The texts that the signed bytes may contain: the bare text, or the text of an envelope whose only
- * signer is `wallet`. Two texts where bytes fit legacy and version 0, which share a version byte;
- * none where an envelope is malformed.
+ * Returns the texts that the signed bytes may contain: the bare text, or the text of an envelope
+ * whose only signer is `wallet`. Bytes that fit both legacy and version 0 give two texts, because
+ * both formats have version byte 0. A malformed envelope gives no text.
  */
 export function textsOf(signed: Buffer, wallet: string): string[] {
   const texts = signed.subarray(0, HEADER.length).equals(HEADER)
@@ -27,7 +27,10 @@ export function textsOf(signed: Buffer, wallet: string): string[] {
   return texts.flatMap((bytes) => decodeUtf8(bytes) ?? []);
 }
 
-/** Wallets that use this form set format 0, although a sign-in text has line feeds. */
+/**
+ * Returns the text of a legacy envelope. Wallets set format 0 in this envelope, although a sign-in
+ * text has line feeds.
+ */
 function legacyText(bytes: Buffer): Buffer | undefined {
   const formatPlace = BODY_PLACE;
   if (bytes[VERSION_PLACE] !== 0 || (bytes[formatPlace] ?? 2) > UTF_8) return undefined;
@@ -47,7 +50,9 @@ function version1Text(bytes: Buffer, wallet: string): Buffer | undefined {
   return textPlace === undefined ? undefined : bytes.subarray(textPlace);
 }
 
-/** The place after a list of signers that names `wallet` alone. */
+/**
+ * Returns the place after a list of signers that names only `wallet`; undefined for other lists.
+ */
 function placeAfterSigner(bytes: Buffer, countPlace: number, wallet: string): number | undefined {
   const end = countPlace + 1 + KEY_LENGTH;
   if (bytes[countPlace] !== 1 || bytes.length < end) return undefined;

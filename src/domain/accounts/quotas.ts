@@ -1,4 +1,4 @@
-// Upper limits of what a merchant can store. Whoever reaches one gets CONFLICT.
+// Upper limits of what a merchant can store. A merchant who has reached a limit gets CONFLICT.
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { countApps, countLiveKeys, countOpenSessions, lockMerchant } from '../../db/quotas.ts';
 import { ServiceError } from '../../errors.ts';
@@ -13,8 +13,8 @@ const faults: Readonly<Record<keyof typeof quotas, string>> = {
 };
 
 /**
- * Throws CONFLICT when the merchant has as many as the quota allows. Call it in the transaction
- * that adds one: it locks the merchant's row, so concurrent requests cannot exceed the quota.
+ * Throws CONFLICT when the merchant has reached the quota. Locks the merchant's row, so that
+ * concurrent requests cannot exceed the quota. Call it in the transaction that adds the new row.
  */
 export async function checkQuota(
   tx: Transaction,

@@ -31,12 +31,13 @@ export interface Origins {
 const includes = (urls: readonly string[], origin: string) =>
   urls.some((url) => new URL(url).origin === origin);
 
-/** Names of this machine. A PUBLIC_URL with one of them is that of a developer. */
+/** Names of this machine. A PUBLIC_URL with one of these names is used in development. */
 const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
 
 /**
- * The origins of the service's own pages. A developer opens the page under any name of the machine,
- * so a PUBLIC_URL with one of these names stands for all of them, with its scheme and port.
+ * Returns the origins of the service's own pages. A developer may open a page under any name in
+ * LOOPBACK. A PUBLIC_URL with a name in LOOPBACK therefore stands for all these names, with its
+ * scheme and port.
  */
 function ownOrigins(publicUrl: string): string[] {
   const own = new URL(publicUrl);
@@ -44,7 +45,10 @@ function ownOrigins(publicUrl: string): string[] {
   return LOOPBACK.map((name) => Object.assign(new URL(own), { hostname: name }).origin);
 }
 
-/** The page of a sign-in: the request's Origin if its page is allowed, else PUBLIC_URL. */
+/**
+ * Returns the page for the sign-in message: the request's Origin if that origin is allowed, else
+ * PUBLIC_URL.
+ */
 export function signInPage(
   origin: string | undefined,
   { publicUrl, corsOrigins, dashboardOrigins }: Origins,

@@ -41,8 +41,8 @@ export async function refuseSuspended(
 }
 
 /**
- * The same in the transaction that stores a registration: a suspension that is being set either
- * waits for the transaction or refuses it.
+ * Checks as refuseSuspended() does, in the transaction that stores a registration. Because of the
+ * lock, a concurrent suspension either waits for this transaction or is visible in it.
  */
 export async function lockSuspended(
   tx: Transaction,

@@ -290,23 +290,21 @@ const OVERLAP_MS = 60_000;
  * when it was disabled, and events since then. Resolves with the number of events; undefined when
  * the endpoint was not disabled. The caller wakes the worker of replays.
  */
-export function enableWithReplay(
-  sql: Sql,
+export async function enableWithReplay(
+  tx: Transaction,
   { id, appId }: { id: string; appId: string },
 ): Promise<number | undefined> {
-  return sql.begin(async (tx) => {
-    const disabledAt = await enableEndpoint(tx, id);
-    if (disabledAt === undefined) return undefined;
-    const since = new Date(disabledAt.getTime() - OVERLAP_MS);
-    let missed = 0;
-    for (const selection of [
-      { ...everything, endpointId: id, status: 'cancelled', finishedSince: disabledAt },
-      { ...everything, appId, status: 'unsent', since },
-    ]) {
-      const plan = await planReplay(tx, selection);
-      missed += plan.deliverable;
-      if (plan.deliverable > 0) await startReplay(tx, selection, plan, appId);
-    }
-    return missed;
-  });
+  const disabledAt = await enableEndpoint(tx, id);
+  if (disabledAt === undefined) return undefined;
+  const since = new Date(disabledAt.getTime() - OVERLAP_MS);
+  let missed = 0;
+  for (const selection of [
+    { ...everything, endpointId: id, status: 'cancelled', finishedSince: disabledAt },
+    { ...everything, appId, status: 'unsent', since },
+  ]) {
+    const plan = await planReplay(tx, selection);
+    missed += plan.deliverable;
+    if (plan.deliverable > 0) await startReplay(tx, selection, plan, appId);
+  }
+  return missed;
 }

@@ -1,5 +1,6 @@
-// The approval that a wallet gives its authority: who still uses it, and how it is revoked. All
-// subscriptions of a wallet share it, those of other apps of the program included.
+// The approval that a wallet gives its authority: counts the accounts that still use the approval,
+// and revokes it. All subscriptions of a wallet share one approval, including subscriptions of
+// other services that use the program.
 import { authorityIn, tokenAccountIn } from '../../chain/program/accounts.ts';
 import { authorityAddress, tokenAccountAddress } from '../../chain/program/addresses.ts';
 import {
@@ -31,7 +32,10 @@ interface Held {
   readonly now: bigint;
 }
 
-/** Reads the wallet's authority and token account. Throws INTERNAL_ERROR when that fails. */
+/**
+ * Reads the wallet's authority and token account. Throws INTERNAL_ERROR when the chain is
+ * unreachable.
+ */
 async function readApproval(
   chain: ChainReader,
   { programId }: Network,
@@ -49,9 +53,10 @@ async function readApproval(
 }
 
 /**
- * Number of accounts on chain, other than `except`, that can still move tokens through the
- * authority. The larger number of two commitments counts: `confirmed` has accounts that were just
- * opened, `finalized` those whose closing may still be undone. Undefined when it is unknown.
+ * Returns the number of on-chain accounts, other than `except`, that can still move tokens through
+ * the authority. Returns the larger number of two commitments: `confirmed` includes accounts that
+ * were just opened, and `finalized` includes accounts whose closing may be undone. Undefined when
+ * the number is unknown.
  */
 async function countUsers(
   chain: Pick<ChainReader, 'getProgramAccounts'>,
@@ -89,8 +94,9 @@ function isUser(data: Buffer, now: bigint): boolean {
 }
 
 /**
- * Whether the transaction that closes this subscription account should revoke the approval: no
- * other account uses it. An unknown number counts as more.
+ * Tells whether the transaction that closes the account `except` should also revoke the approval.
+ * This is the case when no other account uses the approval. If the number of other accounts is
+ * unknown, the approval is not revoked.
  */
 export async function isLastUser(
   chain: ChainReader,

@@ -10,10 +10,10 @@ import { ServiceError } from '../../errors.ts';
 import { appendEvents } from '../outbox/events.ts';
 
 /**
- * Cancels at the end of the paid time; nothing more is collected. Writes cancel_requested once, and
- * a repeated request changes nothing. An earlier request by the subscriber becomes one by the
- * merchant, so that a resume on chain no longer undoes it. Throws CONFLICT when the subscription
- * has ended.
+ * Cancels at the end of the paid time; no further payment is collected. Writes cancel_requested
+ * once, and a repeated request changes nothing. An earlier request by the subscriber becomes the
+ * merchant's request, so that a resume on chain no longer undoes the cancellation. Throws CONFLICT
+ * when the subscription has ended.
  */
 export async function requestCancel(
   sql: Transaction,
@@ -50,8 +50,8 @@ export async function forceCancel(
 }
 
 /**
- * Lifts a force-cancel. The subscription stays cancelled; its wallet may subscribe again. Throws
- * CONFLICT when it was not cancelled by force.
+ * Lifts a force-cancel. The subscription stays cancelled, but its wallet may subscribe again.
+ * Throws CONFLICT when the subscription was not cancelled by force.
  */
 export async function reinstate(sql: Transaction, { id }: { id: string }): Promise<void> {
   if ((await reinstateSubscription(sql, id)) === undefined)

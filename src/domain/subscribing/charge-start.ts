@@ -1,6 +1,6 @@
-// From when a registration charges the running period of its account. An account that was opened
-// for the registration is charged for the whole period; one that is resumed, or registered late,
-// only for the rest.
+// Finds the time from which on a registration charges the running period of its account. An account
+// that was opened for the registration is charged for the whole period. An account that is resumed
+// or registered late is charged only for the rest of the period.
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import { programEvents } from '../../chain/program/events.ts';
 import { ChainDataError, type SubscriptionAccount } from '../../chain/program/layouts.ts';
@@ -11,13 +11,14 @@ import type { Queryable } from '../../db/postgres/connect.ts';
 import { type ChainReader, type Network, reaching } from './chain-reads.ts';
 
 /**
- * A wallet that opens an account with its own client registers some seconds later. Up to a sixtieth
- * of the period, at most this many seconds, the whole period is charged.
+ * A wallet that opens an account with its own client registers some seconds later. The whole period
+ * is charged if this delay is at most a sixtieth of the period and at most this many seconds.
  */
 const MAX_PROMPT_SECONDS = 600n;
 /**
- * Number of the account's newest transactions among which the resume is looked up. The wallet has
- * just resumed, and anyone can make the history longer.
+ * Number of the account's newest transactions in which the resume is searched. A few are enough,
+ * because the wallet has just resumed. The number is limited, because anyone can make the history
+ * longer.
  */
 const MAX_READ = 10;
 
@@ -31,8 +32,9 @@ interface Registered {
 }
 
 /**
- * Chain time from which on the running period is charged; null for the whole period. It is the time
- * of the resume or opening that the service offered, else that of the registration. Throws
+ * Returns the chain time from which on the running period is charged; null charges the whole
+ * period. An opening that the service offered is charged for the whole period. A resume that the
+ * service offered is charged from the resume on, any other account from the registration on. Throws
  * INTERNAL_ERROR when the chain is unreachable.
  */
 export async function startOfCharge(
@@ -61,7 +63,9 @@ function isPrompt({ account, period, now, isRenewed }: Registered): boolean {
   return now - period.start <= limit;
 }
 
-/** Chain time of the account's newest resume; undefined when its newest transactions lack one. */
+/**
+ * Chain time of the account's newest resume; undefined when the newest transactions have no resume.
+ */
 async function findResume(
   chain: ChainReader,
   { programId }: Network,

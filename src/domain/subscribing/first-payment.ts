@@ -1,5 +1,5 @@
-// The first payment that a wallet would make under a plan: nothing in a trial, else the period's
-// price, or the rest of the running period of an account that is resumed.
+// The first payment that a wallet would make under a plan: nothing with a trial, the price of a
+// period for a new account, or the rest of the running period for a resumed account.
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { timeOf } from '../../chain/time.ts';
@@ -9,7 +9,7 @@ import type { DiscountTerms } from '../../db/subscription-changes.ts';
 import { hadTrial } from '../../db/subscriptions.ts';
 import { amountDue, priceOf } from '../collecting/price.ts';
 
-/** Length of the trial that the wallet would get; null when it would get none. */
+/** Hours of the trial that the wallet would get; null when the wallet would get no trial. */
 export async function trialOf(
   sql: Queryable,
   plan: PlanRow,

@@ -1,6 +1,7 @@
-// A customer (externalId) has one live subscription to plans of an app, unless the app or the
-// checkout session allows more. A second one is refused when its session or its offer is made. What
-// has landed on chain is registered all the same, and marked as a duplicate.
+// A customer (externalId) has one live subscription to an app's plans, unless the app or the
+// checkout session allows several. The service refuses a second subscription when its session or
+// its offer is created. A second subscription that has landed on chain is registered and marked as
+// a duplicate.
 import { findApp } from '../../db/apps.ts';
 import { type CheckoutSessionRow, findCheckoutSession } from '../../db/checkout-sessions.ts';
 import {
@@ -35,9 +36,9 @@ export async function refuseSecond(sql: Queryable, session: Session): Promise<vo
 }
 
 /**
- * Throws CONFLICT before the transaction of an offer is sent, when the customer of its checkout
- * session has got another live subscription since. A session that is complete was registered from
- * this transaction.
+ * Throws CONFLICT when the customer of the offer's checkout session has got a live subscription
+ * since the offer. Call it before the offer's transaction is sent. A complete session is not
+ * checked, because it was completed by this transaction.
  */
 export async function refuseSecondOf(
   sql: Queryable,
@@ -69,8 +70,8 @@ export async function reserveCustomer(
 }
 
 /**
- * Marks a new registration of a customer that has another live one. Returns the other's id; null
- * when there is none or more are allowed.
+ * Marks a new registration as a duplicate when its customer has another live subscription. Returns
+ * the id of the other subscription; null when there is none or several are allowed.
  */
 export async function noteDuplicate(
   sql: Transaction,

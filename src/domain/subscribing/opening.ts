@@ -174,8 +174,8 @@ async function readGround(
 }
 
 /**
- * Throws CONFLICT unless the running account can be resumed: its registration must have ended, not
- * by the merchant's force, and the account must be cancelled and payable.
+ * Throws CONFLICT unless the running account can be resumed. Its registration must have ended
+ * without a force-cancel by the merchant, and the account must be cancelled and payable.
  */
 async function checkResumable(
   sql: Queryable,

@@ -215,8 +215,8 @@ export async function adoptPlan(
 }
 
 /**
- * Maximum number of pending plans of a merchant. They are limited because a keeper polls each
- * pending plan until it is published or ends, 7 days after its creation.
+ * Maximum number of pending plans of a merchant. Pending plans are limited because a keeper polls
+ * each of them until it is published or ends, 7 days after its creation.
  */
 const PENDING_PLANS = 20;
 

@@ -37,13 +37,13 @@ const AWAITED_AT_ONCE = 20;
 /** Page size of getSignaturesForAddress. */
 const PAGE = 1000;
 /**
- * Maximum number of pages read per poll. They are limited because anyone can make the history of a
- * public reference long.
+ * Maximum number of pages read per poll. The pages are limited because anyone can make the history
+ * of a public reference long.
  */
 const MAX_PAGES = 50;
 /**
- * Maximum number of transactions read for a reference. The oldest ones are enough: the reference is
- * secret until the transfer is sent, so the transfer is among its first transactions.
+ * Maximum number of transactions read for a reference. The oldest transactions are enough: the
+ * reference is secret until the transfer is sent, so the transfer is among its first transactions.
  */
 const MAX_READ = 50;
 
@@ -62,7 +62,7 @@ export interface RefundGround {
   /** Base units that the merchant's token account holds. */
   readonly funds: bigint;
   readonly hasTokenAccount: boolean;
-  /** Whose token account the issuer has frozen; null when neither is. */
+  /** The party whose token account the issuer has frozen; null when neither account is frozen. */
   readonly frozen: 'merchant' | 'subscriber' | null;
   readonly blockhash: string;
   readonly lastValidBlockHeight: bigint;
@@ -99,8 +99,9 @@ export async function readRefundGround(
 
 /**
  * Stores a refund of `amount` base units (null: the whole refundable rest) and builds its transfer.
- * Throws CONFLICT when nothing can be refunded, a token account is frozen, or the merchant's holds
- * less than the refund, and VALIDATION_ERROR when `amount` exceeds the refundable rest.
+ * Throws CONFLICT when nothing can be refunded, a token account is frozen, or the merchant's
+ * account holds less than the refund. Throws VALIDATION_ERROR when `amount` exceeds the refundable
+ * rest.
  */
 export async function askRefund(
   sql: Transaction,
@@ -211,8 +212,8 @@ async function findTransfer(
     if ('unreadable' in found) isWhole = false;
     else if (paysRefund(found, { ...refund, merchant, subscriber })) {
       const at = found.blockTime ?? blockTime;
-      // If the block has no time yet, it is read again later, because analytics count the refund on
-      // the day of its block time.
+      // If the block has no time yet, the transfer is read again later, because analytics count the
+      // refund on the day of its block time.
       return at === null ? 'unknown' : { txSignature, occurredAt: timeOf(at) };
     }
   }

@@ -136,7 +136,8 @@ async function ownIdsOf(
   if (externalId !== undefined || metadata !== undefined)
     throw invalidField('checkoutSessionId', 'gives externalId and metadata: leave them out');
   const done = await checkoutSessionOf(sql, checkoutSessionId, planId);
-  // A keeper completed the session when it saw the subscription, with the session's ids.
+  // A keeper has already registered this subscription with the session's ids and completed the
+  // session.
   if (
     done.subscriptionId !== null &&
     (await isUnclaimed(sql, done.subscriptionId, subscriptionPda))
@@ -201,11 +202,12 @@ function judgeRegistration(
 }
 
 /**
- * Stores a registration with its event in the caller's transaction and returns its id. If an
- * earlier account at the same address has a live registration, that one ends. If a keeper
- * registered this account, its wallet's first registration returns that one. Throws CONFLICT when
- * this account is already registered, or when the merchant has force-cancelled its registration,
- * and FORBIDDEN when the wallet or the merchant is suspended.
+ * Stores a registration with its event in the caller's transaction and returns its id. Ends the
+ * live registration of an earlier account at the same address. If a keeper has registered this
+ * account, the wallet's first registration returns the keeper's registration.
+ *
+ * Throws CONFLICT when the account is already registered or the merchant has force-cancelled its
+ * registration. Throws FORBIDDEN when the wallet or the merchant is suspended.
  */
 export async function storeRegistration(
   sql: Transaction,
@@ -248,8 +250,8 @@ async function completeSession(
 }
 
 /**
- * Gives the registration that a keeper made to its wallet, and takes the ids that the wallet or its
- * checkout session brings.
+ * Marks a keeper's registration as claimed by its wallet. Stores the ids that the wallet's request
+ * or its checkout session contains.
  */
 async function claim(sql: Transaction, id: string, given: RegistrationToStore): Promise<void> {
   if (given.isUnclaimed === true || !(await claimRegistration(sql, id))) throw registered();
@@ -269,8 +271,8 @@ async function endEarlierRegistration(
   sql: Transaction,
   registration: RegistrationToStore,
 ): Promise<string | undefined> {
-  // The wallet and a keeper may register the same account at once. The later one then finds the
-  // registration of the other.
+  // The wallet and a keeper may register the same account at once. The lock makes the later
+  // registration find the earlier one.
   await lockRegistrations(sql, registration.subscriptionPda);
   const earlier = await findNewestRegistration(sql, registration.subscriptionPda, {
     forUpdate: true,
@@ -295,7 +297,10 @@ async function endEarlierRegistration(
   return undefined;
 }
 
-/** The error when the merchant has force-cancelled the registration and not lifted that. */
+/**
+ * The error when the merchant has force-cancelled the registration and has not lifted the
+ * force-cancel.
+ */
 export function endedByMerchant(): ServiceError {
   return new ServiceError(
     'CONFLICT',

@@ -29,7 +29,7 @@ const MESSAGE_OFFSET = 65;
 /** What a wallet needs to sign an unsigned transaction, and to send it by itself. */
 export interface Offer {
   transaction: string;
-  /** Names the transaction in the relay's request. */
+  /** Identifies the offer in the request to the relay. */
   offerId: string;
   /** The slot that an endpoint must have reached to know the blockhash. */
   minContextSlot: number;
@@ -39,7 +39,7 @@ export interface SignedOffer {
   offer: OfferedTransaction;
   bytes: Buffer;
   signature: string;
-  /** Another one than the offer's, where the wallet chose its own. */
+  /** Differs from the offer's blockhash when the wallet chose its own blockhash. */
   blockhash: string;
 }
 
@@ -83,9 +83,9 @@ export async function offerTransaction(
 }
 
 /**
- * Finds the stored offer of a signed transaction (base64): the offer with this id, or the only one
- * that it fits. Throws VALIDATION_ERROR when the service did not build the transaction for this
- * wallet.
+ * Finds the stored offer of a signed transaction (base64): the offer `offerId`, or the only offer
+ * that the transaction fits. Throws VALIDATION_ERROR when the service did not build the transaction
+ * for this wallet.
  */
 export async function findSignedOffer(
   sql: Queryable,
@@ -124,7 +124,9 @@ export async function findSignedOffer(
   return { offer, bytes, signature: bs58.encode(signed.signature), blockhash };
 }
 
-/** An offer that was asked for again differs from the first only in its blockhash. */
+/**
+ * Tells whether two offers have the same effect. A repeated offer differs only in its blockhash.
+ */
 function sameEffect(a: OfferedTransaction, b: OfferedTransaction): boolean {
   return (
     a.purpose === b.purpose &&
@@ -170,9 +172,10 @@ export async function relay(chain: ChainSender, signed: SignedOffer): Promise<Re
 }
 
 /**
- * Whether no fork can include the transaction any more: the finalized height is past the offer's
- * limit. A blockhash that the wallet chose has no known height, and an endpoint that lags has not
- * seen its block yet, so it is only given up at the end of the request.
+ * Tells whether no fork can include the transaction any more: the finalized height is past the
+ * offer's limit. If the wallet chose the blockhash, its limit is unknown, and a lagging endpoint
+ * may not know the blockhash yet. Such a blockhash is therefore checked only at the end of the
+ * request.
  */
 async function hasLapsed(
   chain: ChainSender,

@@ -1,5 +1,5 @@
-// Whether a plan and a wallet can do business: a plan whose payments cannot be collected stops
-// selling, and a frozen wallet is told before it signs.
+// Refuses subscriptions that could not be paid, because the plan's payments cannot be collected or
+// the wallet is frozen.
 import type { PlanAccount, TokenAccount } from '../../chain/program/layouts.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import { ServiceError } from '../../errors.ts';
@@ -9,8 +9,8 @@ import type { Network } from './chain-reads.ts';
 import { partiesOf } from './plans.ts';
 
 /**
- * Why payments of the plan cannot be collected: as a keeper has found, or as the accounts show now.
- * Null when they can.
+ * Returns why payments of the plan cannot be collected: the reason that a keeper recorded, else the
+ * reason that the accounts show now. Null when payments can be collected.
  */
 export function blockOf(
   plan: PlanRow,
@@ -30,7 +30,7 @@ export function blockedPlan(reason: string): ServiceError {
   );
 }
 
-/** The error when a wallet is to approve, and the issuer has frozen its token account. */
+/** The error when a wallet must approve payments but the issuer has frozen its token account. */
 export function frozenWallet(): ServiceError {
   return new ServiceError(
     'CONFLICT',

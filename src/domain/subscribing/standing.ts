@@ -41,8 +41,8 @@ const networkFee = walletFee(4);
 export interface Standing {
   subscriptionPda: string;
   /**
-   * State of the subscription account. A `cancelled` subscription runs until `endsAt`; an `ended`
-   * one can be opened again.
+   * State of the subscription account. A `cancelled` subscription runs until `endsAt`. An `ended`
+   * account can be opened again.
    */
   onChain: 'none' | 'live' | 'cancelled' | 'ended';
   endsAt: Date | null;
@@ -52,16 +52,19 @@ export interface Standing {
    */
   approval: 'none' | 'given' | 'missing' | 'replaced';
   /**
-   * Whether the merchant ended the registration of the running account by force, and has not lifted
-   * that.
+   * Whether the merchant has force-cancelled the registration of the running account and has not
+   * lifted the force-cancel.
    */
   endedByMerchant: boolean;
   /**
    * Another program's approval on the wallet's token account, which subscribing would replace; null
-   * without one. A token account has one delegate.
+   * if there is none. A token account has only one delegate.
    */
   replaces: { delegate: string; amount: bigint } | null;
-  /** Whether the plan accepts new subscriptions now, on chain and by its collection. */
+  /**
+   * Whether the plan accepts new subscriptions: it is open on chain and its payments can be
+   * collected.
+   */
   planOpen: boolean;
   /** Why the plan's payments cannot be collected; null when they can. */
   planBlocked: BlockReason | null;
@@ -74,7 +77,7 @@ export interface Standing {
    * if the wallet would get a trial, or the running period is already paid.
    */
   usdcNeeded: bigint;
-  /** Length of the trial that the wallet would get; null when it would get none. */
+  /** Hours of the trial that the wallet would get; null when the wallet would get no trial. */
   trialHours: number | null;
   lamports: bigint;
   /** Rent of the missing accounts, the transaction fee, and the minimum balance of a wallet. */
@@ -201,7 +204,9 @@ export interface Shortage {
   missing?: bigint;
 }
 
-/** What the wallet lacks to subscribe, and what it would lose; empty when there is nothing. */
+/**
+ * Lists what the wallet lacks for subscribing, and another program's approval that it would lose.
+ */
 export function shortagesOf({
   usdc,
   usdcNeeded,

@@ -1,5 +1,5 @@
 // Builds the unsigned transactions with which a subscriber cancels, resumes, repairs and closes a
-// subscription. opening.ts builds those that subscribe.
+// subscription. opening.ts builds the transactions that subscribe.
 import { authorityIn, subscriptionIn, tokenAccountIn } from '../../chain/program/accounts.ts';
 import { authorityAddress, tokenAccountAddress } from '../../chain/program/addresses.ts';
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
@@ -25,7 +25,7 @@ import { frozenWallet } from './selling.ts';
 
 /**
  * Builds the transaction that cancels at the end of the current period. Throws CONFLICT when the
- * chain has no subscription or it is already cancelled.
+ * chain has no subscription or the subscription is already cancelled.
  */
 export async function cancellingTransaction(
   chain: ChainReader,
@@ -43,8 +43,8 @@ export async function cancellingTransaction(
 
 /**
  * Builds the transaction that undoes a cancellation before it takes effect. Throws CONFLICT when
- * the subscription is not cancelled or has ended, or when the merchant has cancelled it, because a
- * resume on chain would not undo that.
+ * the subscription is not cancelled or has ended. Throws CONFLICT also when the merchant has
+ * cancelled, because a resume on chain does not undo the merchant's cancellation.
  */
 export async function resumingTransaction(
   chain: ChainReader,
@@ -111,9 +111,9 @@ export async function repairingTransaction(
 }
 
 /**
- * Builds the transaction that closes the account of an ended subscription. The rent returns to its
- * payer. If no other account uses the wallet's approval, it is revoked too. Throws CONFLICT when
- * the subscription has not ended.
+ * Builds the transaction that closes the account of an ended subscription. The rent returns to the
+ * wallet that paid it. If no other account uses the wallet's approval, the transaction also revokes
+ * the approval. Throws CONFLICT when the subscription has not ended.
  */
 export async function closingTransaction(
   chain: ChainReader,

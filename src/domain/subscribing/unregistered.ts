@@ -1,8 +1,8 @@
-// Registers a subscription that a keeper sees on chain, so that a wallet whose page was closed
-// between the transaction and the registration pays and gets what it bought.
+// Registers a subscription that a keeper sees on chain. A wallet whose page was closed between the
+// transaction and the registration then still pays and gets what it bought.
 //
 //   live on chain, one offer fits -> registered with the offer's session
-//   live on chain, no offer, the app registers unclaimed ones -> registered without ids
+//   live on chain, no offer, the app has registerUnclaimed -> registered without ids
 //   live on chain otherwise -> listed to the merchant, until it is registered or not live any more
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { findApp } from '../../db/apps.ts';
@@ -20,12 +20,12 @@ interface Parts {
   network: Network;
 }
 
-/** `absent`: the endpoint that was asked does not have the account yet. */
+/** `absent`: the RPC endpoint does not have the account yet. */
 export type SeenOutcome = 'registered' | 'listed' | 'absent';
 
 /**
- * Registers or lists the live account at `subscriptionPda`. `account` is of `plan`. Throws as the
- * RPC client and the database do.
+ * Registers or lists the live account at `subscriptionPda`, which is a subscription to `plan`.
+ * Throws as the RPC client and the database do.
  */
 export async function registerSeen(
   parts: Parts,

@@ -38,8 +38,8 @@ const Access = Type.Object(
 );
 
 /**
- * Registers the access check. It is fast enough for a merchant's server to call it for each request
- * of a customer.
+ * Registers the route of the access check. The check is fast enough for a merchant's server to call
+ * it for each request of a customer.
  */
 export function accessRoutes(api: Api, { sql }: ApiDeps): void {
   const find = createBatch<AccessQuestion, AccessRecord>(

@@ -103,7 +103,7 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
       return ok({
         from,
         to,
-        ...reportOf(await dailyFigures(deps.reports, id, { from, to, untilNow })),
+        ...reportOf(await deps.reports.run((sql) => dailyFigures(sql, id, { from, to, untilNow }))),
       });
     },
   );

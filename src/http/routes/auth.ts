@@ -28,7 +28,10 @@ const AskedMethod = oneOf(
   'transaction: answer with a transaction that carries the message, for a wallet that signs nothing else. It signs in subscribers only.',
 );
 
-/** Registers wallet sign-in: the client asks for a nonce, signs the message and gets a JWT. */
+/**
+ * Registers the routes of wallet sign-in: the client asks for a nonce, signs the message and gets a
+ * JWT.
+ */
 export function authRoutes(api: Api, deps: ApiDeps, tokens: Tokens): void {
   methodsRoute(api, deps);
   nonceRoute(api, deps);
@@ -131,7 +134,7 @@ function nonceRoute(api: Api, deps: ApiDeps): void {
       await insertNonce(sql, { nonce, wallet, role, message, expiresAt });
       if (!byTransaction) return ok({ nonce, message, expiresAt });
       const { blockhash } = await readBlockhash(chain);
-      // web3.js loads slowly and only this way needs it, so it is imported on demand.
+      // web3.js loads slowly and only sign-in by transaction needs it, so it is imported on demand.
       const { signInTransaction } = await import('../../chain/transactions/sign-in.ts');
       const transaction = signInTransaction(wallet, message, blockhash);
       return ok({ nonce, message, expiresAt, transaction });
@@ -228,8 +231,8 @@ function assertMayUseTransaction(role: RoleName): void {
 }
 
 /**
- * Throws UNAUTHORIZED unless the wallet signed the issued message, or other bytes that say the
- * same; FORBIDDEN when a merchant signed a transaction.
+ * Throws UNAUTHORIZED unless the wallet signed the issued message or other bytes with the same
+ * content. Throws FORBIDDEN when a merchant signed a transaction.
  */
 async function assertSigned(
   { chain }: ApiDeps,
@@ -250,7 +253,8 @@ async function assertSigned(
       'The signed message differs from the issued one: ask for another nonce and sign its message.',
     );
   assertMayUseTransaction(role);
-  // Everyone can read the signature of a transaction on chain, so it proves nothing there.
+  // Anyone can read the signature of a transaction that is on chain, so such a signature proves
+  // nothing.
   const { statuses } = await reaching(chain.getSignatureStatuses([signature]));
   if (statuses.some((status) => status !== null))
     throw new ServiceError(

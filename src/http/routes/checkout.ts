@@ -29,7 +29,7 @@ import {
 } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
-import { PublicPlan } from './public-plan.ts';
+import { PublicPlan, publicPlanView } from './public-plan.ts';
 
 const returnUrl = Type.String({
   format: 'http-url',
@@ -233,10 +233,11 @@ async function checkPlan(
 }
 
 /**
- * Registers the public view of a checkout session, rate limited per address. The session's id is a
- * secret, and whoever has the id may read the session.
+ * Registers the route that reads the public view of a checkout session, rate limited per address.
+ * The session's id is a secret, and anyone who has the id may read the session.
  */
-export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
+export function publicCheckoutRoutes(api: Api, deps: ApiDeps): void {
+  const { sql } = deps;
   api.get(
     '/checkout-sessions/:checkoutSessionId',
     {
@@ -256,7 +257,7 @@ export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
         findApp(sql, session.appId),
       ]);
       if (plan === undefined || app === undefined) throw absent('checkout session');
-      // The URL's origin may have been removed from the app since the session was created.
+      // The app's returnOrigins may have changed since the session was created.
       const back = (url: string | null) =>
         url !== null && isReturnUrl(url, app.returnOrigins) ? returnUrlOf(url, id) : null;
       const { status: now, expiresAt, successUrl, cancelUrl } = session;
@@ -266,7 +267,7 @@ export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
         status: now,
         expiresAt,
         ...urls,
-        plan,
+        plan: publicPlanView(deps, plan, session),
         discount: discountView(session),
       });
     },

@@ -68,7 +68,7 @@ const WholeDelivery = Type.Object(
 );
 const params = Type.Object({ appId: PathId, deliveryId: PathId });
 const endpointParams = Type.Object({ appId: PathId, webhookId: PathId, deliveryId: PathId });
-/** Filters of the app's list and the endpoint's list. */
+/** Query parameters that filter both lists of deliveries. */
 const deliveryFilters = {
   status: several(statuses, 'Only with this status.'),
   type: several(eventTypes, 'Events of this type.'),
@@ -95,8 +95,8 @@ const filtersOf = ({ status, type, since, until }: Filters) => ({
 });
 
 /**
- * Registers the lists of deliveries. One list has all deliveries of an app, including deleted
- * endpoints. The other list has the deliveries of one endpoint.
+ * Registers the routes of deliveries. One list has all deliveries of an app, including deliveries
+ * to deleted endpoints. The other list has the deliveries of one endpoint.
  */
 export function deliveryRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;

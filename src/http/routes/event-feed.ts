@@ -1,5 +1,5 @@
-// Registers a long-polling feed of an app's events, for `billing listen`, and sample events, for
-// `billing trigger`.
+// Routes of an app's event feed: a long poll for `billing listen`, and sample events for `billing
+// trigger`.
 import { randomUUID } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -22,8 +22,8 @@ import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
  */
 const MAX_WAIT_SECONDS = 15;
 /**
- * A reader counts as present for this many seconds after its request, because it forwards the
- * events before it polls again.
+ * A reader counts as present for this many seconds after its request, because the reader forwards
+ * the events before it polls again.
  */
 const BETWEEN_SECONDS = 15;
 /** Maximum number of waiting requests per merchant in this process. */
@@ -176,7 +176,7 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors, connections: Conne
   );
 }
 
-/** Limits the waiting requests of each merchant, and of all, in this process. */
+/** Limits the waiting requests of each merchant and of all merchants together in this process. */
 class WaitingPlaces {
   readonly #connections: Connections;
   readonly #taken = new Map<string, number>();
@@ -186,7 +186,7 @@ class WaitingPlaces {
     this.#connections = connections;
   }
 
-  /** Ends all waits. */
+  /** Ends the wait of every request. */
   close(): void {
     this.#closing.abort();
   }

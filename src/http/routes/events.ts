@@ -43,7 +43,7 @@ const WholeEvent = Type.Object(
 );
 const tags = ['events'];
 
-/** Registers the event log of an app. */
+/** Registers the routes that list and read events. */
 export function eventRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;
   const querystring = Type.Object(

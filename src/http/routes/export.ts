@@ -43,8 +43,8 @@ const columns = [
 ] as const;
 
 /**
- * Registers the export of transactions as CSV (RFC 4180). A page of rows is read only after the
- * client has received the previous page.
+ * Registers the route that exports transactions as CSV (RFC 4180). A page of rows is read only
+ * after the client has received the previous page.
  */
 export function exportRoutes(api: Api, deps: ApiDeps): void {
   const exports = createExports();
@@ -115,10 +115,10 @@ async function* lines(
   };
   yield (hasMark ? '\uFEFF' : '') + stringify([columns], csv);
   for (let after: string | null = null; ;) {
-    const rows: TransactionRow[] = await listTransactions(reports, appId, filters, {
-      after,
-      limit: ROWS_AT_ONCE,
-    });
+    const page = { after, limit: ROWS_AT_ONCE };
+    const rows: TransactionRow[] = await reports.run((sql) =>
+      listTransactions(sql, appId, filters, page),
+    );
     if (rows.length > 0) yield stringify(rows, { ...csv, columns: [...columns] });
     after = rows.at(-1)?.id ?? null;
     if (rows.length < ROWS_AT_ONCE) return;

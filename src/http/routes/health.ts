@@ -3,7 +3,7 @@ import { databaseTrouble } from '../../db/postgres/readiness.ts';
 import type { Api, ApiDeps } from '../context.ts';
 import { failures, ok, refusal, success } from '../envelope.ts';
 
-/** Registers liveness (/healthz) and readiness (/readyz). */
+/** Registers the routes for liveness (/healthz) and readiness (/readyz). */
 export function healthRoutes(api: Api, { sql, trouble, isStopping }: ApiDeps): void {
   const findTrouble = memo(1000, async () => trouble?.() ?? (await databaseTrouble(sql)));
   const Status = (word: string) =>
@@ -33,7 +33,8 @@ export function healthRoutes(api: Api, { sql, trouble, isStopping }: ApiDeps): v
       },
     },
     async (_request, reply) => {
-      // Asked first and never cached: no request may be sent here after the probe.
+      // Checks first, and without the cache, whether the process is stopping. A stopping process
+      // must get no more requests after this probe.
       const isEnding = isStopping?.() === true;
       if (!isEnding && (await findTrouble()) === undefined) return ok({ status: 'ready' });
       const reason = isEnding ? 'The service is stopping.' : 'The database cannot be used.';

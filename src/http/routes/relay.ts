@@ -55,7 +55,8 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
   api.post(
     '/transactions',
     {
-      // The purpose of the transaction decides, below.
+      // A suspended wallet may use the route. The handler then decides by the transaction's
+      // purpose.
       config: { openToSuspended: true },
       schema: {
         summary: 'Send a transaction signed by your wallet',
@@ -144,8 +145,8 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
 }
 
 /**
- * Returns the subscription that a confirmed transaction created or changed, or undefined if none is
- * registered. A new subscription of a subscribe transaction is registered first.
+ * Returns the subscription that a confirmed transaction created or changed; undefined if no
+ * subscription is registered. First registers the new subscription of a subscribe transaction.
  */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;

@@ -64,7 +64,10 @@ const body = nullable(
 );
 const tags = ['deliveries'];
 
-/** Registers the routes that replay one event, and that start and read a replay of many. */
+/**
+ * Registers the routes that replay one event, start a replay of many events, and read the progress
+ * of such a replay.
+ */
 export function replayRoutes(api: Api, deps: ApiDeps): void {
   eventRoute(api, deps);
   runRoutes(api, deps);
@@ -137,7 +140,7 @@ function runRoutes(api: Api, deps: ApiDeps): void {
           status: status ?? null,
           type: type ?? null,
         };
-        const plan = await planReplay(deps.reports, selection);
+        const plan = await deps.reports.run((sql) => planReplay(sql, selection));
         const { matching, deliverable } = plan;
         return async (tx) => ({
           ...(dryRun ? counted(deliverable) : runOf(await startReplay(tx, selection, plan, appId))),

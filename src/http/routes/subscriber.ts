@@ -2,11 +2,8 @@ import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
 import { anyTransaction, listTransactions } from '../../db/payments.ts';
 import { findPlan } from '../../db/plans.ts';
-import {
-  findSubscription,
-  listSubscriptionsOfWallet,
-  type SubscriptionRow,
-} from '../../db/subscriptions.ts';
+import { listSubscriptionsOfWallet } from '../../db/subscription-lists.ts';
+import { findSubscription, type SubscriptionRow } from '../../db/subscriptions.ts';
 import { isOpenToSuspended } from '../../domain/accounts/suspended.ts';
 import { reopeningTransaction } from '../../domain/subscribing/opening.ts';
 import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';

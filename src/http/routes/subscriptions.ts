@@ -3,12 +3,11 @@ import type { FastifyRequest } from 'fastify';
 import { findPlans } from '../../db/plans.ts';
 import { updateDiscount, updateOwnIds } from '../../db/subscription-changes.ts';
 import {
-  findSubscription,
   listSubscriptionsOfApp,
   listSubscriptionsOfMerchant,
   type SubscriptionFilters,
-  type SubscriptionRow,
-} from '../../db/subscriptions.ts';
+} from '../../db/subscription-lists.ts';
+import { findSubscription, type SubscriptionRow } from '../../db/subscriptions.ts';
 import { cancelRequesters, endReasons } from '../../domain/reasons.ts';
 import { forceCancel, reinstate, requestCancel } from '../../domain/subscribing/cancel.ts';
 import { ServiceError } from '../../errors.ts';

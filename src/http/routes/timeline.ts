@@ -24,7 +24,7 @@ const TimelineEntry = Type.Object(
   { title: 'TimelineEntry' },
 );
 
-/** Registers the history of one subscription. */
+/** Registers the route that reads the history of one subscription. */
 export function timelineRoutes(api: Api, deps: ApiDeps): void {
   api.get(
     '/apps/:appId/subscriptions/:subscriptionId/timeline',

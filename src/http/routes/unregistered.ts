@@ -17,7 +17,7 @@ const Unregistered = Type.Object(
   { title: 'UnregisteredSubscription' },
 );
 
-/** Registers the list of live subscriptions on chain that nobody has registered. */
+/** Registers the route that lists live on-chain subscriptions without a registration. */
 export function unregisteredRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   api.get(
     '/apps/:appId/unregistered',

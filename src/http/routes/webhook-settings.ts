@@ -7,7 +7,9 @@ import { failures, ok, success } from '../envelope.ts';
 import { PathId } from '../fields.ts';
 import { ChangedEndpoint, headersOf, settingsInput } from '../webhook-schemas.ts';
 
-/** Registers the route that disables, enables and sets up an endpoint. */
+/**
+ * Registers the route that disables or enables an endpoint and changes its headers and rate limit.
+ */
 export function webhookSettingsRoutes(api: Api, deps: ApiDeps): void {
   const { sql, reports, secretBox, wakeReplays } = deps;
   api.patch(
@@ -39,9 +41,11 @@ export function webhookSettingsRoutes(api: Api, deps: ApiDeps): void {
           maxPerSecond,
         });
       if (disabled === true) await disableEndpoint(sql, endpoint.id, 'merchant');
-      // Counting what it missed may take as long as a report.
+      // Counting the missed events may take as long as a report.
       const missedEvents =
-        disabled === false ? await enableWithReplay(reports, endpoint) : undefined;
+        disabled === false
+          ? await reports.transaction((tx) => enableWithReplay(tx, endpoint))
+          : undefined;
       if (missedEvents !== undefined) wakeReplays();
       const changed = await findEndpoint(sql, endpoint.id);
       if (changed === undefined) throw absent('webhook endpoint');

@@ -209,8 +209,8 @@ function testRoute(api: Api, deps: ApiDeps): void {
 }
 
 /**
- * Registers the rotation of the signing secret. During the overlap, webhooks are also signed with
- * the previous secret.
+ * Registers the route that rotates the signing secret. During the overlap, webhooks are also signed
+ * with the previous secret.
  */
 function rotationRoute(api: Api, deps: ApiDeps): void {
   const { secretBox } = deps;

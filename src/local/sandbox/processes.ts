@@ -94,7 +94,7 @@ async function open(
   const sql = connect(postgres.url, { max: 4, name: 'billing sandbox' });
   onStop(() => sql.end({ timeout: 1 }));
   // Each daemon connects with its own database role, as docs/operators.md describes.
-  const { files } = await makeDatabaseRoles(sql, postgres.url, directory);
+  const { files } = await makeDatabaseRoles(sql, { databaseUrl: postgres.url }, directory);
   await migrate(sql);
   await chain.ready(signal);
   // The faucet creates the treasury's token account. The keeper refuses to start without this
@@ -108,7 +108,7 @@ async function open(
     ...settingsOf(home, mint),
     SOLANA_RPC_URL: rpcUrl,
     SOLANA_WS_URL: wsUrl,
-    // The chain runs on this machine.
+    // No rate limit (0), because the chain runs on this machine.
     SOLANA_SERVE_RATE: '0',
     PORT: String(apiPort),
   };

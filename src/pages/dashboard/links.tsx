@@ -77,7 +77,7 @@ function Customer({ row: { externalId } }: { row: CheckoutSession }): ReactEleme
   return <bdi>{foreign(externalId, 60)}</bdi>;
 }
 
-/** Links to the checkout page while the session is open, and afterwards to the subscription. */
+/** Links to the checkout page while the session is open, or to the session's subscription. */
 function Way({
   row: { status, url, externalId, subscriptionId },
 }: {

@@ -14,10 +14,15 @@ import { LIVE_MS, type Place } from './place.ts';
 const linkOf = ({ id }: Plan): string => `${location.origin}/s/${id}`;
 
 const POLL_MS = 1500;
-/** Milliseconds to wait for a transaction on chain, longer than a blockhash is valid. */
+/**
+ * Maximum milliseconds to wait until a transaction is on chain: longer than a blockhash is valid.
+ */
 const LANDING_MS = 100_000;
 
-/** Waits until the service finds on chain the plan that the wallet published by itself. */
+/**
+ * Waits until the service finds the plan on chain, after the wallet itself sent the transaction
+ * that publishes it. Returns whether the service found the plan in time.
+ */
 async function hasLanded({ session, app }: Place, { id }: Plan): Promise<boolean> {
   const path = { appId: app.id, planId: id };
   for (const deadline = Date.now() + LANDING_MS; Date.now() < deadline;) {

@@ -6,7 +6,6 @@ import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import {
   connect,
-  limitsWithin,
   type Queryable,
   silenceOf,
   type Sql,
@@ -14,6 +13,7 @@ import {
 } from '../../../src/db/postgres/connect.ts';
 import { isLost } from '../../../src/db/postgres/outage.ts';
 import { databaseTrouble } from '../../../src/db/postgres/readiness.ts';
+import { limitsWithin } from '../../../src/db/postgres/settings.ts';
 import { messageOf } from '../../../src/errors.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 import { startProxy } from '../../fixtures/proxy.ts';

@@ -1,7 +1,14 @@
 import t from 'tap';
-import { connect } from '../../../src/db/postgres/connect.ts';
-import { assertSchema, listMigrations, migrate } from '../../../src/db/postgres/migrate.ts';
+import { readRelease } from '../../../src/config/release.ts';
+import { connect, type Queryable } from '../../../src/db/postgres/connect.ts';
+import {
+  assertSchema,
+  listMigrations,
+  migrate,
+  planMigrations,
+} from '../../../src/db/postgres/migrate.ts';
 import { assertUsable } from '../../../src/db/postgres/readiness.ts';
+import { runShared } from '../../fixtures/command.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 import { until } from '../../fixtures/webhooks.ts';
 
@@ -49,9 +56,21 @@ void t.test(
     await sql`insert into schema_migrations (version, name, checksum) values (${last}, 'x', ${(await listMigrations()).at(-1)?.checksum ?? ''}), (9999, '9999_future.sql', 'x')`;
     await t.rejects(assertSchema(sql), {
       message: /schema version 9999, newer than this build/,
-      exitCode: 2,
+      exitCode: 1,
     });
-    await t.rejects(migrate(sql), { message: /newer than this build/, exitCode: 2 });
+    await t.rejects(migrate(sql), { message: /newer than this build/, exitCode: 1 });
+    for (const [release, runs] of [
+      ['0.0.9', true],
+      [readRelease(), true],
+      ['0.1.1', false],
+      ['0.10.0', false],
+      ['1.0.0', false],
+    ] as const) {
+      await sql`update schema_migrations set min_release = ${release} where version = 9999`;
+      const found = await assertSchema(sql).catch(() => undefined);
+      t.equal(found, runs ? 9999 : undefined, release);
+      t.same(await migrate(sql).catch(() => 'refused'), runs ? [] : 'refused', release);
+    }
   },
 );
 
@@ -151,5 +170,80 @@ void t.test(
       twice.sql.begin((tx) => tx.unsafe(own)),
       { code: '23505', detail: /\(address\)/ },
     );
+  },
+);
+
+/** The strongest lock of this transaction on each table, by pg_locks; none that readers take. */
+async function heldLocks(tx: Queryable, tables: readonly string[]) {
+  const rows = await tx<{ table: string; mode: string }[]>`
+    select distinct on (relname) relname as table, mode
+    from pg_locks join pg_class on pg_class.oid = relation
+    where pid = pg_backend_pid() and relname = any(${[...tables]}) and mode = any(${MODES})
+    order by relname, array_position(${MODES}, mode) desc`;
+  return Object.fromEntries(rows.map(({ table, mode }) => [table, nameOf(mode)]));
+}
+
+/** pg_locks says AccessExclusiveLock where the manual says ACCESS EXCLUSIVE. */
+const MODES = [
+  'RowExclusiveLock',
+  'ShareUpdateExclusiveLock',
+  'ShareLock',
+  'ShareRowExclusiveLock',
+  'AccessExclusiveLock',
+];
+const nameOf = (mode: string) =>
+  mode
+    .replace(/Lock$/, '')
+    .replaceAll(/(?<=[a-z])(?=[A-Z])/g, ' ')
+    .toUpperCase();
+
+void t.test('the planned locks are those that Postgres takes, of every migration', async (t) => {
+  const { sql } = await testDatabase(t, { empty: true });
+  await migrate(sql);
+  const applied = await sql<{ version: number; name: string; checksum: string }[]>`
+    select version, name, checksum from schema_migrations`;
+  const { sql: fresh } = await testDatabase(t, { empty: true });
+  await fresh`
+    create table schema_migrations (version int primary key, name text, checksum text)`;
+  for (const { version, name, text } of await listMigrations()) {
+    const [planned] = await planMigrations(fresh);
+    t.equal(planned?.name, name);
+    // The partitions of a table are locked as it is.
+    const tables = await fresh<{ name: string }[]>`
+      select relname as name from pg_class
+      where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v')
+        and not relispartition`;
+    const held = await fresh.begin(async (tx) => {
+      await tx.unsafe(text);
+      return heldLocks(
+        tx,
+        tables.map((table) => table.name),
+      );
+    });
+    t.same(
+      Object.fromEntries(planned?.locks.map(({ table, mode }) => [table, mode]) ?? []),
+      held,
+      name,
+    );
+    await fresh`insert into schema_migrations ${fresh(applied.filter((row) => row.version === version))}`;
+  }
+  t.same(await planMigrations(fresh), []);
+});
+
+void t.test(
+  'billing migrate --plan prints statements and locks, and changes nothing',
+  async (t) => {
+    const { sql, url } = await testDatabase(t, { empty: true });
+    const first = await runShared(['migrate', '--plan'], { DATABASE_URL: url });
+    t.match(first, {
+      code: 0,
+      stdout: /0001_accounts\.sql.*It locks no existing table.*create table/s,
+    });
+    t.same(await sql`select from pg_tables where schemaname = 'public'`, []);
+    await migrate(sql);
+    const last = (await listMigrations()).at(-1)!;
+    await sql`delete from schema_migrations where version = ${last.version}`;
+    const next = await runShared(['migrate', '--plan', '--json'], { DATABASE_URL: url });
+    t.match(JSON.parse(next.stdout), { pending: [{ name: last.name, text: last.text }] });
   },
 );

@@ -259,3 +259,33 @@ void t.test('billing migrate --roles: a failure contains the remedy', async (t) 
   const elsewhere = await runShared(['migrate', '--roles', join(directory, 'missing')], env);
   t.match(elsewhere, { code: 1, stderr: /missing\/serve_database_url cannot be written/ });
 });
+
+void t.test('with a pooler, billing migrate --roles writes both URLs of each role', async (t) => {
+  const { name, directory, env, sql } = await installation(t);
+  const made = await runShared(['migrate', '--roles', directory], {
+    // Nothing connects to the pooler.
+    DATABASE_URL: env.DATABASE_URL.replace(/@[^/]+/, '@pooler.test:6432'),
+    DATABASE_DIRECT_URL: env.DATABASE_URL,
+  });
+  t.equal(made.code, 0, made.stderr);
+  for (const daemon of daemonRoles) {
+    const [file, directFile] = [`${daemon}_database_url`, `${daemon}_database_direct_url`];
+    t.match(made.stdout, `DATABASE_DIRECT_URL_FILE=${join(directory, directFile)}`);
+    const [pooled, direct] = await Promise.all(
+      [file, directFile].map(
+        async (path) => new URL(await readFile(join(directory, path), 'utf8')),
+      ),
+    );
+    t.match(pooled, { host: 'pooler.test:6432', username: `${name}_${daemon}` });
+    t.match(direct, { host: new URL(env.DATABASE_URL).host, username: `${name}_${daemon}` });
+    t.equal(pooled?.password, direct?.password);
+  }
+  const rows = await sql<{ role: string; settings: string[] }[]>`
+    select rolname as role, setconfig as settings from pg_db_role_setting
+      join pg_roles on pg_roles.oid = setrole
+    where starts_with(rolname, ${name}) and setdatabase <> 0 order by 1`;
+  t.same(
+    rows.map(({ role, settings }) => [role, settings.includes('statement_timeout=8000')]),
+    ['dispatch', 'keeper', 'serve'].map((daemon) => [`${name}_${daemon}`, true]),
+  );
+});

@@ -47,7 +47,9 @@ void t.test('each setting that a pooler drops is named with the remedy', async (
     await own.unsafe(`set ${setting} = '${value}'`);
     await t.rejects(assertUsable(own, url), {
       exitCode: 2,
-      message: new RegExp(`Postgres has ${setting} = .*alter role postgres set ${setting} = '`),
+      message: new RegExp(
+        `Postgres has ${setting} = .*alter role postgres in database .* set ${setting} = '`,
+      ),
     });
   }
 });

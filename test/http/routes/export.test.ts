@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import t from 'tap';
+import { reportsOn } from '../../../src/db/postgres/reports.ts';
 import { testApi, type TestApi } from '../../fixtures/http.ts';
 import { insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 
@@ -156,12 +157,13 @@ void t.test(
     where id = ${subscription}`;
     let pages = 0;
     const { sql } = api;
-    api.deps.reports = new Proxy(sql, {
+    const counting = new Proxy(sql, {
       apply(target, self, [strings, ...values]: [TemplateStringsArray, ...unknown[]]) {
         if (strings.join('').includes('plan_name')) pages += 1;
         return Reflect.apply(target, self, [strings, ...values]) as unknown;
       },
     });
+    api.deps.reports = reportsOn(counting, false);
     const origin = await api.app.listen({ host: '127.0.0.1', port: 0 });
     const response = await fetch(`${origin}${merchant.path}`, {
       headers: { authorization: `Bearer ${merchant.key}` },

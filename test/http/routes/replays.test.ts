@@ -1,6 +1,7 @@
 // Replacing an endpoint, and sending again over the API: an event, or all that a filter matches.
 import t from 'tap';
 import { connect } from '../../../src/db/postgres/connect.ts';
+import { reportsOn } from '../../../src/db/postgres/reports.ts';
 import { appendEvents } from '../../../src/domain/outbox/events.ts';
 import {
   planReplay,
@@ -303,6 +304,6 @@ void t.test('a replay counts its matches on the connections of reports', async (
   await own.event();
   const reports = connect(api.databaseUrl, { max: 1, name: 'billing test reports' });
   await reports.end();
-  api.deps.reports = reports;
+  api.deps.reports = reportsOn(reports, false);
   t.equal((await own.post('/replays', { dryRun: true })).status, 503, 'there are none');
 });

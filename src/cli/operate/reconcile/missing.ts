@@ -77,7 +77,7 @@ async function missing(
 
 /**
  * Returns a difference for each unreadable transaction that the books do not know. Recorded
- * transactions are already reported, and open ones are in flight.
+ * transactions are already reported, and transactions with an open attempt are in flight.
  */
 export async function nameUnknown(sql: Sql, unreadable: readonly string[]): Promise<Difference[]> {
   const known = new Set((await listKnown(sql, unreadable)).map(({ signature }) => signature));
@@ -108,7 +108,8 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
     assess: rowByRow([{ id, claimId, notices: 0 }], (row, mark) => {
       const update = updateOf(row);
       recordPull(update, mark(pull), timeOf(pull.periodEnd));
-      // The subscription becomes due at once, so that the keeper derives the rest of its state.
+      // The subscription becomes due at once, so that the keeper derives the rest of the
+      // subscription's state.
       if (isLive(update.state)) update.state.dueAt = timeOf(pull.at);
       return { update };
     }),
@@ -119,7 +120,7 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
 /**
  * Returns a difference for each attempt in the range that ended as `unexplained`, unless its pull
  * is recorded or in `onChain`. The subscription account of such an attempt counted a pull that was
- * in no history. Either the books lack a payment, or the merchant pulled.
+ * in no history. Either the books lack the keeper's payment, or the merchant pulled.
  */
 export async function nameUnexplained(
   sql: Sql,

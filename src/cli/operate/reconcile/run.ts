@@ -4,6 +4,7 @@ import { oneChain, SUBSCRIPTIONS_PROGRAM } from '../../../chain/clusters.ts';
 import { createRpc } from '../../../chain/rpc/client.ts';
 import { RpcError, RpcUnreachable } from '../../../chain/rpc/errors.ts';
 import { required } from '../../../config/config.ts';
+import { startRateShare } from '../../../daemon/rate-share.ts';
 import { type CommandResources, runCommand } from '../../../daemon/run.ts';
 import { createNotifier, DELIVERIES_QUEUED } from '../../../db/postgres/notify.ts';
 import { storeReconciliation } from '../../../db/reconciliation.ts';
@@ -37,10 +38,12 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
   const command = async ({ config, log, sql }: CommandResources) => {
     const { rpcUrls } = required(config, 'rpcUrls');
     const keeper = await keeperAddressOf(config);
+    // Its requests count beside those of the keepers.
+    const rate = await startRateShare('rpc', config.rpcRate, { sql, log });
     const rpc = createRpc({
       urls: rpcUrls,
       refuses: oneChain(config.cluster),
-      requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
+      requestsPerSecond: rate.now,
       log,
     });
     try {
@@ -86,6 +89,7 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
       throw error;
     } finally {
       await rpc.close();
+      await rate.stop();
     }
   };
   return runCommand(flags.envFile, command, { role: 'reconcile' });

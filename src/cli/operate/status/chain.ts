@@ -25,8 +25,8 @@ export interface ChainStatus {
   /** The chain's clock, which decides when payments are due. Null when no endpoint responded. */
   time: Date | null;
   /**
-   * Seconds by which that clock is ahead of this host's. Null on a local chain, because its time
-   * jumps.
+   * Seconds by which the chain's clock is ahead of this host's clock. Null on a local chain,
+   * because the time of a local chain jumps.
    */
   offsetSeconds: number | null;
   endpoints: EndpointStatus[];
@@ -37,8 +37,9 @@ const TIMEOUT_MS = 5000;
 const LAMPORTS_PER_SOL = 1_000_000_000;
 
 /**
- * Reads the chain and the keeper's balance. `chain` is null when no endpoint is configured,
- * `keeper` when no keeper address is. Throws an OperatorError for a malformed keypair file.
+ * Reads the chain and the keeper's balance. `chain` is null when no endpoint is configured.
+ * `keeper` is null when no keeper address is configured. Throws an OperatorError for a malformed
+ * keypair file.
  */
 export async function chainStatus(
   config: Pick<Config, 'rpcUrls' | 'cluster' | 'keeperAddress' | 'keeperKeypair'>,

@@ -56,7 +56,9 @@ export interface Status {
    */
   keeper: { address: string; sol: number | null } | null;
   errors: QueueStatus['errors'];
-  /** With --by endpoint: the endpoints with unfinished deliveries, the latest first. */
+  /**
+   * With --by endpoint: the endpoints that fail or have unfinished deliveries, most overdue first.
+   */
   endpoints?: NonNullable<QueueStatus['endpoints']>;
 }
 

@@ -70,7 +70,7 @@ export function problemsOf(
         "the chain's clock, as the RPC endpoints have it, has been behind",
       );
   }
-  // The problem above already reports a chain that is behind.
+  // A chain that is behind is already reported by the check above.
   const isChainBehind = clocks.odd === 'chain' && clocks.seconds < 0;
   if (Math.abs(clocks.seconds) > MAX_CLOCK_SECONDS && !isChainBehind)
     problems.push(`${clocksInWords(clocks)}; the limit is ${duration(MAX_CLOCK_SECONDS)}`);

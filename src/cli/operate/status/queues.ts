@@ -68,7 +68,7 @@ export interface QueueStatus {
   daemons: DaemonRow[];
   undecipherableSecrets: number | null;
   errors: RecentError[];
-  /** Only with --by endpoint. */
+  /** The endpoints that fail or have unfinished deliveries; only with --by endpoint. */
   endpoints?: QueuedEndpoint[];
 }
 

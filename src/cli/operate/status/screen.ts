@@ -64,7 +64,7 @@ function facts(status: Status): [string, string][] {
   ];
 }
 
-/** Returns the line about the clocks, or no line when they agree. */
+/** Returns the line about the clocks, or no line when the clocks agree. */
 function clockFacts({ clocks }: Status): [string, string][] {
   return Math.abs(clocks.seconds) > MAX_AGREED_SECONDS ? [['Clocks', clocksInWords(clocks)]] : [];
 }

@@ -1,9 +1,22 @@
-// Environment variables of sponsored transactions (docs/sponsoring.md). Amounts are lamports.
+// Environment variables about payments and about sponsored transactions (docs/sponsoring.md).
 import { integer } from './parse.ts';
 
 const lamports = integer(0, Number.MAX_SAFE_INTEGER);
 
-export const sponsorVariables = {
+export const paymentVariables = {
+  planMinimumAmount: {
+    name: 'PLAN_MINIMUM_AMOUNT',
+    about:
+      'minimum amount of a plan per period in base units (6 decimals of USDC), because each payment costs the operator lamports; keepers do not collect less for a part of a period (after a trial or pause, before the end of a plan)',
+    fallback: '100000',
+    parse: integer(1, Number.MAX_SAFE_INTEGER),
+  },
+  pastDueDays: {
+    name: 'PAST_DUE_DAYS',
+    about: 'days past due after which a subscription expires',
+    fallback: '7',
+    parse: integer(1, 365),
+  },
   sponsorPerDay: {
     name: 'SPONSOR_LAMPORTS_PER_DAY',
     about:

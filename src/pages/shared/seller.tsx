@@ -1,0 +1,52 @@
+// What an app shows of itself to its subscribers. All of it is written by its merchant.
+import type { ReactElement } from 'react';
+import { words } from './language.ts';
+import type { PublicPlan } from './session.ts';
+import { foreign, safeUrl } from './text.ts';
+
+/** The app's logo, or the first letter of its seller. */
+export function Mark({ plan, seller }: { plan: PublicPlan; seller: string }): ReactElement {
+  const { logoUrl } = plan;
+  // The path alone, so that the image always comes from where the page does.
+  if (logoUrl !== null && URL.canParse(logoUrl))
+    return <img className="logo" src={new URL(logoUrl).pathname} alt="" />;
+  return (
+    <span className="monogram" aria-hidden="true">
+      {(Array.from(seller)[0] ?? '•').toUpperCase()}
+    </span>
+  );
+}
+
+/** Links to the app's support, terms and privacy notice; nothing without one. */
+export function SellerLinks({ plan }: { plan: PublicPlan }): ReactElement {
+  const { supportEmail, supportUrl, termsUrl, privacyUrl } = plan;
+  const text = words.seller;
+  const links: readonly (readonly [name: string, href: string | undefined])[] = [
+    [text.support, safeUrl(supportUrl)],
+    [text.terms, safeUrl(termsUrl)],
+    [text.privacy, safeUrl(privacyUrl)],
+  ];
+  const given = links.filter(([, href]) => href !== undefined);
+  if (given.length === 0 && supportEmail === null) return <></>;
+  return (
+    <p className="muted small seller-links">
+      {supportEmail !== null && (
+        <span>
+          {text.contact} <a href={mailto(supportEmail)}>{foreign(supportEmail, 100)}</a>
+        </span>
+      )}
+      {given.map(([name, href]) => (
+        <a key={name} href={href} target="_blank" rel="noreferrer noopener nofollow">
+          {name}
+        </a>
+      ))}
+    </p>
+  );
+}
+
+/** An address as a link that has no other part, such as a subject. */
+function mailto(address: string): string {
+  const at = address.lastIndexOf('@');
+  const [name, domain] = [address.slice(0, at), address.slice(at + 1)];
+  return `mailto:${encodeURIComponent(name)}@${encodeURIComponent(domain)}`;
+}
