@@ -1,4 +1,5 @@
 -- What an app shows on its pages: whom to ask, its terms, its logo, and a website that is proven.
+-- min_release: 0.1.0
 
 alter table apps
   add column support_email text,

@@ -23,10 +23,10 @@ export interface ClientOptions {
    */
   token?: string | (() => string | undefined | Promise<string | undefined>) | undefined;
   /**
-   * Maximum number of retries of a request. Default: 0. After a 429, every request is retried.
-   * After a lost connection or a status from 500, only requests that are safe to repeat are
-   * retried: GET, DELETE, PATCH, and POST with an idempotency key. The delay comes from
-   * Retry-After, or else from a backoff.
+   * Maximum number of retries of a request. Default: 0. A 429 is retried for every request. A lost
+   * connection or a status from 500 is retried only for requests that are safe to repeat: GET,
+   * DELETE, PATCH, and POST with an idempotency key. The delay comes from Retry-After, or else from
+   * a backoff.
    */
   retries?: number;
   /**
@@ -74,7 +74,7 @@ async function send(
       method: method.toUpperCase(),
       headers,
       ...(given.body !== undefined && {
-        // fetch names the type of a Blob.
+        // For a Blob, fetch itself sets the content-type header to the Blob's type.
         body: given.body instanceof Blob ? given.body : JSON.stringify(given.body),
       }),
       signal:

@@ -4190,6 +4190,8 @@ export interface components {
         "RateLimit-Reset": number;
         /** Whole seconds to wait. */
         "Retry-After": number;
+        /** Seconds by which the data may be behind: reports may be read from a replica. */
+        "X-Data-Age": number;
         /** The "cursor" of the next page. Absent on the last page. */
         "X-Next-Cursor": string;
         /** The request id, as in the log of the service. */

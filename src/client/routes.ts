@@ -48,7 +48,7 @@ type Filters<Q> = {
 };
 
 /**
- * The arguments of a call: `path` and `query` parameters and the `body`. Each of these is allowed
+ * The arguments of a call: `path` and `query` parameters and the `body`. An argument is allowed
  * only if the route has it.
  */
 export type Arguments<P extends keyof paths, M extends Method> = CallOptions &

@@ -36,7 +36,7 @@ export const url =
     return value;
   };
 
-/** Accepts an https URL in which `{address}`, and perhaps `{amount}`, is to be replaced. */
+/** Accepts an https URL that contains the placeholder `{address}` and optionally `{amount}`. */
 export const onrampUrl = (value: string): string => {
   const filled = value.replace('{address}', 'a').replace('{amount}', '1');
   if (!value.includes('{address}') || /[{}]/.test(filled))

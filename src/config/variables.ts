@@ -17,7 +17,7 @@ import {
   url,
 } from './parse.ts';
 import { paymentVariables } from './payment-variables.ts';
-import { primaryUrl } from './postgres-url.ts';
+import { primaryUrl, replicaUrl } from './postgres-url.ts';
 
 /** All variables, in the order of the operators' table. */
 export const variables = {
@@ -42,6 +42,13 @@ export const variables = {
       'the URL of Postgres itself where DATABASE_URL leads to a pooler in transaction mode (PgBouncer): for notifications, migrations and commands; needs "billing migrate --roles" with both',
     secret: true,
     parse: primaryUrl,
+  },
+  reportsDatabaseUrl: {
+    name: 'REPORTS_DATABASE_URL',
+    about:
+      'a replica of the database, from which serve reads analytics and exports, with the age of the data in X-Data-Age; default: the primary',
+    secret: true,
+    parse: replicaUrl,
   },
   databasePool: {
     name: 'DATABASE_POOL',

@@ -1,5 +1,6 @@
-// This process's share of a rate that all processes of its kind keep together, by leases in
-// Postgres. Without Postgres the process keeps its share until its lease ends, and then has none.
+// The share of a rate that this process may use. Leases in Postgres ensure that all processes
+// together stay within the rate. When Postgres fails, the process uses its last share until that
+// share expires. Afterwards the share is 0.
 import { createHash, randomUUID } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -10,41 +11,46 @@ import type { Log } from '../log.ts';
 import { startLoop } from '../loop.ts';
 
 /**
- * The rates: requests of keepers and of serve to each RPC endpoint, transactions to it, and
- * requests in flight to a webhook endpoint.
+ * Names of the shared rates. `rpc` and `serve` are the requests per second of keepers and of serve
+ * to each RPC endpoint. `send` is transactions per second to each RPC endpoint. `webhook` is the
+ * number of requests in flight to each webhook endpoint.
  */
 export type RateName = 'rpc' | 'serve' | 'send' | 'webhook';
 
 export interface RateShare {
-  /** What this process may use now. */
+  /** Returns the part of the rate that this process may use now. */
   readonly now: () => number;
-  /** Called after each renewal. */
+  /** Called after each renewal of the lease. */
   onRenewed?: () => void;
-  /** Ends the lease. The caller makes no request after that. */
+  /** Ends the lease. The caller must not send requests afterwards. */
   stop(): Promise<void>;
 }
 
 interface RateShareOptions {
   sql: Sql;
   log: Log;
-  /** Without it the share is no metric. */
+  /** Registry for the metric of the share. Without a registry there is no such metric. */
   registry?: Registry;
   /**
-   * Milliseconds for which a request counts. The process stops this long before its lease ends, and
-   * reports a smaller share this long after it took effect.
+   * Milliseconds for which a sent request counts against the rate. The process stops using its
+   * share this long before the lease ends. After a decrease, the process reports the larger share
+   * to Postgres for this long.
    */
   countedMs?: number;
 }
 
 const RENEW_MS = 1500;
-/** A share is in use for this long without a renewal. */
+/** Milliseconds after a renewal for which the process may use its share. */
 const IN_USE_MS = 4800;
-/** A request counts for a second at its receiver, and arrives a moment after it was sent. */
+/**
+ * Default of `countedMs`. The receiver counts a request for one second, and the request arrives up
+ * to 200 ms after it was sent.
+ */
 const COUNTED_MS = 1200;
 
 /**
- * Starts to renew a lease on a share of `rate`, and resolves after the first attempt. A rate of 0
- * means no limit: then there is no lease.
+ * Starts to renew a lease on a share of `rate`. Resolves after the first attempt, even if this
+ * attempt failed. A rate of 0 means no limit and needs no lease.
  */
 export async function startRateShare(
   name: RateName,
@@ -75,7 +81,7 @@ export async function startRateShare(
     now: () => share.now(performance.now()),
     async stop() {
       await loop.stop();
-      // If this fails, the lease ends by itself.
+      // If `endLease` fails, the lease expires by itself.
       await endLease(sql, own, COUNTED_MS).catch(() => undefined);
       holders.delete(own.holder);
     },
@@ -98,7 +104,10 @@ export async function startRateShare(
   return result;
 }
 
-/** The granted share, and a larger one before it. All times are those of performance.now(). */
+/**
+ * The share that was granted last, and the share before the last change. All times are those of
+ * performance.now().
+ */
 class Share {
   readonly #countedMs: number;
   #granted = 0;
@@ -114,7 +123,10 @@ class Share {
     return at < this.#until ? this.#granted : 0;
   }
 
-  /** The most that counts at this time. */
+  /**
+   * Returns the share to report to Postgres. While requests of the previous share still count, this
+   * is the larger of the previous and the current share.
+   */
   most(at: number): number {
     const granted = at < this.#until + this.#countedMs ? this.#granted : 0;
     const isSettled = at - this.#changedAt >= this.#countedMs;
@@ -132,12 +144,12 @@ class Share {
   }
 }
 
-/** Holders of this process. */
+/** Ids of the leases that this process holds. */
 const holders = new Set<string>();
 
 /**
- * Ends the leases of processes of this place that have died, so that a daemon that is started again
- * after a crash does not wait for them.
+ * Ends the leases of processes of this machine that are no longer running. A daemon that restarts
+ * after a crash therefore does not wait until its old lease expires.
  */
 async function endDeadLeases(sql: Sql, own: Holder): Promise<void> {
   if (own.place === null) return;
@@ -152,12 +164,15 @@ function isRunning(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // EPERM: a process of another user.
+    // EPERM means that the process is running as another user.
     return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
 }
 
-/** Identifies the machine and the pid namespace; null where either is not known. */
+/**
+ * Returns a hash that identifies the machine and the pid namespace. Returns null when either of
+ * them is unknown.
+ */
 function readPlace(): string | null {
   try {
     const machine = readFileSync('/etc/machine-id', 'utf8').trim();

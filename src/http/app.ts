@@ -61,6 +61,7 @@ const exposedHeaders = [
   'ratelimit-remaining',
   'ratelimit-reset',
   'retry-after',
+  'x-data-age',
   'x-next-cursor',
   'x-request-id',
 ];
@@ -137,7 +138,7 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
     return503OnClosing: false,
     trustProxy: createTrust(deps.trustProxy),
     clientErrorHandler: onClientError,
-    // A proxy may send an absolute URL. Its scheme and host are ignored.
+    // A proxy may send an absolute URL. The scheme and host of that URL are ignored.
     rewriteUrl: ({ url = '' }) =>
       url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, ''),
     // Fastify runs no hooks for framework errors, so this handler sets the headers.
@@ -227,8 +228,8 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     done();
   });
   app.addHook('onSend', (request, reply, payload, done) => {
-    // A response that spent no budget (unknown route, health) shows the budget of the client's
-    // address.
+    // If a request is not counted in a rate limit (unknown route, health), its response shows the
+    // budget of the client's address.
     if (!reply.hasHeader('ratelimit-limit')) gate.showBudget(request, reply);
     // While the server stops, it closes each connection after the response.
     if (closing || deps.isStopping?.() === true) reply.header('connection', 'close');
@@ -241,8 +242,8 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     request.log.info({ ...response, ms: Math.round(reply.elapsedTime) }, 'answered');
     done();
   });
-  // Requests that the client aborts are counted with status 499, as in nginx. Without these
-  // requests, the metrics of a service that hangs would look good.
+  // Requests that the client aborts are counted with status 499, as in nginx. If they were not
+  // counted, the metrics of a hanging service would look good.
   app.addHook('onRequestAbort', (request, done) => {
     const { method, routeOptions, startedAt } = request;
     const seconds = (performance.now() - startedAt) / 1000;
@@ -269,9 +270,7 @@ function untrustedProxyWarning({ log }: ApiDeps): (request: FastifyRequest) => v
   };
 }
 
-/**
- * Counts the connections that a limit closed, and logs at most one of these connections a minute.
- */
+/** Counts the connections that a limit closed. Logs at most one closed connection a minute. */
 function refusalReport({ log, onConnectionRefused }: ApiDeps): ConnectionOptions['onRefused'] {
   let silentUntil = 0;
   return (limit, peer) => {
@@ -362,8 +361,8 @@ function requestId(given: string | string[] | undefined): string {
 }
 
 /**
- * Returns the headers of every response, which are those of helmet. HSTS is included only when
- * PUBLIC_URL is https.
+ * Returns the headers of every response. They are the headers of helmet, and HSTS is included only
+ * when PUBLIC_URL is https.
  */
 function securityHeaders(publicUrl: string): Record<string, string> {
   return publicUrl.startsWith('https:')

@@ -28,8 +28,8 @@ export interface ApiDeps {
    */
   trouble?: () => string | undefined;
   /**
-   * Tells whether this process stops soon. /readyz then says 503, and each response closes its
-   * connection, so that clients and proxies go elsewhere.
+   * Tells whether this process stops soon. /readyz then responds 503, and each response closes its
+   * connection, so that clients and proxies use another process.
    */
   isStopping?: () => boolean;
   log: Log;
@@ -41,13 +41,13 @@ export interface ApiDeps {
   publicUrl: string;
   /** `approval`: a new merchant can only read until an operator approves it. Default: `open`. */
   merchants?: 'open' | 'approval';
-  /** Where the pages let subscribers report abuse. */
+  /** URL that the pages show for reporting abuse. */
   reportUrl?: string | undefined;
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
   /**
-   * Where a wallet can buy USDC: a URL with {address} and {amount}. The pages show no link without
-   * it.
+   * URL of a service where a wallet can buy USDC, with the placeholders {address} and {amount}. If
+   * the URL is missing, the pages show no link.
    */
   onrampUrl?: string | undefined;
   /** Budgets of sponsored transactions and the platform fee; undefined: nothing is sponsored. */
@@ -58,11 +58,14 @@ export interface ApiDeps {
   requestsPerMinute: Record<Tier, number>;
   /** Origins that CORS allows. */
   corsOrigins: readonly string[];
-  /** Origins whose pages may sign in merchants, besides that of publicUrl. CORS allows them too. */
+  /**
+   * Origins whose pages may sign in merchants, in addition to the origin of publicUrl. CORS allows
+   * these origins too.
+   */
   dashboardOrigins: readonly string[];
   /** Addresses and CIDRs of trusted proxies. X-Forwarded-For is read only from these proxies. */
   trustProxy: readonly string[];
-  /** Maximum number of open connections per address, except trusted proxies. */
+  /** Maximum number of open connections per address, except for trusted proxies. */
   connectionsPerAddress: number;
   /** Called for each connection that a limit closed, for metrics. */
   onConnectionRefused?: (limit: Crowded) => void;
@@ -72,8 +75,8 @@ export interface ApiDeps {
    */
   ping: (target: Omit<Ping, 'config'> & { now: number }) => Promise<PingResult>;
   /**
-   * Reads a file of a merchant's website, of at most 4 KiB, and waits up to 5 s, under the address
-   * rules of webhooks.
+   * Reads a file of at most 4 KiB from a merchant's website and waits up to 5 s for the response.
+   * The address rules of webhooks apply.
    */
   readSmallFile: (file: { origin: string; path: string }) => Promise<WebsiteAnswer>;
   /** Throws when the host of a webhook URL is an IP address that must not receive webhooks. */
@@ -104,7 +107,9 @@ export type Api = FastifyInstance<
   TypeBoxTypeProvider
 >;
 
-/** A merchant as the caller of a request. Authentication reads the row for each request. */
+/**
+ * A merchant as the caller of a request. Authentication reads the merchant's row for each request.
+ */
 export interface MerchantCaller extends MerchantRow {
   role: 'merchant';
   via: 'token' | 'key';
@@ -157,8 +162,8 @@ export function subscriberOf({ caller }: FastifyRequest): SubscriberCaller {
 }
 
 /**
- * Returns an id of the path in lower case. Throws NOT_FOUND for a malformed id, because no row can
- * have a malformed id.
+ * Returns `text`, an id from the request's path, in lower case. Throws NOT_FOUND for a malformed
+ * id, because no row can have such an id.
  */
 export function idOf(text: string, what: string): string {
   const id = text.toLowerCase();
@@ -197,8 +202,8 @@ function findAppIn(sql: Sql): FindApp {
 }
 
 /**
- * Returns the app of the path. Throws NOT_FOUND when the app does not exist, FORBIDDEN when the app
- * belongs to another merchant.
+ * Returns the app whose id is in the request's path. Throws NOT_FOUND when the app does not exist,
+ * FORBIDDEN when the app belongs to another merchant.
  */
 export async function ownApp(
   { sql }: ApiDeps,
@@ -212,8 +217,8 @@ export async function ownApp(
 }
 
 /**
- * Returns the live webhook endpoint of the path. Throws NOT_FOUND when it does not exist, FORBIDDEN
- * when the app belongs to another merchant.
+ * Returns the live webhook endpoint whose id is in the request's path. Throws NOT_FOUND when the
+ * endpoint does not exist, FORBIDDEN when the app belongs to another merchant.
  */
 export async function ownEndpoint(
   deps: ApiDeps,

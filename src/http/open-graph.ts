@@ -1,4 +1,5 @@
-// What a link to a plan shows where it is shared: the plan's name, price and app (Open Graph).
+// Open Graph tags of a plan's page. Other sites and chats then show the plan's name, price and app
+// beside a link to the plan.
 import type { PublicPlanRow } from '../db/plans.ts';
 import { amountDisplay, replaceHidden } from '../format.ts';
 import { logoUrlOf } from './logo-url.ts';
@@ -37,7 +38,10 @@ function periodName(hours: number): string {
   return NAMED_PERIODS[hours] ?? (hours % 24 === 0 ? `${hours / 24} days` : `${hours} hours`);
 }
 
-/** Text of another party as the value of an attribute: cut, without hidden characters, escaped. */
+/**
+ * Makes text of another party safe as the value of an attribute: cuts it, removes hidden characters
+ * and escapes it.
+ */
 function safe(text: string, maxLength: number): string {
   const characters = Array.from(replaceHidden(text, () => ' '));
   return escapeHtml(characters.slice(0, maxLength).join(''));

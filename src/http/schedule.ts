@@ -1,4 +1,4 @@
-// Schema and view of the payments that a subscriber is told before subscribing.
+// Schema and view of the future payments that the service shows to a subscriber before subscribing.
 import { Type } from '@sinclair/typebox';
 import type { DiscountTerms } from '../db/subscription-changes.ts';
 import { type PaymentRun, scheduleOf } from '../domain/collecting/schedule.ts';

@@ -39,8 +39,8 @@ import { shareChain } from './shared-chain.ts';
 const SWEEP_MS = 60_000;
 const REPLAYS_MS = 10_000;
 /**
- * Milliseconds from the start to the check of the genesis hash. The check loads the RPC client,
- * which would take a seventh of the startup time.
+ * Milliseconds after the start at which the genesis hash is checked. The check loads the RPC
+ * client. During the start, loading would take a seventh of the startup time.
  */
 const SETTLED_MS = 1000;
 // Errors of listen(2), each with a cause and a remedy.
@@ -66,7 +66,8 @@ export async function startServe(resources: DaemonResources): Promise<Daemon> {
     urls: rpcUrls,
     refuses: oneChain(config.cluster),
     requestsPerSecond: rate.now,
-    // Registrations store slots, so the RPC client checks that slots are plausible.
+    // Registrations store the slots of RPC responses, so the RPC client checks that slots are
+    // plausible.
     slots:
       config.cluster === 'localnet'
         ? undefined
@@ -86,6 +87,7 @@ export async function startServe(resources: DaemonResources): Promise<Daemon> {
   const reports = openReports(required(config, 'databaseUrl').databaseUrl, {
     name: 'billing serve',
     directUrl: config.databaseDirectUrl,
+    replicaUrl: config.reportsDatabaseUrl,
   });
   const app = buildApp({
     ...settings(config),

@@ -1,10 +1,10 @@
-// Paths that browsers and crawlers ask every site for.
+// Paths that browsers and crawlers request from every site.
 import type { FastifyReply } from 'fastify';
 import type { Api } from './context.ts';
 
 /**
- * Crawlers may read plan links, for their previews. Every page asks not to be indexed, since a plan
- * is shown where its merchant links to it.
+ * Crawlers may read the pages of plans, so that they can show previews of links. Every page asks
+ * not to be indexed, because merchants decide where to link to their plans.
  */
 const ROBOTS = `User-agent: *
 Allow: /s/

@@ -14,7 +14,7 @@ import type { Gate } from './gate.ts';
 import { escapeHtml, withPlanTags } from './open-graph.ts';
 import { sitePaths } from './site-paths.ts';
 
-/** Maps the name of an asset to its file name under /assets/. */
+/** Maps the name of an asset to the asset's file name under /assets/. */
 type Manifest = Readonly<Record<string, string>>;
 
 const built = new URL('../../dist/pages/', import.meta.url);
@@ -64,9 +64,9 @@ const documents: Readonly<Record<string, Document>> = {
 };
 
 /**
- * Registers the pages. Logs a warning when `npm run build` has not built the pages. Documents count
- * as public reads. The files under /assets/ do not, because an opened page without its files would
- * stay empty.
+ * Registers the pages. Logs a warning when `npm run build` has not built the pages. Requests for
+ * documents count as public reads. Requests for files under /assets/ are not counted, because an
+ * opened page without its files would stay empty.
  */
 export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
   const { cluster, environment, onrampUrl = '', reportUrl = '', log } = deps;
@@ -118,8 +118,8 @@ export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
 }
 
 /**
- * Returns the HTML of a plan's page with its Open Graph tags. Without the plan, returns the page as
- * it is: its script then says why there is nothing to show.
+ * Returns the HTML of a plan's page with its Open Graph tags. If the plan cannot be read, returns
+ * `html` unchanged. The page's script then shows the reason.
  */
 async function withTags(
   { sql, publicUrl }: ApiDeps,
@@ -169,7 +169,9 @@ function assetOf(manifest: Manifest, name: string): string {
   return `/assets/${file}`;
 }
 
-/** The URLs of the catalogues, by the name of the setting that has it. */
+/**
+ * Returns the URL of each language's word list, by the name of the page setting that has the URL.
+ */
 function cataloguesOf(manifest: Manifest): Record<string, string> {
   const names = Object.keys(manifest).filter((name) => name.startsWith('words-'));
   return Object.fromEntries(names.map((name) => [name, assetOf(manifest, name)]));

@@ -287,8 +287,8 @@ export class Keeper {
         return false;
       }),
       this.#loop('checking the history of Postgres', 5000, () => this.#history.turn()),
-      // Recovery may run beside the collect loops, because these do not claim subscriptions with an
-      // open attempt.
+      // Recovery may run beside the collect loops, because the collect loops do not claim
+      // subscriptions with an open attempt.
       this.#loop('recovering open attempts', 5000, () => recover(context, this.#tracker)),
       this.#loop('reading the SOL balance', 5000, async () => {
         await this.#balance.check(this.#tracker.inFlight.size > 0);

@@ -1,7 +1,7 @@
 // Checks whether the streams lost messages, because a WebSocket drops messages without an error.
 // Every few minutes the program's signatures are listed from the chain and compared with the
-// signatures that the stream reported. A lost message starts the sweep, which otherwise takes up to
-// SWEEP_MINUTES to read every subscription.
+// signatures that the stream reported. A lost message starts the sweep at once. Without this the
+// sweep takes up to SWEEP_MINUTES to read every subscription.
 import { performance } from 'node:perf_hooks';
 import type { SignatureInfo } from '../chain/rpc/responses.ts';
 import type { Context } from './context.ts';
@@ -80,7 +80,10 @@ export class StreamCheck {
     return false;
   }
 
-  /** Compares the signatures since the last check. Resolves with whether all could be compared. */
+  /**
+   * Compares the signatures since the last check. Resolves with true when every signature could be
+   * compared.
+   */
   async #check(): Promise<boolean> {
     const [from, until] = [this.#completeFrom, this.#slot - LATE_SLOTS];
     if (from === undefined || until <= from) return false;

@@ -1,7 +1,8 @@
-// Finds live subscriptions on chain that are not registered. Their addresses come from the stream's
-// notifications, from the stored offers and list, which are read every few minutes and after a
-// stream was interrupted, and from the accounts of each plan, which are listed after an
-// interruption, at most once an hour. domain/subscribing/unregistered.ts registers or lists them.
+// Finds live subscriptions on chain that are not registered. Their addresses come from (1) the
+// stream's notifications, (2) the database's offers and unregistered subscriptions, read every 5
+// minutes, and (3) the accounts of each plan, listed after an interrupted stream but at most once
+// an hour. domain/subscribing/unregistered.ts then registers each subscription or lists it to the
+// merchant.
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import {
   ChainDataError,
@@ -16,13 +17,16 @@ import { registerSeen } from '../domain/subscribing/unregistered.ts';
 import { chunks } from '../each.ts';
 import type { Context } from './context.ts';
 
-/** Milliseconds between two reads of all stored offers and listed subscriptions. */
+/** Milliseconds between two reads of the offers and unregistered subscriptions in the database. */
 const EVERY_MS = 300_000;
-/** Minimum milliseconds between the starts of two laps over the accounts of all plans. */
+/** Minimum time (ms) between two starts of listing the accounts of all plans. */
 const LAP_MS = 3_600_000;
-/** Maximum number of offers, and of listed subscriptions, that are read at once. */
+/** Maximum number of offers, and of unregistered subscriptions, that one read returns. */
 const MAX_READ = 1000;
-/** Maximum number of addresses that wait for the next turn. Further addresses are read later. */
+/**
+ * Maximum number of addresses that wait for the next turn. Further addresses are dropped and found
+ * again later in the database or on chain.
+ */
 const MAX_PENDING = 10_000;
 
 interface Seen {
@@ -35,7 +39,9 @@ export class Unregistered {
   readonly #onRegistered: () => void;
   #pending = new Map<string, bigint>();
   #readAt = -Infinity;
-  /** Plans whose accounts are still to be listed in this lap, and when the lap began. */
+  /**
+   * Plans whose accounts remain to be listed. `#lapAt` is the time at which the listing started.
+   */
   #plans: string[] = [];
   #lapAt = -Infinity;
   #isLapDue = true;
@@ -50,15 +56,18 @@ export class Unregistered {
     if (this.#pending.size < MAX_PENDING) this.#pending.set(address, slot);
   }
 
-  /** Called after a stream was interrupted. The next turn reads all offers; a lap is due. */
+  /**
+   * Called after a stream was interrupted. The next turn reads all offers, and listing the accounts
+   * of all plans becomes due.
+   */
   gap(): void {
     this.#readAt = -Infinity;
     this.#isLapDue = true;
   }
 
   /**
-   * Lists the accounts of one plan of the lap, and reads the queued addresses. Throws when the chain
-   * or the database cannot be reached.
+   * Lists the accounts of one plan if a listing is under way, and reads the queued addresses.
+   * Throws when the chain or the database cannot be reached.
    */
   async turn(): Promise<boolean> {
     await this.#listPlan();
@@ -81,8 +90,8 @@ export class Unregistered {
   }
 
   /**
-   * Lists the live accounts of the next plan. Where no endpoint lists them, the lap ends: the next
-   * one tries again.
+   * Lists the live accounts of the next plan. If no endpoint lists them, the listing ends and
+   * starts again later with all plans.
    */
   async #listPlan(): Promise<void> {
     const { sql, rpc, log, programId } = this.#context;

@@ -4,7 +4,7 @@ import { createSsrfGuard, guardOptions, type GuardConfig } from './ssrf-guard.ts
 
 /**
  * Sends one GET and waits up to 5 s. A failure of the website is returned as a result, not thrown.
- * A redirect is an answer like another: it is not followed.
+ * A redirect is not followed, and its status is returned as the result.
  */
 export async function readSmallFile(
   config: GuardConfig,

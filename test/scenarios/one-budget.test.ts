@@ -53,7 +53,7 @@ function busiest(times: readonly number[]): number {
 void t.test('keepers and serves at one provider, each kind with its own budget', async (t) => {
   const stage = await startStage(t);
   const counter = await startCounter(t, stage.net.rpcUrl);
-  const rates = { reads: 60, sends: 6, serve: 9 };
+  const rates = { reads: 30, sends: 6, serve: 9 };
   const env = {
     ...stageEnv(stage),
     SOLANA_RPC_RATE: String(rates.reads),

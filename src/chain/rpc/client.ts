@@ -22,7 +22,7 @@ export interface RpcOptions extends FailoverOptions {
 /**
  * Creates the endpoints for sending. They have their own rate limits, so that a 429 on a send does
  * not delay reads. Send-only endpoints lack getGenesisHash, so their genesis hash is not checked.
- * An endpoint of another chain drops a transaction because it does not know the blockhash.
+ * This is safe: an endpoint of another chain does not know the blockhash and drops the transaction.
  */
 function createSends({ sendUrls, sendsPerSecond, ...options }: RpcOptions): Failover {
   return new Failover({

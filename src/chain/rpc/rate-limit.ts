@@ -19,15 +19,19 @@ export interface RateLimit {
  */
 const WINDOW_MS = 1050;
 
-/** A rate that may change, such as a share of a larger one. */
+/**
+ * Requests per second: a fixed number, or a function that returns the current number. The number
+ * changes, for example, when processes share a rate.
+ */
 export type Rate = number | (() => number);
 
-/** While a changing rate is 0, it is asked again after this time (ms). */
+/** When the rate is 0, the caller reads the rate again after this time (ms). */
 const NO_RATE_MS = 100;
 
 /**
- * Creates a limit of `rate` requests in any second. Without `rate`, requests are delayed only by
- * pauses that the endpoint requested. A lower rate counts the requests of the last second too.
+ * Creates a limit of `rate` requests in any second. Without `rate`, only pauses that the endpoint
+ * requested delay requests. When the rate falls, requests sent in the last second also count
+ * against the new rate.
  */
 export function createRateLimit(rate: Rate = Infinity): RateLimit {
   const perSecond = typeof rate === 'number' ? () => rate : rate;

@@ -101,8 +101,8 @@ export function subscribeTransaction(
 
 /**
  * Builds the unsigned transaction (base64) with which a wallet approves its SubscriptionAuthority
- * as delegate again. If they are missing, the transaction first creates the wallet's token account
- * and opens the authority.
+ * as delegate again. The transaction first creates the wallet's token account and opens the
+ * authority if they do not exist.
  */
 export function approveTransaction(
   programId: string,

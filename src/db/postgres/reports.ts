@@ -6,7 +6,11 @@ import { reportLimits, sessionSettings } from './settings.ts';
 export interface Reports {
   /** Runs statements with the limits of reports. */
   run<T>(work: (sql: Queryable) => Promise<T>): Promise<T>;
-  /** The same in one transaction. */
+  /** Runs statements that only read, on the replica where there is one. */
+  read<T>(work: (sql: Queryable) => Promise<T>): Promise<T>;
+  /** Reads how old the data of `read` may be, in seconds. Later reads are not older. */
+  readAge(): Promise<number>;
+  /** Runs statements in one transaction. */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
   end(): Promise<void>;
 }
@@ -17,28 +21,60 @@ const CONNECTIONS = 3;
 const POOLED_CONNECTIONS = 1;
 const REPORT = { planning: 'report', limits: reportLimits } as const;
 
-/** Opens the connections. With `directUrl`, `url` leads to a pooler (connect.ts). */
+/**
+ * Opens the connections. With `directUrl`, `url` leads to a pooler (connect.ts). With `replicaUrl`,
+ * `read` uses that server.
+ */
 export function openReports(
   url: string,
-  { name, directUrl }: { name: string; directUrl?: string | undefined },
+  {
+    name,
+    directUrl,
+    replicaUrl,
+  }: { name: string; directUrl?: string | undefined; replicaUrl?: string | undefined },
 ): Reports {
   const isPooled = directUrl !== undefined;
   const max = isPooled ? POOLED_CONNECTIONS : CONNECTIONS;
-  return reportsOn(connect(url, { max, name, directUrl, ...REPORT }), isPooled);
+  const replica =
+    replicaUrl === undefined
+      ? undefined
+      : connect(replicaUrl, { max: CONNECTIONS, name, ...REPORT });
+  return reportsOn(connect(url, { max, name, directUrl, ...REPORT }), isPooled, replica);
 }
 
 /** Reports on the connections of a pool. `isPooled`: its sessions are those of a pooler. */
-export function reportsOn(sql: Sql, isPooled: boolean): Reports {
+export function reportsOn(sql: Sql, isPooled: boolean, replica?: Sql): Reports {
   const transaction = async <T>(work: (tx: Transaction) => Promise<T>): Promise<T> =>
     (await sql.begin(async (tx) => {
       if (isPooled) await setLocally(tx, sessionSettings(REPORT));
       return work(tx);
     })) as T;
+  const run: Reports['run'] = isPooled ? transaction : (work) => work(sql);
   return {
-    run: isPooled ? transaction : (work) => work(sql),
+    run,
+    read: replica === undefined ? run : (work) => work(replica),
+    readAge: () => (replica === undefined ? Promise.resolve(0) : readAge(replica)),
     transaction,
-    end: () => sql.end({ timeout: 1 }),
+    async end() {
+      await Promise.all([sql.end({ timeout: 1 }), replica?.end({ timeout: 1 })]);
+    },
   };
+}
+
+/**
+ * Reads by how many seconds a standby is behind at most; 0 on a primary. A connected standby that
+ * has replayed all that it received is not behind, however long ago the last commit was.
+ */
+async function readAge(replica: Sql): Promise<number> {
+  const [row] = await replica<{ age: number }[]>`
+    select case
+      when not pg_is_in_recovery() then 0
+      when pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn()
+        and exists (select from pg_stat_wal_receiver) then 0
+      else ceil(greatest(0, extract(epoch from
+        clock_timestamp() - coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time()))))
+      end::int as age`;
+  return row?.age ?? 0;
 }
 
 /** Changes settings for the transaction: the next one may have another session of the pooler. */

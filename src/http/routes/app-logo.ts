@@ -1,4 +1,4 @@
-// The logo of an app: stored by its merchant, served to everyone.
+// The logo of an app. The app's merchant stores the logo, and everyone can read it.
 import { Type } from '@sinclair/typebox';
 import { deleteLogo, findLogo, storeLogo } from '../../db/app-logos.ts';
 import { findApp } from '../../db/apps.ts';
@@ -11,17 +11,20 @@ import { App, appView } from './apps.ts';
 
 const params = Type.Object({ appId: PathId });
 const tags = ['apps'];
-/** A logo has another URL when it changes. A day is how long one that was deleted may be seen. */
+/**
+ * Caches keep a logo for a day. A new logo is visible at once, because it has a new URL. A deleted
+ * logo may stay visible for a day.
+ */
 const CACHE_CONTROL = 'public, max-age=86400';
 
-/** Registers the routes that store and delete a logo. Their bodies are bytes, not JSON. */
+/** Registers the routes that store and delete a logo. The request body is the image, not JSON. */
 export function appLogoRoutes(api: Api, deps: ApiDeps): void {
   void api.register(async (scope: Api) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
       done(null, body);
     });
-    // The body is checked by decoding it.
+    // The schema does not check the body. The handler checks it by decoding the image.
     scope.setValidatorCompiler(() => () => true);
     storeRoute(scope, deps);
     deleteRoute(scope, deps);

@@ -51,7 +51,7 @@ const sponsorship = oneOf(
   ['on', 'off'],
   'Whether subscribers of the app may use sponsored transactions, which need no SOL, where the operator offers them. Default: on. Cancelling and closing stay sponsored.',
 );
-/** What an app shows to subscribers beside its name. Each can be null. */
+/** The fields of an app that subscribers see beside the app's name. Each field can be null. */
 const shown = {
   description: nullable(description),
   websiteUrl: nullable(websiteUrl),
@@ -60,7 +60,7 @@ const shown = {
   termsUrl: nullable(linkUrl('Terms.')),
   privacyUrl: nullable(linkUrl('Privacy notice.')),
 };
-/** An app in a response. */
+/** Schema of an app in a response. */
 export const App = Type.Object(
   {
     id: Id,
@@ -89,14 +89,14 @@ const optional = {
 const params = Type.Object({ appId: PathId });
 const tags = ['apps'];
 
-/** An app as a response shows it. */
+/** Returns the fields of the schema `App`. */
 export function appView({ publicUrl }: ApiDeps, app: AppRow) {
   return { ...app, logoUrl: logoUrlOf(publicUrl, app.id, app.logoVersion) };
 }
 
 /**
- * Throws VALIDATION_ERROR in production for an origin or a link without TLS: a checkout leads the
- * customer there with the session's id, and a page of the plan shows the links.
+ * Throws VALIDATION_ERROR in production for a return origin or a link without TLS. A checkout sends
+ * the customer to a return origin with the session's id, and a plan's page shows the links.
  */
 function refuseInsecure({ environment }: ApiDeps, fields: AppFields): void {
   if (environment !== 'production') return;

@@ -52,7 +52,7 @@ export const PublicPlan = Type.Object(
   { title: 'PublicPlan' },
 );
 
-/** A plan as anyone may see it. `discount` is that of the checkout session. */
+/** Returns the public fields of a plan. `discount` is the discount of the checkout session. */
 export function publicPlanView(
   { publicUrl, planMinimumAmount }: ApiDeps,
   plan: PublicPlanRow,
@@ -65,7 +65,7 @@ export function publicPlanView(
   };
 }
 
-/** Registers the public terms of a plan, rate limited per address. */
+/** Registers the route that reads the public terms of a plan, rate limited per address. */
 export function publicPlanRoutes(api: Api, deps: ApiDeps): void {
   api.get(
     '/plans/:planId',

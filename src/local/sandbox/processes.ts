@@ -140,7 +140,7 @@ async function open(
   };
 }
 
-/** The sandbox's data directory, and the secrets and log directory in it. */
+/** The sandbox's data directory, the log directory in it, and the secrets that it stores. */
 interface Home {
   directory: string;
   logDirectory: string;

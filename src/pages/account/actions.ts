@@ -9,7 +9,7 @@ export type Verb = 'cancel' | 'resume' | 'repair' | 'close';
 const POLL_MS = 1000;
 const SEEN_MS = 60_000;
 
-/** Returns what the user is told after an action. */
+/** Returns the message that the user sees after an action. */
 export function doneText(verb: Verb): string {
   const { account, panel } = words;
   return {

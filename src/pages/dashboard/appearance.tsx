@@ -10,7 +10,7 @@ interface CardProps {
   onChanged: () => void;
 }
 
-/** Runs one request at a time and shows why it failed. */
+/** Runs one request at a time. `problem` is the reason why the last request failed. */
 function useAction(onChanged: () => void) {
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<string>();
@@ -72,7 +72,10 @@ export function Logo({ place: { session, app }, onChanged }: CardProps): ReactEl
   );
 }
 
-/** Says whether the website is proven, and proves it. Nothing without a website. */
+/**
+ * Shows whether the app's website is proven, with a button that proves the website. Shows nothing
+ * when the app has no website.
+ */
 export function Website({ place: { session, app }, onChanged }: CardProps): ReactElement {
   const { busy, problem, run } = useAction(onChanged);
   const { id, websiteUrl, websiteProvenAt } = app;

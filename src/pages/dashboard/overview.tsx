@@ -7,7 +7,10 @@ import { Plot, type Point } from './plot.tsx';
 
 const DAY_MS = 86_400_000;
 const ranges = [7, 30, 90, 365] as const;
-/** A daily chart with more bars than this would be unreadable, so its bars are weeks. */
+/**
+ * Maximum number of bars of a daily chart. For more days each bar is a week, because more bars
+ * would be unreadable.
+ */
 const MAX_BARS = 90;
 
 const percent = (rate: number | null) => (rate === null ? '–' : `${(rate * 100).toFixed(1)} %`);

@@ -14,8 +14,8 @@ export interface Place {
 export const LIVE_MS = 10_000;
 
 /**
- * Returns the parts of the URL's fragment, such as "subscriptions" and the id for
- * `#/subscriptions/<id>`.
+ * Returns the parts of the URL's fragment. For `#/subscriptions/<id>` the parts are "subscriptions"
+ * and the id.
  */
 export function useHash(): readonly string[] {
   const hash = useSyncExternalStore(
@@ -33,7 +33,7 @@ export function useHash(): readonly string[] {
 }
 
 /**
- * Sends a request and returns its response. A call of `again` repeats the request. So does a timer
+ * Sends a request and returns its response. The request is repeated when `again` is called, and
  * every `everyMs` milliseconds while the page is visible.
  */
 export function useResponse<T>(

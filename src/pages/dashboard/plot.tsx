@@ -16,8 +16,8 @@ const BOTTOM = 20;
 const TOP = 8;
 
 /**
- * Returns the distance between grid lines: 1, 2 or 5 times a power of ten, and at least `minStep`.
- * The distance is at least a quarter of `max`, so a plot has few grid lines.
+ * Returns the distance between grid lines. The distance is 1, 2 or 5 times a power of ten, and at
+ * least `minStep`. It is also at least a quarter of `max`, so that a chart has few grid lines.
  */
 function stepFor(max: number, minStep: number): number {
   const rough = Math.max(max / 4, minStep);

@@ -2,12 +2,10 @@ import { BillingConnectionError, BillingError } from '../../client/error.ts';
 import { counted, fill, words } from './language.ts';
 import { foreign } from './text.ts';
 
-/**
- * Thrown when the wallet refused a request, or when its owner refused the request in the wallet.
- */
+/** Thrown when the wallet refused a request, or when the wallet's owner refused the request. */
 export class WalletRefusal extends Error {
   readonly step: 'connect' | 'signIn' | 'sign';
-  /** True when the wallet reports that its owner refused. */
+  /** True when the wallet reports that the owner refused the request. */
   readonly byPerson: boolean;
 
   constructor(step: WalletRefusal['step'], cause: unknown) {
@@ -22,7 +20,10 @@ export class WalletRefusal extends Error {
  * transaction, and reports what the wallet changed.
  */
 export class AlteredTransaction extends Error {
-  /** What the wallet changed, as the end of a sentence; undefined when the service cannot say. */
+  /**
+   * The change by the wallet, as the end of a sentence. Undefined when the service does not know
+   * the change.
+   */
   readonly change: string | undefined;
 
   constructor(cause: BillingError) {
@@ -52,7 +53,8 @@ export function wordsOf(error: unknown): string {
   if (error instanceof WalletRefusal) {
     const reason = foreign(error.message).replace(/[^.!?]$/, '$&.');
     if (!error.byPerson) return fill(words.error.walletSays, { reason });
-    // A hardware wallet may decline because of its own settings. The user has to read that reason.
+    // A hardware wallet may decline because of its own settings. The user needs to read this
+    // reason.
     return USUAL.test(reason) ? words.error.declined : fill(words.error.declinedWhy, { reason });
   }
   if (error instanceof AlteredTransaction) {

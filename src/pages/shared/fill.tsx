@@ -1,6 +1,9 @@
 import { Fragment, type ReactElement, type ReactNode } from 'react';
 
-/** Renders a text of the catalogue. The element of the same name replaces each `{name}`. */
+/**
+ * Renders a text of the catalogue. Each `{name}` in the text is replaced by the element with that
+ * name.
+ */
 export function Fill({
   text,
   ...values

@@ -32,7 +32,8 @@ function preferred(): Language {
 
 /** Loads the catalogue of a language. Returns undefined when the catalogue cannot be loaded. */
 async function catalogueOf(code: Language): Promise<Words | undefined> {
-  // Every page contains the English texts, so it has texts when another catalogue fails to load.
+  // Every page contains the English texts, so that a page has texts when another catalogue cannot
+  // be loaded.
   if (code === 'en') return en;
   const name = `meta[name="billing-words-${code}"]`;
   const url = document.querySelector<HTMLMetaElement>(name)?.content;
@@ -42,8 +43,8 @@ async function catalogueOf(code: Language): Promise<Words | undefined> {
 }
 
 /**
- * Sets the page's language, by default the preferred one. If the catalogue cannot be loaded, the
- * page keeps its language.
+ * Sets the page's language, by default the preferred language. If the catalogue cannot be loaded,
+ * the page keeps its language.
  */
 export async function setLanguage(language: Language = preferred()): Promise<void> {
   const words = await catalogueOf(language);

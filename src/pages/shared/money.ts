@@ -2,7 +2,7 @@ import { formatSol, formatUsdc } from '../../format.ts';
 import { locale } from './language.ts';
 
 const UNITS_PER_CENT = 10_000n;
-/** Rounding to the cent may change an amount by at most one part in this number. */
+/** Rounding to the cent may change an amount by at most 1 / MAX_CHANGE of the amount. */
 const MAX_CHANGE = 1000n;
 
 /** Formats USDC base units without rounding: `1,234.50`, `0.005`. */

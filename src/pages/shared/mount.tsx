@@ -7,7 +7,7 @@ import { RenewalDialog } from './renewal.tsx';
 
 /**
  * Renders a page into the document. With `isTranslated`, the page is in the reader's language.
- * `page` is called again whenever the reader changes the language.
+ * `page` is called again each time the reader changes the language.
  */
 export async function mount(page: () => ReactNode, { isTranslated = false } = {}): Promise<void> {
   const root = document.getElementById('root');

@@ -83,8 +83,8 @@ export function Notice({
 }
 
 /**
- * Shows an amount of USDC with its unit. An amount other than `partOf` may come from a division, so
- * it is rounded to the cent.
+ * Shows an amount of USDC with its unit. `partOf` is the full price. An amount other than the full
+ * price may come from a division, so it is rounded to the cent.
  */
 export function Usdc({ units, partOf = units }: { units: string; partOf?: string }): ReactElement {
   return (
@@ -171,8 +171,8 @@ export function Badge({ status }: { status: string }): ReactElement {
 }
 
 /**
- * Shows a subscription's status. For a live subscription, shows instead when a cancelled
- * subscription ends, or that the subscription is paused.
+ * Shows a subscription's status. For a live subscription that is cancelled, shows the end of the
+ * subscription instead. For a live subscription that is paused, shows that it is paused.
  */
 export function SubscriptionBadge({
   of: { status, cancelRequestedAt, pausedAt, paidThrough },
@@ -196,8 +196,8 @@ export function SubscriptionBadge({
 }
 
 /**
- * A modal dialog that Escape closes. The focus stays inside the dialog and then returns to the
- * element that had it before.
+ * A modal dialog that Escape closes. While the dialog is open, the focus stays inside. Afterwards
+ * the focus returns to the element that had the focus before.
  */
 export function Dialog({
   title,

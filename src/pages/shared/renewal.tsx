@@ -64,8 +64,8 @@ function subscribe(changed: () => void): () => void {
 }
 
 /**
- * Renders the dialog while a session waits for it, and otherwise nothing. Every page has this
- * component.
+ * Renders the dialog while a session waits for the user to sign in again. At other times it renders
+ * nothing. Every page has this component.
  */
 export function RenewalDialog(): ReactElement {
   const renewal = useSyncExternalStore(subscribe, () => current);

@@ -1,13 +1,14 @@
-// What an app shows of itself to its subscribers. All of it is written by its merchant.
+// The description of an app for subscribers. The app's merchant wrote all of these texts.
 import type { ReactElement } from 'react';
 import { words } from './language.ts';
 import type { PublicPlan } from './session.ts';
 import { foreign, safeUrl } from './text.ts';
 
-/** The app's logo, or the first letter of its seller. */
+/** The app's logo, or the first letter of the seller's name. */
 export function Mark({ plan, seller }: { plan: PublicPlan; seller: string }): ReactElement {
   const { logoUrl } = plan;
-  // The path alone, so that the image always comes from where the page does.
+  // Only the path of the URL is used, so that the image always comes from the same server as the
+  // page.
   if (logoUrl !== null && URL.canParse(logoUrl))
     return <img className="logo" src={new URL(logoUrl).pathname} alt="" />;
   return (
@@ -17,7 +18,10 @@ export function Mark({ plan, seller }: { plan: PublicPlan; seller: string }): Re
   );
 }
 
-/** Links to the app's support, terms and privacy notice; nothing without one. */
+/**
+ * Links to the app's support, terms and privacy notice. Renders nothing when the app has none of
+ * these links.
+ */
 export function SellerLinks({ plan }: { plan: PublicPlan }): ReactElement {
   const { supportEmail, supportUrl, termsUrl, privacyUrl } = plan;
   const text = words.seller;
@@ -44,7 +48,7 @@ export function SellerLinks({ plan }: { plan: PublicPlan }): ReactElement {
   );
 }
 
-/** An address as a link that has no other part, such as a subject. */
+/** Returns a mailto: link to the address. A subject or another part in the address is escaped. */
 function mailto(address: string): string {
   const at = address.lastIndexOf('@');
   const [name, domain] = [address.slice(0, at), address.slice(at + 1)];

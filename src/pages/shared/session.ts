@@ -46,7 +46,8 @@ export interface Submitted {
 }
 
 /**
- * Time limit (ms) for the response headers of a repeated request. The client has the same limit.
+ * Time limit (ms) for the response headers of a repeated request. A first request has the same
+ * limit in the client.
  */
 const TIMEOUT_MS = 30_000;
 
@@ -85,7 +86,7 @@ export async function resumeSession(
   if (kept === undefined) return undefined;
   const account = accounts.find(({ address }) => address === kept.address);
   if (account !== undefined) return sessionOf({ wallet, account }, role, kept.token);
-  // The wallet now shares other accounts only, so the token is useless.
+  // The wallet now shares only other accounts, so the token can no longer be used.
   if (accounts.length > 0) dropToken(role);
   return undefined;
 }
@@ -148,7 +149,8 @@ function sessionOf(connected: Connected, role: Role, first: string): Session {
       };
       if (token === used && !(await askRenewal(session, renew))) return response;
       const headers = { ...(init?.headers as object), authorization: `Bearer ${token}` };
-      // The sign-in may outlast the first time limit, so the repeated request gets a new one.
+      // The sign-in may outlast the first time limit, so the repeated request gets a new time
+      // limit.
       return fetch(url, { ...init, headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
     },
   });
@@ -157,7 +159,7 @@ function sessionOf(connected: Connected, role: Role, first: string): Session {
 
 /**
  * Asks the wallet to sign in once more, before a key is created or a secret is replaced. A stranger
- * at an open dashboard cannot sign in. Returns a client with the new token.
+ * who uses an open dashboard cannot sign in. Returns a client with the new token.
  */
 export async function signAgain(session: Session): Promise<Client> {
   const { token } = await signInAs(session, session.role);
@@ -165,10 +167,10 @@ export async function signAgain(session: Session): Promise<Client> {
 }
 
 /**
- * Has the wallet sign a transaction, and sends it through the service unless the wallet sends it.
- * `ask` has the service build the transaction just before the wallet is asked, because a blockhash
- * ages while the user decides. Throws a WalletRefusal, an AlteredTransaction or the service's
- * error.
+ * Asks the wallet to sign a transaction. The service then sends the transaction, unless the wallet
+ * sends it. `ask` is called right before the wallet is asked and lets the service build the
+ * transaction, because a blockhash ages while the user decides. Throws a WalletRefusal, an
+ * AlteredTransaction or the service's error.
  */
 export async function submit(
   session: Session,

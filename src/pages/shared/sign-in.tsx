@@ -84,15 +84,18 @@ export interface SignInPlace {
   session: Session | undefined;
   /** Whether the user must sign in again because the wallet switched accounts. */
   isSwitched: boolean;
-  /** The wallet that is asked whether it still shares the account of the tab's token. */
+  /**
+   * The wallet whose account the tab's token belongs to, while the page asks the wallet for this
+   * account.
+   */
   resuming: SolanaWallet | undefined;
   stopResuming: () => void;
   begin: (session: Session) => void;
 }
 
 /**
- * Returns the session of a page. The session resumes with the tab's token. The session ends when
- * the wallet switches accounts.
+ * Returns the session of a page. If the tab has a token, the session starts with that token. The
+ * session ends when the wallet switches accounts.
  */
 export function useSession(role: Role): SignInPlace {
   const wallets = useWallets();

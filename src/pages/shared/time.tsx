@@ -8,7 +8,7 @@ const minuteParts = { ...dayParts, hour: '2-digit', minute: '2-digit' } as const
 let isUtc = false;
 const watchers = new Set<() => void>();
 
-/** Shows all times of the page in the other zone: UTC or the reader's. */
+/** Switches all times of the page between UTC and the reader's time zone. */
 export function switchZone(): void {
   isUtc = !isUtc;
   for (const changed of watchers) changed();

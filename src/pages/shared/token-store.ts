@@ -1,5 +1,6 @@
 // Keeps the access token of each role in the tab's sessionStorage. A reload or another page in the
-// tab then needs no new signature. Closing the tab deletes the token. No other tab can read it.
+// tab then needs no new signature. Closing the tab deletes the token. No other tab can read the
+// token.
 
 export type Role = 'merchant' | 'subscriber';
 

@@ -38,7 +38,7 @@ type Verb = 'subscribe' | 'signIn';
 /**
  * Shows a button for each wallet that can sign in for the role. For each other wallet of the
  * browser, shows why the page cannot use the wallet. Without a usable wallet, shows links for
- * getting one.
+ * getting a wallet.
  */
 export function WalletChoice({
   verb,

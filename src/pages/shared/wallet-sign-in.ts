@@ -6,7 +6,10 @@ import { fill, words } from './language.ts';
 import type { Role } from './token-store.ts';
 import { type Connected, fromBase64, type SolanaWallet, toBase58, toBase64 } from './wallets.ts';
 
-/** The ways to sign in, best first. The last resort signs a transaction that is never sent. */
+/**
+ * The ways to sign in, best first. With `transaction` the wallet signs a transaction that is never
+ * sent.
+ */
 export type SignInWay = 'signIn' | 'signMessage' | 'signOffchainMessage' | 'transaction';
 
 /** The service's sign-in text. `transaction` is set when the wallet signs in with a transaction. */
@@ -25,7 +28,10 @@ export interface SignedIn {
   signedMessage?: string;
 }
 
-/** Returns how these features sign in for the role, or undefined when they cannot sign in. */
+/**
+ * Returns how a wallet with these features signs in for the role. Returns undefined when the wallet
+ * cannot sign in.
+ */
 export function signInWay(features: readonly string[], role: Role): SignInWay | undefined {
   if (features.includes('solana:signIn')) return 'signIn';
   if (features.includes('solana:signMessage')) return 'signMessage';
@@ -36,15 +42,20 @@ export function signInWay(features: readonly string[], role: Role): SignInWay | 
     : undefined;
 }
 
-/** The reason why a page cannot use a wallet, as the key of the text that explains it. */
+/** The reason why a page cannot use a wallet, as the key of the text that explains the reason. */
 export type Obstacle = keyof typeof words.obstacle;
 
-/** Returns why the page cannot use the wallet, or undefined when the page can use it. */
+/**
+ * Returns why the page cannot use the wallet. Returns undefined when the page can use the wallet.
+ */
 export function obstacleOf(wallet: SolanaWallet, role: Role): Obstacle | undefined {
   return obstacleIn(Object.keys(wallet.features), role);
 }
 
-/** Why a page cannot use these features; undefined when it can. */
+/**
+ * Returns why a page cannot use a wallet with these features. Returns undefined when the page can
+ * use the wallet.
+ */
 export function obstacleIn(features: readonly string[], role: Role): Obstacle | undefined {
   if (!features.includes('standard:connect')) return 'connect';
   const signs = features.includes('solana:signTransaction');
@@ -120,8 +131,9 @@ async function sign(
 }
 
 /**
- * Asks the wallet to sign in, and returns the wallet's account, which the page then uses. Throws a
- * WalletRefusal. If the wallet signed with another account, the refusal names both accounts.
+ * Asks the wallet to sign in. Returns the account with which the wallet signed; the page then uses
+ * this account. Throws a WalletRefusal. If the wallet signed with another account, the refusal
+ * names both accounts.
  */
 export async function signInWith(
   connected: Connected,

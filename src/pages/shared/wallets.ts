@@ -55,8 +55,9 @@ export interface Connected {
 }
 
 /**
- * The features that can be used with the account: an account names those that it supports, such as
- * none when it is only watched. Connecting and signing in name no account.
+ * Returns the features of the wallet that the page can use with the account. An account lists the
+ * features that it supports; an account that the wallet only watches lists none. Connecting and
+ * signing in are features of the wallet, whatever the account lists.
  */
 export function featuresOf({ wallet, account }: Connected): readonly string[] {
   return Object.keys(wallet.features).filter(
@@ -67,7 +68,7 @@ export function featuresOf({ wallet, account }: Connected): readonly string[] {
   );
 }
 
-/** Whether the account signs transactions. */
+/** Whether the account can sign transactions. */
 const signs = (connected: Connected): boolean =>
   featuresOf(connected).some((name) =>
     ['solana:signTransaction', 'solana:signAndSendTransaction'].includes(name),
@@ -101,8 +102,9 @@ export function knowsNetwork({ chains }: { chains: readonly string[] }): boolean
 }
 
 /**
- * Asks the wallet for an account, and takes one that signs on this network if there is one. Throws
- * a WalletRefusal when the user refuses, the wallet fails or no account signs.
+ * Asks the wallet for its accounts. Returns an account that can sign transactions, if possible on
+ * this network. Throws a WalletRefusal when the user refuses, the wallet fails or no account can
+ * sign.
  */
 export async function connect(wallet: SolanaWallet): Promise<Connected> {
   try {
@@ -118,8 +120,8 @@ export async function connect(wallet: SolanaWallet): Promise<Connected> {
 }
 
 /**
- * Returns the accounts that the wallet shares with the page without asking the user. Returns no
- * accounts when the wallet would have to ask.
+ * Returns the accounts that the wallet shares with the page without asking the user. Returns an
+ * empty list when the wallet would have to ask.
  */
 export async function sharedAccounts({
   features,
@@ -144,7 +146,7 @@ export function onSwitch({ wallet, account }: Connected, switched: () => void): 
   );
 }
 
-/** Wallets that were too slow: a transaction lapsed before the service could send it. */
+/** Wallets that were too slow: their signed transaction lapsed before the service could send it. */
 const lapsed = new WeakSet<SolanaWallet>();
 
 /**
@@ -156,9 +158,9 @@ export function noteLapse(wallet: SolanaWallet): void {
 }
 
 /**
- * Returns whether the wallet sends transactions itself: it cannot sign without sending for this
- * account, it lists sending before signing, or it was too slow before. A wallet that sends can use a
- * newer blockhash.
+ * Returns whether the wallet shall send the transactions of this account itself: (1) the account
+ * cannot sign without sending, (2) the wallet lists sending before signing, or (3) the wallet was
+ * too slow before. A wallet that sends can use a newer blockhash.
  */
 function sendsItself(connected: Connected): boolean {
   const names = featuresOf(connected);

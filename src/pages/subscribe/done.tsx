@@ -16,8 +16,8 @@ const isInTrial = ({ trialEndsAt, nextPaymentDue }: Subscription) =>
   trialEndsAt !== null && nextPaymentDue === trialEndsAt;
 
 /**
- * The screen after subscribing. It follows the first payment until the payment has succeeded or
- * failed.
+ * The screen after subscribing. The screen follows the first payment until this payment has
+ * succeeded or failed.
  */
 export function Done({
   plan,

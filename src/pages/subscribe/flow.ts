@@ -17,7 +17,10 @@ import type { Problem } from './problems.ts';
 
 export type Step = 'connect' | 'signIn' | 'check' | 'sign' | 'send' | 'confirm';
 
-/** The reason why a wallet cannot subscribe, which is also the key of the text that explains it. */
+/**
+ * The reason why a wallet cannot subscribe. It is also the key of the text that explains the
+ * reason.
+ */
 type Closed = 'endedByMerchant' | 'ownWallet' | 'frozen' | 'planBlocked' | 'planClosed';
 
 export type View =
@@ -37,14 +40,14 @@ export type Terms = Pick<PublicPlan, 'trialHours' | 'schedule'>;
 
 export interface Flow {
   view: View;
-  /** The terms that the page shows. Until the wallet is connected, these are the plan's. */
+  /** The terms that the page shows. Until a wallet is connected, these are the plan's terms. */
   terms: Terms;
   session: Session | undefined;
   /** Connects the wallet, signs in, and subscribes if the state on chain allows it. */
   start: (wallet: SolanaWallet) => void;
   /** Subscribes with the wallet that is signed in. */
   again: () => void;
-  /** Reads the balances of a wallet that lacks money, and subscribes once it has enough. */
+  /** Reads the balances of a wallet that lacks money. Subscribes when the wallet has enough. */
   watch: () => void;
   /** Stops waiting for the wallet. A later response of the wallet is ignored. */
   stop: () => void;
@@ -57,7 +60,7 @@ class Superseded extends Error {}
 
 const POLL_MS = 1500;
 /**
- * Maximum milliseconds to wait until a transaction is on chain: longer than a blockhash is valid.
+ * Maximum time (ms) to wait until a transaction is on chain. A blockhash is valid for less time.
  */
 const LANDING_MS = 100_000;
 
@@ -70,8 +73,8 @@ export interface Order {
 }
 
 /**
- * Calls `left` when the session ends: with `switched` if the wallet switched accounts, otherwise
- * with `offer`.
+ * Calls `left` when the session ends. The argument is `switched` if the wallet switched accounts,
+ * otherwise `offer`.
  */
 function useEnd(session: Session | undefined, left: (why: 'offer' | 'switched') => void): void {
   useEffect(() => {
@@ -89,10 +92,14 @@ function useEnd(session: Session | undefined, left: (why: 'offer' | 'switched') 
   }, [session]);
 }
 
-/** Runs one piece of work at a time. stop() or a later run supersedes the work. */
+/**
+ * Runs one piece of work at a time. A call of stop() or a later run supersedes the running work.
+ */
 function useRuns(shown: (view: View) => void) {
   const runs = useRef(0);
-  /** Returns a function that returns true until something supersedes the current work. */
+  /**
+   * Returns a function that returns true until stop() or a later run supersedes the current work.
+   */
   const current = () => {
     const mine = runs.current;
     return () => runs.current === mine;
@@ -102,7 +109,7 @@ function useRuns(shown: (view: View) => void) {
     stop: () => {
       runs.current += 1;
     },
-    /** Runs `work` and shows its result, unless something supersedes it. */
+    /** Runs `work` and shows its result, unless stop() or a later run supersedes the work. */
     run: (wallet: string, work: (show: (step: Step) => void) => Promise<View>) => {
       runs.current += 1;
       const isCurrent = current();
@@ -166,7 +173,7 @@ export function useFlow(order: Order): Flow {
         if (isShort(standing)) setView({ at: 'short', standing });
         else again();
       },
-      // A failed read has no effect: the page reads the balances again soon.
+      // A failed read has no effect, because the page reads the balances again soon.
       () => undefined,
     );
   };
@@ -192,7 +199,7 @@ export function useFlow(order: Order): Flow {
 
 /**
  * Subscribes a signed-in wallet to the terms that the page shows. If the state on chain prevents
- * that, returns a view that explains why.
+ * subscribing, returns a view with the reason.
  */
 async function proceed(
   order: Order & Pick<Flow, 'terms'>,
@@ -259,7 +266,8 @@ async function placeOf(
   if (standing.endedByMerchant) return { at: 'closed', why: 'endedByMerchant' };
   if (onChain === 'live' && standing.approval !== 'replaced' && subscriptionId === null)
     return { at: 'done', subscription: await register(session, order, standing) };
-  // A cancelled account without a live subscription is resumed by subscribing.
+  // If an account is cancelled and has no live subscription, the wallet resumes it by subscribing
+  // again.
   const isLive = onChain === 'live' || (onChain === 'cancelled' && subscriptionId !== null);
   if (isLive) return { at: 'subscribed', standing };
   if (session.address === plan.merchantWallet) return { at: 'closed', why: 'ownWallet' };

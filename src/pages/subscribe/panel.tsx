@@ -15,7 +15,9 @@ import type { Flow } from './flow.ts';
 import { textOf } from './problems.ts';
 import { Short } from './short.tsx';
 
-/** Returns why the plan accepts no subscribers, or undefined when the plan accepts them. */
+/**
+ * Returns why the plan accepts no subscribers. Returns undefined when the plan accepts subscribers.
+ */
 function closedWhy({ available, status, blocked }: PublicPlan): string | undefined {
   if (!available) return words.panel.suspended;
   if (status !== 'active') return words.panel[status];

@@ -1,4 +1,5 @@
-// The payments of a subscription as lines of the page: what is paid today, next and after.
+// Converts the payments of a subscription to lines of the page: the payment of today, the next
+// payments and the later payments.
 import type { components } from '../../client/openapi.ts';
 
 type PublicPlan = components['schemas']['PublicPlan'];
@@ -17,7 +18,7 @@ export interface PaymentLine {
 }
 
 const HOUR_MS = 3_600_000;
-/** Up to this number of equal payments, each payment has its own line. */
+/** Maximum number of equal payments for which each payment has its own line. */
 const MAX_LISTED = 2;
 
 export function linesOf({

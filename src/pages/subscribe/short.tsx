@@ -13,8 +13,8 @@ import { missingOf } from './missing.ts';
 const WATCH_MS = 4000;
 
 /**
- * Shows the USDC and SOL that the wallet lacks, and the address to send them to. The page polls the
- * wallet's balances and subscribes once the balances suffice.
+ * Shows how much USDC and SOL the wallet lacks, and the wallet's address for receiving both. The
+ * page polls the wallet's balances and subscribes once the balances suffice.
  */
 export function Short({
   standing,

@@ -114,8 +114,7 @@ export const en = {
       other: 'every {span}',
     },
     /**
-     * The length of a month, 3 months, half a year or a year. These periods are not calendar
-     * months.
+     * The exact length of a period of 1, 3, 6 or 12 months. These periods are not calendar months.
      */
     exact: 'Counted as {length}, so the day of payment moves a little.',
   },

@@ -38,7 +38,7 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
   const command = async ({ config, log, sql }: CommandResources) => {
     const { rpcUrls } = required(config, 'rpcUrls');
     const keeper = await keeperAddressOf(config);
-    // Its requests count beside those of the keepers.
+    // The requests of this command and of the keepers share SOLANA_RPC_RATE.
     const rate = await startRateShare('rpc', config.rpcRate, { sql, log });
     const rpc = createRpc({
       urls: rpcUrls,
@@ -108,7 +108,12 @@ const unreadableOf = ({ differences }: Reconciliation) =>
 function describe(result: Reconciliation, repair: boolean): string {
   const { recorded, onChain, differences } = result;
   const compared = `${recorded} recorded payments and ${onChain} pulls of the keeper on chain were compared`;
-  if (differences.length === 0) return `${compared}: no difference.`;
+  const { pulls, plans } = result.elsewhere;
+  const others =
+    pulls === 0
+      ? ''
+      : `\n${pulls} pulls of ${plans} plans that are not in this database were not compared: those of other cells.`;
+  if (differences.length === 0) return `${compared}: no difference.${others}`;
   const rows = differences.map(({ kind, signature, subscriptionPda, detail, repaired }) => [
     kind,
     signature,
@@ -130,5 +135,5 @@ function describe(result: Reconciliation, repair: boolean): string {
     !repair && differences.some(({ kind }) => kind === 'not_recorded' || kind === 'charged_twice')
       ? ' --repair records missing payments.'
       : '';
-  return `${table(head, rows, painter(process.stdout))}${compared}: ${differences.length - unreadable} differences, ${leftOf(result)} left.${unread}${hint}`;
+  return `${table(head, rows, painter(process.stdout))}${compared}: ${differences.length - unreadable} differences, ${leftOf(result)} left.${unread}${hint}${others}`;
 }

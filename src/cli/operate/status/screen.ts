@@ -125,8 +125,8 @@ function sponsoringFacts(sponsoring: Status['sponsoring']): [string, string][] {
 }
 
 /**
- * Returns the line about the wallet that cost the keeper the most failed transactions. `--json`
- * lists more wallets.
+ * Returns the line about the wallet with the most failed payments on chain, for which the keeper
+ * paid the network fees. `--json` lists more wallets.
  */
 function costFacts([first]: NonNullable<Status['payments']>['failedOnChain']): [string, string][] {
   if (first === undefined) return [];
