@@ -25,6 +25,8 @@ const never = { subscriptions: 0, payments: 0, open: 0, transactions: 0 };
 
 async function scene(t: Parameters<typeof startSponsorStage>[0]) {
   const stage = await startSponsorStage(t);
+  // A fork can only drop blocks that there are.
+  stage.net.mineBlocks(20);
   const plan: Plan = await stage.plan();
   stage.net.fund(plan.merchant.address, { usdc: 1n });
   const wallet = stage.poor();
