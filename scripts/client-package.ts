@@ -47,6 +47,10 @@ Types come from the API's OpenAPI document (/openapi.json; /docs shows it). Erro
 (code, status, details), a BillingConnectionError says that there was no answer.
 `;
 
+/** Comments that stand at most fields of a kind: the reference has them. */
+const REPEATED =
+  /^\t*\/\*\* (?:ISO 8601, UTC|UUIDv7 in lower case|USDC base units \(6 decimals\) as a string|Start of the next page: X-Next-Cursor of the previous page|Your own key-value data: up to 20 strings, 4 KiB in total|Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first|A Solana address in Base58|Address of the account on chain, in Base58)\. \*\/\n/gm;
+
 /**
  * Drops the source map reference and rewrites import paths of declarations to .js. Indents them by
  * tabs and puts comments on one line, without formats that the text names anyway, without the
@@ -67,7 +71,7 @@ function packed(text: string): string {
         .replaceAll(/\n\t* \*(?!\/)/g, '')
         .replace(/\n\t* \*\//, ' */'),
     )
-    .replaceAll(/^\t*\/\*\* UUIDv7 in lower case\. \*\/\n/gm, '');
+    .replaceAll(REPEATED, '');
 }
 
 await rm(target, { recursive: true, force: true });

@@ -246,9 +246,11 @@ create table apps (
   privacy_url text,
   website_proven_at timestamp with time zone,
   logo_version text,
+  sponsorship text not null default 'on'::text,
   constraint apps_logo_version_check CHECK ((logo_version ~ '^[0-9a-f]{16}$'::text)),
   constraint apps_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
   constraint apps_return_origins_check CHECK ((cardinality(return_origins) <= 10)),
+  constraint apps_sponsorship_check CHECK ((sponsorship = ANY (ARRAY['on'::text, 'off'::text]))),
   constraint proven_website_is_given CHECK (((website_proven_at IS NULL) OR (website_url IS NOT NULL))),
   constraint apps_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   constraint apps_pkey PRIMARY KEY (id)
@@ -258,6 +260,7 @@ comment on column apps.one_per_customer is 'a customer (external_id) has one liv
 comment on column apps.own_ids_by_subscriber is 'a wallet may set external_id and metadata in its registration, where they are unverified';
 comment on column apps.website_proven_at is 'when /.well-known/billing.json at website_url named the app; null while nothing proves that the website is the merchant''s';
 comment on column apps.logo_version is 'the start of the SHA-256 of the logo in app_logos; null without a logo';
+comment on column apps.sponsorship is 'off: no transaction for plans of the app is sponsored';
 CREATE INDEX apps_by_merchant ON public.apps USING btree (merchant_id, id);
 
 create table auth_nonces (
@@ -580,7 +583,7 @@ CREATE INDEX offered_transactions_by_wallet ON public.offered_transactions USING
 
 create table payment_attempts (
   id uuid not null default uuid_v7(),
-  subscription_id uuid not null,
+  subscription_id uuid,
   transaction_id uuid not null,
   position integer not null default 0,
   period_start timestamp with time zone not null,
@@ -594,7 +597,9 @@ create table payment_attempts (
   created_at timestamp with time zone not null default now(),
   resolved_at timestamp with time zone,
   subscription_pda text not null,
+  offer_id uuid,
   constraint attempt_adds_up CHECK ((amount_gross = (platform_fee + amount_net))),
+  constraint of_subscription_or_offer CHECK (((subscription_id IS NOT NULL) OR (offer_id IS NOT NULL))),
   constraint payment_attempts_amount_gross_check CHECK ((amount_gross > 0)),
   constraint payment_attempts_amount_net_check CHECK ((amount_net >= 0)),
   constraint payment_attempts_fee_owed_check CHECK ((fee_owed >= 0)),
@@ -602,6 +607,7 @@ create table payment_attempts (
   constraint payment_attempts_position_check CHECK (("position" >= 0)),
   constraint payment_attempts_state_check CHECK ((state = ANY (ARRAY['open'::text, 'landed'::text, 'failed'::text, 'expired'::text, 'unexplained'::text]))),
   constraint resolved_has_time CHECK (((state = 'open'::text) = (resolved_at IS NULL))),
+  constraint payment_attempts_offer_id_fkey FOREIGN KEY (offer_id) REFERENCES sponsorships(offer_id),
   constraint payment_attempts_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint payment_attempts_transaction_id_fkey FOREIGN KEY (transaction_id) REFERENCES transactions(id),
   constraint payment_attempts_pkey PRIMARY KEY (id),
@@ -611,7 +617,9 @@ comment on table payment_attempts is 'every payment signed by a keeper, with its
 comment on column payment_attempts.position is 'index of the payment in its transaction, from 0';
 comment on column payment_attempts.fee_owed is 'the omitted fee, because no treasury of the plan could receive it';
 comment on column payment_attempts.subscription_pda is 'the address that it pulls from; registrations of one address share it';
+comment on column payment_attempts.offer_id is 'the sponsored sign-up that makes the payment; it has a subscription once it is settled';
 CREATE INDEX attempts_in_vain ON public.payment_attempts USING btree (subscription_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'expired'::text, 'unexplained'::text]));
+CREATE INDEX attempts_of_offers ON public.payment_attempts USING btree (offer_id) WHERE (offer_id IS NOT NULL);
 CREATE INDEX attempts_unexplained ON public.payment_attempts USING btree (resolved_at) WHERE (state = 'unexplained'::text);
 CREATE UNIQUE INDEX one_open_attempt_per_address ON public.payment_attempts USING btree (subscription_pda) WHERE (state = 'open'::text);
 
@@ -823,6 +831,116 @@ create table sample_events (
 comment on table sample_events is 'sample events that merchants triggered to test receivers: sent once, visible to "billing listen", without a sequence number; kept for an hour';
 CREATE INDEX sample_events_by_age ON public.sample_events USING btree (created_at);
 CREATE INDEX sample_events_by_app ON public.sample_events USING btree (app_id, id);
+
+create table sponsored_offers (
+  id uuid not null default uuid_v7(),
+  purpose text not null,
+  wallet text not null,
+  sponsor text not null,
+  plan_id uuid,
+  subscription_pda text,
+  checkout_session_id uuid,
+  address text not null,
+  origin text,
+  secret_hash bytea,
+  message bytea not null,
+  blockhash text not null,
+  last_valid_block_height bigint not null,
+  blockhash_slot bigint not null,
+  compute_units integer not null,
+  unit_price bigint not null,
+  loaded_data_bytes integer not null,
+  withdraws boolean not null default false,
+  created_at timestamp with time zone not null default now(),
+  signed bytea,
+  signed_at timestamp with time zone,
+  constraint offer_names_plan CHECK (((purpose = 'revoke'::text) = (plan_id IS NULL))),
+  constraint offer_names_subscription CHECK (((purpose = 'revoke'::text) = (subscription_pda IS NULL))),
+  constraint signed_is_whole CHECK (((signed IS NULL) = (signed_at IS NULL))),
+  constraint sponsored_offers_compute_units_check CHECK ((compute_units > 0)),
+  constraint sponsored_offers_loaded_data_bytes_check CHECK ((loaded_data_bytes > 0)),
+  constraint sponsored_offers_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'revoke'::text]))),
+  constraint sponsored_offers_secret_hash_check CHECK ((length(secret_hash) = 32)),
+  constraint sponsored_offers_signed_check CHECK (((length(signed) >= 1) AND (length(signed) <= 1232))),
+  constraint sponsored_offers_unit_price_check CHECK ((unit_price >= 0)),
+  constraint sponsored_offers_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE CASCADE,
+  constraint sponsored_offers_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id) ON DELETE CASCADE,
+  constraint sponsored_offers_pkey PRIMARY KEY (id)
+);
+comment on table sponsored_offers is 'sponsored transactions offered to wallets, written by serve; a keeper rebuilds the message and never signs stored bytes; kept for a day';
+comment on column sponsored_offers.address is 'network of the client that asked for the offer, for its budget';
+comment on column sponsored_offers.origin is 'Origin of the page that asked; only it may use the secret';
+comment on column sponsored_offers.secret_hash is 'SHA-256 of the secret that stands for the wallet; null for an offer to a signed-in wallet';
+comment on column sponsored_offers.withdraws is 'close: revokes the approval too; revoke: closes the authority too';
+comment on column sponsored_offers.signed is 'the transaction with the wallet''s signature, as the page sent it';
+CREATE INDEX sponsored_offers_by_age ON public.sponsored_offers USING btree (created_at);
+CREATE INDEX sponsored_offers_by_plan ON public.sponsored_offers USING btree (plan_id) WHERE (plan_id IS NOT NULL);
+CREATE INDEX sponsored_offers_by_session ON public.sponsored_offers USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
+CREATE INDEX sponsored_offers_signed ON public.sponsored_offers USING btree (signed_at) WHERE (signed IS NOT NULL);
+
+create table sponsorships (
+  offer_id uuid not null,
+  purpose text not null,
+  wallet text not null,
+  address text not null,
+  sponsor text not null,
+  merchant_id uuid,
+  plan_id uuid,
+  subscription_pda text,
+  checkout_session_id uuid,
+  subscription_id uuid,
+  transaction_id uuid,
+  state text not null,
+  reason text,
+  seen text,
+  reserved bigint not null default 0,
+  fee bigint not null default 0,
+  authority_rent bigint not null default 0,
+  subscription_rent bigint not null default 0,
+  authority_returned_at timestamp with time zone,
+  subscription_returned_at timestamp with time zone,
+  checked_at timestamp with time zone not null default now(),
+  claim_id uuid,
+  lease_until timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  ended_at timestamp with time zone,
+  constraint open_has_no_end CHECK (((state = 'open'::text) = (ended_at IS NULL))),
+  constraint refused_has_no_transaction CHECK (((state = 'refused'::text) = (transaction_id IS NULL))),
+  constraint refused_or_failed_has_reason CHECK (((state = ANY (ARRAY['refused'::text, 'failed'::text])) = (reason IS NOT NULL))),
+  constraint sponsorship_claim_is_whole CHECK (((claim_id IS NULL) = (lease_until IS NULL))),
+  constraint sponsorships_authority_rent_check CHECK ((authority_rent >= 0)),
+  constraint sponsorships_fee_check CHECK ((fee >= 0)),
+  constraint sponsorships_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'revoke'::text]))),
+  constraint sponsorships_reserved_check CHECK ((reserved >= 0)),
+  constraint sponsorships_seen_check CHECK ((seen = ANY (ARRAY['processed'::text, 'confirmed'::text]))),
+  constraint sponsorships_state_check CHECK ((state = ANY (ARRAY['refused'::text, 'open'::text, 'landed'::text, 'failed'::text, 'expired'::text]))),
+  constraint sponsorships_subscription_rent_check CHECK ((subscription_rent >= 0)),
+  constraint sponsorships_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE SET NULL,
+  constraint sponsorships_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  constraint sponsorships_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
+  constraint sponsorships_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
+  constraint sponsorships_transaction_id_fkey FOREIGN KEY (transaction_id) REFERENCES transactions(id),
+  constraint sponsorships_pkey PRIMARY KEY (offer_id),
+  constraint sponsorships_transaction_id_key UNIQUE (transaction_id)
+);
+comment on table sponsorships is 'what a keeper made of each signed offer, and what it cost; written by keepers only';
+comment on column sponsorships.address is 'network of the client, forgotten after two days';
+comment on column sponsorships.seen is 'how far the chain has the open transaction, for the page';
+comment on column sponsorships.reserved is 'lamports that the transaction can cost at most: fee and rent';
+comment on column sponsorships.fee is 'network fee in lamports; once the transaction landed or failed on chain it is spent';
+comment on column sponsorships.authority_rent is 'lamports for the wallet''s authority; out until authority_returned_at';
+comment on column sponsorships.checked_at is 'when the accounts of the rent were last read';
+comment on column sponsorships.lease_until is 'database time until which the keeper with this claim_id follows the transaction';
+CREATE INDEX sponsorships_by_pda ON public.sponsorships USING btree (subscription_pda) WHERE (subscription_pda IS NOT NULL);
+CREATE INDEX sponsorships_by_session ON public.sponsorships USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
+CREATE INDEX sponsorships_by_subscription ON public.sponsorships USING btree (subscription_id) WHERE (subscription_id IS NOT NULL);
+CREATE INDEX sponsorships_by_time ON public.sponsorships USING btree (created_at);
+CREATE INDEX sponsorships_by_wallet ON public.sponsorships USING btree (wallet);
+CREATE INDEX sponsorships_open ON public.sponsorships USING btree (lease_until) WHERE (state = 'open'::text);
+CREATE INDEX sponsorships_out ON public.sponsorships USING btree (checked_at) WHERE ((state = 'landed'::text) AND (((authority_rent > 0) AND (authority_returned_at IS NULL)) OR ((subscription_rent > 0) AND (subscription_returned_at IS NULL))));
+CREATE INDEX sponsorships_out_by_merchant ON public.sponsorships USING btree (merchant_id) WHERE ((state = 'landed'::text) AND (((authority_rent > 0) AND (authority_returned_at IS NULL)) OR ((subscription_rent > 0) AND (subscription_returned_at IS NULL))));
+CREATE INDEX sponsorships_with_address ON public.sponsorships USING btree (created_at) WHERE (address <> ''::text);
+CREATE UNIQUE INDEX one_sponsored_signup_per_wallet ON public.sponsorships USING btree (wallet) WHERE ((state = 'open'::text) AND (purpose = 'subscribe'::text));
 
 create table subscriptions (
   id uuid not null default uuid_v7(),

@@ -37,6 +37,36 @@ export interface paths {
         delete?: never;
         patch?: never;
     };
+    "/checkout/offers/{offerId}": {
+        /**
+         * Read how far a sponsored transaction has come
+         * Send the offer’s secret as "Authorization: Bearer", from the page that asked for it.
+         */
+        get: operations["getCheckoutOffer"];
+        post?: never;
+        delete?: never;
+        patch?: never;
+    };
+    "/checkout/offers/{offerId}/transaction": {
+        get?: never;
+        /**
+         * Hand over a sponsored transaction that the wallet signed
+         * Send the offer’s secret as "Authorization: Bearer", from the page that asked for it. The service checks, signs and sends it. A token comes with the first such response only, and never for a transaction that the service has signed.
+         */
+        post: operations["sendCheckoutTransaction"];
+        delete?: never;
+        patch?: never;
+    };
+    "/checkout/plans/{planId}/offers": {
+        get?: never;
+        /**
+         * Get a sponsored transaction that subscribes a wallet and makes the first payment
+         * Needs no sign-in. The wallet signs the transaction without sending it; then post it with the secret. "offer" is null where the service does not sponsor it: then the wallet signs in and pays for its transaction.
+         */
+        post: operations["createCheckoutOffer"];
+        delete?: never;
+        patch?: never;
+    };
     "/healthz": {
         /** Liveness: the process runs */
         get: operations["getHealth"];
@@ -537,6 +567,23 @@ export interface paths {
         delete?: never;
         patch?: never;
     };
+    "/subscriber/offers/{offerId}": {
+        /** Read how far a sponsored transaction has come */
+        get: operations["getOwnOffer"];
+        post?: never;
+        delete?: never;
+        patch?: never;
+    };
+    "/subscriber/offers/{offerId}/transaction": {
+        get?: never;
+        /**
+         * Hand over a sponsored transaction that your wallet signed
+         * The service checks, signs and sends it. Read the progress afterwards.
+         */
+        post: operations["sendSponsoredTransaction"];
+        delete?: never;
+        patch?: never;
+    };
     "/subscriber/plans/{planId}": {
         /** Read a plan’s terms */
         get: operations["getPlanTerms"];
@@ -820,6 +867,8 @@ export interface components {
             registerUnclaimed: components["schemas"]["RegisterUnclaimed"];
             /** Origins that a checkout session may redirect to; in production they are https. */
             returnOrigins: string[];
+            /** Whether subscribers of the app may use sponsored transactions, which need no SOL, where the operator offers them. Default: on. Cancelling and closing stay sponsored. */
+            sponsorship: "on" | "off";
             /**
              * Format: email
              * Address for support.
@@ -1190,6 +1239,27 @@ export interface components {
              */
             url: string;
         };
+        CheckoutOffer: {
+            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
+            minContextSlot: number;
+            /**
+             * Format: uuid
+             * Names the transaction when it is sent back signed.
+             */
+            offerId: string;
+            /** Stands for the wallet in the next requests. Given once. */
+            secret: string;
+            /**
+             * Format: address
+             * Address of the account on chain, in Base58.
+             */
+            subscriptionPda: string;
+            /**
+             * Format: byte
+             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
+             */
+            transaction: string;
+        } | null;
         CheckoutSession: {
             /** Whether the customer (externalId) may have another live subscription of the app. Default: false. */
             allowSecond: boolean;
@@ -1543,6 +1613,26 @@ export interface components {
             /** The event type. */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
         };
+        HandedOver: {
+            /**
+             * Format: date-time
+             * When the token expires.
+             */
+            expiresAt: string | null;
+            /** Why it was refused or failed. */
+            reason: string | null;
+            /** The transaction’s signature in Base58, once it is signed. */
+            signature: string | null;
+            /** offered: The wallet has not signed. signed: It waits for a keeper. sent: The service has signed and sent it. processed: A node has run it. confirmed: The network has confirmed it. final: It can no longer be undone; a new subscription is registered and paid. refused: The service did not sign; "reason" tells why. Nothing was sent. failed: It failed on the network; nothing was paid. lapsed: It never landed; ask for a new offer. */
+            state: "offered" | "signed" | "sent" | "processed" | "confirmed" | "final" | "refused" | "failed" | "lapsed";
+            /**
+             * Format: uuid
+             * The subscription that it created, once it is final.
+             */
+            subscriptionId: string | null;
+            /** A subscriber’s JWT. Given once, to the first request with the signed transaction. */
+            token: string | null;
+        };
         NewPlan: {
             /** USDC base units (6 decimals) as a string. */
             amount: string;
@@ -1791,6 +1881,37 @@ export interface components {
              */
             url: string;
         };
+        NotSponsored: {
+            /**
+             * Machine-readable.
+             *
+             *     - `off`: This service sponsors no transactions.
+             *     - `app_off`: The merchant does not sponsor transactions.
+             *     - `trial`: A subscription with a trial is not sponsored, because it begins without a payment.
+             *     - `below_minimum`: The first payment is too small to be sponsored.
+             *     - `short_period`: The plan ends within the first period.
+             *     - `running`: The wallet has a subscription to the plan that still runs.
+             *     - `no_token_account`: The wallet has no USDC account.
+             *     - `insufficient_usdc`: The wallet has too little USDC for the first payment.
+             *     - `frozen`: The USDC account of the wallet is frozen by the issuer of USDC.
+             *     - `not_collectable`: Payments of the plan cannot be collected at the moment.
+             *     - `nothing_to_do`: The chain does not need this transaction any more.
+             *     - `suspended`: The merchant or the wallet is suspended, or collection is held.
+             *     - `budget`: The sponsoring budget of the day is used up.
+             *     - `merchant_budget`: The sponsoring budget of the merchant is used up.
+             *     - `wallet_budget`: The sponsoring budget of this wallet is used up for today.
+             *     - `address_budget`: The sponsoring budget of this network address is used up for today.
+             *     - `failed_lately`: A sponsored transaction of this wallet or network address failed within the hour.
+             *     - `under_way`: A sponsored transaction of this wallet is under way.
+             *     - `low_balance`: The sponsor keeps its SOL for renewals at the moment.
+             *     - `changed`: The signed transaction differs from what the service built.
+             *     - `lapsed`: The transaction was signed too late: its blockhash has expired.
+             *     - `would_fail`: The transaction would fail on the network.
+             */
+            code: "off" | "app_off" | "trial" | "below_minimum" | "short_period" | "running" | "no_token_account" | "insufficient_usdc" | "frozen" | "not_collectable" | "nothing_to_do" | "suspended" | "budget" | "merchant_budget" | "wallet_budget" | "address_budget" | "failed_lately" | "under_way" | "low_balance" | "changed" | "lapsed" | "would_fail";
+            /** Human-readable; may change. */
+            message: string;
+        } | null;
         /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
         OnePerCustomer: boolean;
         /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
@@ -3180,6 +3301,19 @@ export interface components {
         };
         /** One of the events; "type" is the discriminator. */
         SentEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["PingEvent"];
+        SponsoredProgress: {
+            /** Why it was refused or failed. */
+            reason: string | null;
+            /** The transaction’s signature in Base58, once it is signed. */
+            signature: string | null;
+            /** offered: The wallet has not signed. signed: It waits for a keeper. sent: The service has signed and sent it. processed: A node has run it. confirmed: The network has confirmed it. final: It can no longer be undone; a new subscription is registered and paid. refused: The service did not sign; "reason" tells why. Nothing was sent. failed: It failed on the network; nothing was paid. lapsed: It never landed; ask for a new offer. */
+            state: "offered" | "signed" | "sent" | "processed" | "confirmed" | "final" | "refused" | "failed" | "lapsed";
+            /**
+             * Format: uuid
+             * The subscription that it created, once it is final.
+             */
+            subscriptionId: string | null;
+        };
         Standing: {
             /** Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again. */
             approval: "none" | "given" | "missing" | "replaced";
@@ -3849,6 +3983,23 @@ export interface components {
             /** Signature of the transaction on chain, in Base58. Several payments may share one. */
             txSignature: string | null;
         };
+        TransactionOffer: {
+            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
+            minContextSlot: number;
+            notSponsored: components["schemas"]["NotSponsored"];
+            /**
+             * Format: uuid
+             * Names the transaction when it is sent back signed.
+             */
+            offerId: string;
+            /** Whether the service pays and signs too. If so, do not send it: post it to /subscriber/offers/{offerId}/transaction. */
+            sponsored: boolean;
+            /**
+             * Format: byte
+             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
+             */
+            transaction: string;
+        };
         UnregisteredSubscription: {
             /**
              * Format: uuid
@@ -4206,6 +4357,103 @@ export interface operations {
             };
         };
     };
+    getCheckoutOffer: {
+        parameters: {
+            query?: {
+                /** A state: with "wait", the response waits until the state is another one. */
+                known?: string;
+                /** Seconds to wait. Default: 0. */
+                wait?: number;
+            };
+            path: {
+                offerId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SponsoredProgress"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    sendCheckoutTransaction: {
+        parameters: {
+            path: {
+                offerId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Format: byte
+                     * The offered transaction in Base64 with your wallet’s signature. Your wallet may append instructions of the assertion program that name no signer and no writable account; any other change is VALIDATION_ERROR and named.
+                     */
+                    transaction: string;
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["HandedOver"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    createCheckoutOffer: {
+        parameters: {
+            path: {
+                planId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Format: uuid
+                     * UUIDv7 in lower case.
+                     */
+                    checkoutSessionId?: string;
+                    /**
+                     * Format: address
+                     * A Solana address in Base58.
+                     */
+                    wallet: string;
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: {
+                            notSponsored: components["schemas"]["NotSponsored"];
+                            offer: components["schemas"]["CheckoutOffer"];
+                        };
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     getHealth: {
         parameters: {
             path?: never;
@@ -4367,6 +4615,8 @@ export interface operations {
                     registerUnclaimed?: components["schemas"]["RegisterUnclaimed"];
                     /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
+                    /** Whether subscribers of the app may use sponsored transactions, which need no SOL, where the operator offers them. Default: on. Cancelling and closing stay sponsored. */
+                    sponsorship?: "on" | "off";
                     /**
                      * Format: email
                      * Address for support.
@@ -4454,6 +4704,8 @@ export interface operations {
                     registerUnclaimed?: components["schemas"]["RegisterUnclaimed"];
                     /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
+                    /** Whether subscribers of the app may use sponsored transactions, which need no SOL, where the operator offers them. Default: on. Cancelling and closing stay sponsored. */
+                    sponsorship?: "on" | "off";
                     /**
                      * Format: email
                      * Address for support.
@@ -6288,6 +6540,8 @@ export interface operations {
                 "application/json": {
                     /** Also close the account that authorizes payments and take its rent back. Every subscription of the wallet then ends for good: no new approval restores it. Default: false. */
                     closeAuthority?: boolean;
+                    /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
+                    sponsored?: boolean;
                 } | null;
             };
         };
@@ -6301,11 +6555,14 @@ export interface operations {
                         data: {
                             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
+                            notSponsored: components["schemas"]["NotSponsored"];
                             /**
                              * Format: uuid
                              * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
+                            /** Whether the service pays and signs too. If so, do not send it: post it to /subscriber/offers/{offerId}/transaction. */
+                            sponsored: boolean;
                             /** Number of accounts on chain that can no longer collect afterwards; null when the chain does not tell. */
                             subscriptions: number | null;
                             /**
@@ -6314,6 +6571,64 @@ export interface operations {
                              */
                             transaction: string;
                         };
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getOwnOffer: {
+        parameters: {
+            query?: {
+                /** A state: with "wait", the response waits until the state is another one. */
+                known?: string;
+                /** Seconds to wait. Default: 0. */
+                wait?: number;
+            };
+            path: {
+                offerId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SponsoredProgress"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    sendSponsoredTransaction: {
+        parameters: {
+            path: {
+                offerId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Format: byte
+                     * The offered transaction in Base64 with your wallet’s signature. Your wallet may append instructions of the assertion program that name no signer and no writable account; any other change is VALIDATION_ERROR and named.
+                     */
+                    transaction: string;
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SponsoredProgress"];
                         success: true;
                     };
                 };
@@ -6380,6 +6695,8 @@ export interface operations {
                      * UUIDv7 in lower case.
                      */
                     checkoutSessionId?: string;
+                    /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
+                    sponsored?: boolean;
                 } | null;
             };
         };
@@ -6393,11 +6710,14 @@ export interface operations {
                         data: {
                             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
+                            notSponsored: components["schemas"]["NotSponsored"];
                             /**
                              * Format: uuid
                              * Names the transaction when it is sent back signed.
                              */
                             offerId: string;
+                            /** Whether the service pays and signs too. If so, do not send it: post it to /subscriber/offers/{offerId}/transaction. */
+                            sponsored: boolean;
                             /**
                              * Format: address
                              * Address of the account on chain, in Base58.
@@ -6541,7 +6861,10 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": Record<string, never> | null;
+                "application/json": {
+                    /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
+                    sponsored?: boolean;
+                } | null;
             };
         };
         responses: {
@@ -6551,20 +6874,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        data: {
-                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
-                            minContextSlot: number;
-                            /**
-                             * Format: uuid
-                             * Names the transaction when it is sent back signed.
-                             */
-                            offerId: string;
-                            /**
-                             * Format: byte
-                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
-                             */
-                            transaction: string;
-                        };
+                        data: components["schemas"]["TransactionOffer"];
                         success: true;
                     };
                 };
@@ -6579,7 +6889,10 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": Record<string, never> | null;
+                "application/json": {
+                    /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
+                    sponsored?: boolean;
+                } | null;
             };
         };
         responses: {
@@ -6589,20 +6902,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        data: {
-                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
-                            minContextSlot: number;
-                            /**
-                             * Format: uuid
-                             * Names the transaction when it is sent back signed.
-                             */
-                            offerId: string;
-                            /**
-                             * Format: byte
-                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
-                             */
-                            transaction: string;
-                        };
+                        data: components["schemas"]["TransactionOffer"];
                         success: true;
                     };
                 };
@@ -6617,7 +6917,10 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": Record<string, never> | null;
+                "application/json": {
+                    /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
+                    sponsored?: boolean;
+                } | null;
             };
         };
         responses: {
@@ -6627,20 +6930,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        data: {
-                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
-                            minContextSlot: number;
-                            /**
-                             * Format: uuid
-                             * Names the transaction when it is sent back signed.
-                             */
-                            offerId: string;
-                            /**
-                             * Format: byte
-                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
-                             */
-                            transaction: string;
-                        };
+                        data: components["schemas"]["TransactionOffer"];
                         success: true;
                     };
                 };
@@ -6655,7 +6945,10 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": Record<string, never> | null;
+                "application/json": {
+                    /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
+                    sponsored?: boolean;
+                } | null;
             };
         };
         responses: {
@@ -6665,20 +6958,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        data: {
-                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
-                            minContextSlot: number;
-                            /**
-                             * Format: uuid
-                             * Names the transaction when it is sent back signed.
-                             */
-                            offerId: string;
-                            /**
-                             * Format: byte
-                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
-                             */
-                            transaction: string;
-                        };
+                        data: components["schemas"]["TransactionOffer"];
                         success: true;
                     };
                 };

@@ -16,6 +16,7 @@ import {
   text,
   url,
 } from './parse.ts';
+import { paymentVariables } from './payment-variables.ts';
 import { primaryUrl, replicaUrl } from './postgres-url.ts';
 
 /** All variables, in the order of the operators' table. */
@@ -163,19 +164,7 @@ export const variables = {
     fallback: '900',
     parse: integer(0, 86_400),
   },
-  planMinimumAmount: {
-    name: 'PLAN_MINIMUM_AMOUNT',
-    about:
-      'minimum amount of a plan per period in base units (6 decimals of USDC), because each payment costs the operator lamports; keepers do not collect less for a part of a period (after a trial or pause, before the end of a plan)',
-    fallback: '100000',
-    parse: integer(1, Number.MAX_SAFE_INTEGER),
-  },
-  pastDueDays: {
-    name: 'PAST_DUE_DAYS',
-    about: 'days past due after which a subscription expires',
-    fallback: '7',
-    parse: integer(1, 365),
-  },
+  ...paymentVariables,
   jwtSecrets: {
     name: 'JWT_SECRET',
     about: 'signs JWTs; at least 32 bytes, comma-separated to rotate (the first signs, all verify)',

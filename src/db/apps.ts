@@ -26,6 +26,8 @@ export interface AppRow {
   onePerCustomer: boolean;
   /** Whether a wallet may set externalId and metadata in its registration. */
   ownIdsBySubscriber: boolean;
+  /** Whether transactions for its plans may be sponsored. */
+  sponsorship: 'on' | 'off';
   createdAt: Date;
   updatedAt: Date;
 }
@@ -42,6 +44,7 @@ export interface AppFields {
   registerUnclaimed?: boolean | undefined;
   onePerCustomer?: boolean | undefined;
   ownIdsBySubscriber?: boolean | undefined;
+  sponsorship?: 'on' | 'off' | undefined;
 }
 
 export async function insertApp(
@@ -59,15 +62,16 @@ export async function insertApp(
     registerUnclaimed = false,
     onePerCustomer = true,
     ownIdsBySubscriber = false,
+    sponsorship = 'on',
   }: AppFields & { name: string },
 ): Promise<AppRow> {
   const [row] = await sql<AppRow[]>`
     insert into apps (merchant_id, name, description, website_url, support_email, support_url,
       terms_url, privacy_url, return_origins, register_unclaimed, one_per_customer,
-      own_ids_by_subscriber)
+      own_ids_by_subscriber, sponsorship)
     values (${merchantId}, ${name}, ${description ?? null}, ${websiteUrl}, ${supportEmail},
       ${supportUrl}, ${termsUrl}, ${privacyUrl}, ${returnOrigins}, ${registerUnclaimed},
-      ${onePerCustomer}, ${ownIdsBySubscriber})
+      ${onePerCustomer}, ${ownIdsBySubscriber}, ${sponsorship})
     returning *`;
   if (row === undefined) throw new Error('an app was not stored');
   return row;
@@ -119,6 +123,7 @@ export async function updateApp(
       one_per_customer = coalesce(${onePerCustomer ?? null}::bool, one_per_customer),
       own_ids_by_subscriber = coalesce(${ownIdsBySubscriber ?? null}::bool,
         own_ids_by_subscriber),
+      sponsorship = coalesce(${fields.sponsorship ?? null}, sponsorship),
       updated_at = now()
     where id = ${id}
     returning *`;

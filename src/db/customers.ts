@@ -45,7 +45,15 @@ export async function hasOpenOffer(
       and c.id >= id_at(now() - interval '25 hours')
       and o.purpose = 'subscribe' and o.registered_at is null
       and o.subscription_pda <> ${subscriptionPda}
-      and o.last_valid_block_height >= ${blockHeight} limit 1`;
+      and o.last_valid_block_height >= ${blockHeight}
+    union all
+    select 1 from checkout_sessions c join sponsored_offers o on o.checkout_session_id = c.id
+      left join sponsorships s on s.offer_id = o.id
+    where c.app_id = ${appId} and c.external_id = ${externalId}
+      and c.id >= id_at(now() - interval '25 hours')
+      and o.purpose = 'subscribe' and o.subscription_pda <> ${subscriptionPda}
+      and o.last_valid_block_height >= ${blockHeight} and coalesce(s.state, 'open') = 'open'
+    limit 1`;
   return rows.length > 0;
 }
 

@@ -102,10 +102,9 @@ export async function listKnown(
     select p.tx_signature as signature, p.subscription_pda, false as open
     from payments p where ${paidBy(sql, signatures)} and p.status = 'succeeded'
     union all
-    select given.signature, s.subscription_pda, true
+    select given.signature, a.subscription_pda, true
     from given join transactions t on t.signature = given.bytes
       join payment_attempts a on a.transaction_id = t.id
-      join subscriptions s on s.id = a.subscription_id
     where a.state = 'open'`;
 }
 

@@ -75,6 +75,19 @@ export function claimDue(
     returning s.id, s.due_at`;
 }
 
+/** Leases one subscription. Returns false while another claim holds it. */
+export async function claimRegistered(
+  sql: Queryable,
+  { id, claimId }: ClaimKey,
+  leaseSeconds: number,
+): Promise<boolean> {
+  const { count } = await sql`
+    update subscriptions set claim_id = ${claimId},
+      lease_until = now() + ${leaseSeconds} * interval '1 second'
+    where id = ${id} and (lease_until is null or lease_until < now())`;
+  return count === 1;
+}
+
 /** Returns the earliest due_at after this chain time; null when no subscription is due later. */
 export async function readNextDue(sql: Queryable, chainNow: Date): Promise<Date | null> {
   const [row] = await sql<{ dueAt: Date | null }[]>`

@@ -67,8 +67,8 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   subscriberWallet: string;
   /** Chain time at which the first payment is due if there is no trial. */
   dueAt: Date;
-  /** Chain time at which a trial begins: the start of the current period. */
-  trialFrom: Date;
+  /** Chain time at which a trial begins: the start of the period; null gives no trial. */
+  trialFrom: Date | null;
   /**
    * Chain time of the resume or registration from which on the running period is charged; null
    * charges the whole period.
@@ -88,6 +88,11 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    */
   isUnclaimed?: boolean;
   ownIdsFrom?: OwnIdsSource | null;
+  /**
+   * Set by a keeper whose sponsored transaction opened the account and made its first payment: it
+   * is registered whatever has become of plan, session and wallet since.
+   */
+  hasLanded?: boolean;
 }
 
 /** The newest existing registration of an address. */
@@ -226,7 +231,7 @@ export async function insertRegistration(
     metadata = {},
   } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
-  const { isUnclaimed = false, ownIdsFrom = null } = registration;
+  const { isUnclaimed = false, ownIdsFrom = null, hasLanded = false } = registration;
   // Without this lock, two concurrent registrations of one wallet would both get a trial.
   await sql`
     select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0))
@@ -248,7 +253,7 @@ export async function insertRegistration(
         and subscriber_wallet = ${subscriberWallet} and trial_ends_at is not null)
       union all select null limit 1
     ) as trial
-    where id = ${planId} and status = 'active'
+    where id = ${planId} and (status = 'active' or ${hasLanded})
     returning id`;
   return row?.id;
 }

@@ -38,6 +38,7 @@ import { publicPlanRoutes } from './routes/public-plan.ts';
 import { refundRoutes } from './routes/refunds.ts';
 import { merchantRelayRoutes, subscriberRelayRoutes } from './routes/relay.ts';
 import { replayRoutes } from './routes/replays.ts';
+import { checkoutOfferRoutes, subscriberOfferRoutes } from './routes/sponsored.ts';
 import { standingRoutes } from './routes/standing.ts';
 import { subscribeRoutes } from './routes/subscribe.ts';
 import { subscriberRoutes } from './routes/subscriber.ts';
@@ -306,6 +307,7 @@ function addRoutes(
     scope.addHook('onRequest', (request, reply) => gate.signIn(request, reply));
     scope.addHook('preHandler', ({ ip }, _reply, done) => actingFor(addressSubject(ip), done));
     authRoutes(scope, deps, tokens);
+    checkoutOfferRoutes(scope, deps, tokens);
   });
   void app.register(async (scope: Api) => {
     scope.addHook('onRequest', (request, reply) => gate.publicRead(request, reply));
@@ -346,6 +348,7 @@ function addRoutes(
     standingRoutes(api, deps);
     approvalRoutes(api, deps);
     subscriberRelayRoutes(api, deps);
+    subscriberOfferRoutes(api, deps);
   });
 }
 

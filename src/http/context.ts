@@ -11,6 +11,7 @@ import type { Reports } from '../db/postgres/reports.ts';
 import type { Environment } from '../domain/accounts/keys.ts';
 import type { SecretBox } from '../domain/accounts/secrets.ts';
 import type { WebsiteAnswer } from '../domain/accounts/website.ts';
+import type { SponsorParts } from '../domain/sponsoring/offer.ts';
 import type { ChainSender, Network } from '../domain/subscribing/chain-reads.ts';
 import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -49,6 +50,8 @@ export interface ApiDeps {
    * the URL is missing, the pages show no link.
    */
   onrampUrl?: string | undefined;
+  /** Budgets of sponsored transactions and the platform fee; undefined: nothing is sponsored. */
+  sponsoring?: SponsorParts['sponsoring'];
   /** Minimum price of a plan per period, in USDC base units. */
   planMinimumAmount: bigint;
   /** Rate limit of each tier, in requests per minute. */

@@ -23,8 +23,10 @@ import {
 import { databaseTrouble } from '../db/postgres/readiness.ts';
 import { openReports } from '../db/postgres/reports.ts';
 import { deleteEndedBudgets } from '../db/rate-budgets.ts';
+import { deleteOldSponsoredOffers } from '../db/sponsored-offers.ts';
 import { secretBox } from '../domain/accounts/secrets.ts';
 import { workOnReplays } from '../domain/outbox/replay.ts';
+import { sponsorLimits } from '../domain/sponsoring/limits.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { startLoop, type Loop } from '../loop.ts';
@@ -150,6 +152,7 @@ function settings(
       2,
     );
   const guard = createSsrfGuard(guardOptions(config));
+  const limits = sponsorLimits(config);
   return {
     network: {
       programId: config.programId ?? SUBSCRIPTIONS_PROGRAM,
@@ -166,6 +169,7 @@ function settings(
     reportUrl: config.reportUrl,
     jwtSecrets,
     secretBox: secretBox(encryptionKeys),
+    sponsoring: limits && { limits, feeBps: config.feeBps },
     planMinimumAmount: BigInt(config.planMinimumAmount),
     requestsPerMinute,
     onrampUrl: config.onrampUrl,
@@ -264,6 +268,7 @@ function sweep(sql: Sql, log: Log): Loop {
         deleteOldSamples(sql),
         deleteGoneReaders(sql),
         deleteOldOffers(sql),
+        deleteOldSponsoredOffers(sql),
         deleteEndedSessions(sql),
       ]);
       return counts.includes(1000);

@@ -261,7 +261,7 @@ export async function recover({ sql, log }: Context, queue: Queue): Promise<bool
  * Whether the data of a row caused the error. A retry would then fail in the same way. False when
  * the database or the chain was unreachable.
  */
-function isFaulty(error: unknown): boolean {
+export function isFaulty(error: unknown): boolean {
   // Error classes of Postgres: 22 is a data exception, 23 a violated constraint, and P0 is raised
   // by this project's own triggers.
   if (error instanceof postgres.PostgresError) return /^(22|23|P0)/.test(error.code);

@@ -8,6 +8,7 @@ import type { Sql } from '../db/postgres/connect.ts';
 import type { Notifier } from '../db/postgres/notify.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
 import type { Rules } from '../domain/collecting/decision.ts';
+import type { SponsorLimits } from '../domain/sponsoring/limits.ts';
 import type { Log } from '../log.ts';
 import type { KeeperMetrics } from './metrics.ts';
 import type { ReportUnreadable } from './reports.ts';
@@ -48,4 +49,6 @@ export interface Context {
   /** Wallets that can receive the platform fee, the preferred wallet first. */
   readonly treasuries: readonly string[];
   readonly rules: Rules;
+  /** Budgets of sponsored transactions; undefined when nothing new is sponsored. */
+  readonly sponsoring: SponsorLimits | undefined;
 }

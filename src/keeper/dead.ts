@@ -36,8 +36,14 @@ export async function findExpired(
   return new Set(expired.map(({ signature }) => signature));
 }
 
+/** A signed transaction, with what decides how certain its end must be. */
+interface Mortal {
+  readonly attempt: SignedWith & Pick<AttemptRow, 'amountGross'>;
+  readonly row: Pick<InFlightPayment['row'], 'amount'>;
+}
+
 /** Whether the program would allow this payment twice in one period. */
-const fitsTwice = ({ attempt, row }: InFlightPayment) => attempt.amountGross * 2n <= row.amount;
+const fitsTwice = ({ attempt, row }: Mortal) => attempt.amountGross * 2n <= row.amount;
 
 /**
  * Finds the attempts that can never land, and the slot as of which this is certain: (1) their
@@ -45,7 +51,7 @@ const fitsTwice = ({ attempt, row }: InFlightPayment) => attempt.amountGross * 2
  * program would allow the payment twice in its period and two endpoints are configured, two
  * endpoints must confirm (1) and (2). Takes attempts of at most 256 transactions.
  */
-export async function findDead<T extends InFlightPayment>(
+export async function findDead<T extends Mortal>(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,
   attempts: readonly T[],
 ): Promise<{ dead: T[]; slot: bigint }> {

@@ -21,6 +21,8 @@ import { startRateShare } from '../daemon/rate-share.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { createNotifier, DELIVERIES_QUEUED, SUBSCRIPTIONS_DUE } from '../db/postgres/notify.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
+import { forgetAddresses } from '../db/sponsorships.ts';
+import { sponsorLimits } from '../domain/sponsoring/limits.ts';
 import { recordRefunds } from '../domain/subscribing/refunds.ts';
 import { OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -42,6 +44,9 @@ import {
 import { createUnreadableReport } from './reports.ts';
 import { Resolver } from './resolve.ts';
 import { Signer } from './signer.ts';
+import { measureSponsoring } from './sponsor-metrics.ts';
+import { takeRentBack } from './sponsor-rent.ts';
+import { Sponsor } from './sponsor.ts';
 import { StreamCheck } from './stream-check.ts';
 import { followsOf, Notifications } from './streams.ts';
 import { Sweep } from './sweep.ts';
@@ -103,11 +108,13 @@ export class Keeper {
   readonly #streamCheck: StreamCheck;
   readonly #plans: PlanWatch;
   readonly #unregistered: Unregistered;
+  readonly #sponsor: Sponsor;
   readonly #collector: Collector;
   readonly #notifications: Notifications;
   readonly #wsUrls: readonly string[];
   #collecting: Loop[] = [];
   #sweeping: Loop | undefined;
+  #sponsoring: Loop | undefined;
   #others: Loop[] = [];
   #stopListening: (() => Promise<void>) | undefined;
   #verified = false;
@@ -173,6 +180,7 @@ export class Keeper {
       keypairs: new Map(keypairs.map((keypair) => [keypair.address, keypair])),
       keeperWallets: [...new Set([...held, ...(config.keeperAddresses ?? [])])],
       treasuries: config.treasuries ?? [],
+      sponsoring: sponsorLimits(config),
       rules: { keepers: held, isOutOfSol, pastDueDays, feeBps, minimumAmount },
     };
     this.#context = context;
@@ -184,6 +192,7 @@ export class Keeper {
     this.#streamCheck = new StreamCheck(context, { onLoss: () => this.#gap() });
     this.#plans = new PlanWatch(context);
     this.#unregistered = new Unregistered(context, () => this.#collect());
+    this.#sponsor = new Sponsor(context);
     this.#collector = new Collector(context, new Signer(context, versions), this.#tracker);
     this.#notifications = new Notifications(context, {
       sweep: { readNow: (ids, slot) => this.#sweep.readNow(ids, slot), gap: () => this.#gap() },
@@ -228,7 +237,7 @@ export class Keeper {
     await this.#stopListening?.();
     this.#tokenAccounts.close();
     await Promise.all([...this.#collecting, ...this.#others].map((loop) => loop.stop()));
-    await Promise.all([this.#collector.stop(), this.#tracker.stop(GRACE_MS)]);
+    await Promise.all([this.#collector.stop(), this.#tracker.stop(GRACE_MS), this.#sponsor.stop()]);
     await this.#context.deliveries.flush();
     await this.#close();
   }
@@ -264,7 +273,19 @@ export class Keeper {
       () => this.#sweep.waitMs(),
       () => this.#sweep.turn(),
     );
+    this.#sponsoring = this.#loop(
+      'sponsoring',
+      () => this.#sponsor.waitMs(),
+      () => this.#sponsor.turn(mayCollect()),
+    );
     this.#others = [
+      this.#sponsoring,
+      this.#loop('taking rent back', 10_000, () => takeRentBack(context)),
+      this.#loop('measuring sponsoring', 30_000, async () => {
+        await measureSponsoring(context);
+        await forgetAddresses(context.sql);
+        return false;
+      }),
       this.#loop('checking the history of Postgres', 5000, () => this.#history.turn()),
       // Recovery may run beside the collect loops, because the collect loops do not claim
       // subscriptions with an open attempt.
@@ -342,7 +363,10 @@ export class Keeper {
       onRefused: (method) => metrics.refusals.inc({ method }),
       log,
     });
-    const wake = () => this.#collect();
+    const wake = () => {
+      this.#collect();
+      this.#sponsoring?.wake();
+    };
     const listening = await sql.listen(SUBSCRIPTIONS_DUE, wake, wake).catch((error: unknown) => {
       log.warn({ err: error }, 'cannot listen for registrations; polling finds them');
       return undefined;

@@ -9,6 +9,7 @@ import { countBlockedPlans } from '../db/plans.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { readLastReconciliation } from '../db/reconciliation.ts';
 import { readBacklog } from '../db/subscription-work.ts';
+import { sponsorMetrics } from './sponsor-metrics.ts';
 
 /** Alert reasons that do not come from the error of a failed payment. */
 const otherAlerts = [
@@ -25,6 +26,7 @@ const otherAlerts = [
   'charged_twice',
   'history_missing',
   'slot_not_believed',
+  'sponsored_unregistered',
 ];
 
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];
@@ -44,6 +46,7 @@ export function createMetrics(registry: Registry) {
     ...paymentMetrics(registry),
     ...transactionMetrics(registry),
     ...stateMetrics(registry),
+    sponsor: sponsorMetrics(registry),
   };
   // Each counter starts at 0, because Prometheus would not see an increase if a counter first
   // appeared at 1.

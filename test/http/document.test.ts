@@ -28,6 +28,9 @@ const [unauthorized, forbidden, notFound] = [
 /** A body that fits, of each operation that asks for one. */
 const bodies: Record<string, Record<string, unknown>> = {
   'POST /merchant/apps/{appId}/checkout-sessions': { planId: missing },
+  'POST /checkout/plans/{planId}/offers': { wallet: randomAddress() },
+  'POST /checkout/offers/{offerId}/transaction': { transaction: 'AQ==' },
+  'POST /subscriber/offers/{offerId}/transaction': { transaction: 'AQ==' },
   'POST /auth/nonce': { wallet: randomAddress() },
   'POST /auth/verify': { wallet: randomAddress(), nonce: 'x', signature: 'z'.repeat(88) },
   'PATCH /merchant/profile': { name: 'Ada' },
@@ -186,8 +189,9 @@ void t.test('a malformed or unknown id is 404; another merchant’s row is 403',
           `${name} ${parameter}`,
         );
     }
-    // Plans and checkout sessions are there for every subscriber to read.
-    if (!/^(\/subscriber)?\/(plans|checkout-sessions)/.test(path))
+    // Plans and checkout sessions are there for every subscriber to read, and an offer is only
+    // found by its holder.
+    if (!/^(\/subscriber)?\/(plans|checkout-sessions|checkout|offers)/.test(path))
       t.match(await ask(operation, fill(path, other.ids), token), forbidden, name);
   }
 });

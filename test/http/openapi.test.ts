@@ -40,6 +40,8 @@ const promised = `
   POST /merchant/apps/{appId}/checkout-sessions, GET /merchant/apps/{appId}/checkout-sessions,
   GET /merchant/apps/{appId}/checkout-sessions/{checkoutSessionId},
   GET /checkout-sessions/{checkoutSessionId},
+  POST /checkout/plans/{planId}/offers, POST /checkout/offers/{offerId}/transaction, GET /checkout/offers/{offerId},
+  POST /subscriber/offers/{offerId}/transaction, GET /subscriber/offers/{offerId},
   GET /auth/methods, POST /auth/nonce, POST /auth/verify, GET /merchant/api-keys, POST /merchant/api-keys, DELETE /merchant/api-keys/{keyId}, GET /merchant/profile,
   PATCH /merchant/profile, GET /merchant/apps, POST /merchant/apps, GET /merchant/apps/{appId}, PATCH /merchant/apps/{appId},
   POST /merchant/apps/{appId}/logo, DELETE /merchant/apps/{appId}/logo, POST /merchant/apps/{appId}/website/verify,

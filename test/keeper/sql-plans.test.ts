@@ -342,6 +342,8 @@ void t.test(
       'listTreasuries',
       // Reads all subscriptions of the plan, and these are all.
       'releaseWaiting',
+      // One row by its id.
+      'claimRegistered',
       // No statements.
       'claimKeysOf',
       'claimsTable',

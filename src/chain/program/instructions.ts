@@ -219,6 +219,28 @@ export function revokeDelegation(
 }
 
 /**
+ * Closes a subscription account whose authority was closed or replaced, while its plan's account is
+ * open. The payer of the rent signs and gets it back.
+ */
+export function revokeAbandoned(
+  programId: string,
+  {
+    authority: payer,
+    subscriber,
+    plan,
+    subscription,
+    mint,
+  }: SubscriptionParties & { authority: string; mint: string },
+): Instruction {
+  return instruction(programId, 'revokeAbandoned', [
+    pay(payer),
+    write(subscription),
+    read(authorityAddress(programId, subscriber, mint).address),
+    read(plan),
+  ]);
+}
+
+/**
  * Moves `amount` base units from the subscriber's associated token account to that of `receiver`, a
  * wallet among the plan's destinations.
  */
@@ -272,6 +294,7 @@ const DISCRIMINATOR = {
   cancel: 12,
   resume: 13,
   revokeAuthority: 14,
+  revokeAbandoned: 16,
   cancelNow: 17,
 } as const;
 

@@ -91,8 +91,8 @@ export function paymentPart(
  * Builds a memo that makes a transaction differ from other transactions with the same payments and
  * blockhash. The memo contains a hash of `reference`, because everyone can read a memo.
  */
-const memoOf = (reference: string) =>
-  memo(`billing ${createHash('sha256').update(reference).digest('hex').slice(0, 32)}`);
+export const memoOf = (reference: string, digits = 32) =>
+  memo(`billing ${createHash('sha256').update(reference).digest('hex').slice(0, digits)}`);
 
 /**
  * Builds the compute budget instructions that precede the payments. A version 1 transaction has

@@ -11,7 +11,7 @@ import { LAMPORTS_PER_SIGNATURE, MICRO } from './system-instructions.ts';
  * These instructions make the transaction fail when its effect differs from the wallet's
  * simulation.
  */
-const ASSERTION_PROGRAM = 'L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95';
+export const ASSERTION_PROGRAM = 'L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95';
 /** Maximum fee of a transaction whose compute limit or price a wallet changed: 0.01 SOL. */
 const MAX_FEE_LAMPORTS = 10_000_000n;
 /**
@@ -40,7 +40,8 @@ interface DecodedInstruction {
   readonly data: Buffer;
 }
 
-interface Decoded {
+export interface Decoded {
+  readonly version: 'legacy' | 0;
   readonly blockhash: string;
   readonly payer: string;
   readonly payerKey: Uint8Array;
@@ -54,7 +55,7 @@ interface Decoded {
  * Decodes a legacy or version 0 message without lookup tables. Returns undefined for any other
  * message. Also returns undefined when encoding the decoded message gives other bytes.
  */
-function decodeMessage(bytes: Buffer): Decoded | undefined {
+export function decodeMessage(bytes: Buffer): Decoded | undefined {
   try {
     const message = VersionedMessage.deserialize(bytes);
     if (message.version !== 'legacy' && message.version !== 0) return undefined;
@@ -69,6 +70,7 @@ function decodeMessage(bytes: Buffer): Decoded | undefined {
       return key;
     };
     return {
+      version: message.version,
       blockhash: message.recentBlockhash,
       payer: at(0),
       payerKey: payerKey.toBytes(),
@@ -133,14 +135,14 @@ function changedInstruction(original: Decoded, changed: Decoded): string | undef
     const other = given[place];
     if (other === undefined)
       return `it lacks instruction ${place + 1}, of the program ${one.programId}`;
-    if (!sameInstruction(one, other))
+    if (!isSameInstruction(one, other))
       return `its instruction ${place + 1} is not the one of the program ${one.programId} that the service built`;
   }
   const further = given[wanted.length];
   return further && `it has a further instruction, of the program ${further.programId}`;
 }
 
-function sameInstruction(a: DecodedInstruction, b: DecodedInstruction): boolean {
+export function isSameInstruction(a: DecodedInstruction, b: DecodedInstruction): boolean {
   return (
     a.programId === b.programId &&
     a.data.equals(b.data) &&

@@ -56,11 +56,37 @@ export interface SubscribeState {
 }
 
 /**
- * Builds the unsigned transaction (base64) that opens a subscription, and derives the
- * subscription's address. If necessary, the transaction first creates the wallet's token account,
- * opens and approves the SubscriptionAuthority, and closes an expired subscription to the same
- * plan.
+ * Builds the instructions that open a subscription, and derives its address. If necessary, they
+ * first create the wallet's token account, open and approve the SubscriptionAuthority, and close an
+ * expired subscription to the same plan. `payer` pays the rent instead of the wallet, except that
+ * of a token account.
  */
+export function subscribeInstructions(
+  programId: string,
+  { subscriber, state, payer }: { subscriber: string; state: SubscribeState; payer?: string },
+): { instructions: Instruction[]; subscription: string } {
+  const { owner: merchant, planId, mint, amount, periodHours, createdAt } = state.plan;
+  const plan = planAddress(programId, merchant, planId);
+  const subscription = subscriptionAddress(programId, plan.address, subscriber).address;
+  const initId = state.authority?.initId ?? UNKNOWN_INIT_ID;
+  const terms = { planId, planBump: plan.bump, mint, amount, periodHours, createdAt, initId };
+  const parties = { subscriber, merchant, plan: plan.address, subscription };
+  const instructions = [
+    ...(state.hasTokenAccount
+      ? []
+      : [createTokenAccount({ payer: subscriber, owner: subscriber, mint })]),
+    ...(state.authority !== null && state.approved
+      ? []
+      : [initAuthority(programId, { user: subscriber, mint, payer })]),
+    ...(state.previous === null
+      ? []
+      : [closeInstruction(programId, subscriber, { ...parties, payer: state.previous.payer })]),
+    subscribe(programId, { ...parties, terms, payer }),
+  ];
+  return { instructions, subscription };
+}
+
+/** Builds the unsigned transaction (base64) that opens a subscription, at the wallet's cost. */
 export function subscribeTransaction(
   programId: string,
   {
@@ -69,36 +95,7 @@ export function subscribeTransaction(
     blockhash,
   }: { subscriber: string; state: SubscribeState; blockhash: string },
 ): { transaction: string; subscription: string } {
-  const { owner: merchant, planId, mint, amount, periodHours, createdAt } = state.plan;
-  const plan = planAddress(programId, merchant, planId);
-  const subscription = subscriptionAddress(programId, plan.address, subscriber).address;
-  const terms = {
-    planId,
-    planBump: plan.bump,
-    mint,
-    amount,
-    periodHours,
-    createdAt,
-    initId: state.authority?.initId ?? UNKNOWN_INIT_ID,
-  };
-  const instructions = [
-    ...(state.hasTokenAccount
-      ? []
-      : [createTokenAccount({ payer: subscriber, owner: subscriber, mint })]),
-    ...(state.authority !== null && state.approved
-      ? []
-      : [initAuthority(programId, { user: subscriber, mint })]),
-    ...(state.previous === null
-      ? []
-      : [
-          closeInstruction(programId, subscriber, {
-            plan: plan.address,
-            subscription,
-            payer: state.previous.payer,
-          }),
-        ]),
-    subscribe(programId, { subscriber, merchant, plan: plan.address, subscription, terms }),
-  ];
+  const { instructions, subscription } = subscribeInstructions(programId, { subscriber, state });
   return { transaction: walletTransaction(subscriber, instructions, blockhash), subscription };
 }
 
@@ -120,6 +117,11 @@ export function approveTransaction(
   return walletTransaction(user, [...create, initAuthority(programId, { user, mint })], blockhash);
 }
 
+/** Builds the instruction that cancels a subscription at the end of the period. */
+export function cancelInstructions(programId: string, parties: SubscriptionParties): Instruction[] {
+  return [cancelSubscription(programId, parties)];
+}
+
 /**
  * Builds the unsigned transaction (base64) that cancels a subscription at the end of the period.
  */
@@ -128,67 +130,76 @@ export function cancelTransaction(
   parties: SubscriptionParties,
   blockhash: string,
 ): string {
-  return walletTransaction(parties.subscriber, [cancelSubscription(programId, parties)], blockhash);
+  return walletTransaction(parties.subscriber, cancelInstructions(programId, parties), blockhash);
+}
+
+interface Resume extends SubscriptionParties {
+  readonly mint: string;
+  readonly expiresAt: bigint;
+  readonly approves?: boolean;
+  readonly hasTokenAccount?: boolean;
 }
 
 /**
- * Builds the unsigned transaction (base64) that undoes a cancellation. With `approves`, the
- * transaction first approves the wallet's authority again. If `hasTokenAccount` is false, the
- * transaction also creates the wallet's token account.
+ * Builds the instructions that undo a cancellation. With `approves`, they first approve the
+ * wallet's authority again and create a missing token account.
  */
-export function resumeTransaction(
-  programId: string,
-  parties: SubscriptionParties & {
-    mint: string;
-    expiresAt: bigint;
-    approves?: boolean;
-    hasTokenAccount?: boolean;
-  },
-  blockhash: string,
-): string {
-  const { subscriber: user, mint, approves = false, hasTokenAccount = true } = parties;
-  const instructions = [
+export function resumeInstructions(programId: string, resume: Resume): Instruction[] {
+  const { subscriber: user, mint, approves = false, hasTokenAccount = true } = resume;
+  return [
     ...(hasTokenAccount ? [] : [createTokenAccount({ payer: user, owner: user, mint })]),
     ...(approves ? [initAuthority(programId, { user, mint })] : []),
-    resumeSubscription(programId, parties),
+    resumeSubscription(programId, resume),
   ];
-  return walletTransaction(user, instructions, blockhash);
+}
+
+/** Builds the unsigned transaction (base64) that undoes a cancellation. */
+export function resumeTransaction(programId: string, resume: Resume, blockhash: string): string {
+  return walletTransaction(resume.subscriber, resumeInstructions(programId, resume), blockhash);
+}
+
+interface Close extends SubscriptionParties {
+  readonly payer: string;
+  readonly revokes?: string | undefined;
 }
 
 /**
- * Builds the unsigned transaction (base64) with which the subscriber closes an expired subscription
- * account. The account's rent goes to the wallet `payer`. With `revokes` (a mint), the transaction
- * also revokes the approval of the wallet's token account for this mint.
+ * Builds the instructions with which the subscriber closes an expired subscription account. The
+ * account's rent goes to the wallet `payer`. With `revokes`, they also revoke the approval of the
+ * wallet's token account for this mint.
  */
-export function closeTransaction(
-  programId: string,
-  parties: SubscriptionParties & { payer: string; revokes?: string | undefined },
-  blockhash: string,
-): string {
-  const { subscriber, revokes: mint } = parties;
+export function closeInstructions(programId: string, close: Close): Instruction[] {
+  const { subscriber, revokes: mint } = close;
   const revoke = mint === undefined ? [] : [revokeApproval({ owner: subscriber, mint })];
-  const close = closeInstruction(programId, subscriber, parties);
-  return walletTransaction(subscriber, [close, ...revoke], blockhash);
+  return [closeInstruction(programId, subscriber, close), ...revoke];
+}
+
+/** Builds the unsigned transaction (base64) that closes an expired subscription account. */
+export function closeTransaction(programId: string, close: Close, blockhash: string): string {
+  return walletTransaction(close.subscriber, closeInstructions(programId, close), blockhash);
+}
+
+interface Revoke {
+  readonly user: string;
+  readonly mint: string;
+  readonly authorityPayer?: string | undefined;
 }
 
 /**
- * Builds the unsigned transaction (base64) that revokes the approval of the wallet's token account.
- * With `authorityPayer`, the transaction also closes the authority. The authority's rent goes to
- * `authorityPayer`, and no subscription under this authority can be charged again.
+ * Builds the instruction that revokes the approval of the wallet's token account. With
+ * `authorityPayer`, it also closes the authority, whose rent goes to that wallet; every
+ * subscription under the authority is then dead for good.
  */
-export function revokeTransaction(
+export function revokeInstructions(
   programId: string,
-  {
-    user,
-    mint,
-    authorityPayer,
-  }: { user: string; mint: string; authorityPayer?: string | undefined },
-  blockhash: string,
-): string {
+  { user, mint, authorityPayer }: Revoke,
+): Instruction[] {
+  if (authorityPayer === undefined) return [revokeApproval({ owner: user, mint })];
   const receiver = authorityPayer === user ? undefined : authorityPayer;
-  const instruction =
-    authorityPayer === undefined
-      ? revokeApproval({ owner: user, mint })
-      : revokeAuthority(programId, { user, mint, receiver });
-  return walletTransaction(user, [instruction], blockhash);
+  return [revokeAuthority(programId, { user, mint, receiver })];
+}
+
+/** Builds the unsigned transaction (base64) that revokes the wallet's approval. */
+export function revokeTransaction(programId: string, revoke: Revoke, blockhash: string): string {
+  return walletTransaction(revoke.user, revokeInstructions(programId, revoke), blockhash);
 }

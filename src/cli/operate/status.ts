@@ -118,6 +118,7 @@ async function readStatus(
           payments: null,
           deliveries: null,
           collection: null,
+          sponsoring: null,
           daemons: [],
           undecipherableSecrets: null,
           errors: [],

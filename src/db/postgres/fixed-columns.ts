@@ -101,3 +101,42 @@ export const sessionTerms = [
   'allow_second',
   'expires_at',
 ];
+
+/** Columns of a sponsored offer that only the wallet's signed transaction sets. */
+export const signedColumns = ['signed', 'signed_at'];
+/** Every other column of a sponsored offer. */
+export const sponsoredOfferTerms = [
+  'id',
+  'purpose',
+  'wallet',
+  'sponsor',
+  'plan_id',
+  'subscription_pda',
+  'checkout_session_id',
+  'address',
+  'origin',
+  'secret_hash',
+  'message',
+  'blockhash',
+  'last_valid_block_height',
+  'blockhash_slot',
+  'compute_units',
+  'unit_price',
+  'loaded_data_bytes',
+  'withdraws',
+  'created_at',
+];
+/** Columns of a sponsorship that are written once. */
+export const sponsorshipTerms = [
+  'offer_id',
+  'purpose',
+  'wallet',
+  'sponsor',
+  'merchant_id',
+  'plan_id',
+  'subscription_pda',
+  'checkout_session_id',
+  'transaction_id',
+  'reserved',
+  'created_at',
+];

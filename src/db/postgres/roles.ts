@@ -10,6 +10,9 @@ import {
   planTerms,
   refundTerms,
   sessionTerms,
+  signedColumns,
+  sponsoredOfferTerms,
+  sponsorshipTerms,
   subscriptionTerms,
 } from './fixed-columns.ts';
 
@@ -76,6 +79,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'endpoint_health',
       'endpoint_hours',
       'unregistered_subscriptions',
+      'sponsored_offers',
+      'sponsorships',
       'app_logos',
     ],
     insert: [
@@ -103,6 +108,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     insertExcept: {
       merchants: ['tier', 'fee_bps'],
       api_keys: ['created_at', 'last_used_at', 'revoked_at'],
+      sponsored_offers: ['created_at', ...signedColumns],
     },
     delete: [
       ...running.delete,
@@ -116,6 +122,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'offered_transactions',
       'checkout_sessions',
       'unregistered_subscriptions',
+      'sponsored_offers',
       'app_logos',
     ],
     update: {
@@ -133,6 +140,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       rate_leases: rateHolder,
       event_readers: ['id', 'app_id'],
       offered_transactions: offerTerms,
+      sponsored_offers: sponsoredOfferTerms,
       checkout_sessions: sessionTerms,
       replays: ['id', 'selection', 'until'],
     },
@@ -160,10 +168,13 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'offered_transactions',
       'checkout_sessions',
       'unregistered_subscriptions',
+      'sponsored_offers',
+      'sponsorships',
       'rate_leases',
     ],
     insert: [
       ...running.insert,
+      'sponsorships',
       'subscriptions',
       'unregistered_subscriptions',
       'transactions',
@@ -189,6 +200,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       refunds: refundTerms,
       payment_attempts: ['id', 'subscription_id', 'subscription_pda', ...amounts],
       sweeps: ['name'],
+      sponsorships: sponsorshipTerms,
       rate_leases: rateHolder,
     },
   },

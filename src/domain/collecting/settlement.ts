@@ -107,7 +107,7 @@ export async function settle<A extends ClaimedAssessment>(
 ): Promise<Settled<A>> {
   if (assessments.length === 0) return nothing;
   try {
-    return await sql.begin((tx) => write(tx, assessments, { chainNow, timeline }));
+    return await sql.begin((tx) => writeAssessments(tx, assessments, { chainNow, timeline }));
   } catch (error) {
     if (!(error instanceof AddressTaken)) throw error;
     const { subscriptionIds: taken } = error;
@@ -116,10 +116,11 @@ export async function settle<A extends ClaimedAssessment>(
   }
 }
 
-async function write<A extends ClaimedAssessment>(
+/** The same in the caller's transaction. Throws AddressTaken. */
+export async function writeAssessments<A extends ClaimedAssessment>(
   tx: Transaction,
   assessments: readonly A[],
-  { chainNow, timeline }: { chainNow: Date; timeline: string | null | undefined },
+  { chainNow, timeline }: { chainNow: Date; timeline?: string | null | undefined },
 ): Promise<Settled<A>> {
   const isStopped = await stopped(tx, assessments, timeline);
   await lockBlocked(tx, assessments);

@@ -49,6 +49,8 @@ export interface Unsigned {
   readonly blockhash: string;
   readonly lastValidBlockHeight: bigint;
   readonly slot: bigint;
+  /** Whether a closing revokes the approval too. */
+  readonly revokes?: boolean;
 }
 
 /**

@@ -14,6 +14,7 @@ import { completeCheckoutSession } from '../../db/checkout-sessions.ts';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';
+import { isSignupOpen } from '../../db/sponsorships.ts';
 import { updateOwnIds } from '../../db/subscription-changes.ts';
 import {
   claimRegistration,
@@ -212,8 +213,11 @@ export async function storeRegistration(
   sql: Transaction,
   registration: RegistrationToStore,
 ): Promise<string> {
-  const { subscriberWallet, planId } = registration;
-  await lockSuspended(sql, { wallet: subscriberWallet, planId });
+  const { subscriberWallet, planId, subscriptionPda, hasLanded = false } = registration;
+  if (!hasLanded) {
+    await lockSuspended(sql, { wallet: subscriberWallet, planId });
+    if (await isSignupOpen(sql, subscriptionPda)) throw signupUnderWay();
+  }
   const claimed = await endEarlierRegistration(sql, registration);
   if (claimed !== undefined) return claimed;
   try {
@@ -236,12 +240,13 @@ export async function storeRegistration(
 /** Completes the checkout session of a registration, if it has one. */
 async function completeSession(
   sql: Transaction,
-  { checkoutSessionId, subscriberWallet: wallet }: RegistrationToStore,
+  { checkoutSessionId, subscriberWallet: wallet, hasLanded }: RegistrationToStore,
   subscriptionId: string,
 ): Promise<void> {
   if (checkoutSessionId === undefined) return;
   const given = { wallet, subscriptionId };
-  if (!(await completeCheckoutSession(sql, checkoutSessionId, given))) throw refusedCheckout();
+  if (!(await completeCheckoutSession(sql, checkoutSessionId, given)) && hasLanded !== true)
+    throw refusedCheckout();
 }
 
 /**
@@ -275,11 +280,12 @@ async function endEarlierRegistration(
   if (earlier === undefined) return undefined;
   const open = earlier.status === 'active' || earlier.status === 'past_due';
   if (isSameAccount(earlier, registration)) {
+    if (open && registration.hasLanded === true) return earlier.id;
     if (open) {
       await claim(sql, earlier.id, registration);
       return earlier.id;
     }
-    if (earlier.isBarred) throw endedByMerchant();
+    if (earlier.isBarred && registration.hasLanded !== true) throw endedByMerchant();
     await endRefundedAccess(sql, earlier.id);
     return undefined;
   }
@@ -314,6 +320,13 @@ export function isSameAccount(
   if (chainInitId === null || chainPeriodStart === null) return true;
   const apart = unixSeconds(now.periodStart) - unixSeconds(chainPeriodStart);
   return chainInitId === now.initId && apart % (BigInt(periodHours) * 3600n) === 0n;
+}
+
+function signupUnderWay(): ServiceError {
+  return new ServiceError(
+    'CONFLICT',
+    'A sponsored transaction opens this subscription: it is registered with its payment.',
+  );
 }
 
 function registered(): ServiceError {

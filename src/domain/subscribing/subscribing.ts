@@ -136,7 +136,10 @@ export async function closingTransaction(
     payer: account.payer,
     revokes: isLast ? mint : undefined,
   };
-  return unsigned(chain, (blockhash) => closeTransaction(network.programId, closing, blockhash));
+  const built = await unsigned(chain, (blockhash) =>
+    closeTransaction(network.programId, closing, blockhash),
+  );
+  return { ...built, revokes: isLast };
 }
 
 async function unsigned(

@@ -8,6 +8,7 @@ import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { findApp } from '../../db/apps.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
+import { isSignupOpen } from '../../db/sponsorships.ts';
 import { findOfferedSessions, insertUnregistered } from '../../db/unregistered.ts';
 import { ServiceError } from '../../errors.ts';
 import type { ChainReader, Network } from './chain-reads.ts';
@@ -35,6 +36,8 @@ export async function registerSeen(
   const { sql, chain, network } = parts;
   const { appId, id: planId } = plan;
   const wallet = account.subscriber;
+  // The keeper that follows the sponsored transaction registers it together with its payment.
+  if (await isSignupOpen(sql, subscriptionPda)) return 'absent';
   const sessions = await findOfferedSessions(sql, wallet, subscriptionPda);
   const [session = null] = sessions;
   const list = async () => {

@@ -1,12 +1,15 @@
 import { Type } from '@sinclair/typebox';
 import { revokingTransaction } from '../../domain/subscribing/approval.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
+import { addressSubject } from '../addresses.ts';
 import { type Api, type ApiDeps, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { nullable, offerFields } from '../fields.ts';
+import { askSponsor, paidByWallet, sponsored, sponsoredFields } from '../sponsored-schemas.ts';
 
 /** Registers the route that revokes the approval of the caller's wallet. */
-export function approvalRoutes(api: Api, { sql, chain, network }: ApiDeps): void {
+export function approvalRoutes(api: Api, deps: ApiDeps): void {
+  const { sql, chain, network } = deps;
   api.post(
     '/approval/revoke',
     {
@@ -26,6 +29,7 @@ export function approvalRoutes(api: Api, { sql, chain, network }: ApiDeps): void
                     'Also close the account that authorizes payments and take its rent back. Every subscription of the wallet then ends for good: no new approval restores it. Default: false.',
                 }),
               ),
+              sponsored: Type.Optional(sponsored),
             },
             { additionalProperties: false },
           ),
@@ -34,6 +38,7 @@ export function approvalRoutes(api: Api, { sql, chain, network }: ApiDeps): void
           200: success(
             Type.Object({
               ...offerFields,
+              ...sponsoredFields,
               subscriptions: nullable(
                 Type.Integer({
                   description:
@@ -50,12 +55,19 @@ export function approvalRoutes(api: Api, { sql, chain, network }: ApiDeps): void
       const { wallet } = subscriberOf(request);
       const closesAuthority = request.body?.closeAuthority === true;
       const revocation = await revokingTransaction(chain, network, wallet, closesAuthority);
-      const offer = await offerTransaction(sql, revocation, {
-        wallet,
+      const { users: subscriptions } = revocation;
+      const { made, ...unsponsored } = await askSponsor(deps, request.body?.sponsored, {
         purpose: 'revoke',
-        planId: null,
+        wallet,
+        plan: null,
+        subscriptionPda: null,
+        withdraws: closesAuthority,
+        address: addressSubject(request.ip),
       });
-      return ok({ ...offer, subscriptions: revocation.users });
+      if (made !== undefined) return ok({ ...made, subscriptions });
+      const what = { wallet, purpose: 'revoke', planId: null } as const;
+      const offer = await offerTransaction(sql, revocation, what);
+      return ok({ ...offer, ...paidByWallet(unsponsored), subscriptions });
     },
   );
 }

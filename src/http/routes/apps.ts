@@ -4,7 +4,7 @@ import { checkQuota } from '../../domain/accounts/quotas.ts';
 import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, Name, NameInput, nullable, Time, PathId } from '../fields.ts';
+import { Id, Name, NameInput, nullable, oneOf, Time, PathId } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { logoUrlOf } from '../logo-url.ts';
 import { pageQuery, type Pages } from '../pages.ts';
@@ -47,6 +47,10 @@ const ownIdsBySubscriber = Type.Boolean({
   description:
     'Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false.',
 });
+const sponsorship = oneOf(
+  ['on', 'off'],
+  'Whether subscribers of the app may use sponsored transactions, which need no SOL, where the operator offers them. Default: on. Cancelling and closing stay sponsored.',
+);
 /** The fields of an app that subscribers see beside the app's name. Each field can be null. */
 const shown = {
   description: nullable(description),
@@ -68,6 +72,7 @@ export const App = Type.Object(
     registerUnclaimed,
     onePerCustomer,
     ownIdsBySubscriber,
+    sponsorship,
     createdAt: Time,
     updatedAt: Time,
   },
@@ -79,6 +84,7 @@ const optional = {
   registerUnclaimed: Type.Optional(registerUnclaimed),
   onePerCustomer: Type.Optional(onePerCustomer),
   ownIdsBySubscriber: Type.Optional(ownIdsBySubscriber),
+  sponsorship: Type.Optional(sponsorship),
 };
 const params = Type.Object({ appId: PathId });
 const tags = ['apps'];

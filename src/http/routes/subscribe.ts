@@ -7,10 +7,12 @@ import { openingTransaction } from '../../domain/subscribing/opening.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { readStanding, type Shortage, shortagesOf } from '../../domain/subscribing/standing.ts';
+import { addressSubject } from '../addresses.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, meaning, nullable, PathId, Pda, offerFields } from '../fields.ts';
 import { Plan, planView } from '../plan-schemas.ts';
+import { askSponsor, paidByWallet, sponsored, sponsoredFields } from '../sponsored-schemas.ts';
 
 const tags = ['subscriber'];
 const security = [{ walletJwt: [] }];
@@ -35,20 +37,13 @@ const warnings = Type.Array(
 
 const Opening = Type.Object({
   ...offerFields,
+  ...sponsoredFields,
   subscriptionPda: Pda,
   warnings,
 });
 
 /** Registers the routes that return a plan's terms and the subscribe transaction. */
 export function subscribeRoutes(api: Api, deps: ApiDeps): void {
-  const { sql, chain, network } = deps;
-
-  const anyPlan = async (planId: string): Promise<PlanRow> => {
-    const plan = await findPlan(sql, idOf(planId, 'plan'));
-    if (plan === undefined) throw absent('plan');
-    return observePlan(sql, chain, network, plan);
-  };
-
   api.get(
     '/plans/:planId',
     {
@@ -60,9 +55,19 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
         response: { 200: success(Plan), ...failures(401, 403, 404) },
       },
     },
-    async (request) => ok(planView(await anyPlan(request.params.planId))),
+    async (request) => ok(planView(await anyPlan(deps, request.params.planId))),
   );
+  subscribeRoute(api, deps);
+}
 
+async function anyPlan({ sql, chain, network }: ApiDeps, planId: string): Promise<PlanRow> {
+  const plan = await findPlan(sql, idOf(planId, 'plan'));
+  if (plan === undefined) throw absent('plan');
+  return observePlan(sql, chain, network, plan);
+}
+
+function subscribeRoute(api: Api, deps: ApiDeps): void {
+  const { sql } = deps;
   api.post(
     '/plans/:planId/subscribe',
     {
@@ -74,7 +79,10 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
         security,
         params: Type.Object({ planId: PathId }),
         body: nullable(
-          Type.Object({ checkoutSessionId: Type.Optional(Id) }, { additionalProperties: false }),
+          Type.Object(
+            { checkoutSessionId: Type.Optional(Id), sponsored: Type.Optional(sponsored) },
+            { additionalProperties: false },
+          ),
         ),
         response: {
           200: success(Opening),
@@ -83,7 +91,7 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
       },
     },
     async (request) => {
-      const plan = await anyPlan(request.params.planId);
+      const plan = await anyPlan(deps, request.params.planId);
       const { wallet } = subscriberOf(request);
       await refuseSuspended(sql, { wallet, planId: plan.id });
       const checkoutSessionId = request.body?.checkoutSessionId ?? null;
@@ -96,13 +104,33 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
         readStanding(deps, plan, wallet, session),
       ]);
       const { subscriptionPda, resumes } = opening;
+      const address = addressSubject(request.ip);
+      const asked = {
+        purpose: 'subscribe',
+        wallet,
+        plan,
+        subscriptionPda,
+        session,
+        address,
+      } as const;
+      const { made, ...unsponsored } = await askSponsor(deps, request.body?.sponsored, asked);
+      // The wallet needs no SOL then.
+      if (made !== undefined)
+        return ok({ ...made, subscriptionPda, warnings: shortagesOf(standing).filter(isNotSol) });
       const purpose = 'subscribe';
       const what = { wallet, purpose, planId: plan.id, subscriptionPda, resumes } as const;
       const offer = await sql.begin(async (tx) => {
         if (session !== undefined) await reserveCustomer(tx, session, opening);
         return offerTransaction(tx, opening, { ...what, checkoutSessionId });
       });
-      return ok({ ...offer, subscriptionPda, warnings: shortagesOf(standing) });
+      return ok({
+        ...offer,
+        ...paidByWallet(unsponsored),
+        subscriptionPda,
+        warnings: shortagesOf(standing),
+      });
     },
   );
 }
+
+const isNotSol = ({ code }: Shortage) => code !== 'sol_missing';

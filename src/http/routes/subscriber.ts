@@ -14,20 +14,19 @@ import {
   repairingTransaction,
   resumingTransaction,
 } from '../../domain/subscribing/subscribing.ts';
+import { addressSubject } from '../addresses.ts';
 import { absent, type Api, type ApiDeps, foreign, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import {
-  ExternalId,
-  Id,
-  MetadataInput,
-  NoBody,
-  PathId,
-  Pda,
-  refuseLongMetadata,
-  Offer,
-} from '../fields.ts';
+import { ExternalId, Id, MetadataInput, PathId, Pda, refuseLongMetadata } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
+import {
+  askSponsor,
+  notSponsored,
+  paidByWallet,
+  SponsoredInput,
+  SponsoredOffer,
+} from '../sponsored-schemas.ts';
 import { subscriptionView } from '../subscription-view.ts';
 import { OwnSubscription } from './subscriptions.ts';
 import { OwnTransaction } from './transactions.ts';
@@ -209,9 +208,9 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
           tags,
           security,
           params,
-          body: NoBody,
+          body: SponsoredInput,
           response: {
-            200: success(Offer),
+            200: success(SponsoredOffer),
             ...failures(400, 401, 403, 404, 409),
           },
         },
@@ -225,12 +224,25 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
         if (purpose === 'resume' && (status === 'cancelled' || status === 'expired')) {
           const opening = await reopeningTransaction(deps, plan, wallet);
           const { resumes } = opening;
-          return ok(
-            await offerTransaction(sql, opening, { ...what, purpose: 'subscribe', resumes }),
-          );
+          // Its registration has ended: it is registered again, which no sponsored resume does.
+          const isAsked = request.body?.sponsored === true;
+          const unsponsored = { notSponsored: isAsked ? notSponsored('running') : null };
+          const how = { ...what, purpose: 'subscribe', resumes } as const;
+          const offer = await offerTransaction(sql, opening, how);
+          return ok({ ...offer, ...paidByWallet(unsponsored) });
         }
         const unsigned = await make(chain, network, plan, subscription);
-        return ok(await offerTransaction(sql, unsigned, { ...what, purpose }));
+        const { made, ...unsponsored } = await askSponsor(deps, request.body?.sponsored, {
+          purpose,
+          wallet,
+          plan,
+          subscriptionPda,
+          withdraws: unsigned.revokes === true,
+          address: addressSubject(request.ip),
+        });
+        if (made !== undefined) return ok(made);
+        const offer = await offerTransaction(sql, unsigned, { ...what, purpose });
+        return ok({ ...offer, ...paidByWallet(unsponsored) });
       },
     );
   }

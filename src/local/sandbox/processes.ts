@@ -181,6 +181,7 @@ function settingsOf({ identity, keeper, treasury, keypairFile }: Home, mint: str
     PLAN_MINIMUM_AMOUNT: '1',
     // A payment is collected as soon as the clock is moved to its due time.
     COLLECTION_WINDOW_SECONDS: '0',
+    SPONSOR_LAMPORTS_PER_DAY: '10000000000',
     JWT_SECRET: identity.jwtSecret,
     ENCRYPTION_KEY: identity.encryptionKey,
     // The sandbox's API client sends each wallet's IP address as X-Forwarded-For. The service uses

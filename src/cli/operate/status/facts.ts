@@ -37,10 +37,11 @@ export interface Status {
   database: Partial<QueueStatus['database']> & { address: string; fault: string | null };
   /** The comparison of the clocks of Postgres, this host and the chain. */
   clocks: ClockDifference;
-  /** This and the next two fields are null when Postgres did not respond. */
+  /** This and the next three fields are null when Postgres did not respond. */
   payments: QueueStatus['payments'] | null;
   deliveries: QueueStatus['deliveries'] | null;
   collection: QueueStatus['collection'] | null;
+  sponsoring: QueueStatus['sponsoring'] | null;
   daemons: DaemonRow[];
   /**
    * Number of webhook secrets that no key of ENCRYPTION_KEY decrypts. Null when ENCRYPTION_KEY is

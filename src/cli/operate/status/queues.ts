@@ -10,6 +10,7 @@ import {
 import { countForeignSecrets } from '../../../db/endpoints.ts';
 import { readClockOffset } from '../../../db/postgres/clock.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
+import { readSponsoringFacts, type SponsoringFacts } from '../../../db/sponsor-budgets.ts';
 import {
   type CostlyWallet,
   MAX_COUNTED,
@@ -62,6 +63,8 @@ export interface QueueStatus {
      */
     waitsForHeight: bigint | null;
   };
+  /** Sponsored transactions and their rent, in lamports. */
+  sponsoring: SponsoringFacts;
   daemons: DaemonRow[];
   undecipherableSecrets: number | null;
   errors: RecentError[];
@@ -102,6 +105,7 @@ export async function queueStatus(
     const holds = await listHolds(tx);
     const { collectsAfterHeight: waitsForHeight } = await readBrake(tx);
     const errors = await listRecentErrors(tx, ERRORS_SHOWN);
+    const sponsoring = await readSponsoringFacts(tx);
     const daemons = await listDaemons(tx);
     const undecipherableSecrets =
       encryptionKeys === undefined
@@ -130,6 +134,7 @@ export async function queueStatus(
         endpoints: endpoints.length,
       },
       collection: { holds, waitsForHeight },
+      sponsoring,
       daemons,
       undecipherableSecrets,
       errors,

@@ -1,6 +1,7 @@
 // Formats the status as text.
 import { MAX_AGREED_SECONDS } from '../../../daemon/clocks.ts';
 import { MAX_COUNTED } from '../../../db/status.ts';
+import { formatSol } from '../../../format.ts';
 import type { Paint } from '../../terminal/print.ts';
 import { safeText } from '../../terminal/safe-text.ts';
 import { table } from '../../terminal/table.ts';
@@ -68,7 +69,13 @@ function clockFacts({ clocks }: Status): [string, string][] {
   return Math.abs(clocks.seconds) > MAX_AGREED_SECONDS ? [['Clocks', clocksInWords(clocks)]] : [];
 }
 
-function queueFacts({ database, payments, deliveries, collection }: Status): [string, string][] {
+function queueFacts({
+  database,
+  payments,
+  deliveries,
+  collection,
+  sponsoring,
+}: Status): [string, string][] {
   if (payments === null || deliveries === null) return [];
   const of = (name: string) =>
     database.connections?.find((process) => process.name === `billing ${name}`)?.count ?? 0;
@@ -85,6 +92,7 @@ function queueFacts({ database, payments, deliveries, collection }: Status): [st
     ],
     ['last payment', payments.lastPaymentAt?.toISOString() ?? 'none'],
     ...collectionFacts(collection),
+    ...sponsoringFacts(sponsoring),
     ...costFacts(payments.failedOnChain),
     ['Deliveries due', `${most(deliveries.due)}${oldest(deliveries.lateSeconds, deliveries.due)}`],
     ['waiting', `${most(deliveries.pending)}, ${most(deliveries.retrying)} of them to be retried`],
@@ -98,6 +106,21 @@ function collectionFacts(collection: Status['collection']): [string, string][] {
   if (height === null) return [];
   return [
     ['signing waits', `until block height ${height.toString()} is finalized: Postgres failed over`],
+  ];
+}
+
+/** Returns the line about sponsored transactions, or no line without any. */
+function sponsoringFacts(sponsoring: Status['sponsoring']): [string, string][] {
+  if (sponsoring === null) return [];
+  const { day, leaving, out, overdue, refused, failed } = sponsoring;
+  if (day + leaving + out === 0n && refused + failed === 0) return [];
+  const late = overdue === 0n ? '' : `, ${formatSol(overdue)} SOL of it overdue`;
+  return [
+    [
+      'Sponsored',
+      `${formatSol(day + leaving)} SOL in 24 hours, ${refused} refused, ${failed} failed; ` +
+        `${formatSol(out)} SOL of rent out${late}`,
+    ],
   ];
 }
 

@@ -1,0 +1,156 @@
+// Transactions that a sponsor, a key of the keeper, pays for. The wallet signs first; the sponsor
+// signs only a message that it built itself, or this message with assertions behind it. This module
+// loads web3.js, so import it on demand.
+import { VersionedMessage } from '@solana/web3.js';
+import { isSigned, type Keypair, SIGNATURE_LENGTH, signatureOf } from '../keypair.ts';
+import type { Instruction } from '../program/instructions.ts';
+import { memoOf } from './collection.ts';
+import { compileMessage, MAX_TRANSACTION_LENGTH } from './message.ts';
+import { ASSERTION_PROGRAM, type Decoded, decodeMessage, isSameInstruction } from './signed.ts';
+import type { SignedTransaction } from './subscriptions.ts';
+import { computeUnitLimit, computeUnitPrice, loadedDataLimit } from './system-instructions.ts';
+
+/** Hex digits of the memo's hash. 96 bits tell offers apart and leave the room for assertions. */
+const MEMO_DIGITS = 24;
+/** Bytes that stay free for the assertions that a wallet appends. */
+export const ASSERTION_BYTES = 222;
+const SIGNERS = 2;
+const MESSAGE_OFFSET = 1 + SIGNERS * SIGNATURE_LENGTH;
+/** Longest message that a sponsor signs with assertions behind it. */
+const MAX_MESSAGE_LENGTH = MAX_TRANSACTION_LENGTH - MESSAGE_OFFSET;
+
+/** The limits and the price of a sponsored transaction. */
+export interface SponsoredBudget {
+  readonly computeUnits: number;
+  /** Micro-lamports per compute unit. */
+  readonly unitPrice: bigint;
+  readonly loadedDataBytes: number;
+}
+
+/**
+ * Compiles the message of a sponsored transaction. `reference` makes the message differ from any
+ * other: it is the id of the offer, so that no signature fits two offers. Throws a RangeError when
+ * it leaves less than `room` bytes to the wallet, or needs other signers than sponsor and wallet.
+ */
+export function sponsoredMessage(
+  { sponsor, wallet }: { sponsor: string; wallet: string },
+  instructions: readonly Instruction[],
+  terms: { blockhash: string; reference: string; budget: SponsoredBudget },
+  room = ASSERTION_BYTES,
+): Buffer {
+  const { computeUnits, unitPrice, loadedDataBytes } = terms.budget;
+  const all = [
+    computeUnitLimit(computeUnits),
+    computeUnitPrice(unitPrice),
+    loadedDataLimit(loadedDataBytes),
+    ...instructions,
+    memoOf(terms.reference, MEMO_DIGITS),
+  ];
+  const message = compileMessage(sponsor, all, terms.blockhash);
+  const signers = message.accountKeys.slice(0, message.header.numRequiredSignatures);
+  if (signers.length !== SIGNERS || signers[1]?.toBase58() !== wallet)
+    throw new RangeError('a sponsored transaction has two signers: the sponsor and the wallet');
+  const bytes = Buffer.from(message.serialize());
+  if (bytes.length + room > MAX_MESSAGE_LENGTH)
+    throw new RangeError(
+      `the transaction has ${MESSAGE_OFFSET + bytes.length} bytes and leaves no room for assertions`,
+    );
+  return bytes;
+}
+
+/** Encodes a message without signatures (base64), for the wallet to sign. */
+export function unsignedSponsored(message: Buffer): string {
+  const signatures = Buffer.alloc(SIGNERS * SIGNATURE_LENGTH);
+  return Buffer.concat([Buffer.of(SIGNERS), signatures, message]).toString('base64');
+}
+
+/** A sponsored transaction that the wallet signed and the sponsor has not. */
+export interface WalletSigned {
+  readonly sponsor: string;
+  readonly wallet: string;
+  readonly blockhash: string;
+  readonly message: Buffer;
+  /** The wallet's signature. */
+  readonly signature: Buffer;
+}
+
+/**
+ * Parses a legacy transaction of two signers whose second one, the wallet, has signed. Returns
+ * undefined for any other bytes and for an invalid signature. The sponsor's signature is ignored.
+ */
+export function readWalletSigned(bytes: Buffer): WalletSigned | undefined {
+  if (bytes.length <= MESSAGE_OFFSET || bytes.length > MAX_TRANSACTION_LENGTH) return undefined;
+  if (bytes.readUInt8(0) !== SIGNERS) return undefined;
+  const signature = bytes.subarray(1 + SIGNATURE_LENGTH, MESSAGE_OFFSET);
+  const message = bytes.subarray(MESSAGE_OFFSET);
+  const decoded = decodeMessage(message);
+  if (decoded?.version !== 'legacy' || decoded.signers.size !== SIGNERS) return undefined;
+  const [sponsor, wallet] = decoded.keys;
+  if (sponsor === undefined || wallet === undefined) return undefined;
+  const [, walletKey] = VersionedMessage.deserialize(message).staticAccountKeys;
+  if (walletKey === undefined || !isSigned(walletKey.toBytes(), message, signature))
+    return undefined;
+  return { sponsor, wallet, blockhash: decoded.blockhash, message, signature };
+}
+
+/**
+ * Compares the message that a wallet signed with the message that the sponsor would build. Returns
+ * the first difference as a phrase, or undefined when the sponsor may sign. Only assertions behind
+ * the last instruction are allowed, because an account of theirs that signs or is writable would
+ * get the sponsor's signature or the rights of the payment.
+ */
+export function sponsoredChange(built: Buffer, signed: Buffer): string | undefined {
+  if (built.equals(signed)) return undefined;
+  const [original, changed] = [decodeMessage(built), decodeMessage(signed)];
+  if (original === undefined || changed?.version !== 'legacy')
+    return 'it is not the legacy transaction that the service built';
+  if (signed.length > MAX_MESSAGE_LENGTH) return 'it is too long';
+  if (changed.blockhash !== original.blockhash) return 'it has another blockhash';
+  return changedParties(original, changed) ?? changedInstructions(original, changed);
+}
+
+function changedParties(original: Decoded, changed: Decoded): string | undefined {
+  const signers = [...changed.signers];
+  if ([...original.signers].some((signer, place) => signers[place] !== signer))
+    return 'it has other signers';
+  if (signers.length !== original.signers.size) return 'it has other signers';
+  if (new Set(changed.keys).size !== changed.keys.length) return 'it names an account twice';
+  const isSame = [...changed.writable].every((key) => original.writable.has(key));
+  if (!isSame || changed.writable.size !== original.writable.size)
+    return 'it makes other accounts writable';
+  const used = new Set(
+    changed.instructions.flatMap(({ programId, accounts }) => [programId, ...accounts]),
+  );
+  const unused = changed.keys.slice(1).find((key) => !used.has(key));
+  return unused && `it names the account ${unused}, which no instruction uses`;
+}
+
+function changedInstructions(original: Decoded, changed: Decoded): string | undefined {
+  for (const [place, one] of original.instructions.entries()) {
+    const other = changed.instructions[place];
+    if (other === undefined || !isSameInstruction(one, other))
+      return `its instruction ${place + 1} is not the one that the service built`;
+  }
+  for (const { programId, accounts } of changed.instructions.slice(original.instructions.length)) {
+    if (programId !== ASSERTION_PROGRAM)
+      return `it has a further instruction, of the program ${programId}`;
+    if (accounts.some((account) => changed.signers.has(account)))
+      return 'it has an assertion that names a signer';
+    if (accounts.some((account) => changed.writable.has(account)))
+      return 'it has an assertion that names a writable account';
+  }
+  return undefined;
+}
+
+/**
+ * Adds the sponsor's signature to a message that the wallet signed. Call sponsoredChange before:
+ * this function signs what it is given. Throws a RangeError when `sponsor` is not the fee payer.
+ */
+export function signAsSponsor(
+  keypair: Keypair,
+  { sponsor, message, signature }: WalletSigned,
+): SignedTransaction {
+  if (sponsor !== keypair.address) throw new RangeError('the fee payer is another wallet');
+  const bytes = Buffer.concat([Buffer.of(SIGNERS), keypair.sign(message), signature, message]);
+  return { signature: signatureOf(bytes), bytes };
+}

@@ -1,0 +1,136 @@
+// Sponsored transactions as serve offers them to wallets, and the signed ones that it takes back.
+// Keepers read them, and write what they make of them to sponsorships (sponsorships.ts).
+import type { Queryable } from './postgres/connect.ts';
+
+export type SponsoredPurpose = 'subscribe' | 'cancel' | 'resume' | 'close' | 'repair' | 'revoke';
+
+export interface NewSponsoredOffer {
+  id: string;
+  purpose: SponsoredPurpose;
+  wallet: string;
+  sponsor: string;
+  /** Null when the purpose is `revoke`, like subscriptionPda. */
+  planId: string | null;
+  subscriptionPda: string | null;
+  checkoutSessionId: string | null;
+  /** The client's network, for its budget. */
+  address: string;
+  /** Origin of the page that may use the secret; null when the request came from no page. */
+  origin: string | null;
+  /** SHA-256 of the secret; null for an offer to a signed-in wallet. */
+  secretHash: Buffer | null;
+  message: Buffer;
+  blockhash: string;
+  lastValidBlockHeight: bigint;
+  blockhashSlot: bigint;
+  computeUnits: number;
+  unitPrice: bigint;
+  loadedDataBytes: number;
+  withdraws: boolean;
+}
+
+export interface SponsoredOffer extends NewSponsoredOffer {
+  createdAt: Date;
+}
+
+/** An offer that the wallet has signed. */
+export interface SignedSponsoredOffer extends SponsoredOffer {
+  signed: Buffer;
+  signedAt: Date;
+}
+
+const columns = (sql: Queryable) => sql`
+  o.id, o.purpose, o.wallet, o.sponsor, o.plan_id, o.subscription_pda, o.checkout_session_id,
+  o.address, o.origin, o.secret_hash, o.message, o.blockhash, o.last_valid_block_height,
+  o.blockhash_slot, o.compute_units, o.unit_price, o.loaded_data_bytes, o.withdraws, o.created_at`;
+
+/** Returns a new id. The message of an offer contains a hash of it, so the id comes first. */
+export async function newOfferId(sql: Queryable): Promise<string> {
+  const [row] = await sql<[{ id: string }]>`select uuid_v7() as id`;
+  return row.id;
+}
+
+export async function insertSponsoredOffer(
+  sql: Queryable,
+  offer: NewSponsoredOffer,
+): Promise<void> {
+  await sql`
+    insert into sponsored_offers (id, purpose, wallet, sponsor, plan_id, subscription_pda,
+      checkout_session_id, address, origin, secret_hash, message, blockhash,
+      last_valid_block_height, blockhash_slot, compute_units, unit_price, loaded_data_bytes,
+      withdraws)
+    values (${offer.id}, ${offer.purpose}, ${offer.wallet}, ${offer.sponsor}, ${offer.planId},
+      ${offer.subscriptionPda}, ${offer.checkoutSessionId}, ${offer.address}, ${offer.origin},
+      ${offer.secretHash}, ${offer.message}, ${offer.blockhash}, ${offer.lastValidBlockHeight},
+      ${offer.blockhashSlot}, ${offer.computeUnits}, ${offer.unitPrice}, ${offer.loadedDataBytes},
+      ${offer.withdraws})`;
+}
+
+export async function findSponsoredOffer(
+  sql: Queryable,
+  id: string,
+): Promise<SponsoredOffer | undefined> {
+  const [row] = await sql<SponsoredOffer[]>`
+    select ${columns(sql)} from sponsored_offers o where o.id = ${id}`;
+  return row;
+}
+
+/**
+ * Stores the transaction that the wallet signed, once and before a keeper has decided about the
+ * offer. Returns false when it was stored before, or the offer is older than ten minutes.
+ */
+export async function storeSigned(sql: Queryable, id: string, signed: Buffer): Promise<boolean> {
+  const { count } = await sql`
+    update sponsored_offers o set signed = ${signed}, signed_at = now()
+    where o.id = ${id} and o.signed is null and o.created_at > now() - interval '10 minutes'
+      and not exists (select from sponsorships s where s.offer_id = o.id)`;
+  return count === 1;
+}
+
+/**
+ * Reads signed offers to these sponsors that no keeper has decided about, oldest first. An offer
+ * that was signed more than ten minutes ago is left out: its blockhash has expired.
+ */
+export function readSignedOffers(
+  sql: Queryable,
+  { sponsors, limit }: { sponsors: readonly string[]; limit: number },
+): Promise<SignedSponsoredOffer[]> {
+  return sql<SignedSponsoredOffer[]>`
+    select ${columns(sql)}, o.signed, o.signed_at from sponsored_offers o
+    where o.signed is not null and o.sponsor = any(${[...sponsors]}::text[])
+      and o.signed_at > now() - interval '10 minutes'
+      and not exists (select from sponsorships s where s.offer_id = o.id)
+    order by o.signed_at limit ${limit}`;
+}
+
+/** Deletes up to 1,000 offers: unsigned ones after ten minutes, signed ones after a day. */
+export async function deleteOldSponsoredOffers(sql: Queryable): Promise<number> {
+  const { count } = await sql`
+    delete from sponsored_offers where id in (
+      select id from sponsored_offers where created_at < now() - interval '10 minutes'
+        and (signed is null or created_at < now() - interval '24 hours')
+        order by created_at limit 1000
+    )`;
+  return count;
+}
+
+/** What a plan's merchant decides about its sponsored transactions. */
+export interface SponsoredPlan {
+  merchantId: string;
+  /** The wallet with which the merchant signs in. */
+  accountWallet: string;
+  /** The merchant's own fee; null means the operator's default fee. */
+  feeBps: number | null;
+  sponsorship: 'on' | 'off';
+}
+
+export async function findSponsoredPlan(
+  sql: Queryable,
+  planId: string,
+): Promise<SponsoredPlan | undefined> {
+  const [row] = await sql<SponsoredPlan[]>`
+    select m.id as merchant_id, m.wallet as account_wallet, m.fee_bps, a.sponsorship
+    from plans p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id
+    where p.id = ${planId}`;
+  return row;
+}

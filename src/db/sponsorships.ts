@@ -1,0 +1,357 @@
+// What keepers made of signed sponsored offers. An open sponsorship has a committed transaction,
+// and one that subscribes has an open payment attempt at its address too.
+import bs58 from 'bs58';
+import { hexOf } from './payment-attempts.ts';
+import type { Queryable, Transaction } from './postgres/connect.ts';
+import type { SponsoredPurpose } from './sponsored-offers.ts';
+
+/** What the payment of a sponsored sign-up moves, in base units. */
+export interface SponsoredPayment {
+  periodStart: Date;
+  amountGross: bigint;
+  platformFee: bigint;
+  amountNet: bigint;
+  feeOwed: bigint;
+}
+
+/** The terms of a sponsorship, from the offer. */
+export interface SponsorshipTerms {
+  offerId: string;
+  purpose: SponsoredPurpose;
+  wallet: string;
+  address: string;
+  sponsor: string;
+  merchantId: string | null;
+  planId: string | null;
+  subscriptionPda: string | null;
+  checkoutSessionId: string | null;
+}
+
+/** A transaction that the sponsor signed, with what it can cost at most. */
+export interface NewSponsorship extends SponsorshipTerms {
+  claimId: string;
+  signature: string;
+  transaction: Buffer;
+  lastValidBlockHeight: bigint;
+  blockhashSlot: bigint;
+  reserved: bigint;
+  fee: bigint;
+  authorityRent: bigint;
+  subscriptionRent: bigint;
+  /** The first payment of a sign-up; null for any other purpose. */
+  payment: SponsoredPayment | null;
+}
+
+/** Seconds for which a claim follows an open sponsorship. */
+const LEASE_SECONDS = 10;
+
+/** Serializes commits of sponsorships until the transaction ends, so that budgets hold. */
+export async function lockSponsoring(tx: Transaction): Promise<void> {
+  await tx`select pg_advisory_xact_lock(hashtextextended('sponsoring', 2))`;
+}
+
+const termsOf = (sql: Queryable, terms: SponsorshipTerms) => sql`
+  ${terms.offerId}::uuid, ${terms.purpose}, ${terms.wallet}, ${terms.address}, ${terms.sponsor},
+  ${terms.merchantId}::uuid, ${terms.planId}::uuid, ${terms.subscriptionPda},
+  (select id from checkout_sessions where id = ${terms.checkoutSessionId}::uuid)`;
+
+/**
+ * Stores a signed transaction, its sponsorship and its payment attempt. Returns `decided` when a
+ * keeper has decided about the offer before, and `busy` when the address has an open attempt. The
+ * caller must then roll back.
+ */
+export async function insertSponsorship(
+  tx: Transaction,
+  one: NewSponsorship,
+): Promise<'stored' | 'decided' | 'busy'> {
+  const [made] = await tx<{ transactionId: string }[]>`
+    with committed as (
+      insert into transactions (signature, bytes, last_valid_block_height, blockhash_slot)
+      values (decode(${hexOf(one.signature)}, 'hex'), ${one.transaction},
+        ${one.lastValidBlockHeight}, ${one.blockhashSlot})
+      on conflict (signature) do nothing
+      returning id
+    )
+    insert into sponsorships (offer_id, purpose, wallet, address, sponsor, merchant_id, plan_id,
+      subscription_pda, checkout_session_id, transaction_id, state, reserved, fee, authority_rent,
+      subscription_rent, claim_id, lease_until)
+    select ${termsOf(tx, one)}, committed.id, 'open', ${one.reserved}, ${one.fee},
+      ${one.authorityRent}, ${one.subscriptionRent}, ${one.claimId},
+      now() + ${LEASE_SECONDS} * interval '1 second'
+    from committed
+    on conflict (offer_id) do nothing
+    returning transaction_id`;
+  if (made === undefined) return 'decided';
+  if (one.payment === null) return 'stored';
+  const { periodStart, amountGross, platformFee, amountNet, feeOwed } = one.payment;
+  const attempts = await tx`
+    insert into payment_attempts (offer_id, subscription_pda, transaction_id, position,
+      period_start, claim_id, amount_gross, platform_fee, amount_net, fee_owed)
+    values (${one.offerId}, ${one.subscriptionPda}, ${made.transactionId}, 0, ${periodStart},
+      ${one.claimId}, ${amountGross}, ${platformFee}, ${amountNet}, ${feeOwed})
+    on conflict (subscription_pda) where state = 'open' do nothing
+    returning id`;
+  return attempts.length === 1 ? 'stored' : 'busy';
+}
+
+/** Records that no keeper signs the offer, and why. The first decision about an offer stands. */
+export async function refuseSponsorship(
+  sql: Queryable,
+  terms: SponsorshipTerms,
+  reason: string,
+): Promise<void> {
+  await sql`
+    insert into sponsorships (offer_id, purpose, wallet, address, sponsor, merchant_id, plan_id,
+      subscription_pda, checkout_session_id, state, reason, ended_at)
+    values (${termsOf(sql, terms)}, 'refused', ${reason}, now())
+    on conflict (offer_id) do nothing`;
+}
+
+/** An open sponsorship that this claim follows. */
+export interface OpenSponsorship extends SponsorshipTerms {
+  claimId: string;
+  transactionId: string;
+  signature: string;
+  transaction: Buffer;
+  lastValidBlockHeight: bigint;
+  blockhashSlot: bigint;
+  fee: bigint;
+  authorityRent: bigint;
+  subscriptionRent: bigint;
+  seen: 'processed' | 'confirmed' | null;
+  createdAt: Date;
+  /** The payment attempt of a sign-up, with its amounts; null for any other purpose. */
+  attempt: (SponsoredPayment & { id: string }) | null;
+}
+
+/** Leases open sponsorships that no other keeper follows. */
+export async function claimSponsorships(
+  sql: Queryable,
+  { claimId, limit }: { claimId: string; limit: number },
+): Promise<OpenSponsorship[]> {
+  const claimed = await sql<{ offerId: string }[]>`
+    with orphans as (
+      select offer_id from sponsorships
+      where state = 'open' and (lease_until is null or lease_until < now())
+      order by offer_id limit ${limit} for update skip locked
+    )
+    update sponsorships s set claim_id = ${claimId},
+      lease_until = now() + ${LEASE_SECONDS} * interval '1 second'
+    from orphans where s.offer_id = orphans.offer_id
+    returning s.offer_id`;
+  return readOpenSponsorships(
+    sql,
+    claimed.map(({ offerId }) => offerId),
+  );
+}
+
+/** Reads the open ones of these sponsorships. */
+export async function readOpenSponsorships(
+  sql: Queryable,
+  offerIds: readonly string[],
+): Promise<OpenSponsorship[]> {
+  if (offerIds.length === 0) return [];
+  const rows = await sql<
+    (Omit<OpenSponsorship, 'signature' | 'attempt'> & {
+      signature: Buffer;
+      attemptId: string | null;
+    } & SponsoredPayment)[]
+  >`
+    select s.offer_id, s.purpose, s.wallet, s.address, s.sponsor, s.merchant_id, s.plan_id,
+      s.subscription_pda, s.checkout_session_id, s.claim_id, s.transaction_id, s.fee,
+      s.authority_rent, s.subscription_rent, s.seen, s.created_at, t.signature,
+      t.bytes as transaction, t.last_valid_block_height, t.blockhash_slot, a.id as attempt_id,
+      a.period_start, a.amount_gross, a.platform_fee, a.amount_net, a.fee_owed
+    from sponsorships s join transactions t on t.id = s.transaction_id
+      left join payment_attempts a on a.offer_id = s.offer_id and a.state = 'open'
+    where s.offer_id = any(${[...offerIds]}::uuid[]) and s.state = 'open'`;
+  return rows.map(
+    ({
+      signature,
+      attemptId,
+      periodStart,
+      amountGross,
+      platformFee,
+      amountNet,
+      feeOwed,
+      ...row
+    }) => ({
+      ...row,
+      signature: bs58.encode(signature),
+      attempt:
+        attemptId === null
+          ? null
+          : { id: attemptId, periodStart, amountGross, platformFee, amountNet, feeOwed },
+    }),
+  );
+}
+
+/** Renews the leases that this claim still holds. Returns the offer ids. */
+export async function renewSponsorships(
+  sql: Queryable,
+  claimId: string,
+  offerIds: readonly string[],
+): Promise<Set<string>> {
+  const rows = await sql<{ offerId: string }[]>`
+    update sponsorships set lease_until = now() + ${LEASE_SECONDS} * interval '1 second'
+    where offer_id = any(${[...offerIds]}::uuid[]) and claim_id = ${claimId} and state = 'open'
+    returning offer_id`;
+  return new Set(rows.map(({ offerId }) => offerId));
+}
+
+/** Releases the leases of a claim, so that another keeper follows its transactions at once. */
+export async function releaseSponsorships(sql: Queryable, claimId: string): Promise<void> {
+  await sql`
+    update sponsorships set claim_id = null, lease_until = null
+    where claim_id = ${claimId} and state = 'open'`;
+}
+
+/** Records how far the chain has the transaction. */
+export async function markSeen(
+  sql: Queryable,
+  offerId: string,
+  seen: 'processed' | 'confirmed',
+): Promise<void> {
+  await sql`update sponsorships set seen = ${seen} where offer_id = ${offerId} and state = 'open'`;
+}
+
+/** Marks rent as returned, once. `authority` and `subscription` tell which accounts are gone. */
+export async function markReturned(
+  sql: Queryable,
+  offerId: string,
+  { authority, subscription }: { authority: boolean; subscription: boolean },
+): Promise<void> {
+  await sql`
+    update sponsorships set checked_at = now(),
+      authority_returned_at = case when ${authority} then coalesce(authority_returned_at, now())
+        else authority_returned_at end,
+      subscription_returned_at = case when ${subscription}
+        then coalesce(subscription_returned_at, now()) else subscription_returned_at end
+    where offer_id = ${offerId} and state = 'landed'`;
+}
+
+/** Forgets up to 1,000 network addresses that no budget needs any more. */
+export async function forgetAddresses(sql: Queryable): Promise<void> {
+  await sql`
+    update sponsorships set address = '' where offer_id in (
+      select offer_id from sponsorships
+        where address <> '' and created_at < now() - interval '2 days'
+        order by created_at limit 1000
+    )`;
+}
+
+/** Rent that is out. */
+export interface RentOut {
+  offerId: string;
+  wallet: string;
+  sponsor: string;
+  subscriptionPda: string | null;
+  planPda: string | null;
+  /** Whether the authority's rent and the subscription's rent are out. */
+  authority: boolean;
+  subscription: boolean;
+}
+
+/**
+ * Reads rent that is out and due to be checked, the longest unchecked first: once a day, and every
+ * minute where the subscription has ended.
+ */
+export function readRentOut(sql: Queryable, limit: number): Promise<RentOut[]> {
+  return sql<RentOut[]>`
+    select s.offer_id, s.wallet, s.sponsor, s.subscription_pda, p.plan_pda,
+      s.authority_rent > 0 and s.authority_returned_at is null as authority,
+      s.subscription_rent > 0 and s.subscription_returned_at is null as subscription
+    from sponsorships s left join plans p on p.id = s.plan_id
+    where s.state = 'landed' and ((s.authority_rent > 0 and s.authority_returned_at is null)
+        or (s.subscription_rent > 0 and s.subscription_returned_at is null))
+      and s.checked_at < now() - case when exists (select from subscriptions sub
+          where sub.id = s.subscription_id and sub.status in ('cancelled', 'expired'))
+        then interval '1 minute' else interval '1 day' end
+    order by s.checked_at limit ${limit}`;
+}
+
+/** Locks an open sponsorship until the transaction ends. Returns false when it has ended. */
+export async function lockOpenSponsorship(tx: Transaction, offerId: string): Promise<boolean> {
+  const rows = await tx`
+    select 1 from sponsorships where offer_id = ${offerId} and state = 'open' for update`;
+  return rows.length === 1;
+}
+
+/**
+ * Ends an open sponsorship. Rent counts only when it has landed, the fee also when it failed on
+ * chain. The caller holds its lock.
+ */
+export async function endSponsorship(
+  tx: Transaction,
+  { offerId, purpose }: Pick<SponsorshipTerms, 'offerId' | 'purpose'>,
+  end: {
+    state: 'landed' | 'failed' | 'expired';
+    reason: string | null;
+    subscriptionId?: string | undefined;
+  },
+): Promise<void> {
+  const { state, reason, subscriptionId = null } = end;
+  if (state === 'landed') await returnEarlier(tx, offerId);
+  const [ended] = await tx<{ transactionId: string }[]>`
+    update sponsorships set state = ${state}, reason = ${reason}, seen = null,
+      subscription_id = ${subscriptionId}, ended_at = now(), claim_id = null, lease_until = null,
+      fee = case when ${state} = 'expired' then 0 else fee end,
+      authority_rent = case when ${state} = 'landed' then authority_rent else 0 end,
+      subscription_rent = case when ${state} = 'landed' then subscription_rent else 0 end
+    where offer_id = ${offerId} and state = 'open'
+    returning transaction_id`;
+  // The transaction of a sign-up ends with its payment attempt (payment-attempts.ts).
+  if (ended !== undefined && purpose !== 'subscribe')
+    await tx`
+      update transactions set bytes = null, state = ${state} where id = ${ended.transactionId}
+        and state = 'open'`;
+}
+
+/**
+ * Marks the rent of earlier accounts at the addresses as returned: an account that was opened anew
+ * had been closed before, and its rent goes to whoever paid it.
+ */
+async function returnEarlier(tx: Transaction, offerId: string): Promise<void> {
+  await tx`
+    update sponsorships e set
+      subscription_returned_at = case when s.subscription_rent > 0
+        and e.subscription_pda = s.subscription_pda and e.subscription_rent > 0
+        then coalesce(e.subscription_returned_at, now()) else e.subscription_returned_at end,
+      authority_returned_at = case when s.authority_rent > 0 and e.authority_rent > 0
+        then coalesce(e.authority_returned_at, now()) else e.authority_returned_at end
+    from sponsorships s
+    where s.offer_id = ${offerId} and e.wallet = s.wallet and e.offer_id <> s.offer_id
+      and e.state = 'landed' and e.created_at < s.created_at`;
+}
+
+/** Whether a sponsored sign-up at this address is under way: it is registered with its payment. */
+export async function isSignupOpen(sql: Queryable, subscriptionPda: string): Promise<boolean> {
+  const rows = await sql`
+    select 1 from payment_attempts
+    where subscription_pda = ${subscriptionPda} and state = 'open' and offer_id is not null`;
+  return rows.length > 0;
+}
+
+/** How far an offer has come, for the page. */
+export interface SponsoredProgress {
+  signedAt: Date | null;
+  state: 'refused' | 'open' | 'landed' | 'failed' | 'expired' | null;
+  seen: 'processed' | 'confirmed' | null;
+  reason: string | null;
+  subscriptionId: string | null;
+  signature: string | null;
+}
+
+export async function readSponsoredProgress(
+  sql: Queryable,
+  offerId: string,
+): Promise<SponsoredProgress | undefined> {
+  const [row] = await sql<(Omit<SponsoredProgress, 'signature'> & { signature: Buffer | null })[]>`
+    select o.signed_at, s.state, s.seen, s.reason, s.subscription_id, t.signature
+    from sponsored_offers o left join sponsorships s on s.offer_id = o.id
+      left join transactions t on t.id = s.transaction_id
+    where o.id = ${offerId}`;
+  if (row === undefined) return undefined;
+  const { signature, ...progress } = row;
+  return { ...progress, signature: signature === null ? null : bs58.encode(signature) };
+}

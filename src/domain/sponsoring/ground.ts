@@ -1,0 +1,79 @@
+// The accounts from which a sponsored transaction is built. serve and the keeper read them alike.
+import {
+  authorityIn,
+  planIn,
+  subscriptionIn,
+  tokenAccountIn,
+} from '../../chain/program/accounts.ts';
+import {
+  authorityAddress,
+  CLOCK_SYSVAR,
+  subscriptionAddress,
+  tokenAccountAddress,
+} from '../../chain/program/addresses.ts';
+import { ChainDataError, decodeClock } from '../../chain/program/layouts.ts';
+import type { ReadOptions, Rpc } from '../../chain/rpc/rpc.ts';
+import type { PlanRow } from '../../db/plans.ts';
+import type { ChainView } from '../collecting/chain-view.ts';
+
+/** The addresses of the installation that a sponsored transaction names. */
+export interface SponsorNetwork {
+  readonly programId: string;
+  readonly mint: string;
+  /** Wallets of keepers; a plan names at least one of them as a puller. */
+  readonly keepers: readonly string[];
+  /** Wallets that can receive the fee, the preferred one first. */
+  readonly treasuries: readonly string[];
+}
+
+/** The accounts of a wallet for a plan, or without a plan for its approval. */
+export interface Ground extends ChainView {
+  readonly sponsorLamports: bigint;
+}
+
+/** Reads the accounts at one slot. Throws as the RPC client does, and ChainDataError. */
+export async function readGround(
+  rpc: Pick<Rpc, 'getMultipleAccounts'>,
+  { programId, mint, treasuries }: SponsorNetwork,
+  { wallet, plan, sponsor }: { wallet: string; plan: PlanRow | null; sponsor: string },
+  options?: ReadOptions,
+): Promise<Ground> {
+  const authority = authorityAddress(programId, wallet, mint).address;
+  const tokensOf = (owner: string) => tokenAccountAddress(owner, mint).address;
+  const backups = treasuries.filter((treasury) => treasury !== plan?.treasury);
+  const addresses = [
+    CLOCK_SYSVAR,
+    sponsor,
+    authority,
+    tokensOf(wallet),
+    ...(plan === null
+      ? []
+      : [
+          plan.planPda,
+          subscriptionAddress(programId, plan.planPda, wallet).address,
+          tokensOf(plan.owner),
+          tokensOf(plan.treasury),
+          ...backups.map(tokensOf),
+        ]),
+  ];
+  const { accounts, slot } = await rpc.getMultipleAccounts(addresses, options);
+  const at = (place: number) => accounts[place] ?? null;
+  const clock = at(0);
+  if (clock === null) throw new ChainDataError('the Clock sysvar has no account');
+  return {
+    slot,
+    now: decodeClock(clock.data).unixTimestamp,
+    sponsorLamports: at(1)?.lamports ?? 0n,
+    authority: authorityIn(at(2), programId),
+    authorityAddress: authority,
+    subscriberTokens: tokenAccountIn(at(3)),
+    plan: planIn(at(4), programId),
+    subscription: subscriptionIn(at(5), programId),
+    merchantTokens: tokenAccountIn(at(6)),
+    treasuryTokens: tokenAccountIn(at(7)),
+    backupTreasuries: backups.map((treasury, place) => ({
+      wallet: treasury,
+      tokens: tokenAccountIn(at(8 + place)),
+    })),
+  };
+}

@@ -1,0 +1,106 @@
+// Takes a sponsored transaction that the wallet signed: checks that it is the offered one, and
+// stores it for a keeper. serve signs nothing.
+import { timingSafeEqual } from 'node:crypto';
+import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
+import { findSponsoredOffer, type SponsoredOffer, storeSigned } from '../../db/sponsored-offers.ts';
+import { readSponsoredProgress, type SponsoredProgress } from '../../db/sponsorships.ts';
+import { invalidField, ServiceError } from '../../errors.ts';
+import { isOpenToSuspended, refuseSuspended } from '../accounts/suspended.ts';
+import { refusedCheckout } from '../subscribing/checkout.ts';
+import { refuseSecondOf } from '../subscribing/one-per-customer.ts';
+import { refusals } from './limits.ts';
+import { hashSecret } from './offer.ts';
+
+/** Who asks for an offer: a signed-in wallet, or a page with the secret of the offer. */
+export type OfferHolder =
+  { readonly wallet: string } | { readonly secret: string; readonly origin: string | null };
+
+/** Finds the offer. Throws NOT_FOUND when the holder has no such offer. */
+export async function findOwnOffer(
+  sql: Sql,
+  id: string,
+  holder: OfferHolder,
+): Promise<SponsoredOffer> {
+  const offer = await findSponsoredOffer(sql, id);
+  if (offer !== undefined && isHeldBy(offer, holder)) return offer;
+  throw new ServiceError('NOT_FOUND', 'There is no such offer, or it is too old.');
+}
+
+function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferHolder): boolean {
+  if ('wallet' in holder) return secretHash === null && wallet === holder.wallet;
+  return (
+    secretHash !== null &&
+    origin === holder.origin &&
+    timingSafeEqual(secretHash, hashSecret(holder.secret))
+  );
+}
+
+/**
+ * Stores the signed transaction (base64). Returns whether this call stored it: only then, before
+ * any co-signature, the signature proves that the wallet takes part. Throws VALIDATION_ERROR when
+ * the transaction differs from the offered one, and CONFLICT when its session is taken.
+ */
+export async function handOver(
+  sql: Sql,
+  offer: SponsoredOffer,
+  transaction: string,
+): Promise<boolean> {
+  const { readWalletSigned, sponsoredChange } =
+    await import('../../chain/transactions/sponsored.ts');
+  const bytes = Buffer.from(transaction, 'base64');
+  const signed = bytes.toString('base64') === transaction ? readWalletSigned(bytes) : undefined;
+  if (signed?.wallet !== offer.wallet || signed.sponsor !== offer.sponsor)
+    throw invalidField('transaction', 'must be the offered transaction, signed by your wallet');
+  const change = sponsoredChange(offer.message, signed.message);
+  if (change !== undefined)
+    throw invalidField('transaction', `differs from the offered transaction: ${change}`);
+  const { purpose, planId, wallet, checkoutSessionId } = offer;
+  if (!isOpenToSuspended(purpose))
+    await refuseSuspended(sql, { wallet, ...(planId !== null && { planId }) });
+  if (purpose === 'subscribe') {
+    await refuseSecondOf(sql, offer);
+    if (checkoutSessionId !== null && !(await claimCheckoutSession(sql, checkoutSessionId, wallet)))
+      throw refusedCheckout();
+  }
+  return storeSigned(sql, offer.id, bytes);
+}
+
+/**
+ * `offered`: not signed yet. `signed`: waits for a keeper. `sent`: committed and on its way.
+ * `final`: it can no longer be undone. `refused`: nothing was signed. `lapsed`: it never landed.
+ */
+export type OfferState =
+  | 'offered'
+  | 'signed'
+  | 'sent'
+  | 'processed'
+  | 'confirmed'
+  | 'final'
+  | 'refused'
+  | 'failed'
+  | 'lapsed';
+
+export interface OfferProgress {
+  state: OfferState;
+  signature: string | null;
+  reason: string | null;
+  subscriptionId: string | null;
+}
+
+/** Reads how far the offer has come. */
+export async function offerProgress(sql: Sql, id: string): Promise<OfferProgress> {
+  const found = await readSponsoredProgress(sql, id);
+  if (found === undefined) throw new ServiceError('NOT_FOUND', 'There is no such offer.');
+  const { signature, reason, subscriptionId } = found;
+  const told = reason !== null && reason in refusals ? refusals[reason as never] : reason;
+  return { state: stateOf(found), signature, reason: told, subscriptionId };
+}
+
+function stateOf({ signedAt, state, seen }: SponsoredProgress): OfferState {
+  if (state === null) return signedAt === null ? 'offered' : 'signed';
+  if (state === 'open') return seen ?? 'sent';
+  return ({ landed: 'final', expired: 'lapsed', refused: 'refused', failed: 'failed' } as const)[
+    state
+  ];
+}

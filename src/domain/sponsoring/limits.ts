@@ -1,0 +1,130 @@
+// Whether a transaction is sponsored, by what sponsoring has cost so far. serve asks before it
+// makes an offer, a keeper again under a lock before it commits. Pure.
+import type { Config } from '../../config/config.ts';
+import type { SponsorUsage } from '../../db/sponsor-budgets.ts';
+import type { SponsoredPurpose } from '../../db/sponsored-offers.ts';
+
+/** The operator's budgets in lamports (SPONSOR_ variables). */
+export interface SponsorLimits {
+  readonly perDay: bigint;
+  readonly perMerchant: bigint;
+  readonly perWallet: bigint;
+  readonly perAddress: bigint;
+  readonly leaving: bigint;
+  readonly merchantOut: bigint;
+  /** Smallest first payment in USDC base units. */
+  readonly minimumAmount: bigint;
+  /** Balance below which nothing is sponsored; undefined: a week of collection. */
+  readonly floor: bigint | undefined;
+}
+
+/** Why a transaction is not sponsored. The texts are for the wallet's owner. */
+export const refusals = {
+  off: 'This service sponsors no transactions.',
+  app_off: 'The merchant does not sponsor transactions.',
+  trial: 'A subscription with a trial is not sponsored, because it begins without a payment.',
+  below_minimum: 'The first payment is too small to be sponsored.',
+  short_period: 'The plan ends within the first period.',
+  running: 'The wallet has a subscription to the plan that still runs.',
+  no_token_account: 'The wallet has no USDC account.',
+  insufficient_usdc: 'The wallet has too little USDC for the first payment.',
+  frozen: 'The USDC account of the wallet is frozen by the issuer of USDC.',
+  not_collectable: 'Payments of the plan cannot be collected at the moment.',
+  nothing_to_do: 'The chain does not need this transaction any more.',
+  suspended: 'The merchant or the wallet is suspended, or collection is held.',
+  budget: 'The sponsoring budget of the day is used up.',
+  merchant_budget: 'The sponsoring budget of the merchant is used up.',
+  wallet_budget: 'The sponsoring budget of this wallet is used up for today.',
+  address_budget: 'The sponsoring budget of this network address is used up for today.',
+  failed_lately:
+    'A sponsored transaction of this wallet or network address failed within the hour.',
+  under_way: 'A sponsored transaction of this wallet is under way.',
+  low_balance: 'The sponsor keeps its SOL for renewals at the moment.',
+  changed: 'The signed transaction differs from what the service built.',
+  lapsed: 'The transaction was signed too late: its blockhash has expired.',
+  would_fail: 'The transaction would fail on the network.',
+} as const;
+
+export type Refusal = keyof typeof refusals;
+
+const LEAVING: readonly SponsoredPurpose[] = ['cancel', 'close', 'revoke'];
+/** Whether the purpose draws on the budget for leaving, which stays open to suspended wallets. */
+export const isLeaving = (purpose: SponsoredPurpose) => LEAVING.includes(purpose);
+
+/** Parts of the budget for leaving that one wallet and one network address may use. */
+const [LEAVING_PER_WALLET, LEAVING_PER_ADDRESS] = [20n, 5n];
+/** Balance that a sponsor always keeps: below it a keeper collects nothing (keeper/balance.ts). */
+const LEAST_FLOOR = 5_000_000n;
+
+/** Returns the limits of a configuration; undefined when nothing is sponsored. */
+export function sponsorLimits(config: Config): SponsorLimits | undefined {
+  if (config.sponsorPerDay === 0) return undefined;
+  return {
+    perDay: BigInt(config.sponsorPerDay),
+    perMerchant: BigInt(config.sponsorPerMerchant),
+    perWallet: BigInt(config.sponsorPerWallet),
+    perAddress: BigInt(config.sponsorPerAddress),
+    leaving: BigInt(config.sponsorLeaving),
+    merchantOut: BigInt(config.sponsorMerchantOut),
+    minimumAmount: BigInt(config.sponsorMinimumAmount),
+    floor: config.sponsorFloor === undefined ? undefined : BigInt(config.sponsorFloor),
+  };
+}
+
+/** The balance that a sponsor keeps. `week` is what the last week's transactions cost. */
+export function floorOf({ floor }: Pick<SponsorLimits, 'floor'>, week: bigint): bigint {
+  const wanted = floor ?? week;
+  return wanted > LEAST_FLOOR ? wanted : LEAST_FLOOR;
+}
+
+/** What a transaction can cost: the network fee, and rent that stays out. Lamports. */
+export interface SponsorCost {
+  readonly fee: bigint;
+  readonly rent: bigint;
+}
+
+/**
+ * Returns why a transaction must not be sponsored, or undefined. `balance` is the sponsor's, of
+ * which open transactions may still spend what they reserve.
+ */
+export function overBudget(
+  limits: SponsorLimits,
+  usage: SponsorUsage,
+  {
+    purpose,
+    cost,
+    balance,
+    floor,
+  }: {
+    purpose: SponsoredPurpose;
+    cost: SponsorCost;
+    balance: bigint;
+    floor: bigint;
+  },
+): Refusal | undefined {
+  const lamports = cost.fee + cost.rent;
+  const rest = balance - usage.reserved - lamports;
+  if (isLeaving(purpose))
+    return rest < LEAST_FLOOR ? 'low_balance' : overLeaving(limits, usage, lamports);
+  if (rest < floor) return 'low_balance';
+  if (usage.hasFailed) return 'failed_lately';
+  if (purpose === 'subscribe' && usage.isSigningUp) return 'under_way';
+  if (usage.total + lamports > limits.perDay) return 'budget';
+  if (usage.merchant + lamports > limits.perMerchant) return 'merchant_budget';
+  if (usage.merchantOut + cost.rent > limits.merchantOut) return 'merchant_budget';
+  if (usage.wallet + lamports > limits.perWallet) return 'wallet_budget';
+  if (usage.address + lamports > limits.perAddress) return 'address_budget';
+  return undefined;
+}
+
+function overLeaving(
+  { leaving }: SponsorLimits,
+  usage: SponsorUsage,
+  lamports: bigint,
+): Refusal | undefined {
+  if (usage.leaving + lamports > leaving) return 'budget';
+  if (usage.walletLeaving + lamports > leaving / LEAVING_PER_WALLET) return 'wallet_budget';
+  return usage.addressLeaving + lamports > leaving / LEAVING_PER_ADDRESS
+    ? 'address_budget'
+    : undefined;
+}

@@ -1,0 +1,184 @@
+// Makes a sponsored offer: builds the transaction, simulates it for its limits, and stores it.
+// Where it is not sponsored, the wallet gets the reason and pays for its transaction itself.
+import { createHash, randomBytes } from 'node:crypto';
+import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layouts.ts';
+import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
+import type { PlanRow } from '../../db/plans.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
+import { readSponsorUsage, readWeekOfFees } from '../../db/sponsor-budgets.ts';
+import {
+  findSponsoredPlan,
+  insertSponsoredOffer,
+  newOfferId,
+  type SponsoredPurpose,
+} from '../../db/sponsored-offers.ts';
+import { pullerAmong } from '../collecting/obstacles.ts';
+import {
+  type ChainSender,
+  type Network,
+  reaching,
+  readBlockhash,
+} from '../subscribing/chain-reads.ts';
+import { reserveCustomer } from '../subscribing/one-per-customer.ts';
+import { pullersOf } from '../subscribing/plans.ts';
+import type { BuiltSponsored } from './build.ts';
+import { type Ground, readGround, type SponsorNetwork } from './ground.ts';
+import { floorOf, isLeaving, overBudget, type Refusal, type SponsorLimits } from './limits.ts';
+import { budgetOf, MAX_BUDGET, maxFeeOf } from './transaction-budget.ts';
+
+/** What serve needs to sponsor; `limits` is undefined where nothing is sponsored. */
+export interface SponsorParts {
+  readonly sql: Sql;
+  readonly chain: ChainSender;
+  readonly network: Network;
+  readonly sponsoring?: { readonly limits: SponsorLimits; readonly feeBps: number } | undefined;
+}
+
+export interface OfferRequest {
+  readonly purpose: SponsoredPurpose;
+  readonly wallet: string;
+  readonly plan: PlanRow | null;
+  readonly subscriptionPda: string | null;
+  readonly withdraws?: boolean;
+  readonly session?: CheckoutSessionRow | undefined;
+  /** The client's network (http/addresses.ts). */
+  readonly address: string;
+  /** For a wallet that has not signed in: the Origin of its page. */
+  readonly page?: { readonly origin: string | null };
+}
+
+/** A sponsored transaction for the wallet to sign. */
+export interface SponsoredOfferMade {
+  readonly transaction: string;
+  readonly offerId: string;
+  readonly minContextSlot: number;
+  /** Stands for a wallet that has not signed in; null otherwise. */
+  readonly secret: string | null;
+}
+
+type Outcome = { readonly offer: SponsoredOfferMade } | { readonly refusal: Refusal };
+
+export const hashSecret = (secret: string) => createHash('sha256').update(secret).digest();
+
+/** The addresses of the installation as the builder takes them. */
+export function sponsorNetwork(network: Network): SponsorNetwork {
+  const { programId, mint, treasury, backupTreasuries = [] } = network;
+  const keepers = [...new Set(pullersOf(network))];
+  return { programId, mint, keepers, treasuries: [treasury, ...backupTreasuries] };
+}
+
+/**
+ * Makes the offer, or tells why the transaction is not sponsored. Throws CONFLICT when the customer
+ * of the session has another subscription, and INTERNAL_ERROR when the chain is unreachable.
+ */
+export async function offerSponsored(parts: SponsorParts, request: OfferRequest): Promise<Outcome> {
+  const { sql, chain, network, sponsoring } = parts;
+  if (sponsoring === undefined) return { refusal: 'off' };
+  const { limits } = sponsoring;
+  const { purpose, wallet, plan, session, address } = request;
+  const merchant = plan === null ? undefined : await findSponsoredPlan(sql, plan.id);
+  if (merchant?.sponsorship === 'off' && !isLeaving(purpose)) return { refusal: 'app_off' };
+  const names = sponsorNetwork(network);
+  const { sponsor, ground } = await groundOf(parts, names, request);
+  if (sponsor === undefined) return { refusal: 'not_collectable' };
+  const { buildSponsored } = await import('./build.ts');
+  const discount = session ?? NO_DISCOUNT;
+  const feeBps = merchant?.feeBps ?? sponsoring.feeBps;
+  const { withdraws = false } = request;
+  const { minimumAmount } = limits;
+  const asked = { purpose, wallet, sponsor, plan, withdraws, discount, feeBps, minimumAmount };
+  const built = buildSponsored(names, asked, ground);
+  if ('refusal' in built) return built;
+  const of = { merchantId: merchant?.merchantId ?? null, wallet, address, sponsor };
+  const [usage, week, rent] = await Promise.all([
+    readSponsorUsage(sql, of),
+    readWeekOfFees(sql),
+    rentOf(chain, built),
+  ]);
+  const cost = { fee: maxFeeOf(MAX_BUDGET), rent };
+  const balance = ground.sponsorLamports;
+  const over = overBudget(limits, usage, { purpose, cost, balance, floor: floorOf(limits, week) });
+  if (over !== undefined) return { refusal: over };
+  return store(parts, { ...request, withdraws }, sponsor, built);
+}
+
+const NO_DISCOUNT = { discountPercent: null, discountAmount: null, discountPeriods: null };
+
+/** Reads the accounts with the balance of the keeper's key that the plan names as a puller. */
+async function groundOf(
+  { chain, network }: SponsorParts,
+  names: SponsorNetwork,
+  { wallet, plan }: OfferRequest,
+): Promise<{ sponsor: string | undefined; ground: Ground }> {
+  const read = (sponsor: string) => reaching(readGround(chain, names, { wallet, plan, sponsor }));
+  const ground = await read(network.puller);
+  if (plan === null) return { sponsor: network.puller, ground };
+  const sponsor = ground.plan === null ? undefined : pullerAmong(ground.plan, names.keepers);
+  if (sponsor === undefined || sponsor === network.puller) return { sponsor, ground };
+  return { sponsor, ground: await read(sponsor) };
+}
+
+/** Rent in lamports of the accounts that the transaction opens. */
+async function rentOf(
+  chain: Pick<ChainSender, 'getMinimumBalanceForRentExemption'>,
+  { opensAuthority, opensSubscription }: BuiltSponsored,
+): Promise<bigint> {
+  const lengths = [
+    ...(opensAuthority ? [AUTHORITY_LENGTH] : []),
+    ...(opensSubscription ? [SUBSCRIPTION_LENGTH] : []),
+  ];
+  const rents = await Promise.all(
+    lengths.map((length) => reaching(chain.getMinimumBalanceForRentExemption(length))),
+  );
+  return rents.reduce((sum, one) => sum + one, 0n);
+}
+
+async function store(
+  { sql, chain }: SponsorParts,
+  request: OfferRequest & { withdraws: boolean },
+  sponsor: string,
+  built: BuiltSponsored,
+): Promise<Outcome> {
+  const { purpose, wallet, plan, subscriptionPda, session, address, page, withdraws } = request;
+  const { sponsoredMessage, unsignedSponsored } =
+    await import('../../chain/transactions/sponsored.ts');
+  const [recent, id] = await Promise.all([readBlockhash(chain), newOfferId(sql)]);
+  const { blockhash, lastValidBlockHeight, slot } = recent;
+  const compile = (budget: typeof MAX_BUDGET) =>
+    sponsoredMessage(
+      { sponsor, wallet },
+      built.instructions,
+      { blockhash, reference: id, budget },
+      built.reopens ? 0 : undefined,
+    );
+  const draft = Buffer.from(unsignedSponsored(compile(MAX_BUDGET)), 'base64');
+  const { err, unitsConsumed, loadedDataBytes } = await reaching(chain.simulateTransaction(draft));
+  if (err !== null) return { refusal: 'would_fail' };
+  const budget = budgetOf(unitsConsumed, loadedDataBytes);
+  const message = compile(budget);
+  const secret = page === undefined ? null : randomBytes(32).toString('base64url');
+  await sql.begin(async (tx) => {
+    if (session !== undefined && purpose === 'subscribe' && subscriptionPda !== null)
+      await reserveCustomer(tx, session, { subscriptionPda, blockHeight: recent.blockHeight });
+    await insertSponsoredOffer(tx, {
+      id,
+      purpose,
+      wallet,
+      sponsor,
+      planId: plan?.id ?? null,
+      subscriptionPda,
+      checkoutSessionId: session?.id ?? null,
+      address,
+      origin: page?.origin ?? null,
+      secretHash: secret === null ? null : hashSecret(secret),
+      message,
+      blockhash,
+      lastValidBlockHeight,
+      blockhashSlot: slot,
+      ...budget,
+      withdraws,
+    });
+  });
+  const transaction = unsignedSponsored(message);
+  return { offer: { transaction, offerId: id, minContextSlot: Number(slot), secret } };
+}

@@ -1,0 +1,56 @@
+// The compute limit, price and loaded-data limit of sponsored transactions. serve takes them from a
+// simulation; a keeper accepts them within these bounds, so a forged offer cannot raise the fee.
+import type { SponsoredBudget } from '../../chain/transactions/sponsored.ts';
+
+/** Micro-lamports per compute unit, of every sponsored transaction. */
+const UNIT_PRICE = 20_000n;
+/** The longest sign-up uses about 70,000 units. */
+const MAX_COMPUTE_UNITS = 250_000;
+const MAX_LOADED_BYTES = 16 * 1024 * 1024;
+/** Compute units and loaded bytes for the assertions that a wallet appends, with their program. */
+const ASSERTION_UNITS = 40_000;
+const ASSERTION_LOADED_BYTES = 1024 * 1024;
+const MARGIN = 1.2;
+const SIGNATURES = 2n;
+const LAMPORTS_PER_SIGNATURE = 5_000n;
+const MICRO = 1_000_000n;
+
+export const MAX_BUDGET: SponsoredBudget = {
+  computeUnits: MAX_COMPUTE_UNITS,
+  unitPrice: UNIT_PRICE,
+  loadedDataBytes: MAX_LOADED_BYTES,
+};
+
+/** The budget for what a simulation used; null where the endpoint does not tell. */
+export function budgetOf(units: bigint | null, loadedBytes: bigint | null): SponsoredBudget {
+  const [used, loaded] = [units, loadedBytes].map((value) =>
+    value === null ? null : Math.ceil(Number(value) * MARGIN),
+  );
+  return {
+    computeUnits: Math.min(MAX_COMPUTE_UNITS, (used ?? MAX_COMPUTE_UNITS) + ASSERTION_UNITS),
+    unitPrice: UNIT_PRICE,
+    loadedDataBytes: Math.min(
+      MAX_LOADED_BYTES,
+      (loaded ?? MAX_LOADED_BYTES) + ASSERTION_LOADED_BYTES,
+    ),
+  };
+}
+
+/** Whether serve may have chosen this budget. */
+export function isAllowedBudget({
+  computeUnits,
+  unitPrice,
+  loadedDataBytes,
+}: SponsoredBudget): boolean {
+  return (
+    computeUnits <= MAX_COMPUTE_UNITS &&
+    unitPrice === UNIT_PRICE &&
+    loadedDataBytes <= MAX_LOADED_BYTES
+  );
+}
+
+/** The network fee in lamports of a transaction with this budget. */
+export function maxFeeOf({ computeUnits, unitPrice }: SponsoredBudget): bigint {
+  const priority = (BigInt(computeUnits) * unitPrice + MICRO - 1n) / MICRO;
+  return SIGNATURES * LAMPORTS_PER_SIGNATURE + priority;
+}

@@ -1,0 +1,228 @@
+// Sponsored transactions: a page without a sign-in asks for an offer and hands the signed
+// transaction over with the offer's secret; a signed-in wallet does so with its token.
+import { setTimeout as pause } from 'node:timers/promises';
+import { Type } from '@sinclair/typebox';
+import type { FastifyRequest } from 'fastify';
+import { findPlan } from '../../db/plans.ts';
+import { signInPage } from '../../domain/accounts/sign-in.ts';
+import { refuseSuspended } from '../../domain/accounts/suspended.ts';
+import type { Tokens } from '../../domain/accounts/tokens.ts';
+import {
+  findOwnOffer,
+  handOver,
+  offerProgress,
+  type OfferHolder,
+  type OfferProgress,
+} from '../../domain/sponsoring/hand-over.ts';
+import { offerSponsored } from '../../domain/sponsoring/offer.ts';
+import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
+import { observePlan } from '../../domain/subscribing/plans.ts';
+import { ServiceError } from '../../errors.ts';
+import { addressSubject } from '../addresses.ts';
+import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { Id, nullable, offerFields, PathId, Pda, Time, Wallet } from '../fields.ts';
+import {
+  notSponsored,
+  Progress,
+  progressQuery,
+  SignedTransaction,
+  sponsoredFields,
+} from '../sponsored-schemas.ts';
+
+const POLL_MS = 250;
+const params = Type.Object({ offerId: PathId });
+const tags = ['sponsored'];
+const SECRET =
+  'Send the offer’s secret as "Authorization: Bearer", from the page that asked for it.';
+const tokenFields = {
+  token: nullable(
+    Type.String({
+      description:
+        'A subscriber’s JWT. Given once, to the first request with the signed transaction.',
+    }),
+  ),
+  expiresAt: nullable({ ...Time, description: 'When the token expires.' }),
+};
+
+/** Registers the offers of the checkout page, for wallets that have not signed in. */
+export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): void {
+  const { sql, wakeKeepers } = deps;
+  offersRoute(api, deps);
+
+  api.post(
+    '/checkout/offers/:offerId/transaction',
+    {
+      schema: {
+        summary: 'Hand over a sponsored transaction that the wallet signed',
+        description: `${SECRET} The service checks, signs and sends it. A token comes with the first such response only, and never for a transaction that the service has signed.`,
+        tags,
+        params,
+        body: SignedTransaction,
+        response: {
+          200: success(
+            Type.Object({ ...Progress.properties, ...tokenFields }, { title: 'HandedOver' }),
+          ),
+          ...failures(400, 401, 403, 404, 409),
+        },
+      },
+    },
+    async (request) => {
+      const offer = await findOwnOffer(sql, offerIdOf(request), holderOf(request));
+      const isFirst = await handOver(sql, offer, request.body.transaction);
+      if (isFirst) wakeKeepers();
+      const { wallet } = offer;
+      const issued = isFirst ? await tokens.issue({ wallet, role: 'subscriber' }) : undefined;
+      const { token = null, expiresAt = null } = issued ?? {};
+      return ok({ ...(await offerProgress(sql, offer.id)), token, expiresAt });
+    },
+  );
+  progressRoute(api, deps, '/checkout/offers/:offerId', holderOf);
+}
+
+/** Registers the same for a wallet that has signed in. */
+export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
+  const { sql, wakeKeepers } = deps;
+  const holder = (request: FastifyRequest): OfferHolder => subscriberOf(request);
+  api.post(
+    '/offers/:offerId/transaction',
+    {
+      // The purpose of the offer decides (handOver).
+      config: { openToSuspended: true },
+      schema: {
+        summary: 'Hand over a sponsored transaction that your wallet signed',
+        description: 'The service checks, signs and sends it. Read the progress afterwards.',
+        tags,
+        security: [{ walletJwt: [] }],
+        params,
+        body: SignedTransaction,
+        response: { 200: success(Progress), ...failures(400, 401, 403, 404, 409) },
+      },
+    },
+    async (request) => {
+      const offer = await findOwnOffer(sql, offerIdOf(request), holder(request));
+      if (await handOver(sql, offer, request.body.transaction)) wakeKeepers();
+      return ok(await offerProgress(sql, offer.id));
+    },
+  );
+  progressRoute(api, deps, '/offers/:offerId', holder, [{ walletJwt: [] }]);
+}
+
+function offersRoute(api: Api, deps: ApiDeps): void {
+  const { sql, chain, network } = deps;
+  api.post(
+    '/checkout/plans/:planId/offers',
+    {
+      schema: {
+        summary: 'Get a sponsored transaction that subscribes a wallet and makes the first payment',
+        description:
+          'Needs no sign-in. The wallet signs the transaction without sending it; then post it with the secret. "offer" is null where the service does not sponsor it: then the wallet signs in and pays for its transaction.',
+        tags,
+        params: Type.Object({ planId: PathId }),
+        body: Type.Object(
+          { wallet: Wallet, checkoutSessionId: Type.Optional(Id) },
+          { additionalProperties: false },
+        ),
+        response: {
+          200: success(
+            Type.Object({
+              offer: nullable(
+                Type.Object(
+                  {
+                    ...offerFields,
+                    subscriptionPda: Pda,
+                    secret: Type.String({
+                      description: 'Stands for the wallet in the next requests. Given once.',
+                    }),
+                  },
+                  { title: 'CheckoutOffer' },
+                ),
+              ),
+              notSponsored: sponsoredFields.notSponsored,
+            }),
+          ),
+          ...failures(400, 403, 404, 409),
+        },
+      },
+    },
+    async (request) => {
+      const { wallet, checkoutSessionId } = request.body;
+      const origin = originOf(request, deps);
+      const found = await findPlan(sql, idOf(request.params.planId, 'plan'));
+      if (found === undefined) throw absent('plan');
+      const plan = await observePlan(sql, chain, network, found);
+      await refuseSuspended(sql, { wallet, planId: plan.id });
+      const session =
+        checkoutSessionId === undefined
+          ? undefined
+          : await openCheckoutSession(sql, checkoutSessionId, { planId: plan.id, wallet });
+      const { subscriptionAddress } = await import('../../chain/program/addresses.ts');
+      const subscriptionPda = subscriptionAddress(network.programId, plan.planPda, wallet).address;
+      const outcome = await offerSponsored(deps, {
+        purpose: 'subscribe',
+        wallet,
+        plan,
+        subscriptionPda,
+        session,
+        address: addressSubject(request.ip),
+        page: { origin },
+      });
+      if ('refusal' in outcome)
+        return ok({ offer: null, notSponsored: notSponsored(outcome.refusal) });
+      const { secret, ...offer } = outcome.offer;
+      return ok({
+        offer: { ...offer, subscriptionPda, secret: secret ?? '' },
+        notSponsored: null,
+      });
+    },
+  );
+}
+
+function progressRoute(
+  api: Api,
+  { sql }: ApiDeps,
+  path: string,
+  holder: (request: FastifyRequest) => OfferHolder,
+  security?: { walletJwt: [] }[],
+): void {
+  api.get(
+    path,
+    {
+      schema: {
+        summary: 'Read how far a sponsored transaction has come',
+        ...(security === undefined ? { description: SECRET } : { security }),
+        tags,
+        params,
+        querystring: progressQuery,
+        response: { 200: success(Progress), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request) => {
+      const { id } = await findOwnOffer(sql, offerIdOf(request), holder(request));
+      const { wait = 0, known } = request.query;
+      const deadline = performance.now() + wait * 1000;
+      for (;;) {
+        const progress: OfferProgress = await offerProgress(sql, id);
+        if (progress.state !== known || performance.now() >= deadline) return ok(progress);
+        await pause(POLL_MS);
+      }
+    },
+  );
+}
+
+const offerIdOf = ({ params: given }: FastifyRequest) =>
+  idOf((given as { offerId: string }).offerId, 'offer');
+
+/** The Origin of an allowed page; null for a request that comes from no page. */
+function originOf({ headers: { origin } }: FastifyRequest, deps: ApiDeps): string | null {
+  if (origin === undefined) return null;
+  if (new URL(signInPage(origin, deps)).origin !== origin)
+    throw new ServiceError('FORBIDDEN', 'Pages of this origin get no offers: see CORS_ORIGINS.');
+  return origin;
+}
+
+function holderOf({ headers }: FastifyRequest): OfferHolder {
+  const [, secret] = /^Bearer +(\S{1,4096})$/i.exec(headers.authorization ?? '') ?? [];
+  if (secret === undefined) throw new ServiceError('UNAUTHORIZED', SECRET);
+  return { secret, origin: headers.origin ?? null };
+}

@@ -1,0 +1,270 @@
+// Decides about one signed sponsored offer. The keeper builds the message itself from wallet, plan,
+// session, blockhash and the accounts that it reads, and signs only an equal one. Reservation,
+// bytes, signature and payment attempt are committed in one database transaction before the send.
+import type { Keypair } from '../chain/keypair.ts';
+import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../chain/program/layouts.ts';
+import { timeOf } from '../chain/time.ts';
+import {
+  readWalletSigned,
+  signAsSponsor,
+  sponsoredChange,
+  sponsoredMessage,
+  type WalletSigned,
+} from '../chain/transactions/sponsored.ts';
+import { findCheckoutSession } from '../db/checkout-sessions.ts';
+import { type Brake, lockBrake, readBrake } from '../db/collection-holds.ts';
+import { findPlan, type PlanRow } from '../db/plans.ts';
+import type { Transaction } from '../db/postgres/connect.ts';
+import { readSponsorUsage, readWeekOfFees } from '../db/sponsor-budgets.ts';
+import {
+  findSponsoredPlan,
+  type SignedSponsoredOffer,
+  type SponsoredPlan,
+} from '../db/sponsored-offers.ts';
+import {
+  insertSponsorship,
+  lockSponsoring,
+  type NewSponsorship,
+  refuseSponsorship,
+  type SponsorshipTerms,
+} from '../db/sponsorships.ts';
+import { isHeld, isSuspended, isWaiting } from '../domain/collecting/brake.ts';
+import { type BuiltSponsored, buildSponsored } from '../domain/sponsoring/build.ts';
+import { type Ground, readGround, type SponsorNetwork } from '../domain/sponsoring/ground.ts';
+import {
+  floorOf,
+  isLeaving,
+  overBudget,
+  type Refusal,
+  type SponsorLimits,
+} from '../domain/sponsoring/limits.ts';
+import { isAllowedBudget, maxFeeOf } from '../domain/sponsoring/transaction-budget.ts';
+import { isFaulty } from './claim.ts';
+import type { Context } from './context.ts';
+
+/** Thrown inside the commit to roll it back. `undefined`: another keeper decided, or wait. */
+class NotCommitted extends Error {
+  readonly refusal: Refusal | undefined;
+
+  constructor(refusal: Refusal | undefined) {
+    super('the sponsorship is not committed');
+    this.refusal = refusal;
+  }
+}
+
+/** The terms of an offer as the database has them, apart from what serve wrote for the offer. */
+interface Terms {
+  readonly plan: PlanRow | null;
+  readonly merchant: SponsoredPlan | undefined;
+  readonly parties: { accountWallet: string; subscriberWallet: string };
+}
+
+/** The installation's addresses as the builder takes them. */
+const networkOf = ({
+  programId,
+  mint,
+  keeperWallets: keepers,
+  treasuries,
+}: Context): SponsorNetwork => ({ programId, mint, keepers, treasuries });
+
+/**
+ * Decides about an offer: commits its co-signed transaction, or refuses it for good. Returns
+ * whether it was committed under `claimId`. Throws when the chain or the database cannot be
+ * reached; the offer is then decided later.
+ */
+export async function decideOffer(
+  context: Context,
+  limits: SponsorLimits,
+  offer: SignedSponsoredOffer,
+  claimId: string,
+): Promise<boolean> {
+  const { sql, keypairs, log } = context;
+  const keypair = keypairs.get(offer.sponsor);
+  if (keypair === undefined) return false;
+  const merchant = offer.planId === null ? undefined : await findSponsoredPlan(sql, offer.planId);
+  const refuse = async (refusal: Refusal, facts: Readonly<Record<string, unknown>> = {}) => {
+    log.info({ offer: offer.id, refusal, ...facts }, 'sponsored transaction not signed');
+    await refuseSponsorship(sql, termsOf(offer, merchant), refusal);
+    return false;
+  };
+  try {
+    const judged = await judge(context, limits, offer, merchant);
+    if ('refusal' in judged) return await refuse(judged.refusal, { change: judged.change });
+    return await commitSponsored(context, limits, { offer, keypair, claimId, ...judged });
+  } catch (error) {
+    if (error instanceof NotCommitted)
+      return error.refusal === undefined ? false : refuse(error.refusal);
+    // Offers come from serve: one that cannot be decoded must not hold up the others.
+    if (isFaulty(error)) return refuse('would_fail', { err: error });
+    throw error;
+  }
+}
+
+const termsOf = (
+  offer: SignedSponsoredOffer,
+  merchant: SponsoredPlan | undefined,
+): SponsorshipTerms => ({
+  offerId: offer.id,
+  purpose: offer.purpose,
+  wallet: offer.wallet,
+  address: offer.address,
+  sponsor: offer.sponsor,
+  merchantId: merchant?.merchantId ?? null,
+  planId: merchant === undefined ? null : offer.planId,
+  subscriptionPda: offer.subscriptionPda,
+  checkoutSessionId: offer.checkoutSessionId,
+});
+
+interface Judged {
+  readonly terms: Terms;
+  readonly built: BuiltSponsored;
+  readonly ground: Ground;
+  readonly signed: WalletSigned;
+  readonly timeline: string | null;
+}
+
+/** Builds the message again, compares it with the signed one, and simulates the transaction. */
+async function judge(
+  context: Context,
+  limits: SponsorLimits,
+  offer: SignedSponsoredOffer,
+  merchant: SponsoredPlan | undefined,
+): Promise<Judged | { refusal: Refusal; change?: string }> {
+  const { sql, rpc, rules } = context;
+  const { purpose, wallet, sponsor, withdraws, id } = offer;
+  const budget = {
+    computeUnits: offer.computeUnits,
+    unitPrice: offer.unitPrice,
+    loadedDataBytes: offer.loadedDataBytes,
+  };
+  const signed = readWalletSigned(offer.signed);
+  if (signed?.wallet !== wallet || signed.sponsor !== sponsor || !isAllowedBudget(budget))
+    return { refusal: 'changed' };
+  if (merchant?.sponsorship === 'off' && !isLeaving(purpose)) return { refusal: 'app_off' };
+  const plan = offer.planId === null ? null : ((await findPlan(sql, offer.planId)) ?? null);
+  const session = await sessionOf(context, offer);
+  if (session === undefined) return { refusal: 'changed', change: 'its session' };
+  const parties = { accountWallet: merchant?.accountWallet ?? '', subscriberWallet: wallet };
+  const brake = await readBrake(sql, [parties]);
+  const network = networkOf(context);
+  const read = { commitment: 'confirmed', minSlot: brake.readsFromSlot } as const;
+  const ground = await readGround(rpc, network, { wallet, plan, sponsor }, read);
+  const feeBps = merchant?.feeBps ?? rules.feeBps;
+  const { minimumAmount } = limits;
+  const discount = session ?? NO_DISCOUNT;
+  const asked = { purpose, wallet, sponsor, plan, withdraws, discount, feeBps, minimumAmount };
+  const built = buildSponsored(network, asked, ground);
+  if ('refusal' in built) return built;
+  const message = sponsoredMessage(
+    { sponsor, wallet },
+    built.instructions,
+    { blockhash: signed.blockhash, reference: id, budget },
+    built.reopens ? 0 : undefined,
+  );
+  const change = sponsoredChange(message, signed.message);
+  if (change !== undefined) return { refusal: 'changed', change };
+  const { err } = await rpc.simulateTransaction(offer.signed, {
+    commitment: 'processed',
+    ownBlockhash: true,
+    minSlot: brake.readsFromSlot,
+  });
+  if (err !== null) return { refusal: err === 'BlockhashNotFound' ? 'lapsed' : 'would_fail' };
+  const { timeline } = brake;
+  return { terms: { plan, merchant, parties }, built, ground, signed, timeline };
+}
+
+const NO_DISCOUNT = { discountPercent: null, discountAmount: null, discountPeriods: null };
+
+/**
+ * The session of a sign-up, null without one. Undefined when the wallet does not hold it, or when
+ * it is of another plan.
+ */
+async function sessionOf({ sql }: Context, offer: SignedSponsoredOffer) {
+  if (offer.checkoutSessionId === null) return null;
+  const session = await findCheckoutSession(sql, offer.checkoutSessionId);
+  const isHeldByWallet =
+    session?.planId === offer.planId &&
+    session.subscriberWallet === offer.wallet &&
+    session.subscriptionId === null;
+  return isHeldByWallet ? session : undefined;
+}
+
+/** Signs the transaction and commits it with its reservation, unless a budget is used up. */
+async function commitSponsored(
+  context: Context,
+  limits: SponsorLimits,
+  parts: Judged & { offer: SignedSponsoredOffer; keypair: Keypair; claimId: string },
+): Promise<boolean> {
+  const { sql, rpc, log } = context;
+  const { offer, keypair, claimId, terms, built, ground, signed } = parts;
+  const rent = async (isOpened: boolean, length: number) =>
+    isOpened ? rpc.getMinimumBalanceForRentExemption(length) : 0n;
+  const [latest, authorityRent, subscriptionRent, week] = await Promise.all([
+    // The offer's own height and slot come from serve. Those of a later blockhash are upper bounds,
+    // so the transaction never counts as expired while it may land.
+    rpc.getLatestBlockhash(),
+    rent(built.opensAuthority, AUTHORITY_LENGTH),
+    rent(built.opensSubscription, SUBSCRIPTION_LENGTH),
+    readWeekOfFees(sql),
+  ]);
+  const { signature, bytes: transaction } = signAsSponsor(keypair, signed);
+  const fee = maxFeeOf(offer);
+  const reserved = fee + authorityRent + subscriptionRent;
+  const one: NewSponsorship = {
+    ...termsOf(offer, terms.merchant),
+    claimId,
+    signature,
+    transaction,
+    lastValidBlockHeight: latest.lastValidBlockHeight,
+    blockhashSlot: latest.slot,
+    reserved,
+    fee,
+    authorityRent,
+    subscriptionRent,
+    payment: built.payment && {
+      periodStart: timeOf(ground.now),
+      amountGross: built.payment.gross,
+      platformFee: built.payment.fee,
+      amountNet: built.payment.net,
+      feeOwed: built.payment.feeOwed,
+    },
+  };
+  const cost = { fee, rent: authorityRent + subscriptionRent };
+  const floor = floorOf(limits, week);
+  const money = { purpose: offer.purpose, cost, balance: ground.sponsorLamports, floor };
+  await sql.begin(async (tx) => {
+    const refusal = stoppedBy(await lockBrake(tx, [terms.parties]), parts);
+    if (refusal !== undefined) throw new NotCommitted(refusal === 'wait' ? undefined : refusal);
+    await reserve(tx, limits, one, money);
+  });
+  log.info({ offer: offer.id, signature, reserved }, 'sponsored transaction committed');
+  return true;
+}
+
+/** Why the brake forbids the commit. `wait`: Postgres failed over since the accounts were read. */
+function stoppedBy(
+  brake: Brake,
+  { offer, terms, timeline }: Judged & { offer: SignedSponsoredOffer },
+): Refusal | 'wait' | undefined {
+  if (isWaiting(brake) || brake.timeline !== timeline) return 'wait';
+  if (isLeaving(offer.purpose)) return undefined;
+  const { accountWallet } = terms.parties;
+  const isStopped =
+    isHeld(brake, { planId: offer.planId ?? '', accountWallet }) ||
+    isSuspended(brake, terms.parties);
+  return isStopped ? 'suspended' : undefined;
+}
+
+async function reserve(
+  tx: Transaction,
+  limits: SponsorLimits,
+  one: NewSponsorship,
+  money: Parameters<typeof overBudget>[2],
+): Promise<void> {
+  await lockSponsoring(tx);
+  const over = overBudget(limits, await readSponsorUsage(tx, one), money);
+  if (over !== undefined) throw new NotCommitted(over);
+  const outcome = await insertSponsorship(tx, one);
+  if (outcome === 'decided') throw new NotCommitted(undefined);
+  if (outcome === 'busy') throw new NotCommitted('under_way');
+}

@@ -1,0 +1,52 @@
+// Metrics of sponsored transactions. Operators build alerts on their names and meanings.
+import { Gauge, type Registry } from 'prom-client';
+import { readSponsoringByMerchant, readSponsoringFacts } from '../db/sponsor-budgets.ts';
+import type { Context } from './context.ts';
+
+/** What becomes of a sponsor's lamports, and how the metric says it. */
+const KINDS = {
+  spent: 'Network fees of sponsored transactions that landed, by merchant',
+  reserved: 'Lamports that open sponsored transactions can cost at most, by merchant',
+  out: 'Rent of sponsored accounts that has not come back, by merchant',
+  returned: 'Rent of sponsored accounts that came back, by merchant',
+  lost: 'Network fees of sponsored transactions that failed on chain, by merchant',
+} as const;
+type Kind = keyof typeof KINDS;
+const KIND_NAMES = Object.keys(KINDS) as Kind[];
+
+/** Registers the gauges. Every keeper reads them from the same rows. */
+export function sponsorMetrics(registry: Registry) {
+  const registers = [registry];
+  const gauge = <T extends string>(name: string, help: string, labelNames: T[] = []) =>
+    new Gauge({ name: `billing_sponsor_${name}`, help, labelNames, registers });
+  const byKind = Object.fromEntries(
+    KIND_NAMES.map((kind) => [kind, gauge(`lamports_${kind}`, KINDS[kind], ['merchant'])]),
+  ) as Record<Kind, Gauge<'merchant'>>;
+  return {
+    byKind,
+    day: gauge('day_lamports', 'Lamports that sponsoring cost or reserved in the last 24 hours'),
+    budget: gauge('budget_lamports', 'SPONSOR_LAMPORTS_PER_DAY; 0: nothing is sponsored'),
+    overdue: gauge(
+      'overdue_lamports',
+      'Rent that is out although the subscription ended more than seven days ago',
+    ),
+    refused: gauge('refused', 'Signed sponsored transactions refused in the last 24 hours'),
+  };
+}
+
+/** Sets the gauges from the database. */
+export async function measureSponsoring({ sql, metrics, sponsoring }: Context): Promise<void> {
+  const [merchants, facts] = await Promise.all([
+    readSponsoringByMerchant(sql),
+    readSponsoringFacts(sql),
+  ]);
+  const { byKind, day, budget, overdue, refused } = metrics.sponsor;
+  for (const kind of KIND_NAMES) byKind[kind].reset();
+  for (const { merchant, ...lamports } of merchants)
+    for (const kind of KIND_NAMES)
+      byKind[kind].set({ merchant: merchant ?? 'none' }, Number(lamports[kind]));
+  day.set(Number(facts.day));
+  budget.set(Number(sponsoring?.perDay ?? 0n));
+  overdue.set(Number(facts.overdue));
+  refused.set(facts.refused);
+}

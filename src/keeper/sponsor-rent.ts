@@ -1,0 +1,76 @@
+// Watches the rent that sponsored accounts keep, and takes it back where the program lets the payer
+// close the account: a subscription that has expired or whose plan has ended, and one whose
+// authority was closed or replaced. An authority's rent comes back by the wallet's hand only.
+import { authorityIn, subscriptionIn } from '../chain/program/accounts.ts';
+import { authorityAddress } from '../chain/program/addresses.ts';
+import { revokeAbandoned, revokeDelegation } from '../chain/program/instructions.ts';
+import { ChainDataError } from '../chain/program/layouts.ts';
+import { signTransaction } from '../chain/transactions/subscriptions.ts';
+import { computeUnitLimit, computeUnitPrice } from '../chain/transactions/system-instructions.ts';
+import { markReturned, readRentOut, type RentOut } from '../db/sponsorships.ts';
+import type { Context } from './context.ts';
+
+/** Rows that are checked in one turn: their accounts are one request. */
+const CHECKED = 50;
+const CLOSING_UNITS = 50_000;
+
+/**
+ * Checks rent that is out, and closes accounts that may be closed. Whether an account is gone is
+ * read at `finalized`, in a later turn. Resolves with true when more rent may be due.
+ */
+export async function takeRentBack(context: Context): Promise<boolean> {
+  const { sql, rpc, programId, mint } = context;
+  const out = await readRentOut(sql, CHECKED);
+  if (out.length === 0) return false;
+  const addresses = out.flatMap(({ wallet, subscriptionPda }) => [
+    authorityAddress(programId, wallet, mint).address,
+    subscriptionPda ?? authorityAddress(programId, wallet, mint).address,
+  ]);
+  const { accounts } = await rpc.getMultipleAccounts(addresses, { commitment: 'finalized' });
+  const { unixTimestamp: now } = await rpc.getClock({ commitment: 'finalized' });
+  for (const [place, one] of out.entries()) {
+    try {
+      const authority = authorityIn(accounts[2 * place] ?? null, programId);
+      const account = subscriptionIn(
+        one.subscriptionPda === null ? null : (accounts[2 * place + 1] ?? null),
+        programId,
+      );
+      const gone = {
+        authority: one.authority && authority?.payer !== one.sponsor,
+        subscription: one.subscription && account?.payer !== one.sponsor,
+      };
+      await markReturned(sql, one.offerId, gone);
+      if (!one.subscription || gone.subscription || account === null) continue;
+      const isAbandoned = authority?.initId !== account.initId;
+      const isOver = account.expiresAt !== 0n && account.expiresAt <= now;
+      if (isOver || isAbandoned) await close(context, one, isOver ? 'expired' : 'abandoned');
+    } catch (error) {
+      if (!(error instanceof ChainDataError)) throw error;
+      await markReturned(sql, one.offerId, { authority: false, subscription: false });
+    }
+  }
+  return out.length === CHECKED;
+}
+
+/**
+ * Sends the transaction that closes an account, once. It only returns the sponsor's own rent and
+ * the program refuses a second one, so it is not stored. The next check shows whether it landed.
+ */
+async function close(
+  { rpc, fees, keypairs, programId, mint, log }: Context,
+  { offerId, sponsor, wallet, planPda, subscriptionPda }: RentOut,
+  why: 'expired' | 'abandoned',
+): Promise<void> {
+  const keypair = keypairs.get(sponsor);
+  if (keypair === undefined || planPda === null || subscriptionPda === null) return;
+  const [{ blockhash }, price] = await Promise.all([rpc.getLatestBlockhash(), fees.price()]);
+  const parties = { authority: sponsor, plan: planPda, subscription: subscriptionPda };
+  const closing =
+    why === 'expired'
+      ? revokeDelegation(programId, parties)
+      : revokeAbandoned(programId, { ...parties, subscriber: wallet, mint });
+  const instructions = [computeUnitLimit(CLOSING_UNITS), computeUnitPrice(price), closing];
+  const { bytes, signature } = signTransaction(keypair, instructions, blockhash);
+  log.info({ offer: offerId, signature, why }, 'closing a sponsored account');
+  await rpc.sendTransaction(bytes);
+}

@@ -1,0 +1,275 @@
+// Settles sponsored transactions whose end is final. A sign-up that landed is registered with its
+// payment, subscription_created and payment_success in one database transaction.
+import { randomUUID } from 'node:crypto';
+import { planIn, subscriptionIn } from '../chain/program/accounts.ts';
+import { CLOCK_SYSVAR } from '../chain/program/addresses.ts';
+import { describeTransactionError } from '../chain/program/errors.ts';
+import {
+  ChainDataError,
+  decodeClock,
+  type PlanAccount,
+  type SubscriptionAccount,
+} from '../chain/program/layouts.ts';
+import { periodSeconds } from '../chain/program/period.ts';
+import { timeOf, unixSeconds } from '../chain/time.ts';
+import { findCheckoutSession } from '../db/checkout-sessions.ts';
+import { resolveAttempts } from '../db/payment-attempts.ts';
+import { findPlan, type PlanRow } from '../db/plans.ts';
+import type { Transaction } from '../db/postgres/connect.ts';
+import {
+  endSponsorship,
+  lockOpenSponsorship,
+  type OpenSponsorship,
+  type SponsoredPayment,
+} from '../db/sponsorships.ts';
+import { claimRegistered } from '../db/subscription-leases.ts';
+import { makeDue, readSubscriptions } from '../db/subscription-work.ts';
+import { findLiveRegistration } from '../db/subscriptions.ts';
+import { outcomeOf } from '../domain/collecting/attempt-end.ts';
+import { Books } from '../domain/collecting/books.ts';
+import type { ChainView, Pull } from '../domain/collecting/chain-view.ts';
+import { LEASE_SECONDS, writeAssessments } from '../domain/collecting/settlement.ts';
+import type { SubscriptionUpdate } from '../domain/collecting/transitions.ts';
+import { type RegistrationToStore, storeRegistration } from '../domain/subscribing/registration.ts';
+import type { Context } from './context.ts';
+import { report } from './reports.ts';
+
+type Attempt = SponsoredPayment & { id: string };
+
+/** Settles a transaction that failed on chain: the sponsor lost its fee, nothing else happened. */
+export async function settleFailed(
+  context: Context,
+  one: OpenSponsorship,
+  err: unknown,
+): Promise<void> {
+  const reason = describeTransactionError(err);
+  context.log.warn(
+    { offer: one.offerId, signature: one.signature, reason },
+    'sponsored transaction failed on chain',
+  );
+  await end(context, one, 'failed', reason);
+}
+
+/**
+ * Settles a transaction that no endpoint has and that can never land any more. `slot`: as of it
+ * both facts are certain. An account whose rent the sponsor paid shows that the transaction landed
+ * although no history has it: nothing else opens one while the attempt is open.
+ */
+export async function settleExpired(
+  context: Context,
+  one: OpenSponsorship,
+  slot: bigint,
+): Promise<void> {
+  const { attempt, planId, subscriptionPda } = one;
+  if (attempt !== null && planId !== null && subscriptionPda !== null) {
+    const plan = await findPlan(context.sql, planId);
+    const seen = plan && (await readAccount(context, plan, subscriptionPda, slot));
+    const account = seen?.subscription ?? null;
+    const isOpen = account?.payer === one.sponsor && account.periodStart >= since(attempt);
+    if (isOpen) {
+      await settleLanded(context, one, { slot: null, least: slot });
+      return;
+    }
+  }
+  await end(context, one, 'expired', null);
+}
+
+/** Chain time (Unix seconds) from which an account can be that of the attempt. */
+const since = ({ periodStart }: Attempt) => unixSeconds(periodStart) - 60n;
+
+async function end(
+  { sql }: Context,
+  one: OpenSponsorship,
+  state: 'landed' | 'failed' | 'expired',
+  reason: string | null,
+): Promise<void> {
+  await sql.begin(async (tx) => {
+    if (!(await lockOpenSponsorship(tx, one.offerId))) return;
+    if (one.attempt !== null) {
+      const error = reason ?? (state === 'expired' ? 'never landed' : null);
+      await resolveAttempts(tx, [{ id: one.attempt.id, state, error }]);
+    }
+    await endSponsorship(tx, one, { state, reason });
+  });
+}
+
+/**
+ * Settles a transaction that is finalized on chain without an error. Throws when the chain or the
+ * database cannot be reached; it is settled later then.
+ */
+export async function settleLanded(
+  context: Context,
+  one: OpenSponsorship,
+  { slot, least = 0n }: { slot: bigint | null; least?: bigint },
+): Promise<void> {
+  const { attempt, planId, subscriptionPda } = one;
+  if (attempt === null || planId === null || subscriptionPda === null) {
+    await end(context, one, 'landed', null);
+    return;
+  }
+  const plan = await findPlan(context.sql, planId);
+  if (plan === undefined) throw new Error(`there is no plan ${planId}`);
+  const seen = await readAccount(context, plan, subscriptionPda, slot ?? least);
+  const { subscription } = seen;
+  if (subscription === null) {
+    // Its period has ended and the wallet has closed it since. Reconcile names the payment.
+    context.metrics.alerts.inc({ reason: 'sponsored_unregistered' });
+    context.log.error(
+      { offer: one.offerId, signature: one.signature },
+      'sponsored subscription landed and is gone: run "billing reconcile --repair"',
+    );
+    await end(context, one, 'landed', null);
+    return;
+  }
+  const at = slot === null ? null : await context.rpc.getBlockTime(slot);
+  const pull = pullOf(one, attempt, subscription, at ?? subscription.periodStart);
+  const registration = await registrationOf(context, one, plan, { ...seen, subscription });
+  const update = await context.sql.begin((tx) =>
+    register(tx, context, { one, attempt, registration, pull, view: seen }),
+  );
+  context.deliveries.notify();
+  if (update === undefined) return;
+  report(context, update, undefined, one.signature);
+  context.onRead([{ ...update.row, ...update.state }]);
+}
+
+async function readAccount(
+  { rpc, programId }: Context,
+  plan: PlanRow,
+  subscriptionPda: string,
+  slot: bigint,
+): Promise<ChainView> {
+  const found = await rpc.getMultipleAccounts([CLOCK_SYSVAR, subscriptionPda, plan.planPda], {
+    commitment: 'finalized',
+    minSlot: slot,
+  });
+  const [clock = null, account = null, planAccount = null] = found.accounts;
+  if (clock === null) throw new ChainDataError('the Clock sysvar has no account');
+  const onChain: PlanAccount | null = planIn(planAccount, programId);
+  return {
+    slot: found.slot,
+    now: decodeClock(clock.data).unixTimestamp,
+    subscription: subscriptionIn(account, programId),
+    plan: onChain,
+    authority: null,
+    authorityAddress: '',
+    subscriberTokens: null,
+    merchantTokens: null,
+    treasuryTokens: null,
+  };
+}
+
+/**
+ * The payment of the transaction. The account was opened in its block, so the paid period begins at
+ * the period start of the account that is nearest to the block's time.
+ */
+function pullOf(
+  { signature }: OpenSponsorship,
+  { amountGross: gross, platformFee: fee, amountNet: net, feeOwed }: Attempt,
+  account: SubscriptionAccount,
+  at: bigint,
+): Pull {
+  const length = periodSeconds(account.periodHours);
+  const later = (account.periodStart - at + length / 2n) / length;
+  const periodStart = account.periodStart - (later > 0n ? later : 0n) * length;
+  const periodEnd = periodStart + length;
+  return { signature, at, periodStart, periodEnd, gross, fee, net, feeOwed, source: 'keeper' };
+}
+
+async function registrationOf(
+  { sql }: Context,
+  one: OpenSponsorship,
+  plan: PlanRow,
+  { subscription, slot, now }: ChainView & { subscription: SubscriptionAccount },
+): Promise<RegistrationToStore> {
+  const { checkoutSessionId: id } = one;
+  const session = id === null ? undefined : await findCheckoutSession(sql, id);
+  return {
+    appId: plan.appId,
+    planId: plan.id,
+    subscriptionPda: one.subscriptionPda ?? '',
+    subscriberWallet: one.wallet,
+    dueAt: timeOf(now),
+    trialFrom: null,
+    chargedFrom: null,
+    observedSlot: slot,
+    initId: subscription.initId,
+    periodStart: timeOf(subscription.periodStart),
+    hasLanded: true,
+    ...(session !== undefined && {
+      checkoutSessionId: session.id,
+      externalId: session.externalId,
+      metadata: JSON.parse(session.metadata) as Record<string, string>,
+      ownIdsFrom:
+        session.externalId === null && session.metadata === '{}' ? null : ('checkout' as const),
+      allowSecond: session.allowSecond,
+      discountPercent: session.discountPercent,
+      discountAmount: session.discountAmount,
+      discountPeriods: session.discountPeriods,
+    }),
+  };
+}
+
+/**
+ * Registers the subscription with its payment. Returns the update that was written; undefined when
+ * another keeper has settled the sponsorship, or when the account was registered before.
+ */
+async function register(
+  tx: Transaction,
+  { rules }: Context,
+  {
+    one,
+    attempt,
+    registration,
+    pull,
+    view,
+  }: {
+    one: OpenSponsorship;
+    attempt: Attempt;
+    registration: RegistrationToStore;
+    pull: Pull;
+    view: ChainView;
+  },
+): Promise<SubscriptionUpdate | undefined> {
+  const { offerId, signature, transaction, lastValidBlockHeight, blockhashSlot } = one;
+  if (!(await lockOpenSponsorship(tx, offerId))) return undefined;
+  const before = await findLiveRegistration(tx, registration.subscriptionPda);
+  const id = await storeRegistration(tx, registration);
+  const ended = { state: 'landed', reason: null, subscriptionId: id } as const;
+  const chainNow = timeOf(view.now);
+  if (before === id) {
+    // After a loss of history: the collect loop finds the payment in the account's history.
+    await resolveAttempts(tx, [{ id: attempt.id, state: 'landed', error: null }]);
+    await endSponsorship(tx, one, ended);
+    await makeDue(tx, [id], { chainNow, slot: view.slot });
+    return undefined;
+  }
+  const claimId = randomUUID();
+  await claimRegistered(tx, { id, claimId }, LEASE_SECONDS);
+  const [row] = await readSubscriptions(tx, [id]);
+  if (row === undefined) throw new Error(`the subscription ${id} was not stored`);
+  const { id: attemptId, ...amounts } = attempt;
+  const committed = {
+    ...amounts,
+    id: attemptId,
+    subscriptionId: id,
+    position: 0,
+    payments: 1,
+    signature,
+    transaction,
+    lastValidBlockHeight,
+    blockhashSlot,
+  };
+  const outcome = outcomeOf(
+    rules,
+    row,
+    { attempt: committed, row },
+    { kind: 'paid', pull, earlier: [] },
+    { view, now: view.now, mark: (found) => new Books().mark(row.subscriptionPda, found) },
+  );
+  const claim = { id, claimId, notices: row.notices };
+  const { written } = await writeAssessments(tx, [{ ...outcome, claim, row }], { chainNow });
+  if (written.length !== 1) throw new Error(`the payment ${signature} was not written`);
+  await endSponsorship(tx, one, ended);
+  return outcome.update;
+}

@@ -1,0 +1,111 @@
+import t from 'tap';
+import { loadConfig } from '../../../src/config/config.ts';
+import type { SponsorUsage } from '../../../src/db/sponsor-budgets.ts';
+import {
+  floorOf,
+  overBudget,
+  type SponsorLimits,
+  sponsorLimits,
+} from '../../../src/domain/sponsoring/limits.ts';
+import {
+  budgetOf,
+  isAllowedBudget,
+  MAX_BUDGET,
+  maxFeeOf,
+} from '../../../src/domain/sponsoring/transaction-budget.ts';
+
+const limits: SponsorLimits = {
+  perDay: 1000n,
+  perMerchant: 800n,
+  perWallet: 300n,
+  perAddress: 500n,
+  leaving: 400n,
+  merchantOut: 600n,
+  minimumAmount: 1n,
+  floor: undefined,
+};
+const none: SponsorUsage = {
+  total: 0n,
+  merchant: 0n,
+  wallet: 0n,
+  address: 0n,
+  leaving: 0n,
+  walletLeaving: 0n,
+  addressLeaving: 0n,
+  merchantOut: 0n,
+  hasFailed: false,
+  isSigningUp: false,
+  reserved: 0n,
+};
+const FLOOR = 5_000_000n;
+const ask = (
+  usage: Partial<SponsorUsage>,
+  purpose: 'subscribe' | 'cancel' | 'repair' = 'subscribe',
+  balance = FLOOR + 100_000n,
+) => {
+  const cost = { fee: 10n, rent: purpose === 'subscribe' ? 90n : 0n };
+  return overBudget(limits, { ...none, ...usage }, { purpose, cost, balance, floor: FLOOR });
+};
+
+void t.test('each budget is used up to its end, and not beyond', (t) => {
+  t.equal(ask({}), undefined);
+  const ends: [keyof SponsorUsage, bigint, string][] = [
+    ['total', 900n, 'budget'],
+    ['merchant', 700n, 'merchant_budget'],
+    ['merchantOut', 510n, 'merchant_budget'],
+    ['wallet', 200n, 'wallet_budget'],
+    ['address', 400n, 'address_budget'],
+  ];
+  for (const [field, last, refusal] of ends) {
+    t.equal(ask({ [field]: last }), undefined, field);
+    t.equal(ask({ [field]: last + 1n }), refusal, field);
+  }
+  t.equal(ask({ hasFailed: true }), 'failed_lately');
+  t.equal(ask({ isSigningUp: true }), 'under_way');
+  t.equal(ask({ isSigningUp: true }, 'repair'), undefined);
+  t.end();
+});
+
+void t.test('the floor counts what open transactions may still spend', (t) => {
+  t.equal(ask({ reserved: 99_900n }), undefined);
+  t.equal(ask({ reserved: 99_901n }), 'low_balance');
+  t.equal(ask({}, 'subscribe', FLOOR), 'low_balance');
+  t.equal(floorOf(limits, 10n), FLOOR, 'never below what collection needs');
+  t.equal(floorOf(limits, 90_000_000n), 90_000_000n, 'a week of collection');
+  t.equal(floorOf({ floor: 7_000_000n }, 90_000_000n), 7_000_000n, 'as configured');
+  t.end();
+});
+
+void t.test('leaving has a budget of its own, of which one wallet gets a part', (t) => {
+  const spent = { total: 1000n, wallet: 300n, address: 500n, hasFailed: true, merchantOut: 600n };
+  t.equal(ask(spent, 'cancel'), undefined, 'whatever sign-ups have cost');
+  t.equal(ask({ leaving: 391n }, 'cancel'), 'budget');
+  t.equal(ask({ walletLeaving: 11n }, 'cancel'), 'wallet_budget');
+  t.equal(ask({ addressLeaving: 71n }, 'cancel'), 'address_budget');
+  t.equal(ask({}, 'cancel', FLOOR + 9n), 'low_balance');
+  t.end();
+});
+
+void t.test('nothing is sponsored unless the operator says so', (t) => {
+  const config = loadConfig('developer', { env: {} });
+  t.equal(sponsorLimits(config), undefined);
+  const on = sponsorLimits({ ...config, sponsorPerDay: 5 });
+  t.match(on, { perDay: 5n, minimumAmount: 1_000_000n });
+  t.end();
+});
+
+void t.test('the budget of a transaction follows its simulation, within bounds', (t) => {
+  const budget = budgetOf(50_000n, 200_000n);
+  t.same(budget, { computeUnits: 100_000, unitPrice: 20_000n, loadedDataBytes: 1_288_576 });
+  t.equal(maxFeeOf(budget), 12_000n);
+  t.ok(isAllowedBudget(budget));
+  t.same(budgetOf(null, null), MAX_BUDGET);
+  t.ok(isAllowedBudget(MAX_BUDGET));
+  for (const forged of [
+    { computeUnits: 1_400_000 },
+    { unitPrice: 20_001n },
+    { loadedDataBytes: 64 * 1024 * 1024 },
+  ])
+    t.notOk(isAllowedBudget({ ...budget, ...forged }));
+  t.end();
+});

@@ -1,0 +1,276 @@
+// Attacks on the sponsor: what it can lose is bounded, and each bound is shown.
+import { randomBytes } from 'node:crypto';
+import t, { type Test } from 'tap';
+import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
+import type { Instruction } from '../../src/chain/program/instructions.ts';
+import { addSignature, compileMessage } from '../../src/chain/transactions/message.ts';
+import { readWalletSigned, unsignedSponsored } from '../../src/chain/transactions/sponsored.ts';
+import { transferLamports } from '../../src/chain/transactions/system-instructions.ts';
+import type { Config } from '../../src/config/config.ts';
+import { connect } from '../../src/db/postgres/connect.ts';
+import {
+  findSponsoredOffer,
+  insertSponsoredOffer,
+  newOfferId,
+  type NewSponsoredOffer,
+  storeSigned,
+} from '../../src/db/sponsored-offers.ts';
+import { asRole } from '../fixtures/postgres.ts';
+import { type OfferMade, type SponsorStage, startSponsorStage } from '../fixtures/sponsor-stage.ts';
+
+const ENDED = ['final', 'failed', 'refused', 'lapsed'];
+
+async function scene(t: Test, config: Partial<Config> = {}) {
+  const stage = await startSponsorStage(t, {}, config);
+  const plan = await stage.plan();
+  stage.net.fund(plan.merchant.address, { usdc: 1n });
+  const lamports = () => stage.rpc.getBalance(stage.keeper.address);
+  return { stage, plan, lamports, before: await lamports() };
+}
+
+/** Forges an offer in the database as serve could, and hands its transaction over. */
+async function forge(
+  stage: SponsorStage,
+  like: OfferMade,
+  wallet: Keypair,
+  change: Partial<NewSponsoredOffer>,
+): Promise<string> {
+  const serve = connect(asRole(stage.databaseUrl, 'serve'), { max: 1, name: 'billing test' });
+  try {
+    const real = (await findSponsoredOffer(serve, like.offerId))!;
+    const id = await newOfferId(serve);
+    const forged = { ...real, id, ...change };
+    await insertSponsoredOffer(serve, forged);
+    const unsigned = unsignedSponsored(forged.message);
+    await storeSigned(serve, id, Buffer.from(addSignature(wallet, unsigned), 'base64'));
+    return id;
+  } finally {
+    await serve.end();
+  }
+}
+
+const decisions = ({ sql }: SponsorStage) =>
+  sql<{ offerId: string; state: string; reason: string | null }[]>`
+    select offer_id, state, reason from sponsorships`;
+
+void t.test('serve is taken over: a keeper signs nothing that it would not build', async (t) => {
+  const { stage, plan, lamports, before } = await scene(t);
+  const wallet = stage.poor(50_000_000n);
+  const offer = await stage.offer(plan, wallet);
+  const { blockhash } = readWalletSigned(
+    Buffer.from(addSignature(wallet, offer.transaction), 'base64'),
+  )!;
+  const compiled = (instructions: Instruction[]) =>
+    Buffer.from(compileMessage(stage.keeper.address, instructions, blockhash).serialize());
+  const stealing = compiled([
+    transferLamports(stage.keeper.address, wallet.address, 1_000_000_000n),
+    transferLamports(wallet.address, stage.keeper.address, 1n),
+  ]);
+  const ids = [
+    await forge(stage, offer, wallet, { message: stealing }),
+    // The right message under another purpose, plan, budget or sponsor.
+    await forge(stage, offer, wallet, { purpose: 'cancel' }),
+    await forge(stage, offer, wallet, { unitPrice: 1_000_000_000n }),
+    await forge(stage, offer, wallet, { computeUnits: 1_400_000 }),
+    await forge(stage, offer, wallet, { withdraws: true, purpose: 'close' }),
+    await forge(stage, offer, wallet, {}),
+  ];
+  const { sponsor } = stage.sponsor();
+  await sponsor.turn(true);
+  const found = await decisions(stage);
+  t.same(new Set(found.map(({ offerId }) => offerId)), new Set(ids), 'each was decided');
+  t.ok(
+    found.every(({ state }) => state === 'refused'),
+    JSON.stringify(found),
+  );
+  t.equal(await lamports(), before, 'nothing was spent');
+  t.same(await stage.sql`select 1 from transactions`, [], 'nothing was signed');
+  const serve = connect(asRole(stage.databaseUrl, 'serve'), { max: 1, name: 'billing test' });
+  t.teardown(() => serve.end());
+  const forbidden = { code: '42501' };
+  await t.rejects(serve`update sponsorships set state = 'refused'`, forbidden);
+  await t.rejects(serve`delete from sponsorships`, forbidden);
+  await t.rejects(serve`update sponsored_offers set wallet = 'other'`, forbidden);
+  await t.rejects(serve`insert into transactions default values`, forbidden);
+});
+
+void t.test(
+  'a secret is bound to its page, and a token comes once, before the signature',
+  async (t) => {
+    const { stage, plan } = await scene(t);
+    const wallet = stage.poor();
+    const offer = await stage.offer(plan, wallet);
+    const signed = addSignature(wallet, offer.transaction);
+    const path = `/checkout/offers/${offer.offerId}/transaction`;
+    const post = (
+      token: string | undefined,
+      headers: Record<string, string>,
+      transaction = signed,
+    ) =>
+      stage.api.call<{ token: string | null }>('POST', path, {
+        token,
+        headers,
+        body: { transaction },
+      });
+    t.match(await post(randomBytes(32).toString('base64url'), {}), { status: 404 });
+    t.match(await post(undefined, {}), { status: 401 });
+    t.match(await post(offer.secret, { origin: 'https://evil.example' }), { status: 404 });
+    const wrong = Buffer.from(offer.transaction, 'base64');
+    t.match(await post(offer.secret, {}, wrong.toString('base64')), { status: 400 }, 'not signed');
+    const other = await stage.offer(plan, wallet);
+    t.match(
+      await stage.hand(other, signed),
+      { status: 400, body: { error: { details: [{ path: 'transaction' }] } } },
+      'the signature of one offer fits no other',
+    );
+    t.type((await post(offer.secret, {})).body.data.token, 'string');
+    const { sponsor } = stage.sponsor();
+    t.match(await stage.work(sponsor, offer, ...ENDED), { state: 'final' });
+    t.equal((await post(offer.secret, {})).body.data.token, null, 'public by now: no token');
+    t.match(await stage.hand(other, signed), { status: 400 });
+  },
+);
+
+void t.test('a wallet drained before the landing costs one fee in an hour', async (t) => {
+  const { stage, plan, lamports, before } = await scene(t);
+  const wallet = stage.poor();
+  const offer = await stage.offer(plan, wallet);
+  await stage.sign(offer, wallet);
+  const drain = () =>
+    stage.net.rpc('surfnet_setTokenAccount', wallet.address, stage.net.mint, { amount: 0 });
+  const { sponsor } = stage.sponsor({
+    async sendTransaction(bytes, options) {
+      await drain();
+      return stage.rpc.sendTransaction(bytes, options);
+    },
+  });
+  t.match(await stage.work(sponsor, offer, ...ENDED), { state: 'failed' });
+  const lost = before - (await lamports());
+  t.ok(lost > 0n && lost <= 15_000n, `${lost} lamports: a network fee, no rent`);
+  stage.net.fund(wallet.address, { usdc: 5_000_000n });
+  stage.net.mineBlocks(2);
+  const again = await stage.ask(plan, wallet.address);
+  t.match(again.body.data, { offer: null, notSponsored: { code: 'failed_lately' } });
+  const neighbour = await stage.ask(plan, stage.poor().address);
+  t.match(neighbour.body.data.notSponsored, { code: 'failed_lately' }, 'its address waits too');
+  t.same(await stage.sql`select 1 from subscriptions`, []);
+  // A transaction whose simulation fails costs nothing at all.
+  await stage.sql`update sponsorships set ended_at = now() - interval '2 hours'`;
+  const rich = await stage.offer(plan, wallet);
+  await drain();
+  await stage.sign(rich, wallet);
+  const spent = await lamports();
+  t.match(await stage.work(stage.sponsor().sponsor, rich, ...ENDED), { state: 'refused' });
+  t.equal(await lamports(), spent);
+});
+
+void t.test('fresh wallets at once: the budgets hold', async (t) => {
+  const rent = 1_188_720n + 1_437_640n;
+  const cost = Number(rent) + 15_000;
+  const { stage, plan, lamports, before } = await scene(t, { sponsorPerAddress: 3 * cost + 5000 });
+  const wallets = Array.from({ length: 8 }, () => stage.poor());
+  const made = await Promise.all(
+    wallets.map(async (wallet) => ({ wallet, offer: await stage.offer(plan, wallet) })),
+  );
+  for (const { wallet, offer } of made) await stage.sign(offer, wallet);
+  const two = [stage.sponsor().sponsor, stage.sponsor().sponsor];
+  await stage.until('all are decided', async () => {
+    await Promise.all(two.map((sponsor) => sponsor.turn(true)));
+    const states = await Promise.all(made.map(({ offer }) => stage.progress(offer)));
+    return states.every(({ state }) => ENDED.includes(state));
+  });
+  const found = await decisions(stage);
+  t.equal(found.filter(({ state }) => state === 'landed').length, 3);
+  t.same(
+    new Set(found.flatMap(({ reason }) => reason ?? [])),
+    new Set(['address_budget']),
+    'the others are told',
+  );
+  const spent = before - (await lamports());
+  t.ok(spent <= BigInt(3 * cost + 5000), `${spent} lamports`);
+  const late = await stage.ask(plan, stage.poor().address);
+  t.match(late.body.data, { offer: null, notSponsored: { code: 'address_budget' } });
+});
+
+void t.test('a merchant that subscribes to itself: its rent that is out has a cap', async (t) => {
+  const { stage, plan } = await scene(t, { sponsorMerchantOut: 3_000_000 });
+  const first = stage.poor();
+  const offer = await stage.offer(plan, first);
+  await stage.sign(offer, first);
+  t.match(await stage.work(stage.sponsor().sponsor, offer, ...ENDED), { state: 'final' });
+  const second = await stage.ask(plan, stage.poor().address);
+  t.match(second.body.data.notSponsored, { code: 'merchant_budget' });
+  const other = await stage.plan();
+  stage.net.fund(other.merchant.address, { usdc: 1n });
+  t.match((await stage.ask(other, stage.poor().address)).body.data.notSponsored, null);
+});
+
+void t.test('nothing is sponsored without a payment, or where it is switched off', async (t) => {
+  const { stage, plan } = await scene(t);
+  const { sql } = stage;
+  const refusal = async (wallet: Keypair) =>
+    (await stage.ask(plan, wallet.address)).body.data.notSponsored?.code;
+  t.equal(await refusal(stage.poor(4_999_999n)), 'insufficient_usdc');
+  t.equal(await refusal(generateKeypair()), 'no_token_account');
+  await sql`update plans set trial_hours = 24`;
+  t.equal(await refusal(stage.poor()), 'trial');
+  await sql`update plans set trial_hours = null`;
+  await sql`update apps set sponsorship = 'off'`;
+  t.equal(await refusal(stage.poor()), 'app_off');
+  await sql`update apps set sponsorship = 'on'`;
+  const cheap = await stage.plan({ amount: 999_999n });
+  stage.net.fund(cheap.merchant.address, { usdc: 1n });
+  const small = await stage.ask(cheap, stage.poor().address);
+  t.match(small.body.data.notSponsored, { code: 'below_minimum' });
+  const wallet = stage.poor();
+  const offer = await stage.offer(plan, wallet);
+  await stage.sign(offer, wallet);
+  await sql`update apps set sponsorship = 'off'`;
+  const { sponsor } = stage.sponsor();
+  t.match(await stage.work(sponsor, offer, ...ENDED), { state: 'refused' }, 'switched off since');
+});
+
+void t.test('an account closed and opened again: the rent came back in between', async (t) => {
+  const { stage, plan, lamports, before } = await scene(t);
+  const wallet = stage.poor(20_000_000n);
+  const { sponsor } = stage.sponsor();
+  const buy = async () => {
+    const offer = await stage.offer(plan, wallet);
+    const { token } = (await stage.sign(offer, wallet)).body.data;
+    t.match(await stage.work(sponsor, offer, ...ENDED), { state: 'final' });
+    return token!;
+  };
+  const token = await buy();
+  const [{ id }] = await stage.sql<[{ id: string }]>`select id from subscriptions`;
+  const { body } = await stage.api.call<OfferMade>(
+    'POST',
+    `/subscriber/subscriptions/${id}/cancel`,
+    {
+      token,
+      body: { sponsored: true },
+    },
+  );
+  const { offerId, transaction } = body.data;
+  await stage.api.call('POST', `/subscriber/offers/${offerId}/transaction`, {
+    token,
+    body: { transaction: addSignature(wallet, transaction) },
+  });
+  await stage.until('the cancellation is final', async () => {
+    await sponsor.turn(true);
+    return (await decisions(stage)).every(({ state }) => state === 'landed');
+  });
+  stage.passHours(721);
+  await buy();
+  const [out] = await stage.sql<[{ open: number; back: number }]>`
+    select count(*) filter (where subscription_returned_at is null)::int as open,
+      count(*) filter (where subscription_returned_at is not null)::int as back
+    from sponsorships where purpose = 'subscribe'`;
+  t.same(out, { open: 1, back: 1 });
+  const spent = before - (await lamports());
+  t.ok(spent < 1_188_720n + 1_437_640n + 60_000n, `one account's rent is out: ${spent}`);
+  t.match(
+    (await stage.ask(plan, wallet.address)).body.data.notSponsored,
+    { code: 'running' },
+    'one open account per wallet and plan',
+  );
+});
