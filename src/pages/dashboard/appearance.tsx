@@ -101,7 +101,7 @@ export function Website({ place: { session, app }, onChanged }: CardProps): Reac
             Put this at <code>{foreign(`${origin}/.well-known/billing.json`, 300)}</code>, without a
             redirect:
           </p>
-          <pre>
+          <pre tabIndex={0} aria-label="billing.json">
             <code>{JSON.stringify({ appId: id })}</code>
           </pre>
           {problem !== undefined && <Notice kind="warning">{problem}</Notice>}
