@@ -112,6 +112,12 @@ const development: Entry[] = [
     load: async () => (await import('./cli/develop/trigger.ts')).addTrigger,
   },
   {
+    term: 'wallet',
+    description:
+      'keypair files of wallets: makes them, reads balances, signs and sends transactions of the API',
+    load: async () => (await import('./cli/develop/wallet.ts')).addWallet,
+  },
+  {
     term: 'localnet [options]',
     description:
       'runs only the local chain: LiteSVM behind a Solana JSON-RPC, with the Subscriptions program and a USDC mint',
