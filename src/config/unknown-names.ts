@@ -28,7 +28,7 @@ const known = new Set(
 export function unknownNames(names: readonly string[]): string[] {
   return names.flatMap((name) => {
     if (known.has(name) || injected.test(name)) return [];
-    const [nearest = '', letters = Infinity] = closest(name);
+    const [nearest = '', letters = Infinity] = closest(name, known);
     const isClose = letters <= CLOSENESS && name.length >= MIN_LENGTH;
     if (!isClose && !prefixes.some((prefix) => name.startsWith(prefix))) return [];
     const hint = letters <= 2 * CLOSENESS ? ` Is ${nearest} meant?` : '';
@@ -36,8 +36,9 @@ export function unknownNames(names: readonly string[]): string[] {
   });
 }
 
-function closest(name: string): [string, number] | [] {
-  const distances = [...known].map((other): [string, number] => [other, distance(name, other)]);
+/** Returns the most similar of the words, and the number of letters by which it differs. */
+export function closest(name: string, words: Iterable<string>): [string, number] | [] {
+  const distances = [...words].map((other): [string, number] => [other, distance(name, other)]);
   return distances.toSorted(([, a], [, b]) => a - b)[0] ?? [];
 }
 

@@ -151,25 +151,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     if (!options.play) await chain.setBlockTime(REAL_BLOCK_MS);
 
     return {
-      ready: {
-        ready: true,
-        apiUrl: processes.apiUrl,
-        metricsUrls: processes.metricsUrls,
-        rpcUrl: processes.rpcUrl,
-        wsUrl: processes.wsUrl,
-        databaseUrl: processes.databaseUrl,
-        mint: LOCALNET_MINT,
-        programId: SUBSCRIPTIONS_PROGRAM,
-        keeper: processes.keeper,
-        treasury: processes.treasury,
-        merchants: merchants.map(describeMerchant),
-        subscribers: subscribers.map(({ wallet, token }) => ({
-          wallet: wallet.address,
-          secretKey: wallet.secretKey,
-          token,
-        })),
-        demo: demoPages(processes.apiUrl, demo, merchants),
-      },
+      ready: describeReady(processes, merchants, subscribers, demo),
       processes,
       chain,
       playOnce: () =>
@@ -184,6 +166,34 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     await stop();
     throw error;
   }
+}
+
+/** Builds the JSON that `billing sandbox --json` prints. */
+function describeReady(
+  processes: Processes,
+  merchants: readonly Merchant[],
+  subscribers: ReturnType<typeof cast>,
+  demo: Wallet,
+): Sandbox['ready'] {
+  return {
+    ready: true,
+    apiUrl: processes.apiUrl,
+    metricsUrls: processes.metricsUrls,
+    rpcUrl: processes.rpcUrl,
+    wsUrl: processes.wsUrl,
+    databaseUrl: processes.databaseUrl,
+    mint: LOCALNET_MINT,
+    programId: SUBSCRIPTIONS_PROGRAM,
+    keeper: processes.keeper,
+    treasury: processes.treasury,
+    merchants: merchants.map(describeMerchant),
+    subscribers: subscribers.map(({ wallet, token }) => ({
+      wallet: wallet.address,
+      secretKey: wallet.secretKey,
+      token,
+    })),
+    demo: demoPages(processes.apiUrl, demo, merchants),
+  };
 }
 
 /**
