@@ -36,6 +36,7 @@ const IDLE_MS = 250;
 export async function showSandbox(
   sandbox: Sandbox,
   progress: ScenarioProgress,
+  wallets: string,
   showAccess: () => Promise<boolean>,
   signal: AbortSignal,
 ): Promise<void> {
@@ -47,6 +48,12 @@ export async function showSandbox(
   });
   const source: SandboxSource = {
     apiUrl,
+    pages: [
+      ['Subscribe', sandbox.pages.subscribe],
+      ['Account', sandbox.pages.account],
+      ['Dashboard', sandbox.pages.dashboard],
+    ],
+    wallets,
     watch(report) {
       let flow: Flow | null = null;
       return startPolling(

@@ -22,6 +22,11 @@ export interface MerchantServer {
   setSecret(merchant: number, secret: string): void;
   /** Makes the merchant's endpoint respond with status 503 while `failing` is true. */
   setFailing(merchant: number, failing: boolean): void;
+  /**
+   * Makes GET `path` lead to `url`. Returns the URL of the path, which is short enough for a
+   * terminal: the keys of the demo wallets are in the URLs of their pages.
+   */
+  leadTo(path: string, url: string): string;
   /** The received events by event id, in the order in which they first arrived. */
   events: ReadonlyMap<string, ReceivedEvent>;
   /** Number of webhook requests with a wrong signature or a timestamp beyond the tolerance. */
@@ -44,6 +49,7 @@ export async function startMerchantServer(): Promise<MerchantServer> {
   const secrets = new Map<number, string>();
   const failing = new Set<number>();
   const events = new Map<string, ReceivedEvent>();
+  const pages = new Map<string, string>();
   const listeners: ((event: ReceivedEvent) => void)[] = [];
   let [refused, failedOnPurpose, altered] = [0, 0, 0];
 
@@ -70,6 +76,11 @@ export async function startMerchantServer(): Promise<MerchantServer> {
   };
 
   const server = createServer((request, response) => {
+    const page = request.method === 'GET' ? pages.get(request.url ?? '') : undefined;
+    if (page !== undefined) {
+      response.writeHead(302, { location: page, 'cache-control': 'no-store' }).end();
+      return;
+    }
     receive(request).then(
       (status) => response.writeHead(status).end(),
       () => response.writeHead(400).end(),
@@ -82,6 +93,10 @@ export async function startMerchantServer(): Promise<MerchantServer> {
 
   return {
     urlFor: (merchant) => `http://127.0.0.1:${port}/hooks/${merchant}`,
+    leadTo(path, url) {
+      pages.set(path, url);
+      return `http://127.0.0.1:${port}${path}`;
+    },
     setSecret(merchant, secret) {
       secrets.set(merchant, secret);
     },

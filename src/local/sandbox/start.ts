@@ -49,6 +49,12 @@ export interface Summary {
   kills: Readonly<Record<string, number>>;
 }
 
+export interface DemoPages {
+  subscribe: string;
+  account: string;
+  dashboard: string;
+}
+
 export interface Sandbox {
   /** The JSON that `billing sandbox --json` prints when the sandbox is up. */
   ready: {
@@ -86,6 +92,8 @@ export interface Sandbox {
       dashboardUrl: string;
     };
   };
+  /** Short URLs that lead to the pages of the demo wallets. */
+  pages: DemoPages;
   processes: Processes;
   chain: SandboxChain;
   /**
@@ -150,8 +158,14 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     const stage = { api, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
     if (!options.play) await chain.setBlockTime(REAL_BLOCK_MS);
 
+    const ready = describeReady(processes, merchants, subscribers, demo);
     return {
-      ready: describeReady(processes, merchants, subscribers, demo),
+      ready,
+      pages: {
+        subscribe: server.leadTo('/subscribe', ready.demo.subscribeUrl),
+        account: server.leadTo('/account', ready.demo.accountUrl),
+        dashboard: server.leadTo('/dashboard', ready.demo.dashboardUrl),
+      },
       processes,
       chain,
       playOnce: () =>

@@ -24,7 +24,12 @@ void t.test(
       screen,
       /^Sandbox {3}\d{4}-\d\d-\d\d \d\d:\d\d:\d\d on the chain +(live, as of|reading)/,
     );
-    t.match(screen, /Wallets +\d+ active/);
+    t.match(screen, /Payers +\d+ active/);
+    const [, page = ''] = /^Subscribe +(http:\S+\/subscribe)$/m.exec(screen) ?? [];
+    t.match(screen, /^Account .*\nDashboard .*\nWallets +--write-wallets DIR/m);
+    t.ok(terminal.written().includes(`\u001b]8;;${page}\u0007`), 'clickable');
+    const led = await fetch(page, { redirect: 'manual' });
+    t.match(led.headers.get('location'), /^http:\S+\/s\/[0-9a-f-]{36}#demo=\w+$/);
     t.match(screen, /USDC +\d+\.\d+ = \d+\.\d+ to merchants \+ \d+\.\d+ fees/);
     t.ok(
       await terminal.waitFor(
