@@ -8,6 +8,8 @@ const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_
  * prefixes.
  */
 const injected = /_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$/;
+/** Names that a receiver of webhooks reads (`billing dev`), in the same shell. */
+const ofReceivers = new Set(['WEBHOOK_SECRET']);
 /** Maximum edit distance between a mistyped name and a known name. */
 const CLOSENESS = 2;
 /**
@@ -27,7 +29,7 @@ const known = new Set(
  */
 export function unknownNames(names: readonly string[]): string[] {
   return names.flatMap((name) => {
-    if (known.has(name) || injected.test(name)) return [];
+    if (known.has(name) || ofReceivers.has(name) || injected.test(name)) return [];
     const [nearest = '', letters = Infinity] = closest(name, known);
     const isClose = letters <= CLOSENESS && name.length >= MIN_LENGTH;
     if (!isClose && !prefixes.some((prefix) => name.startsWith(prefix))) return [];

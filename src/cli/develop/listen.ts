@@ -84,8 +84,15 @@ function listen(flags: ListenFlags): Promise<number> {
     const ended = AbortSignal.any([signal, unread.signal]);
     try {
       const app = await appOf(client, flags.app, ended);
-      const counts = await forwardAll(client, app, target, flags, ended);
-      note(`Stopped: ${counts.delivered} forwarded, ${counts.failed} failed.`);
+      const ready = (secret: string) => {
+        if (flags.json === true)
+          printJson({ ready: true, appId: app.id, forwardTo: target, secret });
+        else
+          print(
+            `Events of ${safeText(app.name)} go to ${target}, signed with this secret (always the same for this key and app):\n${secret}`,
+          );
+      };
+      await forwardAll(client, { ...flags, app, target, ready }, ended);
       return 0;
     } catch (error) {
       // The command was interrupted before the first poll.
@@ -97,14 +104,19 @@ function listen(flags: ListenFlags): Promise<number> {
   });
 }
 
-async function forwardAll(
+export interface Forwarding extends Pick<ListenFlags, 'json' | 'events' | 'bodies'> {
+  app: DeveloperApp;
+  target: string;
+  /** Called with the signing secret when every event from now on will be forwarded. */
+  ready: (secret: string) => unknown;
+}
+
+/** Forwards the app's events until `signal` aborts, and then prints how many. */
+export async function forwardAll(
   client: ApiClient,
-  app: DeveloperApp,
-  target: string,
-  flags: Pick<ListenFlags, 'json' | 'events' | 'bodies'>,
+  { app, target, ready, ...flags }: Forwarding,
   signal: AbortSignal,
-) {
-  const { json = false } = flags;
+): Promise<void> {
   const secret = listenSecret(client.key, app.id);
   const show = reporter(flags);
   const counts = { delivered: 0, failed: 0 };
@@ -116,11 +128,7 @@ async function forwardAll(
     });
   const begin = () => client.call<Feed>('GET', path, { signal });
   let cursor: string | undefined = (await begin()).data.cursor;
-  if (json) printJson({ ready: true, appId: app.id, forwardTo: target, secret });
-  else
-    print(
-      `Events of ${safeText(app.name)} go to ${target}, signed with this secret (always the same for this key and app):\n${secret}`,
-    );
+  await ready(secret);
 
   let failures = 0;
   // `isOver` is a function because signal.aborted changes while a request is awaited.
@@ -157,7 +165,7 @@ async function forwardAll(
       await rest(Math.max(asked, backoff(failures, { cap: 5000 })), signal);
     }
   }
-  return counts;
+  note(`Stopped: ${counts.delivered} forwarded, ${counts.failed} failed.`);
 }
 
 /**
@@ -268,7 +276,7 @@ async function rest(ms: number, signal: AbortSignal): Promise<void> {
  * Parses --forward-to, in which the scheme is optional ("localhost:3000/hook"). Throws an
  * OperatorError (exit code 2) for an invalid URL.
  */
-function targetOf(text: string): string {
+export function targetOf(text: string): string {
   const url = /^[a-z]+:\/\//i.test(text) ? text : `http://${text}`;
   const fault = urlFault(url, 'development');
   if (fault !== undefined)

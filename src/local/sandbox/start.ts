@@ -92,6 +92,8 @@ export interface Sandbox {
       dashboardUrl: string;
     };
   };
+  /** Makes a short URL with this path that leads to `url`. */
+  lead: (path: string, url: string) => string;
   /** Short URLs that lead to the pages of the demo wallets. */
   pages: DemoPages;
   processes: Processes;
@@ -161,6 +163,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     const ready = describeReady(processes, merchants, subscribers, demo);
     return {
       ready,
+      lead: (path, url) => server.leadTo(path, url),
       pages: {
         subscribe: server.leadTo('/subscribe', ready.demo.subscribeUrl),
         account: server.leadTo('/account', ready.demo.accountUrl),
