@@ -12,8 +12,8 @@ import type { SampleType } from '../../domain/outbox/samples.ts';
 import { OperatorError } from '../../errors.ts';
 import { sendPing, type PingResult } from '../../webhooks/ping.ts';
 import type { Finish } from '../arguments.ts';
-import { print, printJson, note, painter } from '../terminal/print.ts';
 import { prettyJson } from '../terminal/pretty-json.ts';
+import { print, printJson, note, painter } from '../terminal/print.ts';
 import { safeLines, safeText } from '../terminal/safe-text.ts';
 import {
   ApiRefusal,

@@ -48,11 +48,7 @@ export async function showSandbox(
   });
   const source: SandboxSource = {
     apiUrl,
-    pages: [
-      ['Subscribe', sandbox.pages.subscribe],
-      ['Account', sandbox.pages.account],
-      ['Dashboard', sandbox.pages.dashboard],
-    ],
+    pages: pagesOf(sandbox),
     wallets,
     watch(report) {
       let flow: Flow | null = null;
@@ -65,17 +61,8 @@ export async function showSandbox(
               database.ask((sql) => listFlowWebhooks(sql, LISTED)),
               sandbox.chain.now(),
             ]);
-            const restarts = Object.values(sandbox.processes.daemons).reduce(
-              (sum, daemon) => sum + daemon.restarts(),
-              0,
-            );
-            return {
-              totals,
-              payments,
-              webhooks,
-              chainTime: new Date(Number(chainNow) * 1000),
-              restarts,
-            };
+            const chainTime = new Date(Number(chainNow) * 1000);
+            return { totals, payments, webhooks, chainTime, restarts: restartsOf(sandbox) };
           };
           flow = await read();
           return false;
@@ -109,6 +96,16 @@ export async function showSandbox(
     database.close();
   }
 }
+
+const restartsOf = ({ processes }: Sandbox) =>
+  Object.values(processes.daemons).reduce((sum, daemon) => sum + daemon.restarts(), 0);
+
+const pagesOf = ({ pages }: Sandbox) =>
+  [
+    ['Subscribe', pages.subscribe],
+    ['Account', pages.account],
+    ['Dashboard', pages.dashboard],
+  ] as const;
 
 async function showDeliveries(
   database: Parameters<typeof openSource>[0],

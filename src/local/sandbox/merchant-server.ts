@@ -76,15 +76,13 @@ export async function startMerchantServer(): Promise<MerchantServer> {
   };
 
   const server = createServer((request, response) => {
-    const page = request.method === 'GET' ? pages.get(request.url ?? '') : undefined;
-    if (page !== undefined) {
-      response.writeHead(302, { location: page, 'cache-control': 'no-store' }).end();
-      return;
-    }
-    receive(request).then(
-      (status) => response.writeHead(status).end(),
-      () => response.writeHead(400).end(),
-    );
+    const location = pages.get(request.url ?? '');
+    if (location !== undefined) response.writeHead(302, { location }).end();
+    else
+      receive(request).then(
+        (status) => response.writeHead(status).end(),
+        () => response.writeHead(400).end(),
+      );
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
